@@ -1,0 +1,99 @@
+package awv
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/qr"
+)
+
+// account is what a forecaster knows of its own losses.
+type account struct {
+	n uint64
+	// loss is Σ(y−ŷ)², hindsight L* = Σε², energy Σy².
+	loss, hindsight, energy sum
+	// certificate is C = Σ y² h, h = q/(1+q) the leverage.
+	certificate sum
+	// regret is Σ h (y² − γ²p²). Each term equals (y−ŷ)² − ε² exactly, but
+	// without the cancellation of two sums that both grow with t: it keeps
+	// its digits when regret is a small part of the loss.
+	regret sum
+	// bound is B = max |y|.
+	bound float64
+}
+
+// add accounts for one observation, given its label y, its residual ε and the
+// rotation that took it in. It returns the prequential prediction
+// γ²p = γ(γy − ε) and its loss.
+func (a *account) add(y, residual float64, rotation qr.Rotation) (prediction, loss float64) {
+	prior := float64(rotation.Gamma*y) - residual // γp
+	prediction = rotation.Gamma * prior
+	miss := y - prediction
+	loss = miss * miss
+	squared := y * y
+	a.n++
+	a.loss.add(loss)
+	a.hindsight.add(float64(residual * residual))
+	a.energy.add(squared)
+	a.certificate.add(float64(squared * rotation.Leverage))
+	a.regret.add(float64(rotation.Leverage * (squared - float64(prior*prior))))
+	a.bound = math.Max(a.bound, math.Abs(y))
+	return prediction, loss
+}
+
+// tolerance is the rounding that the identities are allowed, relative to the
+// sums they are made of.
+const tolerance = 1e-8
+
+// holds tells whether the theorem regret ≤ C ≤ B² log det(A/λ) and the
+// identities regret = loss − L* and L* = Σy² − ‖u‖² hold to rounding. The
+// sums and the factor were built separately, so corruption of either shows.
+//
+// Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem
+// 11.8.
+func (a *account) holds(s model.Stats, explained float64) bool {
+	slack := tolerance * (s.Loss + a.energy.value())
+	return s.Regret <= s.Certificate+slack &&
+		s.Certificate <= s.RegretBound*(1+tolerance)+slack &&
+		math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack &&
+		math.Abs(a.energy.value()-explained-s.HindsightLoss) <= slack
+}
+
+func (a *account) sums() []*sum {
+	return []*sum{&a.loss, &a.hindsight, &a.energy, &a.certificate, &a.regret}
+}
+
+func (a *account) appendBinary(dst []byte) []byte {
+	dst = codec.AppendUint64(dst, a.n)
+	for _, s := range a.sums() {
+		dst = codec.AppendFloats(dst, s.high, s.low)
+	}
+	return codec.AppendFloats(dst, a.bound)
+}
+
+func readAccount(r *codec.Reader) account {
+	var a account
+	a.n = r.Uint64()
+	for _, s := range a.sums() {
+		s.high, s.low = r.Float(), r.Float()
+	}
+	a.bound = r.Float()
+	return a
+}
+
+// sum is a compensated sum (Neumaier 1974): its error does not grow with the
+// number of terms.
+type sum struct{ high, low float64 }
+
+func (s *sum) add(v float64) {
+	t := s.high + v
+	if math.Abs(s.high) >= math.Abs(v) {
+		s.low += (s.high - t) + v
+	} else {
+		s.low += (v - t) + s.high
+	}
+	s.high = t
+}
+
+func (s *sum) value() float64 { return s.high + s.low }

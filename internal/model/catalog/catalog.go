@@ -1,0 +1,173 @@
+// Package catalog turns a spec into a learner. It is the only place that
+// knows every learner.
+package catalog
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
+)
+
+// Limits of a spec.
+const (
+	// MaxDimension is the largest number of inputs.
+	MaxDimension = 1 << 16
+	// MaxFeatures is the largest number of features: the factor then takes
+	// 1 GiB.
+	MaxFeatures = 1 << 14
+	// AutoDegree is the largest Taylor degree that a spec without one gets:
+	// inside the unit ball of bandwidths its kernel is exact to 1/9!.
+	AutoDegree = 8
+
+	defaultFeatures      = 512
+	defaultGivenFeatures = 4096
+	minScale, maxScale   = 1e-30, 1e30
+)
+
+// entry is what the catalogue knows of one completed spec.
+type entry struct {
+	spec model.Spec
+	cost model.Cost
+	make func() model.Learner
+}
+
+// Complete checks a spec and fills in its defaults.
+func Complete(s model.Spec) (model.Spec, model.Cost, error) {
+	e, err := look(s)
+	return e.spec, e.cost, err
+}
+
+// New is a learner of the spec that has seen nothing.
+func New(s model.Spec) (model.Learner, error) {
+	e, err := look(s)
+	if err != nil {
+		return nil, err
+	}
+	return e.make(), nil
+}
+
+func look(s model.Spec) (entry, error) {
+	if s.Dimension < 1 || s.Dimension > MaxDimension {
+		return entry{}, invalid("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
+	}
+	if s.Outputs == 0 {
+		s.Outputs = 1
+	}
+	if s.Outputs != 1 {
+		return entry{}, invalid("outputs", s.Outputs, "1: this version serves single labels")
+	}
+	learners := 0
+	for _, set := range []bool{s.PKAWVTaylor != nil, s.LinearAWV != nil} {
+		if set {
+			learners++
+		}
+	}
+	switch {
+	case learners != 1:
+		return entry{}, &model.FieldError{
+			Field: "spec.learner", Err: model.ErrInvalidSpec,
+			Got: fmt.Sprintf("%d learners", learners), Want: "exactly one, such as pkawv_taylor: {}",
+		}
+	case s.PKAWVTaylor != nil:
+		return taylor(s)
+	default:
+		return linear(s)
+	}
+}
+
+func taylor(s model.Spec) (entry, error) {
+	given := *s.PKAWVTaylor
+	lambda, err := positive("pkawv_taylor.lambda", given.Lambda)
+	if err != nil {
+		return entry{}, err
+	}
+	sigma, err := positive("pkawv_taylor.sigma", given.Sigma)
+	if err != nil {
+		return entry{}, err
+	}
+	// Left to the server, the degree is at least 1: a wide input gets the
+	// linear part of its kernel rather than a constant.
+	ceiling := min(max(defaultFeatures, s.Dimension+1), defaultGivenFeatures)
+	if given.Degree != nil {
+		ceiling = defaultGivenFeatures
+	}
+	if given.MaxFeatures != nil {
+		ceiling = *given.MaxFeatures
+	}
+	if ceiling < 1 || ceiling > MaxFeatures {
+		return entry{}, invalid("pkawv_taylor.max_features", ceiling, fmt.Sprintf("1 to %d", MaxFeatures))
+	}
+	degree := feature.LargestTaylorDegree(s.Dimension, ceiling, AutoDegree)
+	if given.Degree != nil {
+		degree = *given.Degree
+	}
+	if given.Degree == nil && degree == 0 {
+		return entry{}, &model.FieldError{
+			Field: "spec.dimension", Err: model.ErrSpecTooLarge,
+			Got: fmt.Sprint(s.Dimension), Want: fmt.Sprintf("below max_features = %d, or a degree given", ceiling),
+		}
+	}
+	if degree < 0 {
+		return entry{}, invalid("pkawv_taylor.degree", degree, "0 or more")
+	}
+	size := feature.TaylorSize(s.Dimension, degree, ceiling)
+	if size > ceiling {
+		return entry{}, &model.FieldError{
+			Field: "spec.pkawv_taylor.degree", Err: model.ErrSpecTooLarge,
+			Got: fmt.Sprintf("%d, whose features in dimension %d outnumber max_features = %d", degree, s.Dimension, ceiling),
+			Want: fmt.Sprintf("at most %d, the largest degree that fits",
+				feature.LargestTaylorDegree(s.Dimension, ceiling, degree)),
+		}
+	}
+	s.PKAWVTaylor = &model.PKAWVTaylor{Sigma: &sigma, Degree: &degree, Lambda: &lambda, MaxFeatures: &ceiling}
+	return entry{
+		spec: s,
+		// A span a parent: every monomial below the last level.
+		cost: awv.Cost(size, 16*uint64(feature.TaylorSize(s.Dimension, max(degree-1, 0), ceiling))),
+		make: func() model.Learner {
+			return awv.New(feature.NewTaylor(s.Dimension, sigma, degree), lambda)
+		},
+	}, nil
+}
+
+func linear(s model.Spec) (entry, error) {
+	lambda, err := positive("linear_awv.lambda", s.LinearAWV.Lambda)
+	if err != nil {
+		return entry{}, err
+	}
+	if s.Dimension+1 > MaxFeatures {
+		return entry{}, &model.FieldError{
+			Field: "spec.dimension", Err: model.ErrSpecTooLarge,
+			Got: fmt.Sprint(s.Dimension), Want: fmt.Sprintf("at most %d for linear_awv", MaxFeatures-1),
+		}
+	}
+	s.LinearAWV = &model.LinearAWV{Lambda: &lambda}
+	return entry{
+		spec: s,
+		cost: awv.Cost(s.Dimension+1, 0),
+		make: func() model.Learner { return awv.New(feature.NewAffine(s.Dimension), lambda) },
+	}, nil
+}
+
+// positive is the given value, 1 when none is, checked to be a scale that
+// arithmetic survives.
+func positive(field string, given *float64) (float64, error) {
+	value := 1.0
+	if given != nil {
+		value = *given
+	}
+	if !(value >= minScale && value <= maxScale) || math.IsInf(value, 0) {
+		return 0, invalid(field, value, fmt.Sprintf("a number from %g to %g", minScale, maxScale))
+	}
+	return value, nil
+}
+
+func invalid(field string, got any, want string) error {
+	return &model.FieldError{
+		Field: "spec." + field, Err: model.ErrInvalidSpec,
+		Got: fmt.Sprint(got), Want: want,
+	}
+}

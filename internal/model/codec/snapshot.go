@@ -1,0 +1,176 @@
+// Package codec encodes what outlives a process: the snapshot of a model and
+// the numbers inside it. docs/format/snapshot.md describes every byte.
+package codec
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"hindsight/internal/model"
+)
+
+// Magic begins every snapshot, whatever its version.
+const Magic = "HINDSNAP"
+
+// Version is the format that Encode writes. Decode reads it and every one
+// before.
+const Version = 1
+
+// Sentinels of Decode.
+var (
+	// ErrCorrupt says that the bytes are not what was once written.
+	ErrCorrupt = errors.New("corrupt data")
+	// ErrNewer says that a newer version of this program wrote them.
+	ErrNewer = errors.New("written in a newer format")
+)
+
+// Names of the sections of a snapshot, in their order.
+const (
+	sectionSpec    = "spec"
+	sectionLearner = "learner"
+	sectionAccount = "account"
+)
+
+// Snapshot is a model at one sequence.
+type Snapshot struct {
+	// Spec is what the model is.
+	Spec model.Spec
+	// Sequence is how many observations it had learned.
+	Sequence uint64
+	// Digest is the digest of the learner's state.
+	Digest [sha256.Size]byte
+	// Learner is the learner's state, as its AppendBinary wrote it.
+	Learner []byte
+	// Account is the host's own account of the model.
+	Account []byte
+}
+
+// Digest of a learner's state: SHA-256 of the bytes that AppendBinary wrote.
+func Digest(state []byte) [sha256.Size]byte { return sha256.Sum256(state) }
+
+// Encode is the snapshot's bytes.
+func Encode(s Snapshot) ([]byte, error) {
+	spec, err := EncodeSpec(s.Spec)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account))
+	out = append(out, Magic...)
+	out = binary.LittleEndian.AppendUint32(out, Version)
+	out = AppendUint64(out, s.Sequence)
+	out = append(out, s.Digest[:]...)
+	for _, section := range []struct {
+		name string
+		data []byte
+	}{{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}} {
+		if out, err = appendSection(out, section.name, section.data); err != nil {
+			return nil, err
+		}
+	}
+	// The trailer is the checksum of everything before it.
+	return binary.LittleEndian.AppendUint32(out, checksum(out)), nil
+}
+
+func appendSection(out []byte, name string, data []byte) ([]byte, error) {
+	if len(data) > math.MaxInt32 {
+		return nil, fmt.Errorf("codec: section %s of %d bytes: want at most %d", name, len(data), math.MaxInt32)
+	}
+	var tag [8]byte
+	copy(tag[:], name)
+	out = append(out, tag[:]...)
+	out = AppendUint64(out, uint64(len(data)))
+	out = append(out, data...)
+	return binary.LittleEndian.AppendUint32(out, checksum(data)), nil
+}
+
+// Decode reads a snapshot. Its slices point into data. It fails with
+// ErrCorrupt, or ErrNewer for a version after its own; it allocates no more
+// than the spec needs, whatever the data claims.
+func Decode(data []byte) (Snapshot, error) {
+	var s Snapshot
+	r := NewReader(data)
+	if magic := r.Bytes(len(Magic)); string(magic) != Magic {
+		return s, fmt.Errorf("codec: not a snapshot: it begins with %q, want %q: %w", magic, Magic, ErrCorrupt)
+	}
+	if v := r.Uint32(); r.Err() == nil && v != Version {
+		if v > Version {
+			return s, fmt.Errorf("codec: snapshot format %d, this version reads up to %d: %w", v, Version, ErrNewer)
+		}
+		return s, fmt.Errorf("codec: snapshot format %d: %w", v, ErrCorrupt)
+	}
+	if n := len(data) - 4; n < 0 || checksum(data[:n]) != binary.LittleEndian.Uint32(data[n:]) {
+		return s, fmt.Errorf("codec: snapshot of %d bytes fails its checksum: %w", len(data), ErrCorrupt)
+	}
+	s.Sequence = r.Uint64()
+	copy(s.Digest[:], r.Bytes(len(s.Digest)))
+	spec, err := readSection(r, sectionSpec)
+	if err != nil {
+		return s, err
+	}
+	if s.Spec, err = DecodeSpec(spec); err != nil {
+		return s, err
+	}
+	if s.Learner, err = readSection(r, sectionLearner); err != nil {
+		return s, err
+	}
+	if s.Account, err = readSection(r, sectionAccount); err != nil {
+		return s, err
+	}
+	r.Bytes(4)
+	if err := r.End(); err != nil {
+		return s, err
+	}
+	if Digest(s.Learner) != s.Digest {
+		return s, fmt.Errorf("codec: the learner's state fails its digest: %w", ErrCorrupt)
+	}
+	return s, nil
+}
+
+func readSection(r *Reader, name string) ([]byte, error) {
+	tag := r.Bytes(8)
+	size := r.Uint64()
+	if size > math.MaxInt32 {
+		return nil, fmt.Errorf("codec: section %q claims %d bytes: %w", tag, size, ErrCorrupt)
+	}
+	data := r.Bytes(int(size))
+	sum := r.Uint32()
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if got := string(bytes.TrimRight(tag, "\x00")); got != name {
+		return nil, fmt.Errorf("codec: section %q, want %q: %w", got, name, ErrCorrupt)
+	}
+	if checksum(data) != sum {
+		return nil, fmt.Errorf("codec: section %s fails its checksum: %w", name, ErrCorrupt)
+	}
+	return data, nil
+}
+
+// EncodeSpec is the spec as JSON, its stored form.
+func EncodeSpec(s model.Spec) ([]byte, error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("codec: encode spec: %w", err)
+	}
+	return data, nil
+}
+
+// DecodeSpec reads what EncodeSpec wrote. A field it does not know was
+// written by a newer version, and is an error.
+func DecodeSpec(data []byte) (model.Spec, error) {
+	var s model.Spec
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&s); err != nil {
+		return s, fmt.Errorf("codec: decode spec %q: %w: %w", data, err, ErrCorrupt)
+	}
+	return s, nil
+}
+
+func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -1,0 +1,106 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Sentinels of what can be wrong with a call. Errors of this package wrap one
+// of them in a *FieldError that names the field.
+var (
+	ErrDimensionMismatch = errors.New("dimension mismatch")
+	ErrNotFinite         = errors.New("not finite")
+	ErrFeatureOutOfRange = errors.New("feature out of range")
+	ErrLabelOutOfRange   = errors.New("label out of range")
+	ErrWeightOutOfRange  = errors.New("weight out of range")
+	ErrInvalidSpec       = errors.New("invalid spec")
+	ErrSpecTooLarge      = errors.New("spec too large")
+	ErrCorruptState      = errors.New("corrupt state")
+)
+
+// FieldError says which field is wrong, what came and what was expected.
+type FieldError struct {
+	// Field is the path of the field, as in the API: features[3], label.
+	Field string
+	// Got and Want are what came and what was expected.
+	Got, Want string
+	// Err is the sentinel.
+	Err error
+}
+
+// Error is one line: the field, what came, what was expected.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%s: got %s, want %s", e.Field, e.Got, e.Want)
+}
+
+// Unwrap gives the sentinel.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// At is the same error with the field path below a prefix: At("rows[2]").
+func (e *FieldError) At(prefix string) *FieldError {
+	moved := *e
+	moved.Field = prefix + "." + e.Field
+	return &moved
+}
+
+// CheckFeatures accepts x when it has d entries, all finite and of magnitude
+// at most limit.
+func CheckFeatures(x []float64, d int, limit float64) error {
+	if len(x) != d {
+		return &FieldError{
+			Field: "features", Err: ErrDimensionMismatch,
+			Got: plural(len(x), "number"), Want: plural(d, "number"),
+		}
+	}
+	for i, v := range x {
+		// One comparison accepts the good case: NaN fails it too.
+		if math.Abs(v) <= limit && !math.IsInf(v, 0) {
+			continue
+		}
+		field := fmt.Sprintf("features[%d]", i)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return &FieldError{Field: field, Err: ErrNotFinite, Got: number(v), Want: "a finite number"}
+		}
+		return &FieldError{
+			Field: field, Err: ErrFeatureOutOfRange,
+			Got: number(v), Want: "a magnitude of at most " + number(limit),
+		}
+	}
+	return nil
+}
+
+// CheckLabel accepts a finite y of magnitude at most MaxMagnitude.
+func CheckLabel(y float64) error {
+	switch {
+	case math.Abs(y) <= MaxMagnitude:
+		return nil
+	case math.IsNaN(y) || math.IsInf(y, 0):
+		return &FieldError{Field: "label", Err: ErrNotFinite, Got: number(y), Want: "a finite number"}
+	default:
+		return &FieldError{
+			Field: "label", Err: ErrLabelOutOfRange,
+			Got: number(y), Want: "a magnitude of at most " + number(MaxMagnitude),
+		}
+	}
+}
+
+// CheckWeight accepts a weight from MinWeight to MaxWeight.
+func CheckWeight(w float64) error {
+	if w >= MinWeight && w <= MaxWeight {
+		return nil
+	}
+	return &FieldError{
+		Field: "weight", Err: ErrWeightOutOfRange, Got: number(w),
+		Want: "a number from " + number(MinWeight) + " to " + number(MaxWeight),
+	}
+}
+
+func number(v float64) string { return fmt.Sprintf("%g", v) }
+
+func plural(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return fmt.Sprintf("%d %ss", n, unit)
+}

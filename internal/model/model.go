@@ -1,0 +1,107 @@
+// Package model holds the contract of every learner: what a learner is, what
+// it is asked and what it answers. A learner is a pure state machine; it does
+// no I/O, reads no clock and starts no goroutine.
+package model
+
+// MaxMagnitude bounds the absolute value of every label, and of every input
+// that reaches a learner unmapped. Squares of sums of such numbers stay
+// representable, so no state arithmetic can overflow below it.
+const MaxMagnitude = 1e100
+
+// Bounds of an observation's weight.
+const (
+	MinWeight = 1e-9
+	MaxWeight = 1e9
+)
+
+// Learner is an online learner over inputs of a fixed dimension and one real
+// label.
+//
+// Predict, Check, Stats and AppendBinary only read and may run concurrently
+// with each other; Observe needs exclusive access.
+type Learner interface {
+	// Predict answers from the present state and leaves it as it was.
+	// It fails with the errors of Check on x alone.
+	Predict(x []float64) (Prediction, error)
+	// Check tells whether Observe would accept the observation. What Check
+	// accepts, Observe learns without failing.
+	Check(x []float64, y, weight float64) error
+	// Observe learns one observation. On an error the state is as it was.
+	Observe(x []float64, y, weight float64) (Outcome, error)
+	// Stats tells how the learner is doing, at a cost of O(r): it is read at
+	// every scrape.
+	Stats() Stats
+	// RegretUnpenalized is the regret against the best ridge function in
+	// hindsight without its penalty, Regret + λ‖ĝ‖², at a cost of O(r²).
+	RegretUnpenalized() float64
+	// EffectiveDimension is Tr(C(C+λI)⁻¹), at a cost of O(r³).
+	EffectiveDimension() float64
+	// AppendBinary appends the whole state to dst, so that Restore on a
+	// learner of the same spec continues bit for bit.
+	AppendBinary(dst []byte) ([]byte, error)
+	// Restore replaces the state by one that AppendBinary wrote. On an error
+	// the state is as it was.
+	Restore(state []byte) error
+}
+
+// Prediction is what a learner says of one input.
+type Prediction struct {
+	// Value is the predicted label ŷ.
+	Value float64
+	// StandardError is sqrt(σ̂² q) with σ̂² = L*/n: how sure the learner is
+	// of the mean at this input. 0 before the first observation.
+	StandardError float64
+	// Leverage is q/(1+q) in [0, 1), q = zᵀA⁻¹z before the input is added.
+	Leverage float64
+}
+
+// Outcome is what came of one observation.
+type Outcome struct {
+	// Prediction is the prequential prediction: from all that was learned
+	// before this observation.
+	Prediction float64
+	// Loss is the loss of Prediction, times the weight.
+	Loss float64
+	// Regret is the learner's regret after this observation.
+	Regret float64
+}
+
+// Stats tells how a learner is doing. Losses are weighted squared losses of
+// the prequential predictions.
+type Stats struct {
+	// Observations counts what was learned.
+	Observations uint64
+	// Loss is the sum of the prequential losses.
+	Loss float64
+	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w.
+	HindsightLoss float64
+	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
+	Regret float64
+	// RegretBound is what the theory promises of Regret: B² log det(A/λ).
+	RegretBound float64
+	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound.
+	Certificate float64
+	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
+	// Regret = Loss − HindsightLoss, to rounding. False: corrupt state.
+	CertificateOK bool
+	// Certified says that the theorem applies: the feature space is fixed.
+	Certified bool
+	// LogDeterminant is log det(A/λ).
+	LogDeterminant float64
+	// LabelBound is B, the largest |y| seen (times √weight).
+	LabelBound float64
+	// Features is r, the number of features.
+	Features int
+	// StateBytes is the memory that the state takes.
+	StateBytes uint64
+}
+
+// Cost is what a spec comes to.
+type Cost struct {
+	// Features is r, the number of features.
+	Features int
+	// StateBytes is the memory that the state takes.
+	StateBytes uint64
+	// PredictFlops and ObserveFlops count the multiply-adds of a round.
+	PredictFlops, ObserveFlops uint64
+}

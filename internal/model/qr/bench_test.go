@@ -1,0 +1,73 @@
+package qr_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model/qr"
+)
+
+var orders = []int{55, 190, 276, 512, 2048}
+
+func BenchmarkRotate(b *testing.B) {
+	for _, r := range orders {
+		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
+			f, source, row := qr.New(r, 1, 1), normals(r+1), make([]float64, r+1)
+			b.ReportAllocs()
+			for b.Loop() {
+				copy(row, source)
+				f.Rotate(row)
+			}
+		})
+	}
+}
+
+func BenchmarkSolve(b *testing.B) {
+	for _, r := range orders {
+		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
+			f, source, z, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r), make([]float64, 1)
+			f.Rotate(append([]float64(nil), source...))
+			b.ReportAllocs()
+			for b.Loop() {
+				copy(z, source)
+				f.Solve(z, p)
+			}
+		})
+	}
+}
+
+// BenchmarkGonumSymRankOne is the peer: gonum's rank-one update of a Cholesky
+// factor, which does the rotations but not the labels.
+func BenchmarkGonumSymRankOne(b *testing.B) {
+	for _, r := range orders {
+		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
+			var c mat.Cholesky
+			c.Factorize(mat.NewDiagDense(r, ones(r)))
+			x := mat.NewVecDense(r, normals(r))
+			b.ReportAllocs()
+			for b.Loop() {
+				c.SymRankOne(&c, 1, x)
+			}
+		})
+	}
+}
+
+func normals(n int) []float64 {
+	rng := rand.New(rand.NewPCG(7, 8))
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = rng.NormFloat64()
+	}
+	return v
+}
+
+func ones(n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = 1
+	}
+	return v
+}

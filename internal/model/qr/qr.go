@@ -1,0 +1,314 @@
+// Package qr keeps the upper triangular factor of a growing regularised Gram
+// matrix together with its rotated right-hand sides (QRD-RLS, the square-root
+// information form):
+//
+//	A = λI + Σ z zᵀ = RᵀR,   u = R⁻ᵀ b,   b = Σ y z
+//
+// One observation is one pass of Givens rotations over R. Unlike a kept A⁻¹,
+// which a downdate makes lose positive definiteness after enough rounds, R
+// only ever gains: its diagonal never decreases.
+//
+// Every product that is added to something is written float64(x*y), so that
+// no compiler fuses the two and the same source gives the same bits on every
+// target.
+package qr
+
+import (
+	"fmt"
+	"math"
+)
+
+// Factor is R of order r with k label columns u, packed by rows: row i holds
+// R[i,i..r-1] and then u[i,0..k-1], so that every inner loop runs over one
+// contiguous slice. The zero value is not usable; call New.
+type Factor struct {
+	order, columns int
+	data           []float64
+}
+
+// Size is the number of float64 of a factor of order r with k label columns:
+// r(r+1)/2 + rk.
+func Size(r, k int) int { return r*(r+1)/2 + r*k }
+
+// New is the factor of λI with u = 0. It panics unless r ≥ 0, k ≥ 1 and
+// λ > 0.
+func New(r, k int, lambda float64) *Factor {
+	if r < 0 || k < 1 || !(lambda > 0) {
+		panic("qr: New wants r >= 0, k >= 1 and lambda > 0")
+	}
+	f := &Factor{order: r, columns: k, data: make([]float64, Size(r, k))}
+	root := math.Sqrt(lambda)
+	for i := range r {
+		f.data[f.row(i)] = root
+	}
+	return f
+}
+
+// FromPacked is the factor whose packed rows are data, which it takes over.
+// It fails unless data has Size(r, k) entries, all finite, and the diagonal
+// is positive.
+func FromPacked(r, k int, data []float64) (*Factor, error) {
+	if r < 0 || k < 1 || len(data) != Size(r, k) {
+		return nil, fmt.Errorf("qr: %d numbers for a factor of order %d with %d columns, want %d", len(data), r, k, Size(r, k))
+	}
+	f := &Factor{order: r, columns: k, data: data}
+	for i := range r {
+		row := f.rowSlice(i)
+		if !(row[0] > 0) {
+			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want it positive", i, row[0])
+		}
+		for _, v := range row {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("qr: row %d holds %g", i, v)
+			}
+		}
+	}
+	return f, nil
+}
+
+// Order is r, the number of features.
+func (f *Factor) Order() int { return f.order }
+
+// Columns is k, the number of label columns.
+func (f *Factor) Columns() int { return f.columns }
+
+// Packed is the factor's packed rows, not a copy: for encoding.
+func (f *Factor) Packed() []float64 { return f.data }
+
+// row is the offset of row i in data.
+func (f *Factor) row(i int) int { return i*(f.order+f.columns) - i*(i-1)/2 }
+
+// rowSlice is row i: R[i,i..r-1], u[i,0..k-1].
+func (f *Factor) rowSlice(i int) []float64 {
+	start := f.row(i)
+	return f.data[start : start+f.order-i+f.columns]
+}
+
+// Rotation is what one Rotate pass yields besides the new factor. With
+// q = zᵀA⁻¹z of the factor before:
+type Rotation struct {
+	// Gamma is γ = Π c_i = 1/sqrt(1+q).
+	Gamma float64
+	// Leverage is h = q/(1+q) = 1−γ², summed from the rotations' sines so
+	// that a small one keeps all its digits.
+	Leverage float64
+}
+
+// LogDet is log det A_t − log det A_{t−1} = log(1+q) = −2 log γ.
+func (r Rotation) LogDet() float64 {
+	if r.Leverage < 0.5 {
+		return -math.Log1p(-r.Leverage)
+	}
+	return -2 * math.Log(r.Gamma)
+}
+
+// Rotate adds the observation (z, y): A ← A + zzᵀ, b ← b + y zᵀ, by
+// appending the row [zᵀ yᵀ] below [R u] and annihilating it with r Givens
+// rotations.
+//
+// row holds z and then y, r+k numbers, and is overwritten: its label part is
+// left holding ε, the last entries of the rotated row. For each label
+// column:
+//
+//	p  = y − ε/γ       the ridge prediction zᵀA⁻¹b before the observation
+//	γ²p = γ(γy − ε)    the AWV prediction, with z itself in A
+//	ε²                 by how much the best loss in hindsight grows
+//
+// It costs one pass over R, 4 multiplications an entry, and allocates
+// nothing. It panics when row has the wrong length. Entries of row and factor
+// of magnitude up to 1e150 cannot overflow.
+//
+// Source: learners QRD-RLS as in Haykin, Adaptive Filter Theory (4th ed.),
+// §10.3; Vovk's division by 1+q is PKAWV (HAL 2019) Algorithm 1.
+func (f *Factor) Rotate(row []float64) Rotation {
+	n := f.order + f.columns
+	if len(row) != n {
+		panic("qr: Rotate wants a row of order+columns numbers")
+	}
+	gamma, leverage, rest := 1.0, 0.0, 1.0
+	data := f.data
+	for i := range f.order {
+		width := n - i
+		own := data[:width:width]
+		data = data[width:]
+		in := row[i:]
+		in = in[:len(own)]
+		z := in[0]
+		if z == 0 {
+			continue // c = 1, s = 0: nothing turns.
+		}
+		d := own[0]
+		norm := math.Sqrt(float64(d*d) + float64(z*z))
+		c, s := d/norm, z/norm
+		own[0], in[0] = norm, 0
+		rotate(own[1:], in[1:], c, s)
+		gamma *= c
+		leverage += float64(rest * float64(s*s))
+		rest *= float64(c * c)
+	}
+	return Rotation{Gamma: gamma, Leverage: math.Min(leverage, 1)}
+}
+
+// rotate turns the pair of rows (a, b) by the rotation (c, s):
+//
+//	for j := range a { a[j], b[j] = c*a[j] + s*b[j], c*b[j] - s*a[j] }
+//
+// a and b have equal length and do not overlap.
+func rotate(a, b []float64, c, s float64) {
+	for len(a) >= 4 && len(b) >= 4 {
+		a0, a1, a2, a3 := a[0], a[1], a[2], a[3]
+		b0, b1, b2, b3 := b[0], b[1], b[2], b[3]
+		a[0] = float64(c*a0) + float64(s*b0)
+		a[1] = float64(c*a1) + float64(s*b1)
+		a[2] = float64(c*a2) + float64(s*b2)
+		a[3] = float64(c*a3) + float64(s*b3)
+		b[0] = float64(c*b0) - float64(s*a0)
+		b[1] = float64(c*b1) - float64(s*a1)
+		b[2] = float64(c*b2) - float64(s*a2)
+		b[3] = float64(c*b3) - float64(s*a3)
+		a, b = a[4:], b[4:]
+	}
+	b = b[:len(a)]
+	for j, v := range a {
+		w := b[j]
+		a[j] = float64(c*v) + float64(s*w)
+		b[j] = float64(c*w) - float64(s*v)
+	}
+}
+
+// Solve overwrites z, r numbers, by v = R⁻ᵀz and returns q = ‖v‖² = zᵀA⁻¹z.
+// For each label column it writes p = v·u = zᵀA⁻¹b into p, k numbers.
+// z and p must not overlap. It reads R once, r²/2 multiply-adds, and
+// allocates nothing. It panics when a length is wrong.
+func (f *Factor) Solve(z, p []float64) (q float64) {
+	if len(z) != f.order || len(p) != f.columns {
+		panic("qr: Solve wants order features and columns predictions")
+	}
+	clear(p)
+	data := f.data
+	for i := range f.order {
+		width := f.order - i
+		own, u := data[:width], data[width:width+f.columns]
+		data = data[width+f.columns:]
+		rest := z[i:]
+		if rest[0] == 0 {
+			continue
+		}
+		v := rest[0] / own[0]
+		rest[0] = v
+		q += float64(v * v)
+		for j, uj := range u {
+			p[j] += float64(v * uj)
+		}
+		axpy(rest[1:], own[1:], -v)
+	}
+	return q
+}
+
+// axpy adds a times x to y:
+//
+//	for j := range y { y[j] += a * x[j] }
+//
+// x and y have equal length and do not overlap.
+func axpy(y, x []float64, a float64) {
+	for len(y) >= 4 && len(x) >= 4 {
+		y[0] += float64(a * x[0])
+		y[1] += float64(a * x[1])
+		y[2] += float64(a * x[2])
+		y[3] += float64(a * x[3])
+		y, x = y[4:], x[4:]
+	}
+	x = x[:len(y)]
+	for j, v := range x {
+		y[j] += float64(a * v)
+	}
+}
+
+// Weights writes g = R⁻¹u of one label column into dst, r numbers: the best
+// ridge function in hindsight. It costs r²/2 multiply-adds. It panics when
+// dst has the wrong length or there is no such column.
+func (f *Factor) Weights(dst []float64, column int) {
+	if len(dst) != f.order || column < 0 || column >= f.columns {
+		panic("qr: Weights wants order numbers and an existing column")
+	}
+	for i := f.order - 1; i >= 0; i-- {
+		row := f.rowSlice(i)
+		sum := row[f.order-i+column]
+		for j, g := range dst[i+1:] {
+			sum -= float64(row[1+j] * g)
+		}
+		dst[i] = sum / row[0]
+	}
+}
+
+// LogDet is log det(A/λ) = Σ 2 log(R_ii/√λ), from the diagonal alone, so that
+// it never drifts. It costs r logarithms.
+func (f *Factor) LogDet(lambda float64) float64 {
+	root, sum := math.Sqrt(lambda), 0.0
+	for i := range f.order {
+		sum += 2 * math.Log(f.data[f.row(i)]/root)
+	}
+	return sum
+}
+
+// InverseNorm2 is ‖R⁻¹‖_F² = Tr A⁻¹, from which the effective dimension is
+// r − λ Tr A⁻¹. It costs r³/6 multiply-adds and a scratch of r numbers.
+func (f *Factor) InverseNorm2() float64 {
+	total := 0.0
+	v := make([]float64, f.order)
+	for start := range f.order {
+		// Column `start` of R⁻ᵀ: forward substitution of a unit vector.
+		clear(v)
+		v[start] = 1
+		for i := start; i < f.order; i++ {
+			row := f.rowSlice(i)
+			v[i] /= row[0]
+			total += float64(v[i] * v[i])
+			axpy(v[i+1:], row[1:f.order-i], -v[i])
+		}
+	}
+	return total
+}
+
+// Append grows the factor by one feature ψ, given its inner products with the
+// features so far a = Σ φψ, r numbers, which it overwrites by w = R⁻ᵀa; its
+// corner λ + Σψ²; and for each label column b = Σ ψy, which it overwrites by
+// the new entry of u: by its square the best loss in hindsight falls.
+//
+//	ρ = sqrt(corner − ‖w‖²),  R ← [R w; 0 ρ],  u ← (u, (b − w·u)/ρ)
+//
+// It fails, changing neither factor nor arguments' meaning, when the new
+// feature is not linearly independent of the others to working precision:
+// corner − ‖w‖² ≤ 1e-14 corner. It costs O(r²) and reallocates as append does.
+//
+// Source: the bordered Cholesky factor; PKAWV-Nyström (NeurIPS 2019) §4 adds
+// features so.
+func (f *Factor) Append(a []float64, corner float64, b []float64) error {
+	if len(a) != f.order || len(b) != f.columns {
+		panic("qr: Append wants order inner products and columns right-hand sides")
+	}
+	dots := make([]float64, f.columns)
+	square := corner - f.Solve(a, dots)
+	if !(square > 1e-14*corner) || math.IsInf(square, 0) {
+		return fmt.Errorf("qr: the feature's residual is %g of its square %g: not independent of the others", square, corner)
+	}
+	rho := math.Sqrt(square)
+	r, k := f.order, f.columns
+	f.data = append(f.data, make([]float64, Size(r+1, k)-Size(r, k))...)
+	grown := &Factor{order: r + 1, columns: k, data: f.data}
+	last := grown.rowSlice(r)
+	last[0] = rho
+	for j := range b {
+		b[j] = (b[j] - dots[j]) / rho
+		last[1+j] = b[j]
+	}
+	// Backwards, so that every row moves before it is overwritten.
+	for i := r - 1; i >= 0; i-- {
+		from, to := f.rowSlice(i), grown.rowSlice(i)
+		copy(to[len(from)+1-k:], from[len(from)-k:])
+		copy(to, from[:len(from)-k])
+		to[len(from)-k] = a[i]
+	}
+	f.order++
+	return nil
+}

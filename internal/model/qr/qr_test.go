@@ -1,0 +1,349 @@
+package qr_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model/qr"
+)
+
+// dense is the same sums kept naively: A and b, solved by gonum's Cholesky
+// whenever something is asked.
+type dense struct {
+	a      *mat.SymDense
+	b      *mat.Dense
+	energy []float64
+}
+
+func newDense(r, k int, lambda float64) *dense {
+	d := &dense{a: mat.NewSymDense(r, nil), b: mat.NewDense(r, k, nil), energy: make([]float64, k)}
+	for i := range r {
+		d.a.SetSym(i, i, lambda)
+	}
+	return d
+}
+
+func (d *dense) add(z, y []float64) {
+	d.a.SymRankOne(d.a, 1, mat.NewVecDense(len(z), z))
+	for c, v := range y {
+		for i := range z {
+			d.b.Set(i, c, d.b.At(i, c)+v*z[i])
+		}
+		d.energy[c] += v * v
+	}
+}
+
+func (d *dense) cholesky(t *testing.T) *mat.Cholesky {
+	t.Helper()
+	var c mat.Cholesky
+	if !c.Factorize(d.a) {
+		t.Fatal("the oracle's matrix is not positive definite")
+	}
+	return &c
+}
+
+// solve gives zᵀA⁻¹z and zᵀA⁻¹b.
+func (d *dense) solve(t *testing.T, z []float64) (q float64, p []float64) {
+	t.Helper()
+	var w mat.VecDense
+	v := mat.NewVecDense(len(z), z)
+	if err := d.cholesky(t).SolveVecTo(&w, v); err != nil {
+		t.Logf("oracle: %v", err) // A condition warning; the result stands.
+	}
+	p = make([]float64, len(d.energy))
+	for c := range p {
+		p[c] = mat.Dot(&w, d.b.ColView(c))
+	}
+	return mat.Dot(&w, v), p
+}
+
+// hindsight gives min over w of Σ(y−w·z)² + λ‖w‖² for a column.
+func (d *dense) hindsight(t *testing.T, c int) float64 {
+	t.Helper()
+	var w mat.VecDense
+	if err := d.cholesky(t).SolveVecTo(&w, d.b.ColView(c)); err != nil {
+		t.Logf("oracle: %v", err)
+	}
+	return d.energy[c] - mat.Dot(&w, d.b.ColView(c))
+}
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if math.IsNaN(got) || math.Abs(got-want) > tolerance*(1+math.Abs(want)) {
+		t.Fatalf("%s: got %.17g, want %.17g", what, got, want)
+	}
+}
+
+// streams are the kinds of input the factor is checked on, with the relative
+// accuracy that a dense Cholesky of A itself can vouch for.
+func streams(r int) map[string]struct {
+	next      func(rng *rand.Rand, i int, z []float64)
+	lambda    float64
+	tolerance float64
+} {
+	type stream = struct {
+		next      func(rng *rand.Rand, i int, z []float64)
+		lambda    float64
+		tolerance float64
+	}
+	normal := func(rng *rand.Rand, _ int, z []float64) {
+		for j := range z {
+			z[j] = rng.NormFloat64()
+		}
+	}
+	return map[string]stream{
+		"random": {normal, 1, 1e-11},
+		"ill-conditioned": {func(rng *rand.Rand, i int, z []float64) {
+			normal(rng, i, z)
+			for j := range z {
+				z[j] *= math.Pow(10, -3*float64(j)/float64(r))
+			}
+		}, 1e-4, 1e-8},
+		"collinear": {func(rng *rand.Rand, _ int, z []float64) {
+			v := rng.NormFloat64()
+			for j := range z {
+				z[j] = v * float64(j+1)
+			}
+		}, 1e-2, 1e-8},
+		"repeated": {func(_ *rand.Rand, _ int, z []float64) {
+			for j := range z {
+				z[j] = 1 / float64(j+1)
+			}
+		}, 1, 1e-11},
+		"sparse": {func(rng *rand.Rand, i int, z []float64) {
+			clear(z)
+			z[i%len(z)] = rng.NormFloat64()
+		}, 1, 1e-12},
+	}
+}
+
+func TestRotateAgreesWithDenseCholesky(t *testing.T) {
+	const r, k, rounds = 13, 2, 60
+	for name, stream := range streams(r) {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			f, d := qr.New(r, k, stream.lambda), newDense(r, k, stream.lambda)
+			loss := make([]float64, k)
+			logDet := 0.0
+			for i := range rounds {
+				row := make([]float64, r+k)
+				stream.next(rng, i, row[:r])
+				for c := range k {
+					row[r+c] = rng.NormFloat64()
+				}
+				z, y := append([]float64(nil), row[:r]...), append([]float64(nil), row[r:]...)
+				q, p := d.solve(t, z)
+
+				solved, predictions := append([]float64(nil), z...), make([]float64, k)
+				gotQ := f.Solve(solved, predictions)
+				near(t, "q", gotQ, q, stream.tolerance)
+
+				rotation := f.Rotate(row)
+				near(t, "gamma", rotation.Gamma, 1/math.Sqrt(1+q), stream.tolerance)
+				near(t, "leverage", rotation.Leverage, q/(1+q), stream.tolerance)
+				near(t, "logdet of a round", rotation.LogDet(), math.Log1p(q), stream.tolerance)
+				logDet += rotation.LogDet()
+				d.add(z, y)
+				for c := range k {
+					near(t, "p by Solve", predictions[c], p[c], stream.tolerance)
+					residual := row[r+c]
+					near(t, "AWV prediction", rotation.Gamma*(rotation.Gamma*y[c]-residual), p[c]/(1+q), stream.tolerance)
+					loss[c] += residual * residual
+					near(t, "loss in hindsight", loss[c], d.hindsight(t, c), stream.tolerance)
+				}
+				near(t, "logdet", f.LogDet(stream.lambda), logDet, stream.tolerance)
+			}
+			checkSolutions(t, f, d, stream.lambda, stream.tolerance)
+		})
+	}
+}
+
+// checkSolutions compares weights, determinant and inverse trace.
+func checkSolutions(t *testing.T, f *qr.Factor, d *dense, lambda, tolerance float64) {
+	t.Helper()
+	r := f.Order()
+	chol := d.cholesky(t)
+	near(t, "logdet against Cholesky", f.LogDet(lambda), chol.LogDet()-float64(r)*math.Log(lambda), tolerance)
+	var inverse mat.SymDense
+	if err := chol.InverseTo(&inverse); err != nil {
+		t.Logf("oracle: %v", err)
+	}
+	near(t, "trace of the inverse", f.InverseNorm2(), mat.Trace(&inverse), tolerance)
+	for c := range f.Columns() {
+		got := make([]float64, r)
+		f.Weights(got, c)
+		var want mat.VecDense
+		if err := chol.SolveVecTo(&want, d.b.ColView(c)); err != nil {
+			t.Logf("oracle: %v", err)
+		}
+		for i := range got {
+			near(t, "weight", got[i], want.AtVec(i), tolerance*100)
+		}
+	}
+}
+
+// A grown factor equals one that had every feature from the start.
+func TestAppendEqualsHavingHadTheFeature(t *testing.T) {
+	const r, k, rounds, lambda = 9, 2, 40, 0.3
+	rng := rand.New(rand.NewPCG(3, 4))
+	rows := make([][]float64, rounds)
+	for i := range rows {
+		rows[i] = make([]float64, r+k)
+		for j := range rows[i] {
+			rows[i][j] = rng.NormFloat64()
+		}
+	}
+	start := 4
+	grown := qr.New(start, k, lambda)
+	loss := make([]float64, k)
+	for _, row := range rows {
+		short := append(append([]float64(nil), row[:start]...), row[r:]...)
+		grown.Rotate(short)
+		for c := range k {
+			loss[c] += short[start+c] * short[start+c]
+		}
+	}
+	for n := start; n < r; n++ {
+		a, b, corner := make([]float64, n), make([]float64, k), lambda
+		for _, row := range rows {
+			psi := row[n]
+			for j := range a {
+				a[j] += row[j] * psi
+			}
+			for c := range b {
+				b[c] += psi * row[r+c]
+			}
+			corner += psi * psi
+		}
+		if err := grown.Append(a, corner, b); err != nil {
+			t.Fatal(err)
+		}
+		for c := range k {
+			loss[c] -= b[c] * b[c]
+		}
+	}
+	whole, d := qr.New(r, k, lambda), newDense(r, k, lambda)
+	for _, row := range rows {
+		d.add(row[:r], row[r:])
+		whole.Rotate(append([]float64(nil), row...))
+	}
+	for i, v := range whole.Packed() {
+		near(t, "packed entry", math.Abs(grown.Packed()[i]), math.Abs(v), 1e-10)
+	}
+	for c := range k {
+		near(t, "loss in hindsight", loss[c], d.hindsight(t, c), 1e-10)
+	}
+	checkSolutions(t, grown, d, lambda, 1e-9)
+
+	// The copy of a feature is refused, and nothing has changed.
+	before := append([]float64(nil), grown.Packed()...)
+	a, b := make([]float64, r), make([]float64, k)
+	corner := 0.0
+	for _, row := range rows {
+		for j := range a {
+			a[j] += row[j] * row[0]
+		}
+		corner += row[0] * row[0]
+	}
+	a[0] += lambda
+	if err := grown.Append(a, corner+lambda, b); err == nil {
+		t.Fatal("a copy of a feature was taken in")
+	}
+	if grown.Order() != r || len(grown.Packed()) != len(before) {
+		t.Fatal("a refused feature changed the factor")
+	}
+}
+
+// Extreme magnitudes neither overflow nor give NaN.
+func TestExtremes(t *testing.T) {
+	for _, scale := range []float64{1e-300, 1e-150, 1e-20, 1e20, 1e100} {
+		for _, lambda := range []float64{1e-30, 1, 1e30} {
+			f := qr.New(3, 1, lambda)
+			rng := rand.New(rand.NewPCG(5, 6))
+			for range 50 {
+				row := []float64{scale * rng.NormFloat64(), scale, 0, scale * rng.NormFloat64()}
+				rotation := f.Rotate(row)
+				for _, v := range append([]float64{rotation.Gamma, rotation.Leverage, rotation.LogDet(), row[3]}, f.Packed()...) {
+					if math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Fatalf("scale %g, lambda %g: %v in %+v", scale, lambda, v, rotation)
+					}
+				}
+				if rotation.Leverage < 0 || rotation.Leverage > 1 {
+					t.Fatalf("leverage %g", rotation.Leverage)
+				}
+			}
+		}
+	}
+}
+
+func TestFromPacked(t *testing.T) {
+	f := qr.New(4, 1, 2)
+	f.Rotate([]float64{1, 2, 3, 4, 5})
+	same, err := qr.FromPacked(4, 1, append([]float64(nil), f.Packed()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "logdet", same.LogDet(2), f.LogDet(2), 0)
+	if _, err := qr.FromPacked(5, 1, f.Packed()); err == nil {
+		t.Error("a wrong length was taken")
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		packed := append([]float64(nil), f.Packed()...)
+		packed[0] = bad
+		if _, err := qr.FromPacked(4, 1, packed); err == nil {
+			t.Errorf("a diagonal of %g was taken", bad)
+		}
+	}
+	packed := append([]float64(nil), f.Packed()...)
+	packed[2] = math.NaN()
+	if _, err := qr.FromPacked(4, 1, packed); err == nil {
+		t.Error("NaN was taken")
+	}
+}
+
+func TestWrongLengthsPanic(t *testing.T) {
+	f := qr.New(2, 1, 1)
+	for name, call := range map[string]func(){
+		"New":     func() { qr.New(1, 1, 0) },
+		"Rotate":  func() { f.Rotate(make([]float64, 2)) },
+		"Solve":   func() { f.Solve(make([]float64, 3), make([]float64, 1)) },
+		"Weights": func() { f.Weights(make([]float64, 2), 1) },
+		"Append":  func() { _ = f.Append(make([]float64, 1), 1, make([]float64, 1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			call()
+		})
+	}
+}
+
+// FuzzRotate: whatever the observation, within the documented magnitudes, the
+// factor stays a factor.
+func FuzzRotate(f *testing.F) {
+	f.Add(1.0, 2.0, 3.0, 1.0)
+	f.Add(1e150, -1e-150, 0.0, 1e-30)
+	f.Fuzz(func(t *testing.T, a, b, y, lambda float64) {
+		for _, v := range []float64{a, b, y} {
+			if math.IsNaN(v) || math.Abs(v) > 1e150 {
+				t.Skip()
+			}
+		}
+		if !(lambda >= 1e-30 && lambda <= 1e30) {
+			t.Skip()
+		}
+		factor := qr.New(2, 1, lambda)
+		for range 3 {
+			factor.Rotate([]float64{a, b, y})
+		}
+		if _, err := qr.FromPacked(2, 1, factor.Packed()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
