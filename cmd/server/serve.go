@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/engine"
+	"hindsight/internal/metrics"
+	"hindsight/internal/rpc"
+	"hindsight/internal/store"
+)
+
+// Limits that no user has asked to set.
+const (
+	pendingPerModel   = 1_000_000
+	sweepInterval     = time.Second
+	readHeaderTimeout = 5 * time.Second
+)
+
+// serve runs the server until the context ends, then in this order: health
+// says NOT_SERVING, calls in flight end, every model that changed writes a
+// snapshot, the store closes, the HTTP server last.
+func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
+	log := newLogger(c, stderr)
+	defer func() { _ = log.Sync() }() // Standard error may not be syncable.
+	if c.Durability == config.DurabilityAsync {
+		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
+	}
+	listener := net.ListenConfig{}
+	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
+	if err != nil {
+		return fmt.Errorf("listen for gRPC on %s: %w", c.GRPCAddress, err)
+	}
+	defer func() { _ = grpcListener.Close() }() // Closed by the gRPC server as a rule.
+	httpListener, err := listener.Listen(ctx, "tcp", c.HTTPAddress)
+	if err != nil {
+		return fmt.Errorf("listen for HTTP on %s: %w", c.HTTPAddress, err)
+	}
+	registry := prometheus.NewRegistry()
+	var ready atomic.Bool
+	web := &http.Server{Handler: routes(registry, &ready), ReadHeaderTimeout: readHeaderTimeout}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := web.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve HTTP: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		defer func() { _ = web.Close() }() // Nothing but scrapes is lost.
+		return host(groupCtx, c, log, registry, &ready, grpcListener, httpListener.Addr())
+	})
+	return group.Wait() //nolint:wrapcheck // Wrapped above.
+}
+
+// host opens the store, recovers the models and serves gRPC until the context
+// ends.
+func host(
+	ctx context.Context, c config.Config, log *zap.Logger,
+	registry *prometheus.Registry, ready *atomic.Bool, listener net.Listener, httpAddress net.Addr,
+) (err error) {
+	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
+	if err != nil {
+		return fmt.Errorf("instruments: %w", err)
+	}
+	disk, err := store.Open(c.DataDir, store.Options{
+		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
+	})
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	defer func() {
+		if closeErr := disk.Close(); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
+		}
+	}()
+	models, err := engine.Open(ctx, engineOptions(c, log, disk, instruments))
+	if err != nil {
+		return fmt.Errorf("recover: %w", err)
+	}
+	defer func() {
+		if closeErr := models.Close(); closeErr != nil {
+			err = errors.Join(err, fmt.Errorf("shut down: %w", closeErr))
+		}
+	}()
+	calls := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
+		grpcprom.WithHistogramBuckets(prometheus.ExponentialBuckets(10e-6, 4, 10))))
+	if err := watch(registry, instruments, calls, models, disk); err != nil {
+		return err
+	}
+	server := rpc.New(rpc.Options{
+		Engine: models, Log: log, Metrics: calls,
+		MaxMessageBytes: c.MaxMessageBytes, MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
+	})
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		if err := server.Serve(listener); err != nil {
+			return fmt.Errorf("serve gRPC: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-groupCtx.Done()
+		log.Info("draining")
+		ready.Store(false)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(groupCtx), c.ShutdownTimeout)
+		defer cancel()
+		server.Drain(limit)
+		return nil
+	})
+	ready.Store(true)
+	log.Info("serving",
+		zap.String("grpc_address", listener.Addr().String()), zap.String("http_address", httpAddress.String()),
+		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
+	err = group.Wait()
+	log.Info("stopped serving")
+	return err //nolint:wrapcheck // Wrapped above.
+}
+
+func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {
+	return engine.Options{
+		Store: disk, Now: time.Now, Log: log.Named("engine"),
+		NewID: func() (string, error) {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return "", fmt.Errorf("new id: %w", err)
+			}
+			return id.String(), nil
+		},
+		Timings:              func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
+		ForgetTimings:        instruments.Forget,
+		Durability:           string(c.Durability),
+		SnapshotObservations: uint64(c.SnapshotObservations),
+		SnapshotInterval:     c.SnapshotInterval,
+		SnapshotsKept:        c.SnapshotsKept,
+		IDWindow:             c.IDWindow,
+		IDWindowMin:          c.IDWindowMin,
+		LabelTTL:             c.LabelTTL,
+		Queue:                c.Queue,
+		PendingLimit:         pendingPerModel,
+		Sweep:                sweepInterval,
+	}
+}
+
+// watch connects what the instruments show with where it comes from.
+func watch(
+	registry *prometheus.Registry, instruments *metrics.Metrics, calls *grpcprom.ServerMetrics,
+	models *engine.Engine, disk *store.Store,
+) error {
+	if err := registry.Register(calls); err != nil {
+		return fmt.Errorf("instruments of gRPC: %w", err)
+	}
+	if err := instruments.WatchModels(liveModels{models}); err != nil {
+		return fmt.Errorf("instruments of models: %w", err)
+	}
+	err := instruments.WatchStore(func() metrics.StoreStats {
+		m := disk.Metrics()
+		return metrics.StoreStats{
+			DiskBytes: m.DiskBytes, LogBytes: m.LogBytes, MemTableBytes: m.MemTableBytes,
+			Fsyncs: m.Fsyncs, FsyncSeconds: m.FsyncSeconds,
+			RememberedIDs: m.RememberedIDs, Compactions: m.Compactions, Failed: disk.Failed() != nil,
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("instruments of the store: %w", err)
+	}
+	return nil
+}
+
+// liveModels shows the engine's models to the instruments.
+type liveModels struct{ engine *engine.Engine }
+
+// Each implements metrics.Source.
+func (l liveModels) Each(f func(metrics.Model)) {
+	l.engine.Each(func(m engine.Live) {
+		f(metrics.Model{
+			Name: m.ID, Learner: m.Learner,
+			Observations: m.Observations, Predictions: m.Predictions,
+			PrequentialLoss: m.Loss, ServedLoss: m.ServedLoss,
+			Regret: m.Regret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
+			Features: m.Features, StateBytes: m.StateBytes, PendingLabels: m.Pending,
+		})
+	})
+}
+
+// routes are /metrics, /healthz (the process answers) and /readyz (the models
+// are recovered and the server is not draining).
+func routes(registry *prometheus.Registry, ready *atomic.Bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry,
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
+	answer := func(w http.ResponseWriter, code int, text string) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text) // The prober has gone; nobody is left to tell.
+	}
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, "ok\n")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if ready.Load() {
+			answer(w, http.StatusOK, "ready\n")
+			return
+		}
+		answer(w, http.StatusServiceUnavailable, "recovering or draining\n")
+	})
+	return mux
+}
+
+func newLogger(c config.Config, stderr io.Writer) *zap.Logger {
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	encoder := zapcore.NewJSONEncoder(encoding)
+	if c.LogFormat == config.LogConsole {
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level(c.LogLevel)))
+}
+
+func level(l config.LogLevel) zapcore.Level {
+	switch l {
+	case config.LogDebug:
+		return zapcore.DebugLevel
+	case config.LogWarn:
+		return zapcore.WarnLevel
+	case config.LogError:
+		return zapcore.ErrorLevel
+	case config.LogInfo:
+	}
+	return zapcore.InfoLevel
+}

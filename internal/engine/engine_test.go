@@ -1,0 +1,356 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+func TestCreateIsIdempotentBySpec(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	first, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Spec.PKAWVTaylor.Lambda == nil || *first.Spec.PKAWVTaylor.Lambda != 1 {
+		t.Errorf("defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
+	}
+	again, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
+	if err != nil || !reflect.DeepEqual(again, first) {
+		t.Errorf("the same again: %+v, %v", again, err)
+	}
+	if _, err := h.CreateModel(context.Background(), "a", taylor(2, 4)); !errors.Is(err, engine.ErrModelExists) {
+		t.Errorf("another spec: %v", err)
+	}
+	for _, id := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 64)} {
+		if _, err := h.CreateModel(context.Background(), id, linear(1)); !errors.Is(err, engine.ErrInvalidID) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+}
+
+func TestPredictThenObserve(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(2))
+	h.observe(t, "m", engine.Observation{Features: []float64{1, 0}, Label: 2})
+	p := h.predict(t, "m", 1, 0.5)
+	if p.ID == "" || p.Sequence != 1 || p.Value == 0 {
+		t.Fatalf("prediction %+v", p)
+	}
+	if got := h.stats(t, "m").Pending; got != 1 {
+		t.Errorf("%d labels pending, want 1", got)
+	}
+	a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: 0})[0]
+	if a.Sequence != 2 || a.Duplicate || !a.Served || a.ServedPrediction != p.Value {
+		t.Errorf("answer %+v", a)
+	}
+	if math.Abs(a.Prediction-p.Value) > 1e-14 || math.Abs(a.Loss-p.Value*p.Value) > 1e-14 || a.ServedLoss != p.Value*p.Value {
+		t.Errorf("answer %+v of prediction %+v", a, p)
+	}
+	s := h.stats(t, "m")
+	if s.Observations != 2 || s.Pending != 0 || s.Served != 1 || !s.CertificateOK || s.Regret != a.Regret {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+func TestPredictLeavesTheModelAsItWas(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", taylor(1, 3))
+	h.observe(t, "m", engine.Observation{Features: []float64{0.3}, Label: 1})
+	before := h.stats(t, "m").Digest
+	for range 50 {
+		h.predict(t, "m", 0.7)
+	}
+	if h.stats(t, "m").Digest != before {
+		t.Error("Predict changed the state")
+	}
+}
+
+func TestObservingTwiceLearnsOnce(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(1))
+	p := h.predict(t, "m", 2)
+	byPrediction := engine.Observation{PredictionID: p.ID, Label: 3}
+	byFeatures := engine.Observation{Features: []float64{4}, ObservationID: "o-1", Label: 5}
+	for _, o := range []engine.Observation{byPrediction, byFeatures} {
+		first := h.observe(t, "m", o)[0]
+		second := h.observe(t, "m", o)[0]
+		if first.Duplicate || !second.Duplicate {
+			t.Errorf("duplicate %v, then %v", first.Duplicate, second.Duplicate)
+		}
+		if second.Duplicate = false; second != first {
+			t.Errorf("the retry is answered %+v, first %+v", second, first)
+		}
+	}
+	// A prediction's label may also come with its features.
+	o := engine.Observation{Features: []float64{2}, ObservationID: p.ID, Label: 3}
+	if a := h.observe(t, "m", o)[0]; !a.Duplicate {
+		t.Errorf("by features: %+v", a)
+	}
+	if got := h.stats(t, "m").Observations; got != 2 {
+		t.Errorf("%d observations, want 2", got)
+	}
+}
+
+func TestSameIDOtherContentIsRefused(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(1))
+	p := h.predict(t, "m", 2)
+	h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: 3})
+	h.observe(t, "m", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 3})
+	waiting := h.predict(t, "m", 7)
+	before := h.stats(t, "m").Digest
+	for name, o := range map[string]engine.Observation{
+		"label by prediction": {PredictionID: p.ID, Label: 4, Weight: 1},
+		"weight":              {PredictionID: p.ID, Label: 3, Weight: 2},
+		"label by features":   {Features: []float64{1}, ObservationID: "o", Label: 4, Weight: 1},
+		"features":            {Features: []float64{2}, ObservationID: "o", Label: 3, Weight: 1},
+		"features of waiting": {Features: []float64{8}, ObservationID: waiting.ID, Label: 3, Weight: 1},
+	} {
+		if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrConflict) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if h.stats(t, "m").Digest != before {
+		t.Error("a refused observation changed the state")
+	}
+}
+
+func TestConcurrentDuplicatesLearnOnce(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(1))
+	p := h.predict(t, "m", 2)
+	var group sync.WaitGroup
+	firsts := make(chan engine.Answer, 64)
+	for range 64 {
+		group.Go(func() {
+			a, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{{PredictionID: p.ID, Label: 1, Weight: 1}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if !a[0].Duplicate {
+				firsts <- a[0]
+			}
+		})
+	}
+	group.Wait()
+	if len(firsts) != 1 || h.stats(t, "m").Observations != 1 {
+		t.Errorf("learned %d times, %d first answers", h.stats(t, "m").Observations, len(firsts))
+	}
+}
+
+func TestBatchIsAtomicAndInOrder(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "batch", taylor(1, 4))
+	h.create(t, "single", taylor(1, 4))
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rows []engine.Observation
+	for n := range 20 {
+		rows = append(rows, engine.Observation{
+			Features: []float64{rng.NormFloat64()}, Label: rng.NormFloat64(),
+			ObservationID: fmt.Sprint("o", n), Weight: 1 + float64(n%2),
+		})
+	}
+	// The same row twice is learned once, at its first place.
+	rows = append(rows, rows[3])
+	answers := h.observe(t, "batch", rows...)
+	for n, r := range rows {
+		single := h.observe(t, "single", r)[0]
+		if single != answers[n] {
+			t.Errorf("row %d: %+v in the batch, %+v alone", n, answers[n], single)
+		}
+	}
+	if last := answers[20]; !last.Duplicate || last.Sequence != 4 {
+		t.Errorf("the repeated row: %+v", last)
+	}
+	if a, b := h.stats(t, "batch"), h.stats(t, "single"); a.Digest != b.Digest {
+		t.Error("the batch learned another state than its rows")
+	}
+	// One bad row refuses all, and names itself.
+	before := h.stats(t, "batch").Digest
+	bad := []engine.Observation{
+		{Features: []float64{1}, ObservationID: "new", Label: 1, Weight: 1},
+		{PredictionID: "unknown", Label: 1, Weight: 1},
+	}
+	_, err := h.Engine.Observe(context.Background(), "batch", bad)
+	var row *engine.RowError
+	if !errors.Is(err, engine.ErrPredictionNotFound) || !errors.As(err, &row) || row.Row != 1 {
+		t.Errorf("bad row: %v", err)
+	}
+	if h.stats(t, "batch").Digest != before {
+		t.Error("a refused batch changed the state")
+	}
+	// The good row's id is still free.
+	if a := h.observe(t, "batch", bad[0])[0]; a.Duplicate {
+		t.Errorf("the id of a refused row stands: %+v", a)
+	}
+}
+
+func TestBadObservationsAreRefused(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", taylor(2, 2))
+	p := h.predict(t, "m", 1, 2)
+	before := h.stats(t, "m")
+	for name, c := range map[string]struct {
+		o    engine.Observation
+		want error
+	}{
+		"dimension":       {engine.Observation{Features: []float64{1}, Weight: 1}, model.ErrDimensionMismatch},
+		"no features":     {engine.Observation{Weight: 1}, model.ErrDimensionMismatch},
+		"NaN feature":     {engine.Observation{Features: []float64{1, math.NaN()}, Weight: 1}, model.ErrNotFinite},
+		"infinite label":  {engine.Observation{Features: []float64{1, 2}, Label: math.Inf(1), Weight: 1}, model.ErrNotFinite},
+		"huge label":      {engine.Observation{PredictionID: p.ID, Label: 1e101, Weight: 1}, model.ErrLabelOutOfRange},
+		"weight":          {engine.Observation{PredictionID: p.ID, Weight: -1}, model.ErrWeightOutOfRange},
+		"both":            {engine.Observation{PredictionID: p.ID, Features: []float64{1, 2}, Weight: 1}, engine.ErrInvalidRequest},
+		"two ids":         {engine.Observation{PredictionID: p.ID, ObservationID: "o", Weight: 1}, engine.ErrInvalidRequest},
+		"long id":         {engine.Observation{Features: []float64{1, 2}, ObservationID: strings.Repeat("x", 129), Weight: 1}, engine.ErrInvalidID},
+		"unknown id":      {engine.Observation{PredictionID: "nobody", Weight: 1}, engine.ErrPredictionNotFound},
+		"unknown, NaN":    {engine.Observation{PredictionID: "nobody", Label: math.NaN(), Weight: 1}, model.ErrNotFinite},
+		"weight infinite": {engine.Observation{Features: []float64{1, 2}, Weight: math.Inf(1)}, model.ErrWeightOutOfRange},
+	} {
+		if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{c.o}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if after := h.stats(t, "m"); !reflect.DeepEqual(after, before) {
+		t.Errorf("refused observations changed the model: %+v, before %+v", after, before)
+	}
+	if _, err := h.Predict(context.Background(), "m", [][]float64{{1, 2}, {1}}, engine.PredictOptions{}); !errors.Is(err, model.ErrDimensionMismatch) {
+		t.Errorf("predict: %v", err)
+	}
+	if _, err := h.Predict(context.Background(), "nobody", nil, engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("predict: %v", err)
+	}
+}
+
+func TestChosenPredictionIDs(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(1))
+	predict := func(x float64) (engine.Prediction, error) {
+		p, err := h.Predict(context.Background(), "m", [][]float64{{x}}, engine.PredictOptions{Remember: true, IDs: []string{"mine"}})
+		if err != nil {
+			return engine.Prediction{}, err
+		}
+		return p[0], nil
+	}
+	first, err := predict(1)
+	if err != nil || first.ID != "mine" {
+		t.Fatal(first, err)
+	}
+	h.observe(t, "m", engine.Observation{Features: []float64{1}, Label: 9})
+	again, err := predict(1)
+	if err != nil || again != first {
+		t.Errorf("a retried Predict answers %+v, %v; first %+v", again, err, first)
+	}
+	if _, err := predict(2); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("other features: %v", err)
+	}
+	h.observe(t, "m", engine.Observation{PredictionID: "mine", Label: 1})
+	if _, err := predict(1); !errors.Is(err, engine.ErrConflict) {
+		t.Errorf("after its label: %v", err)
+	}
+}
+
+func TestLateLabels(t *testing.T) {
+	c := newClock()
+	h := start(t, newFS(), c)
+	h.create(t, "m", linear(1))
+	early, late := h.predict(t, "m", 1), h.predict(t, "m", 2)
+	// Out of order is normal.
+	h.observe(t, "m", engine.Observation{PredictionID: late.ID, Label: 1})
+	c.advance(2 * time.Hour)
+	o := engine.Observation{PredictionID: early.ID, Label: 1, Weight: 1}
+	if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
+		t.Errorf("after expiry: %v", err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); h.stats(t, "m").Pending > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the expired prediction is still counted")
+		}
+	}
+	a := h.observe(t, "m", engine.Observation{Features: []float64{1}, ObservationID: early.ID, Label: 1})[0]
+	if a.Duplicate || a.Served || a.Sequence != 2 {
+		t.Errorf("with its features: %+v", a)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	h := start(t, newFS(), newClock(), func(o *engine.Options) { o.PendingLimit = 2 })
+	h.create(t, "m", linear(1))
+	h.predict(t, "m", 1)
+	h.predict(t, "m", 1)
+	_, err := h.Predict(context.Background(), "m", [][]float64{{1}}, engine.PredictOptions{Remember: true})
+	if !errors.Is(err, engine.ErrPendingLimit) {
+		t.Errorf("a third: %v", err)
+	}
+	if _, err := h.Predict(context.Background(), "m", [][]float64{{1}}, engine.PredictOptions{}); err != nil {
+		t.Errorf("not remembered: %v", err)
+	}
+}
+
+func TestListAndDelete(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := start(t, fs, c)
+	for _, id := range []string{"b2", "a", "b1", "c"} {
+		h.create(t, id, linear(1))
+	}
+	p := h.predict(t, "b1", 1)
+	h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 1})
+	ids := func(prefix, after string, limit int) string {
+		var out []string
+		for _, i := range h.ListModels(prefix, after, limit) {
+			out = append(out, i.ID)
+		}
+		return strings.Join(out, " ")
+	}
+	if got := ids("", "", 10) + "|" + ids("b", "", 1) + "|" + ids("b", "b1", 9); got != "a b1 b2 c|b1|b2" {
+		t.Errorf("lists %q", got)
+	}
+	if err := h.DeleteModel(context.Background(), "b1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.DeleteModel(context.Background(), "b1"); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("twice: %v", err)
+	}
+	// Its successor knows nothing of it.
+	h.create(t, "b1", linear(1))
+	if s := h.stats(t, "b1"); s.Observations != 0 || s.Pending != 0 {
+		t.Errorf("the new model starts with %+v", s)
+	}
+	o := engine.Observation{PredictionID: p.ID, Label: 1, Weight: 1}
+	if _, err := h.Engine.Observe(context.Background(), "b1", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
+		t.Errorf("an id of the old model: %v", err)
+	}
+	if a := h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 1})[0]; a.Duplicate {
+		t.Error("an observation id of the old model stands")
+	}
+	h.stop(t)
+	again := start(t, fs, c)
+	if got := again.stats(t, "b1").Observations; got != 1 {
+		t.Errorf("after a restart: %d observations, want 1", got)
+	}
+}
+
+func TestClosedEngineRefuses(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(1))
+	h.stop(t)
+	o := engine.Observation{Features: []float64{1}, Weight: 1}
+	if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("observe: %v", err)
+	}
+	if _, err := h.CreateModel(context.Background(), "n", linear(1)); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("create: %v", err)
+	}
+}

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinels of what the engine refuses. What is wrong with the numbers of a
+// call comes as a *model.FieldError instead.
+var (
+	ErrModelNotFound      = errors.New("no such model")
+	ErrModelExists        = errors.New("model exists with another spec")
+	ErrInvalidID          = errors.New("invalid id")
+	ErrInvalidRequest     = errors.New("invalid request")
+	ErrPredictionNotFound = errors.New("no such prediction: unknown, expired or not remembered")
+	ErrConflict           = errors.New("id already stands for another observation")
+	ErrLabelMissing       = errors.New("label missing")
+	ErrOverloaded         = errors.New("too many observations are waiting")
+	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
+	ErrStorage            = errors.New("storage failed: the model is read-only")
+	ErrCorrupt            = errors.New("stored state is corrupt")
+	ErrClosed             = errors.New("the server is shutting down")
+)
+
+// RowError says which row of a call is refused.
+type RowError struct {
+	Row int
+	Err error
+}
+
+// Error is the row's error, with its number.
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Err) }
+
+// Unwrap gives the row's error.
+func (e *RowError) Unwrap() error { return e.Err }

@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"hindsight/internal/model"
+	"hindsight/internal/store"
+)
+
+// instance is one hosted model.
+//
+// Lock order: gate before mu. The writer alone changes what mu guards, and
+// only it reads that without the lock.
+type instance struct {
+	engine  *Engine
+	id      string
+	number  store.Model
+	spec    model.Spec
+	created time.Time
+	timings Timings
+
+	mu struct {
+		sync.RWMutex
+		learner  model.Learner
+		sequence uint64
+		account  account
+		// broken is why the model no longer learns.
+		broken error
+	}
+	gate gate
+
+	// predictions counts rows answered since the start.
+	predictions atomic.Uint64
+	// pending counts the predictions that wait, expired those given up.
+	pending atomic.Int64
+	expired atomic.Uint64
+	// snapshotAt is the sequence of the newest snapshot on disk, snapshotTime
+	// when it was asked for.
+	snapshotAt   atomic.Uint64
+	snapshotTime atomic.Int64
+}
+
+func newInstance(e *Engine, id string, number store.Model, spec model.Spec, created time.Time, learner model.Learner) *instance {
+	i := &instance{
+		engine: e, id: id, number: number, spec: spec, created: created,
+		timings: e.o.Timings(id, spec.Name()),
+	}
+	i.mu.learner = learner
+	i.gate.changed.L = &i.gate
+	i.snapshotTime.Store(e.o.Now().UnixNano())
+	return i
+}
+
+func (i *instance) info() Info {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return Info{ID: i.id, Learner: i.spec.Name(), Spec: i.spec, Created: i.created, Sequence: i.mu.sequence}
+}
+
+// Prediction is the answer to one row of Predict.
+type Prediction struct {
+	model.Prediction
+	// ID names the prediction in Observe; empty when it is not remembered.
+	ID string
+	// Sequence is how many observations the answer had learned from.
+	Sequence uint64
+}
+
+// PredictOptions say what becomes of a prediction.
+type PredictOptions struct {
+	// Remember keeps the features until the label comes or TTL has passed.
+	Remember bool
+	// IDs are chosen by the caller, one per row, or by the engine when empty.
+	IDs []string
+	// TTL is Options.LabelTTL when 0.
+	TTL time.Duration
+}
+
+// Predict answers every row from one state, which it leaves as it was.
+func (e *Engine) Predict(_ context.Context, id string, rows [][]float64, o PredictOptions) ([]Prediction, error) {
+	started := e.o.Now()
+	i, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]Prediction, len(rows))
+	if err := i.predict(answers, rows); err != nil {
+		return nil, err
+	}
+	if o.Remember {
+		if err := i.remember(answers, rows, o, started); err != nil {
+			return nil, err
+		}
+	}
+	i.predictions.Add(uint64(len(rows)))
+	i.timings.Predict(e.o.Now().Sub(started).Seconds())
+	return answers, nil
+}
+
+func (i *instance) predict(answers []Prediction, rows [][]float64) error {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	for n, x := range rows {
+		p, err := i.mu.learner.Predict(x)
+		if err != nil {
+			return &RowError{Row: n, Err: err}
+		}
+		answers[n] = Prediction{Prediction: p, Sequence: i.mu.sequence}
+	}
+	return nil
+}
+
+// remember stores the features of every row under its id. An id that the
+// caller chose and that waits already, with the same features, is answered
+// with the prediction first given under it.
+func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOptions, now time.Time) error {
+	ttl := o.TTL
+	if ttl == 0 {
+		ttl = i.engine.o.LabelTTL
+	}
+	if i.pending.Load()+int64(len(rows)) > i.engine.o.PendingLimit {
+		return fmt.Errorf("model %q: %w: %d wait, the limit is %d", i.id, ErrPendingLimit, i.pending.Load(), i.engine.o.PendingLimit)
+	}
+	entries := make([]store.Pending, 0, len(rows))
+	for n, x := range rows {
+		if len(o.IDs) > 0 && o.IDs[n] != "" {
+			known, err := i.rememberedAs(o.IDs[n], x, now)
+			if err != nil {
+				return &RowError{Row: n, Err: err}
+			}
+			if known != nil {
+				answers[n] = *known
+				continue
+			}
+			answers[n].ID = o.IDs[n]
+		} else {
+			id, err := i.engine.o.NewID()
+			if err != nil {
+				return fmt.Errorf("engine: mint a prediction id: %w", err)
+			}
+			answers[n].ID = id
+		}
+		value := pending{Prediction: answers[n], Features: x}.encode()
+		entries = append(entries, store.Pending{ID: answers[n].ID, Value: value, Expiry: now.Add(ttl)})
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := i.engine.o.Store.PutPending(i.number, entries); err != nil {
+		return fmt.Errorf("engine: remember predictions of model %q: %w: %w", i.id, ErrStorage, err)
+	}
+	i.pending.Add(int64(len(entries)))
+	return nil
+}
+
+// rememberedAs is the prediction waiting under an id that the caller chose,
+// nil when the id is free.
+func (i *instance) rememberedAs(id string, x []float64, now time.Time) (*Prediction, error) {
+	if err := checkObservationID("prediction_id", id); err != nil {
+		return nil, err
+	}
+	waiting, err := i.waiting(id, now)
+	if err != nil {
+		return nil, err
+	}
+	if waiting != nil {
+		if !sameNumbers(waiting.Features, x) {
+			return nil, fmt.Errorf("prediction_id %q: %w: it was predicted with other features", id, ErrConflict)
+		}
+		return &waiting.Prediction, nil
+	}
+	_, known, err := i.engine.o.Store.GetSeen(i.number, id)
+	if err != nil {
+		return nil, fmt.Errorf("engine: look up id %q: %w: %w", id, ErrStorage, err)
+	}
+	if known {
+		return nil, fmt.Errorf("prediction_id %q: %w: its label has been observed", id, ErrConflict)
+	}
+	return nil, nil
+}
+
+// waiting is the pending prediction of an id, nil when there is none or it
+// has expired.
+func (i *instance) waiting(id string, now time.Time) (*pending, error) {
+	entry, ok, err := i.engine.o.Store.GetPending(i.number, id)
+	if err != nil {
+		return nil, fmt.Errorf("engine: look up prediction %q: %w: %w", id, ErrStorage, err)
+	}
+	if !ok || !entry.Expiry.After(now) {
+		return nil, nil
+	}
+	p, err := decodePending(id, entry.Value)
+	if err != nil {
+		return nil, fmt.Errorf("engine: prediction %q: %w: %w", id, ErrCorrupt, err)
+	}
+	return &p, nil
+}
+
+// MaxObservationID is the longest prediction or observation id, in bytes.
+const MaxObservationID = 128
+
+func checkObservationID(field, id string) error {
+	if len(id) <= MaxObservationID {
+		return nil
+	}
+	return &model.FieldError{
+		Field: field, Err: ErrInvalidID,
+		Got: fmt.Sprintf("%d bytes", len(id)), Want: fmt.Sprintf("at most %d bytes", MaxObservationID),
+	}
+}

@@ -1,0 +1,256 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+)
+
+// stream gives n observations with ids; every third had a prediction.
+func feed(t *testing.T, h *host, id string, from, to int) (predictions []string) {
+	t.Helper()
+	for n := from; n < to; n++ {
+		rng := rand.New(rand.NewPCG(uint64(n), 9))
+		x, y := []float64{rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
+		if n%3 != 0 {
+			h.observe(t, id, engine.Observation{Features: x, Label: y, ObservationID: fmt.Sprint("o-", n)})
+			continue
+		}
+		p := h.predict(t, id, x...)
+		predictions = append(predictions, p.ID)
+		h.observe(t, id, engine.Observation{PredictionID: p.ID, Label: y})
+	}
+	return predictions
+}
+
+// compare fails unless the model's figures are those wanted, whichever
+// process computed them.
+func compare(t *testing.T, h *host, id string, want engine.Stats) {
+	t.Helper()
+	got := h.stats(t, id)
+	got.Snapshot, want.Snapshot = 0, 0
+	if got.Digest != want.Digest || got.Observations != want.Observations || got.Served != want.Served ||
+		got.ServedLoss != want.ServedLoss || got.Regret != want.Regret || got.Pending != want.Pending {
+		t.Errorf("recovered %+v\nwant %+v", got, want)
+	}
+}
+
+func TestRestartContinuesBitForBit(t *testing.T) {
+	c := newClock()
+	whole := start(t, newFS(), c)
+	whole.create(t, "m", taylor(2, 3))
+	feed(t, whole, "m", 0, 60)
+	want := whole.stats(t, "m")
+
+	for _, every := range []uint64{1 << 40, 1, 7} {
+		t.Run(fmt.Sprint("snapshot every ", every), func(t *testing.T) {
+			fs := newFS()
+			often := func(o *engine.Options) { o.SnapshotObservations = every; o.SnapshotsKept = 2 }
+			h := start(t, fs, c, often)
+			h.create(t, "m", taylor(2, 3))
+			for from := 0; from < 60; from += 20 {
+				feed(t, h, "m", from, from+20)
+				h.stop(t)
+				h = start(t, fs, c, often)
+			}
+			compare(t, h, "m", want)
+			if every < 1<<40 {
+				checkKept(t, h)
+			}
+		})
+	}
+}
+
+// checkKept: at most two snapshots stay, and the log is cut behind them.
+func checkKept(t *testing.T, h *host) {
+	t.Helper()
+	paths, err := h.fs.List(dataDir + "/snapshots")
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	files, err := h.fs.List(dataDir + "/snapshots/" + paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 1 || len(files) > 2 {
+		t.Errorf("%d snapshots kept: %v", len(files), files)
+	}
+}
+
+// A power cut at any moment: what was acknowledged is there, once, and a
+// retry is answered as the first time.
+func TestPowerCuts(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	runs := 60
+	if testing.Short() {
+		runs = 10
+	}
+	for range runs {
+		c, fs := newClock(), newFS()
+		every := uint64(1 + rng.IntN(40))
+		set := func(o *engine.Options) { o.SnapshotObservations = every }
+		h := start(t, fs, c, set)
+		h.create(t, "m", linear(2))
+		n := 1 + rng.IntN(50)
+		feed(t, h, "m", 0, n)
+		want := h.stats(t, "m")
+		answers := make([]engine.Answer, n)
+		for k := range n {
+			if k%3 != 0 {
+				answers[k] = retry(t, h, k)
+			}
+		}
+		cut := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+		h.stop(t)
+
+		h = start(t, cut, c, set)
+		got := h.stats(t, "m")
+		if got.Digest != want.Digest || got.Observations != uint64(n) {
+			t.Fatalf("after the cut: %d observations, digest %x; want %d, %x", got.Observations, got.Digest, n, want.Digest)
+		}
+		for k := range n {
+			if k%3 == 0 {
+				continue
+			}
+			if a := retry(t, h, k); a != answers[k] {
+				t.Fatalf("the retry of %d is answered %+v, first %+v", k, a, answers[k])
+			}
+		}
+		h.stop(t)
+	}
+}
+
+// retry sends observation k of feed again.
+func retry(t *testing.T, h *host, k int) engine.Answer {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(k), 9))
+	x, y := []float64{rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
+	a := h.observe(t, "m", engine.Observation{Features: x, Label: y, ObservationID: fmt.Sprint("o-", k)})[0]
+	if !a.Duplicate {
+		t.Fatalf("observation %d was learned again: %+v", k, a)
+	}
+	return a
+}
+
+func TestPendingPredictionsSurviveARestart(t *testing.T) {
+	c, fs := newClock(), newFS()
+	h := start(t, fs, c)
+	h.create(t, "m", linear(2))
+	p := h.predict(t, "m", 1, 2)
+	h.stop(t)
+	h = start(t, fs, c)
+	if got := h.stats(t, "m").Pending; got != 1 {
+		t.Errorf("%d pending, want 1", got)
+	}
+	if a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: 1})[0]; !a.Served || a.ServedPrediction != p.Value {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A bad newest snapshot costs time, not data.
+func TestBadSnapshotIsPassedOver(t *testing.T) {
+	c, fs := newClock(), newFS()
+	h := start(t, fs, c)
+	h.create(t, "m", linear(2))
+	for n := range 5 {
+		feed(t, h, "m", n*10, n*10+10)
+		h.stop(t) // Writes a snapshot.
+		h = start(t, fs, c)
+	}
+	want := h.stats(t, "m")
+	h.stop(t)
+	dir := dataDir + "/snapshots/"
+	models, err := fs.List(dir)
+	if err != nil || len(models) != 1 {
+		t.Fatal(models, err)
+	}
+	dir += models[0]
+	files, err := fs.List(dir)
+	if err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	slices.Sort(files)
+	for bad := range 3 {
+		clone := fs.CrashClone(vfs.CrashCloneCfg{})
+		for _, file := range files[2-bad:] {
+			spoil(t, clone, dir+"/"+file)
+		}
+		h, err := tryStart(t, clone, c)
+		if bad < 2 {
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, h, "m", want)
+			continue
+		}
+		// With all gone the log no longer reaches back, and the server must
+		// say so rather than start with less.
+		if err == nil {
+			t.Errorf("started with %d of 50 observations", h.stats(t, "m").Observations)
+		} else if !strings.Contains(err.Error(), `"m"`) {
+			t.Errorf("the error does not name the model: %v", err)
+		}
+	}
+}
+
+// spoil flips a byte in the middle of a file.
+func spoil(t *testing.T, fs vfs.FS, path string) {
+	t.Helper()
+	f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x40
+	if _, err := f.WriteAt(b, info.Size()/2); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A full queue refuses at once, and what it took is learned.
+func TestOverload(t *testing.T) {
+	h := start(t, newFS(), newClock(), func(o *engine.Options) { o.Queue = 4 })
+	h.create(t, "m", taylor(2, 8))
+	var tickets []*engine.Ticket
+	refused := 0
+	for n := range 2000 {
+		o := engine.Observation{Features: []float64{1, float64(n)}, Label: 1, Weight: 1}
+		ticket, err := h.Submit(context.Background(), "m", []engine.Observation{o})
+		switch {
+		case err == nil:
+			tickets = append(tickets, ticket)
+		case strings.Contains(err.Error(), engine.ErrOverloaded.Error()):
+			refused++
+		default:
+			t.Fatal(err)
+		}
+	}
+	for _, ticket := range tickets {
+		if _, err := ticket.Wait(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.stats(t, "m").Observations; got != uint64(len(tickets)) || refused == 0 {
+		t.Errorf("%d learned of %d taken, %d refused", got, len(tickets), refused)
+	}
+}

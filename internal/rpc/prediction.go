@@ -1,0 +1,209 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// predictions serves PredictionService.
+type predictions struct {
+	hindsightv1.UnimplementedPredictionServiceServer
+	engine *engine.Engine
+	// maxRows bounds a batch, sessionCalls the calls of a session whose
+	// answers are not sent yet.
+	maxRows      int
+	sessionCalls int
+}
+
+func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {
+	prediction, err := p.predict(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.PredictResponse{Prediction: prediction}, nil
+}
+
+func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.Prediction, error) {
+	o, err := predictOptions(r.Remember, r.GetLabelTtl()) //nolint:protogetter // Presence matters.
+	if err != nil {
+		return nil, err
+	}
+	if r.GetPredictionId() != "" {
+		o.IDs = []string{r.GetPredictionId()}
+	}
+	answers, err := p.engine.Predict(ctx, r.GetModel(), [][]float64{r.GetFeatures()}, o)
+	if err != nil {
+		return nil, alone(err)
+	}
+	return predictionToProto(answers[0]), nil
+}
+
+func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
+	o, err := predictOptions(r.Remember, r.GetLabelTtl()) //nolint:protogetter // Presence matters.
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkRows("rows", len(r.GetRows())); err != nil {
+		return nil, err
+	}
+	if o.IDs = r.GetPredictionIds(); len(o.IDs) > 0 && len(o.IDs) != len(r.GetRows()) {
+		return nil, &model.FieldError{
+			Field: "prediction_ids", Err: engine.ErrInvalidRequest,
+			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(r.GetRows())),
+		}
+	}
+	rows := make([][]float64, len(r.GetRows()))
+	for n, row := range r.GetRows() {
+		rows[n] = row.GetFeatures()
+	}
+	answers, err := p.engine.Predict(ctx, r.GetModel(), rows, o)
+	if err != nil {
+		return nil, atRow(err, "rows")
+	}
+	out := make([]*hindsightv1.Prediction, len(answers))
+	for n, a := range answers {
+		out[n] = predictionToProto(a)
+	}
+	return &hindsightv1.PredictBatchResponse{Predictions: out}, nil
+}
+
+func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {
+	t, err := p.submit(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	answers, err := t.Wait(ctx)
+	if err != nil {
+		return nil, alone(err)
+	}
+	return &hindsightv1.ObserveResponse{Outcome: outcomeToProto(answers[0])}, nil
+}
+
+// submit queues one observation.
+func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (*engine.Ticket, error) {
+	o, err := observationFromProto(r)
+	if err != nil {
+		return nil, err
+	}
+	t, err := p.engine.Submit(ctx, r.GetModel(), []engine.Observation{o})
+	if err != nil {
+		return nil, alone(err)
+	}
+	return t, nil
+}
+
+func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
+	if err := p.checkRows("observations", len(r.GetObservations())); err != nil {
+		return nil, err
+	}
+	observations := make([]engine.Observation, len(r.GetObservations()))
+	for n, row := range r.GetObservations() {
+		o, err := observationFromProto(row)
+		if err == nil && row.GetModel() != "" && row.GetModel() != r.GetModel() {
+			err = &model.FieldError{
+				Field: "model", Err: engine.ErrInvalidRequest,
+				Got: fmt.Sprintf("%q", row.GetModel()), Want: fmt.Sprintf("the batch's model %q, or nothing", r.GetModel()),
+			}
+		}
+		if err != nil {
+			return nil, atRow(&engine.RowError{Row: n, Err: err}, "observations")
+		}
+		observations[n] = o
+	}
+	answers, err := p.engine.Observe(ctx, r.GetModel(), observations)
+	if err != nil {
+		return nil, atRow(err, "observations")
+	}
+	out := make([]*hindsightv1.Outcome, len(answers))
+	for n, a := range answers {
+		out[n] = outcomeToProto(a)
+	}
+	return &hindsightv1.ObserveBatchResponse{Outcomes: out}, nil
+}
+
+func (p *predictions) checkRows(field string, n int) error {
+	if n >= 1 && n <= p.maxRows {
+		return nil
+	}
+	return &model.FieldError{
+		Field: field, Err: errBatchTooLarge,
+		Got: fmt.Sprintf("%d rows", n), Want: fmt.Sprintf("1 to %d", p.maxRows),
+	}
+}
+
+// predictOptions reads what Predict and PredictBatch share.
+func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOptions, error) {
+	o := engine.PredictOptions{Remember: remember == nil || *remember}
+	if ttl == nil {
+		return o, nil
+	}
+	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() <= 0 || ttl.AsDuration() > maxLabelTTL {
+		return o, &model.FieldError{
+			Field: "label_ttl", Err: engine.ErrInvalidRequest,
+			Got: ttl.String(), Want: fmt.Sprintf("above 0 and at most %s", maxLabelTTL),
+		}
+	}
+	o.TTL = ttl.AsDuration()
+	return o, nil
+}
+
+// maxLabelTTL bounds how long a prediction may wait for its label.
+const maxLabelTTL = 366 * 24 * time.Hour
+
+func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
+	return &hindsightv1.Prediction{
+		PredictionId: p.ID, Value: p.Value, StandardError: p.StandardError,
+		Leverage: p.Leverage, StateSequence: p.Sequence,
+	}
+}
+
+// observationFromProto reads an observation; the engine checks its numbers.
+func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, error) {
+	o := engine.Observation{
+		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),
+		ObservationID: r.GetObservationId(), Weight: 1,
+	}
+	if r.Weight != nil { //nolint:protogetter // Presence matters.
+		o.Weight = r.GetWeight()
+	}
+	switch target := r.GetTarget().(type) {
+	case *hindsightv1.ObserveRequest_Label:
+		o.Label = target.Label
+		return o, nil
+	case *hindsightv1.ObserveRequest_Labels:
+		if values := target.Labels.GetValues(); len(values) == 1 {
+			o.Label = values[0]
+			return o, nil
+		}
+		return o, &model.FieldError{
+			Field: "labels", Err: model.ErrDimensionMismatch,
+			Got: fmt.Sprintf("%d labels", len(target.Labels.GetValues())), Want: "1",
+		}
+	case *hindsightv1.ObserveRequest_Class:
+		return o, &model.FieldError{
+			Field: "class", Err: errNotServed, Got: "a class", Want: "a label: this version serves no classifier",
+		}
+	default:
+		return o, &model.FieldError{
+			Field: "label", Err: engine.ErrLabelMissing, Got: "nothing", Want: "a number; 0 is one",
+		}
+	}
+}
+
+func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
+	o := &hindsightv1.Outcome{
+		Sequence: a.Sequence, Prediction: a.Prediction, Loss: a.Loss,
+		Regret: a.Regret, Duplicate: a.Duplicate,
+	}
+	if a.Served {
+		o.ServedPrediction, o.ServedLoss = &a.ServedPrediction, &a.ServedLoss
+	}
+	return o
+}

@@ -1,0 +1,109 @@
+package rpc
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// specFromProto takes a spec over, defaults not yet filled in.
+func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
+	if p == nil {
+		return model.Spec{}, &model.FieldError{
+			Field: "spec", Err: model.ErrInvalidSpec, Got: "nothing", Want: "a dimension and a learner",
+		}
+	}
+	if p.GetScaling() != nil {
+		return model.Spec{}, &model.FieldError{
+			Field: "spec.scaling", Err: errNotServed, Got: "a scaling", Want: "none: this version does not scale",
+		}
+	}
+	s := model.Spec{
+		Dimension: int(p.GetDimension()),
+		Outputs:   int(p.GetOutputs()),
+		Seed:      p.GetSeed(),
+	}
+	switch learner := p.GetLearner().(type) {
+	case nil:
+		return s, nil // The catalogue says what is missing.
+	case *hindsightv1.ModelSpec_PkawvTaylor:
+		l := learner.PkawvTaylor
+		s.PKAWVTaylor = &model.PKAWVTaylor{
+			Sigma: l.Sigma, Degree: intFrom(l.Degree), Lambda: l.Lambda, MaxFeatures: intFrom(l.MaxFeatures), //nolint:protogetter // Presence matters.
+		}
+	case *hindsightv1.ModelSpec_LinearAwv:
+		s.LinearAWV = &model.LinearAWV{Lambda: learner.LinearAwv.Lambda} //nolint:protogetter // Presence matters.
+	default:
+		name := p.ProtoReflect().WhichOneof(p.ProtoReflect().Descriptor().Oneofs().ByName("learner")).Name()
+		return s, &model.FieldError{
+			Field: "spec." + string(name), Err: errNotServed,
+			Got: string(name), Want: "pkawv_taylor or linear_awv: this version serves no other",
+		}
+	}
+	return s, nil
+}
+
+func specToProto(s model.Spec) *hindsightv1.ModelSpec {
+	p := &hindsightv1.ModelSpec{
+		Dimension: int32(s.Dimension),
+		Outputs:   int32(s.Outputs),
+		Seed:      s.Seed,
+	}
+	switch {
+	case s.PKAWVTaylor != nil:
+		l := s.PKAWVTaylor
+		p.Learner = &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{
+			Sigma: l.Sigma, Degree: intTo(l.Degree), Lambda: l.Lambda, MaxFeatures: intTo(l.MaxFeatures),
+		}}
+	case s.LinearAWV != nil:
+		p.Learner = &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{Lambda: s.LinearAWV.Lambda}}
+	}
+	return p
+}
+
+func intFrom(v *int32) *int {
+	if v == nil {
+		return nil
+	}
+	n := int(*v)
+	return &n
+}
+
+func intTo(v *int) *int32 {
+	if v == nil {
+		return nil
+	}
+	n := int32(*v)
+	return &n
+}
+
+func infoToProto(i engine.Info) *hindsightv1.Model {
+	return &hindsightv1.Model{
+		Id: i.ID, Spec: specToProto(i.Spec), CreateTime: timestamppb.New(i.Created),
+		Sequence: i.Sequence, Learner: i.Learner,
+	}
+}
+
+func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
+	p := &hindsightv1.ModelStats{
+		Id: s.ID, Learner: s.Learner,
+		Observations: s.Observations, LossSum: s.Loss,
+		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.RegretUnpenalized,
+		RegretBound: s.RegretBound, Certificate: s.Certificate,
+		CertificateOk: s.CertificateOK, Certified: s.Certified,
+		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
+		Features: int32(s.Features), EffectiveDimension: s.EffectiveDimension,
+		ServedObservations: s.Served, ServedLossSum: s.ServedLoss,
+		PendingLabels: s.Pending, StateBytes: s.StateBytes,
+		StateDigest: fmt.Sprintf("%x", s.Digest),
+		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+	}
+	if s.Observations > 0 {
+		p.MeanLoss = s.Loss / float64(s.Observations)
+	}
+	return p
+}

@@ -1,0 +1,149 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// domain is the ErrorInfo domain of every refusal.
+const domain = "hindsight"
+
+// errNotServed is a call or a learner of a later version.
+var errNotServed = errors.New("not served by this version")
+
+// errBatchTooLarge is a batch of more rows than the server takes.
+var errBatchTooLarge = errors.New("batch too large")
+
+// refusal is one row of the error table.
+type refusal struct {
+	err    error
+	code   codes.Code
+	reason string
+	// retryAfter is when waiting helps.
+	retryAfter time.Duration
+	// hidden keeps the cause from the client; it is logged.
+	hidden bool
+}
+
+// table maps the errors of the domain to status and reason, in the order in
+// which they are looked for.
+func table() []refusal {
+	return []refusal{
+		{err: model.ErrDimensionMismatch, code: codes.InvalidArgument, reason: "DIMENSION_MISMATCH"},
+		{err: model.ErrNotFinite, code: codes.InvalidArgument, reason: "NOT_FINITE"},
+		{err: model.ErrFeatureOutOfRange, code: codes.InvalidArgument, reason: "FEATURE_OUT_OF_RANGE"},
+		{err: model.ErrLabelOutOfRange, code: codes.InvalidArgument, reason: "LABEL_OUT_OF_RANGE"},
+		{err: model.ErrWeightOutOfRange, code: codes.InvalidArgument, reason: "WEIGHT_OUT_OF_RANGE"},
+		{err: model.ErrInvalidSpec, code: codes.InvalidArgument, reason: "INVALID_SPEC"},
+		{err: model.ErrSpecTooLarge, code: codes.ResourceExhausted, reason: "SPEC_TOO_LARGE"},
+		{err: engine.ErrLabelMissing, code: codes.InvalidArgument, reason: "LABEL_MISSING"},
+		{err: engine.ErrInvalidID, code: codes.InvalidArgument, reason: "INVALID_ID"},
+		{err: engine.ErrInvalidRequest, code: codes.InvalidArgument, reason: "INVALID_REQUEST"},
+		{err: errBatchTooLarge, code: codes.InvalidArgument, reason: "BATCH_TOO_LARGE"},
+		{err: errNotServed, code: codes.Unimplemented, reason: "NOT_SERVED"},
+		{err: engine.ErrModelNotFound, code: codes.NotFound, reason: "MODEL_NOT_FOUND"},
+		{err: engine.ErrPredictionNotFound, code: codes.NotFound, reason: "PREDICTION_NOT_FOUND"},
+		{err: engine.ErrModelExists, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
+		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: "OBSERVATION_CONFLICT"},
+		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
+		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
+		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},
+		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
+		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
+	}
+}
+
+// find is the refusal of an error, nil when the table has none.
+func find(err error) *refusal {
+	for _, r := range table() {
+		if errors.Is(err, r.err) {
+			return &r
+		}
+	}
+	return nil
+}
+
+// statusOf is what a client is told of an error.
+func statusOf(err error) *status.Status {
+	if s, ok := status.FromError(err); ok {
+		return s // Already a status, or nil.
+	}
+	r := find(err)
+	switch {
+	case r != nil:
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.New(codes.DeadlineExceeded, "the deadline passed; an observation already accepted is learned all the same, send it again under its id")
+	case errors.Is(err, context.Canceled):
+		return status.New(codes.Canceled, "canceled by the client")
+	default:
+		return status.New(codes.Internal, "internal error; the server's log says more")
+	}
+	message := err.Error()
+	if r.hidden {
+		message = r.err.Error()
+	}
+	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: domain}
+	details := []protoadapt.MessageV1{info}
+	var field *model.FieldError
+	if errors.As(err, &field) {
+		message = field.Error()
+		info.Metadata = map[string]string{"field": field.Field, "got": field.Got, "want": field.Want}
+		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
+			Field: field.Field, Description: fmt.Sprintf("got %s, want %s", field.Got, field.Want), Reason: r.reason,
+		}}})
+	}
+	if r.retryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.retryAfter)})
+	}
+	s := status.New(r.code, message)
+	detailed, err := s.WithDetails(details...)
+	if err != nil {
+		return s // The details are a courtesy.
+	}
+	return detailed
+}
+
+// reasonOf is the ErrorInfo reason of a status, empty when it has none.
+func reasonOf(s *status.Status) string {
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// atRow moves the field path of a row's error below the row, for calls that
+// carry many: rows[2].features[0].
+func atRow(err error, list string) error {
+	var row *engine.RowError
+	if !errors.As(err, &row) {
+		return err
+	}
+	path := fmt.Sprintf("%s[%d]", list, row.Row)
+	var field *model.FieldError
+	if errors.As(row.Err, &field) {
+		return field.At(path)
+	}
+	return fmt.Errorf("%s: %w", path, row.Err)
+}
+
+// alone drops the row number from the error of a call that carries one row.
+func alone(err error) error {
+	var row *engine.RowError
+	if errors.As(err, &row) {
+		return row.Err
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Pending is a prediction that waits for its label.
+type Pending struct {
+	ID     string
+	Value  []byte
+	Expiry time.Time
+}
+
+// PutPending keeps predictions. On return they survive the end of the
+// process; a power cut within the next second may lose them, unless
+// Options.PendingSync is set.
+func (s *Store) PutPending(m Model, entries []Pending) error {
+	return s.write(s.pendingDB, pebble.Sync, func(b *pebble.Batch) error {
+		for _, e := range entries {
+			if err := checkID(e.ID); err != nil {
+				return err
+			}
+			expiry := e.Expiry.UnixNano()
+			if err := b.Set(idKey(familyPending, m, e.ID), timed(expiry, e.Value), nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+			if err := b.Set(agedKey(familyExpiry, expiry, m, e.ID), nil, nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+		}
+		return nil
+	})
+}
+
+// GetPending gives the prediction kept under an id, expired or not.
+func (s *Store) GetPending(m Model, id string) (Pending, bool, error) {
+	v, ok, err := get(s.pendingDB, idKey(familyPending, m, id))
+	if err != nil || !ok {
+		return Pending{}, false, err
+	}
+	expiry, value, err := splitTimed(v)
+	return Pending{ID: id, Value: value, Expiry: time.Unix(0, expiry)}, err == nil, err
+}
+
+// RemovePending drops predictions. It waits for nothing: a crash may bring
+// them back.
+func (s *Store) RemovePending(m Model, ids []string) error {
+	return s.write(s.pendingDB, pebble.NoSync, func(b *pebble.Batch) error {
+		for _, id := range ids {
+			p, ok, err := s.GetPending(m, id)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue
+			}
+			if err := b.Delete(idKey(familyPending, m, id), nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+			if err := b.Delete(agedKey(familyExpiry, p.Expiry.UnixNano(), m, id), nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+		}
+		return nil
+	})
+}
+
+// ExpirePending drops predictions whose expiry is not after now, at most
+// limit in one call, and calls f for each. It tells how many index entries it
+// went through: fewer than limit means that there are no more.
+func (s *Store) ExpirePending(now time.Time, limit int, f func(m Model, id string)) (int, error) {
+	type entry struct {
+		at int64
+		m  Model
+		id string
+	}
+	var due []entry
+	err := scan(s.pendingDB, []byte{familyExpiry}, key(familyExpiry, uint64(now.UnixNano())+1), func(k, _ []byte) (bool, error) {
+		at, m, id, err := splitAged(k)
+		if err != nil {
+			return false, err
+		}
+		due = append(due, entry{at, m, id})
+		return len(due) < limit, nil
+	})
+	if err != nil || len(due) == 0 {
+		return 0, err
+	}
+	var dropped []entry
+	err = s.write(s.pendingDB, pebble.NoSync, func(b *pebble.Batch) error {
+		for _, e := range due {
+			if err := b.Delete(agedKey(familyExpiry, e.at, e.m, e.id), nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+			// Answered, or kept again with another expiry, it is not due.
+			p, ok, err := s.GetPending(e.m, e.id)
+			if err != nil {
+				return err
+			}
+			if !ok || p.Expiry.UnixNano() != e.at {
+				continue
+			}
+			if err := b.Delete(idKey(familyPending, e.m, e.id), nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+			dropped = append(dropped, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range dropped {
+		f(e.m, e.id)
+	}
+	return len(due), nil
+}
+
+// CountPending counts a model's predictions. It reads every key.
+func (s *Store) CountPending(m Model) (n int, err error) {
+	lower, upper := modelRange(familyPending, m)
+	err = scan(s.pendingDB, lower, upper, func([]byte, []byte) (bool, error) {
+		n++
+		return true, nil
+	})
+	return n, err
+}

@@ -1,0 +1,128 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	snapshotSuffix  = ".hs"
+	temporarySuffix = ".tmp"
+)
+
+// WriteSnapshot writes a snapshot of a model at a sequence: to a temporary
+// name, synced, then renamed, so that a snapshot is there whole or not at
+// all. It is durable on return.
+func (s *Store) WriteSnapshot(m Model, sequence uint64, data []byte) error {
+	dir := s.path(snapshots, number(m))
+	if err := s.fs.MkdirAll(dir, directoryMode); err != nil {
+		return fmt.Errorf("store: create %s: %w", dir, err)
+	}
+	if err := s.syncDirectory(s.path(snapshots)); err != nil {
+		return err
+	}
+	name := s.snapshotPath(m, sequence)
+	if err := s.writeFile(name+temporarySuffix, data); err != nil {
+		return fmt.Errorf("store: write snapshot: %w", err)
+	}
+	if err := s.fs.Rename(name+temporarySuffix, name); err != nil {
+		return fmt.Errorf("store: name snapshot: %w", err)
+	}
+	return s.syncDirectory(dir)
+}
+
+func (s *Store) snapshotPath(m Model, sequence uint64) string {
+	return s.path(snapshots, number(m), fmt.Sprintf("%020d%s", sequence, snapshotSuffix))
+}
+
+func (s *Store) writeFile(name string, data []byte) error {
+	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err //nolint:wrapcheck // The caller does.
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Snapshots are the sequences of a model's snapshots, the newest first.
+func (s *Store) Snapshots(m Model) ([]uint64, error) {
+	names, err := s.fs.List(s.path(snapshots, number(m)))
+	if err != nil {
+		if _, statErr := s.fs.Stat(s.path(snapshots, number(m))); statErr != nil {
+			return nil, nil // No directory: none was written.
+		}
+		return nil, fmt.Errorf("store: list snapshots: %w", err)
+	}
+	var sequences []uint64
+	for _, name := range names {
+		digits, ok := strings.CutSuffix(name, snapshotSuffix)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+			sequences = append(sequences, n)
+		}
+	}
+	slices.Sort(sequences)
+	slices.Reverse(sequences)
+	return sequences, nil
+}
+
+// ReadSnapshot gives the bytes of a snapshot.
+func (s *Store) ReadSnapshot(m Model, sequence uint64) ([]byte, error) {
+	f, err := s.fs.Open(s.snapshotPath(m, sequence))
+	if err != nil {
+		return nil, fmt.Errorf("store: open snapshot: %w", err)
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("store: read snapshot: %w", err)
+	}
+	return data, nil
+}
+
+// RemoveSnapshot drops a snapshot.
+func (s *Store) RemoveSnapshot(m Model, sequence uint64) error {
+	if err := s.fs.Remove(s.snapshotPath(m, sequence)); err != nil {
+		return fmt.Errorf("store: remove snapshot: %w", err)
+	}
+	return nil
+}
+
+// Metrics are the store's figures.
+type Metrics struct {
+	// DiskBytes is what both databases take, LogBytes their write-ahead
+	// logs, MemTableBytes their memory tables.
+	DiskBytes, LogBytes, MemTableBytes uint64
+	// Fsyncs counts the syncs of write-ahead logs, FsyncSeconds their time.
+	Fsyncs       uint64
+	FsyncSeconds float64
+	// RememberedIDs counts ids of learned observations.
+	RememberedIDs int
+	// Compactions counts compactions.
+	Compactions int64
+}
+
+// Metrics reads the figures.
+func (s *Store) Metrics() Metrics {
+	out := Metrics{RememberedIDs: int(s.remembered.Load())}
+	a, b := s.logDB.Metrics(), s.pendingDB.Metrics()
+	out.DiskBytes = a.DiskSpaceUsage() + b.DiskSpaceUsage()
+	out.LogBytes = a.WAL.PhysicalSize + b.WAL.PhysicalSize
+	out.MemTableBytes = a.MemTable.Size + b.MemTable.Size
+	out.Compactions = a.Compact.Count + b.Compact.Count
+	for _, fs := range []*syncFS{s.logFS, s.pendingFS} {
+		out.Fsyncs += uint64(fs.syncs.Load())
+		out.FsyncSeconds += float64(fs.nanoseconds.Load()) / 1e9
+	}
+	return out
+}
