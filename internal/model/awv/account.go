@@ -23,11 +23,11 @@ type account struct {
 	bound float64
 }
 
-// add accounts for one observation, given its label y, its residual ε and the
-// rotation that took it in. It returns the prequential prediction
-// γ²p = γ(γy − ε) and its loss.
-func (a *account) add(y, residual float64, rotation qr.Rotation) (prediction, loss float64) {
-	prior := float64(rotation.Gamma*y) - residual // γp
+// add accounts for one observation, given its label y, its ridge prediction p
+// of before, its residual ε and the rotation that took it in. It returns the
+// prequential prediction γ²p and its loss.
+func (a *account) add(y, p, residual float64, rotation qr.Rotation) (prediction, loss float64) {
+	prior := rotation.Gamma * p
 	prediction = rotation.Gamma * prior
 	miss := y - prediction
 	loss = miss * miss

@@ -41,8 +41,10 @@ type Forecaster struct {
 	lambda   float64
 	factor   *qr.Factor
 	account  account
-	// row is Observe's scratch: features, then the label.
-	row []float64
+	// row is Observe's scratch: features, then the label; prior is where its
+	// prediction goes.
+	row   []float64
+	prior [1]float64
 	// scratch holds *[]float64 for Predict, which many callers run at once.
 	scratch sync.Pool
 }
@@ -129,9 +131,9 @@ func (f *Forecaster) Observe(x []float64, y, weight float64) (model.Outcome, err
 	}
 	label := scale * y
 	f.row[r] = label
-	rotation := f.factor.Rotate(f.row)
+	rotation := f.factor.Rotate(f.row, f.prior[:])
 	residual := f.row[r] // ε_t
-	prediction, loss := f.account.add(label, residual, rotation)
+	prediction, loss := f.account.add(label, f.prior[0], residual, rotation)
 	return model.Outcome{
 		Prediction: prediction / scale,
 		Loss:       loss,

@@ -15,11 +15,11 @@ var orders = []int{55, 190, 276, 512, 2048}
 func BenchmarkRotate(b *testing.B) {
 	for _, r := range orders {
 		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
-			f, source, row := qr.New(r, 1, 1), normals(r+1), make([]float64, r+1)
+			f, source, row, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r+1), make([]float64, 1)
 			b.ReportAllocs()
 			for b.Loop() {
 				copy(row, source)
-				f.Rotate(row)
+				f.Rotate(row, p)
 			}
 		})
 	}
@@ -29,7 +29,7 @@ func BenchmarkSolve(b *testing.B) {
 	for _, r := range orders {
 		b.Run(fmt.Sprint("r=", r), func(b *testing.B) {
 			f, source, z, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r), make([]float64, 1)
-			f.Rotate(append([]float64(nil), source...))
+			f.Rotate(append([]float64(nil), source...), p)
 			b.ReportAllocs()
 			for b.Loop() {
 				copy(z, source)

@@ -107,24 +107,28 @@ func (r Rotation) LogDet() float64 {
 // rotations.
 //
 // row holds z and then y, r+k numbers, and is overwritten: its label part is
-// left holding ε, the last entries of the rotated row. For each label
-// column:
+// left holding ε, the last entries of the rotated row. For each label column
+// it writes into p, k numbers, the prediction of before:
 //
-//	p  = y − ε/γ       the ridge prediction zᵀA⁻¹b before the observation
-//	γ²p = γ(γy − ε)    the AWV prediction, with z itself in A
-//	ε²                 by how much the best loss in hindsight grows
+//	p  = zᵀA⁻¹b  the ridge prediction; γ²p is the AWV prediction, with z in A
+//	ε  = γ(y−p)  by whose square the best loss in hindsight grows
+//
+// p = v·u with v = R⁻ᵀz, whose entry i is the i-th annihilated entry over
+// R_ii and the cosines before it; it never meets y, so a large label cannot
+// take digits from it, as p = y − ε/γ would let it.
 //
 // It costs one pass over R, 4 multiplications an entry, and allocates
-// nothing. It panics when row has the wrong length. Entries of row and factor
-// of magnitude up to 1e150 cannot overflow.
+// nothing. row and p must not overlap. It panics when a length is wrong.
+// Entries of row and factor of magnitude up to 1e150 cannot overflow.
 //
-// Source: learners QRD-RLS as in Haykin, Adaptive Filter Theory (4th ed.),
-// §10.3; Vovk's division by 1+q is PKAWV (HAL 2019) Algorithm 1.
-func (f *Factor) Rotate(row []float64) Rotation {
+// Source: QRD-RLS as in Haykin, Adaptive Filter Theory;
+// Vovk's division by 1+q is PKAWV (HAL 2019) §3.
+func (f *Factor) Rotate(row, p []float64) Rotation {
 	n := f.order + f.columns
-	if len(row) != n {
-		panic("qr: Rotate wants a row of order+columns numbers")
+	if len(row) != n || len(p) != f.columns {
+		panic("qr: Rotate wants a row of order+columns numbers and columns predictions")
 	}
+	clear(p)
 	gamma, leverage, rest := 1.0, 0.0, 1.0
 	data := f.data
 	for i := range f.order {
@@ -138,6 +142,10 @@ func (f *Factor) Rotate(row []float64) Rotation {
 			continue // c = 1, s = 0: nothing turns.
 		}
 		d := own[0]
+		v := z / (d * gamma)
+		for j, u := range own[width-f.columns:] {
+			p[j] += float64(v * u)
+		}
 		norm := math.Sqrt(float64(d*d) + float64(z*z))
 		c, s := d/norm, z/norm
 		own[0], in[0] = norm, 0

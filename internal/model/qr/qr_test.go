@@ -141,7 +141,8 @@ func TestRotateAgreesWithDenseCholesky(t *testing.T) {
 				gotQ := f.Solve(solved, predictions)
 				near(t, "q", gotQ, q, stream.tolerance)
 
-				rotation := f.Rotate(row)
+				prior := make([]float64, k)
+				rotation := f.Rotate(row, prior)
 				near(t, "gamma", rotation.Gamma, 1/math.Sqrt(1+q), stream.tolerance)
 				near(t, "leverage", rotation.Leverage, q/(1+q), stream.tolerance)
 				near(t, "logdet of a round", rotation.LogDet(), math.Log1p(q), stream.tolerance)
@@ -150,7 +151,8 @@ func TestRotateAgreesWithDenseCholesky(t *testing.T) {
 				for c := range k {
 					near(t, "p by Solve", predictions[c], p[c], stream.tolerance)
 					residual := row[r+c]
-					near(t, "AWV prediction", rotation.Gamma*(rotation.Gamma*y[c]-residual), p[c]/(1+q), stream.tolerance)
+					near(t, "p by Rotate", prior[c], p[c], stream.tolerance)
+					near(t, "residual", residual, rotation.Gamma*(y[c]-p[c]), stream.tolerance)
 					loss[c] += residual * residual
 					near(t, "loss in hindsight", loss[c], d.hindsight(t, c), stream.tolerance)
 				}
@@ -201,7 +203,7 @@ func TestAppendEqualsHavingHadTheFeature(t *testing.T) {
 	loss := make([]float64, k)
 	for _, row := range rows {
 		short := append(append([]float64(nil), row[:start]...), row[r:]...)
-		grown.Rotate(short)
+		grown.Rotate(short, make([]float64, k))
 		for c := range k {
 			loss[c] += short[start+c] * short[start+c]
 		}
@@ -228,7 +230,7 @@ func TestAppendEqualsHavingHadTheFeature(t *testing.T) {
 	whole, d := qr.New(r, k, lambda), newDense(r, k, lambda)
 	for _, row := range rows {
 		d.add(row[:r], row[r:])
-		whole.Rotate(append([]float64(nil), row...))
+		whole.Rotate(append([]float64(nil), row...), make([]float64, k))
 	}
 	for i, v := range whole.Packed() {
 		near(t, "packed entry", math.Abs(grown.Packed()[i]), math.Abs(v), 1e-10)
@@ -265,8 +267,9 @@ func TestExtremes(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			for range 50 {
 				row := []float64{scale * rng.NormFloat64(), scale, 0, scale * rng.NormFloat64()}
-				rotation := f.Rotate(row)
-				for _, v := range append([]float64{rotation.Gamma, rotation.Leverage, rotation.LogDet(), row[3]}, f.Packed()...) {
+				prior := make([]float64, 1)
+				rotation := f.Rotate(row, prior)
+				for _, v := range append([]float64{prior[0], rotation.Gamma, rotation.Leverage, rotation.LogDet(), row[3]}, f.Packed()...) {
 					if math.IsNaN(v) || math.IsInf(v, 0) {
 						t.Fatalf("scale %g, lambda %g: %v in %+v", scale, lambda, v, rotation)
 					}
@@ -279,9 +282,26 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
+// A huge label costs the prediction before it no digits.
+func TestPriorDoesNotMeetTheLabel(t *testing.T) {
+	f, g := qr.New(2, 1, 1), qr.New(2, 1, 1)
+	z := []float64{0.3, -0.7}
+	for _, factor := range []*qr.Factor{f, g} {
+		factor.Rotate([]float64{1, 0.5, 2}, make([]float64, 1))
+	}
+	small, large, solved := make([]float64, 1), make([]float64, 1), make([]float64, 1)
+	f.Rotate([]float64{z[0], z[1], 0}, small)
+	g.Solve(append([]float64(nil), z...), solved)
+	g.Rotate([]float64{z[0], z[1], 1e100}, large)
+	if small[0] != large[0] {
+		t.Errorf("p is %g with a small label and %g with a large one", small[0], large[0])
+	}
+	near(t, "p", small[0], solved[0], 1e-15)
+}
+
 func TestFromPacked(t *testing.T) {
 	f := qr.New(4, 1, 2)
-	f.Rotate([]float64{1, 2, 3, 4, 5})
+	f.Rotate([]float64{1, 2, 3, 4, 5}, make([]float64, 1))
 	same, err := qr.FromPacked(4, 1, append([]float64(nil), f.Packed()...))
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +328,7 @@ func TestWrongLengthsPanic(t *testing.T) {
 	f := qr.New(2, 1, 1)
 	for name, call := range map[string]func(){
 		"New":     func() { qr.New(1, 1, 0) },
-		"Rotate":  func() { f.Rotate(make([]float64, 2)) },
+		"Rotate":  func() { f.Rotate(make([]float64, 2), make([]float64, 1)) },
 		"Solve":   func() { f.Solve(make([]float64, 3), make([]float64, 1)) },
 		"Weights": func() { f.Weights(make([]float64, 2), 1) },
 		"Append":  func() { _ = f.Append(make([]float64, 1), 1, make([]float64, 1)) },
@@ -340,7 +360,7 @@ func FuzzRotate(f *testing.F) {
 		}
 		factor := qr.New(2, 1, lambda)
 		for range 3 {
-			factor.Rotate([]float64{a, b, y})
+			factor.Rotate([]float64{a, b, y}, make([]float64, 1))
 		}
 		if _, err := qr.FromPacked(2, 1, factor.Packed()); err != nil {
 			t.Fatal(err)

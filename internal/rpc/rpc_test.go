@@ -1,0 +1,413 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/rpc"
+	"hindsight/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type noTimings struct{}
+
+func (noTimings) Predict(float64) {}
+func (noTimings) Observe(float64) {}
+
+// service is a server on a real listener and its clients.
+type service struct {
+	hindsightv1.PredictionServiceClient
+	models hindsightv1.ModelServiceClient
+	health healthv1.HealthClient
+	server *rpc.Server
+}
+
+func serve(t *testing.T) *service {
+	t.Helper()
+	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids atomic.Int64
+	e, err := engine.Open(t.Context(), engine.Options{
+		Store: s, Now: time.Now, Log: zap.NewNop(),
+		NewID:         func() (string, error) { return fmt.Sprint("p-", ids.Add(1)), nil },
+		Timings:       func(string, string) engine.Timings { return noTimings{} },
+		ForgetTimings: func(string, string) {}, Durability: "sync",
+		SnapshotObservations: 1000, SnapshotInterval: time.Hour, SnapshotsKept: 2,
+		IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
+		Queue: 10_000, PendingLimit: 10_000, Sweep: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := rpc.New(rpc.Options{
+		Engine: e, Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
+		MaxMessageBytes: 1 << 20, MaxBatchRows: 100, Reflection: true,
+	})
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		closers := []func() error{
+			connection.Close,
+			func() error { server.Drain(limit); return <-served },
+			e.Close, s.Close,
+		}
+		for _, c := range closers {
+			if err := c(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return &service{
+		PredictionServiceClient: hindsightv1.NewPredictionServiceClient(connection),
+		models:                  hindsightv1.NewModelServiceClient(connection),
+		health:                  healthv1.NewHealthClient(connection),
+		server:                  server,
+	}
+}
+
+func linear(dimension int32) *hindsightv1.ModelSpec {
+	return &hindsightv1.ModelSpec{
+		Dimension: dimension, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
+	}
+}
+
+func (s *service) create(t *testing.T, id string, spec *hindsightv1.ModelSpec) *hindsightv1.Model {
+	t.Helper()
+	r, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.GetModel()
+}
+
+func label(y float64) *hindsightv1.ObserveRequest_Label {
+	return &hindsightv1.ObserveRequest_Label{Label: y}
+}
+
+// refused checks code and reason, and that the message says every word.
+func refused(t *testing.T, err error, code codes.Code, reason string, words ...string) {
+	t.Helper()
+	s := status.Convert(err)
+	var got string
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == "hindsight" {
+			got = info.GetReason()
+		}
+	}
+	if s.Code() != code || got != reason {
+		t.Errorf("refused with %v %q (%v), want %v %q", s.Code(), got, err, code, reason)
+	}
+	for _, w := range words {
+		if !strings.Contains(s.Message(), w) {
+			t.Errorf("%q does not say %q", s.Message(), w)
+		}
+	}
+}
+
+func TestRound(t *testing.T) {
+	s := serve(t)
+	m := s.create(t, "demo", &hindsightv1.ModelSpec{
+		Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
+	})
+	l := m.GetSpec().GetPkawvTaylor()
+	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 8 || l.GetSigma() != 1 || l.GetLambda() != 1 || l.GetMaxFeatures() != 512 {
+		t.Errorf("defaults: %v", m)
+	}
+	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &hindsightv1.ObserveRequest{Model: "demo", PredictionId: p.GetPrediction().GetPredictionId(), Target: label(0)}
+	first, err := s.Observe(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.GetOutcome().GetSequence() != 1 || first.GetOutcome().ServedPrediction == nil {
+		t.Errorf("outcome %v", first)
+	}
+	again, err := s.Observe(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.GetOutcome().GetDuplicate() {
+		t.Errorf("a retry is answered %v", again)
+	}
+	again.GetOutcome().Duplicate = false
+	if !proto.Equal(first, again) {
+		t.Errorf("a retry is answered %v, first %v", again, first)
+	}
+	stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "demo", IncludeEffectiveDimension: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := stats.GetStats(); st.GetObservations() != 1 || !st.GetCertificateOk() || len(st.GetStateDigest()) != 64 ||
+		st.EffectiveDimension == nil || st.GetEffectiveDimension() <= 0 || st.GetFeatures() != 45 {
+		t.Errorf("stats %v", st)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(2))
+	ctx := t.Context()
+	create := func(id string, spec *hindsightv1.ModelSpec) error {
+		_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
+		return err
+	}
+	predict := func(r *hindsightv1.PredictRequest) error {
+		_, err := s.Predict(ctx, r)
+		return err
+	}
+	observe := func(r *hindsightv1.ObserveRequest) error {
+		_, err := s.Observe(ctx, r)
+		return err
+	}
+	refused(t, create("M", linear(1)), codes.InvalidArgument, "INVALID_ID", `"M"`)
+	refused(t, create("n", nil), codes.InvalidArgument, "INVALID_SPEC", "spec", "dimension")
+	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1}), codes.InvalidArgument, "INVALID_SPEC", "learner")
+	refused(t, create("n", linear(0)), codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "0")
+	refused(t, create("m", linear(3)), codes.AlreadyExists, "MODEL_EXISTS")
+	refused(t, create("n", &hindsightv1.ModelSpec{
+		Dimension: 30, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(5)}},
+	}), codes.ResourceExhausted, "SPEC_TOO_LARGE", "degree", "at most 2")
+	refused(t, create("n", &hindsightv1.ModelSpec{
+		Dimension: 1, Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{}},
+	}), codes.Unimplemented, "NOT_SERVED", "raker")
+	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Scaling: &hindsightv1.Scaling{}, Learner: linear(1).GetLearner()}),
+		codes.Unimplemented, "NOT_SERVED", "scaling")
+
+	refused(t, predict(&hindsightv1.PredictRequest{Model: "n"}), codes.NotFound, "MODEL_NOT_FOUND")
+	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}), codes.InvalidArgument, "DIMENSION_MISMATCH", "1 number", "2 numbers")
+	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, math.NaN()}}), codes.InvalidArgument, "NOT_FINITE", "features[1]")
+	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1e101}}), codes.InvalidArgument, "FEATURE_OUT_OF_RANGE", "features[1]")
+	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1}, LabelTtl: durationpb.New(-1)}),
+		codes.InvalidArgument, "INVALID_REQUEST", "label_ttl")
+
+	two := []float64{1, 2}
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two}), codes.InvalidArgument, "LABEL_MISSING", "label")
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", PredictionId: "x", Target: label(1)}), codes.NotFound, "PREDICTION_NOT_FOUND", `"x"`)
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(math.Inf(1))}), codes.InvalidArgument, "NOT_FINITE", "label")
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)}),
+		codes.InvalidArgument, "WEIGHT_OUT_OF_RANGE", "weight")
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}),
+		codes.Unimplemented, "NOT_SERVED", "class")
+	_, err := s.models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Id: "m"})
+	if err == nil {
+		_, err = s.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Id: "m"})
+	}
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("snapshots: %v", err)
+	}
+}
+
+func TestBatches(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	rows := []*hindsightv1.Row{{Features: []float64{1}}, {Features: []float64{2}}}
+	predictions, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
+	if err != nil || len(predictions.GetPredictions()) != 2 {
+		t.Fatal(predictions, err)
+	}
+	var observations []*hindsightv1.ObserveRequest
+	for n, p := range predictions.GetPredictions() {
+		observations = append(observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(float64(n))})
+	}
+	observations = append(observations, proto.Clone(observations[0]).(*hindsightv1.ObserveRequest))
+	outcomes, err := s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []uint64{1, 2, 1} {
+		if o := outcomes.GetOutcomes()[n]; o.GetSequence() != want || o.GetDuplicate() != (n == 2) {
+			t.Errorf("outcome %d: %v", n, o)
+		}
+	}
+	observations[1].Target = nil
+	_, err = s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations})
+	refused(t, err, codes.InvalidArgument, "LABEL_MISSING", "observations[1].label")
+	rows[1].Features = nil
+	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
+	refused(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "rows[1].features")
+	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: make([]*hindsightv1.Row, 101)})
+	refused(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101", "100")
+	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows, PredictionIds: []string{"a"}})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "prediction_ids")
+}
+
+func TestSessionAnswersInOrder(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	stream, err := s.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 300
+	sent := make(chan error, 1)
+	go func() {
+		sent <- func() error {
+			for n := range uint64(rounds) {
+				id := fmt.Sprint("mine-", n)
+				for _, r := range []*hindsightv1.SessionRequest{
+					{CorrelationId: 2 * n, Call: &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{
+						Model: "m", Features: []float64{float64(n)}, PredictionId: id,
+					}}},
+					{CorrelationId: 2*n + 1, Call: &hindsightv1.SessionRequest_Observe{Observe: &hindsightv1.ObserveRequest{
+						Model: "m", PredictionId: id, Target: label(1),
+					}}},
+				} {
+					if err := stream.Send(r); err != nil {
+						return err
+					}
+				}
+			}
+			if err := stream.Send(&hindsightv1.SessionRequest{CorrelationId: 2 * rounds}); err != nil {
+				return err
+			}
+			return stream.CloseSend()
+		}()
+	}()
+	for n := range uint64(2 * rounds) {
+		r, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.GetCorrelationId() != n || r.GetError() != nil || (n%2 == 1 && r.GetOutcome().GetSequence() != n/2+1) {
+			t.Fatalf("answer %d: %v", n, r)
+		}
+	}
+	last, err := stream.Recv()
+	if err != nil || last.GetError().GetReason() != "INVALID_REQUEST" || last.GetError().GetCode() != int32(codes.InvalidArgument) {
+		t.Errorf("an empty call is answered %v, %v", last, err)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestModels(t *testing.T) {
+	s := serve(t)
+	for _, id := range []string{"a1", "a2", "a3", "b"} {
+		s.create(t, id, linear(1))
+	}
+	var ids []string
+	request := &hindsightv1.ListModelsRequest{PageSize: 2, Prefix: "a"}
+	for {
+		page, err := s.models.ListModels(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.GetModels() {
+			ids = append(ids, m.GetId())
+		}
+		if request.PageToken = page.GetNextPageToken(); request.GetPageToken() == "" {
+			break
+		}
+	}
+	if got := strings.Join(ids, " "); got != "a1 a2 a3" {
+		t.Errorf("listed %q", got)
+	}
+	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Id: "b"}); err != nil {
+		t.Error(err)
+	}
+	_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "b"})
+	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", `"b"`)
+	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: "%"})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token")
+	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
+		Dimension: 25, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
+	}})
+	if err != nil || valid.GetFeatures() != 351 || valid.GetSpec().GetPkawvTaylor().GetDegree() != 2 || valid.GetStateBytes() < 351*352*4 {
+		t.Errorf("valid %v, %v", valid, err)
+	}
+}
+
+func TestHealthFollowsDraining(t *testing.T) {
+	s := serve(t)
+	watch, err := s.health.Watch(t.Context(), &healthv1.HealthCheckRequest{Service: hindsightv1.PredictionService_ServiceDesc.ServiceName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() healthv1.HealthCheckResponse_ServingStatus {
+		r, err := watch.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetStatus()
+	}
+	if got := next(); got != healthv1.HealthCheckResponse_SERVING {
+		t.Errorf("at first %v", got)
+	}
+	limit, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	s.server.Drain(limit)
+	if got := next(); got != healthv1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("draining: %v", got)
+	}
+}
+
+// FuzzObserve: whatever the request, the answer is a refusal with a reason or
+// a finite outcome.
+func FuzzObserve(f *testing.F) {
+	good, err := proto.Marshal(&hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1), ObservationId: "o"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r hindsightv1.ObserveRequest
+		if proto.Unmarshal(data, &r) != nil {
+			t.Skip()
+		}
+		s := serve(t)
+		s.create(t, "m", linear(1))
+		r.Model = "m"
+		answer, err := s.Observe(t.Context(), &r)
+		if err != nil {
+			if len(status.Convert(err).Details()) == 0 && status.Code(err) != codes.Internal {
+				t.Errorf("refused without a reason: %v", err)
+			}
+			if status.Code(err) == codes.Internal && !strings.Contains(err.Error(), "UTF-8") {
+				t.Error(err)
+			}
+			return
+		}
+		if o := answer.GetOutcome(); math.IsNaN(o.GetPrediction()) || math.IsNaN(o.GetLoss()) || math.IsInf(o.GetLoss(), 0) {
+			t.Errorf("outcome %v", o)
+		}
+	})
+}
