@@ -1,0 +1,376 @@
+package config_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/cmd/server/internal/config"
+)
+
+// environment is an environment as Load takes it.
+type environment map[string]string
+
+func (e environment) lookup(name string) (string, bool) {
+	v, ok := e[name]
+	return v, ok
+}
+
+func writeFile(t testing.TB, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hindsight.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, args []string, env environment) config.Config {
+	t.Helper()
+	cfg, err := config.Load(args, env.lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func defaults() config.Config {
+	return config.Config{
+		GRPCAddress:          ":50051",
+		HTTPAddress:          ":9464",
+		MaxMessageBytes:      16 << 20,
+		MaxBatchRows:         4096,
+		Queue:                1024,
+		Reflection:           true,
+		ShutdownTimeout:      10 * time.Second,
+		DataDir:              "./data",
+		Durability:           config.DurabilitySync,
+		PendingDurability:    config.PendingWritten,
+		SnapshotObservations: 10000,
+		SnapshotInterval:     5 * time.Minute,
+		SnapshotsKept:        3,
+		IDWindow:             24 * time.Hour,
+		IDWindowMin:          1_000_000,
+		LabelTTL:             24 * time.Hour,
+		LogLevel:             config.LogInfo,
+		LogFormat:            config.LogJSON,
+		MetricsMaxModels:     1000,
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	if got, want := load(t, nil, nil), defaults(); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// every is a value other than the default for every setting.
+func every() map[string]string {
+	return map[string]string{
+		"grpc-address":          "127.0.0.1:1",
+		"http-address":          "[::1]:2",
+		"max-message-bytes":     "2MiB",
+		"max-batch-rows":        "3",
+		"queue":                 "4",
+		"reflection":            "false",
+		"shutdown-timeout":      "5s",
+		"data-dir":              "/var/lib/hindsight",
+		"durability":            "async",
+		"pending-durability":    "sync",
+		"snapshot-observations": "6",
+		"snapshot-interval":     "7m",
+		"snapshots-kept":        "8",
+		"id-window":             "9h",
+		"id-window-min":         "10",
+		"label-ttl":             "11h",
+		"log-level":             "debug",
+		"log-format":            "console",
+		"metrics-max-models":    "12",
+	}
+}
+
+func everyLoaded() config.Config {
+	return config.Config{
+		GRPCAddress:          "127.0.0.1:1",
+		HTTPAddress:          "[::1]:2",
+		MaxMessageBytes:      2 << 20,
+		MaxBatchRows:         3,
+		Queue:                4,
+		Reflection:           false,
+		ShutdownTimeout:      5 * time.Second,
+		DataDir:              "/var/lib/hindsight",
+		Durability:           config.DurabilityAsync,
+		PendingDurability:    config.PendingSync,
+		SnapshotObservations: 6,
+		SnapshotInterval:     7 * time.Minute,
+		SnapshotsKept:        8,
+		IDWindow:             9 * time.Hour,
+		IDWindowMin:          10,
+		LabelTTL:             11 * time.Hour,
+		LogLevel:             config.LogDebug,
+		LogFormat:            config.LogConsole,
+		MetricsMaxModels:     12,
+	}
+}
+
+func envName(name string) string {
+	return "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// Every setting can be set in each of the three ways, and the three say the
+// same.
+func TestEverySettingFromEveryOrigin(t *testing.T) {
+	var flags []string
+	var file strings.Builder
+	env := environment{}
+	for name, text := range every() {
+		flags = append(flags, "--"+name+"="+text)
+		env[envName(name)] = text
+		fmt.Fprintf(&file, "%s: %q\n", name, text)
+	}
+	// None is forgotten here: every field but File differs from its default.
+	got, standard := reflect.ValueOf(everyLoaded()), reflect.ValueOf(defaults())
+	for i := range got.NumField() {
+		if name := got.Type().Field(i).Name; name != "File" && got.Field(i).Equal(standard.Field(i)) {
+			t.Errorf("the test sets %s to its default", name)
+		}
+	}
+	path := writeFile(t, file.String())
+	for _, c := range []struct {
+		origin string
+		args   []string
+		env    environment
+		file   string
+	}{
+		{"flags", flags, nil, ""},
+		{"environment", nil, env, ""},
+		{"file", []string{"--config", path}, nil, path},
+		{"file named by the environment", nil, environment{"HINDSIGHT_CONFIG": path}, path},
+	} {
+		want := everyLoaded()
+		want.File = c.file
+		if got := load(t, c.args, c.env); got != want {
+			t.Errorf("%s:\ngot  %+v\nwant %+v", c.origin, got, want)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	path := writeFile(t, "queue: 1\nmax-batch-rows: 1\nsnapshots-kept: 1\n")
+	cfg := load(t, []string{"--queue", "3", "--config", path}, environment{
+		"HINDSIGHT_QUEUE": "2", "HINDSIGHT_MAX_BATCH_ROWS": "2", "HINDSIGHT_CONFIG": "/not/read",
+	})
+	got := [4]int{cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.MetricsMaxModels}
+	if want := [4]int{3, 2, 1, 1000}; got != want {
+		t.Errorf("flag, environment, file, default: %v, want %v", got, want)
+	}
+}
+
+func TestWaysToWriteAValue(t *testing.T) {
+	file := writeFile(t, `
+# plain, quoted, and by reference
+queue: 7
+max-batch-rows: "8"
+snapshots-kept: &n 9
+id-window-min: *n
+reflection: false
+snapshot-interval: 90s
+`)
+	cfg := load(t, []string{"--config", file, "--max-message-bytes=1048576", "--http-address=localhost:0"}, nil)
+	got := []any{
+		cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.IDWindowMin, cfg.Reflection,
+		cfg.SnapshotInterval, cfg.MaxMessageBytes, cfg.HTTPAddress,
+	}
+	if want := []any{7, 8, 9, 9, false, 90 * time.Second, 1 << 20, "localhost:0"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if !load(t, []string{"--reflection"}, environment{"HINDSIGHT_REFLECTION": "false"}).Reflection {
+		t.Error("--reflection alone does not mean true")
+	}
+	if cfg := load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil); cfg.GRPCAddress != ":0" {
+		t.Error("port 0 is any port, twice")
+	}
+	if cfg := load(t, []string{"--grpc-address=10.0.0.1:80", "--http-address=10.0.0.2:80"}, nil); cfg.File != "" {
+		t.Error("no file was read")
+	}
+	for _, empty := range []string{"", "# nothing\n", "---\n", "~\n", "{}\n"} {
+		path := writeFile(t, empty)
+		want := defaults()
+		want.File = path
+		if got := load(t, []string{"--config", path}, nil); got != want {
+			t.Errorf("file %q: %+v", empty, got)
+		}
+	}
+}
+
+// What is overruled is not looked at.
+func TestAnOverruledValueIsNotRead(t *testing.T) {
+	cfg := load(t, []string{"--queue=5"}, environment{"HINDSIGHT_QUEUE": "many"})
+	if cfg.Queue != 5 {
+		t.Errorf("queue %d, want 5", cfg.Queue)
+	}
+}
+
+func TestBadValues(t *testing.T) {
+	number := func(least, most int) string { return fmt.Sprintf("want a whole number from %d to %d", least, most) }
+	for _, c := range []struct{ name, text, want string }{
+		{"grpc-address", "50051", "want HOST:PORT or :PORT with a port from 0 to 65535"},
+		{"grpc-address", "", "want HOST:PORT"},
+		{"grpc-address", ":65536", "65535"},
+		{"grpc-address", ":-1", "65535"},
+		{"grpc-address", ":http", "65535"},
+		{"grpc-address", "::1:50051", "want HOST:PORT"},
+		{"http-address", "local host:1", "want HOST:PORT"},
+		{"http-address", ":50051", `want another port than that of grpc-address, ":50051"`},
+		{"http-address", "127.0.0.1:50051", "want another port"},
+		{"data-dir", "", "want a path"},
+		{"durability", "fsync", "want sync or async"},
+		{"durability", "Sync", "want sync or async"},
+		{"pending-durability", "async", "want written or sync"},
+		{"log-level", "trace", "want debug, info, warn or error"},
+		{"log-format", "text", "want json or console"},
+		{"snapshot-observations", "0", number(1, 1_000_000_000)},
+		{"snapshot-interval", "5", "want a duration from 1ms to 8760h, such as 90s, 5m or 24h"},
+		{"snapshot-interval", "0s", "want a duration"},
+		{"snapshots-kept", "0", number(1, 1000)},
+		{"snapshots-kept", "three", number(1, 1000)},
+		{"id-window", "-24h", "want a duration"},
+		{"id-window", "1d", "want a duration"},
+		{"id-window-min", "-1", number(0, 1_000_000_000)},
+		{"id-window-min", "1e6", number(0, 1_000_000_000)},
+		{"label-ttl", "never", "want a duration"},
+		{"queue", "0", number(1, 1<<20)},
+		{"queue", "99999999999999999999", number(1, 1<<20)},
+		{"queue", " 5", number(1, 1<<20)},
+		{"max-message-bytes", "0", "want a number of bytes from 1024 to 1073741824"},
+		{"max-message-bytes", "16MB", "want a number of bytes"},
+		{"max-message-bytes", "2GiB", "want a number of bytes"},
+		{"max-message-bytes", "9223372036854775807GiB", "want a number of bytes"},
+		{"max-message-bytes", "MiB", "want a number of bytes"},
+		{"max-batch-rows", "0", number(1, 1<<20)},
+		{"metrics-max-models", "0", number(1, 1_000_000)},
+		{"reflection", "yes", "want true or false"},
+		{"shutdown-timeout", "-1s", "want a duration from 0s to 1h"},
+		{"shutdown-timeout", "10\n", "want a duration"},
+	} {
+		path := writeFile(t, fmt.Sprintf("\n%s: %q\n", c.name, c.text))
+		for origin, try := range map[string]struct {
+			args []string
+			env  environment
+		}{
+			"flag --" + c.name:                        {[]string{"--" + c.name + "=" + c.text}, nil},
+			"environment variable " + envName(c.name): {nil, environment{envName(c.name): c.text}},
+			path + " line 2":                          {[]string{"--config=" + path}, nil},
+		} {
+			cfg, err := config.Load(try.args, try.env.lookup)
+			begin := fmt.Sprintf("%s (from %s): got %q, want ", c.name, origin, c.text)
+			if err == nil || !strings.HasPrefix(err.Error(), begin) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v\n begins with %s\n contains    %s", err, begin, c.want)
+			} else if strings.ContainsAny(err.Error(), "\r\n") {
+				t.Errorf("more than one line: %v", err)
+			}
+			if cfg != (config.Config{}) {
+				t.Errorf("%s: an error and a config: %+v", c.name, cfg)
+			}
+		}
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for _, c := range []struct{ content, want string }{
+		{"queue: 1\nqeue: 2\n", `FILE line 2: unknown key "qeue"`},
+		{"\n\ngrpc_address: :1\n", `FILE line 3: unknown key "grpc_address", did you mean "grpc-address"?`},
+		{"dataDir: x\n", `FILE line 1: unknown key "dataDir", did you mean "data-dir"?`},
+		{"config: other.yaml\n", `FILE line 1: unknown key "config"`},
+		{"queue: 1\nqueue: 2\n", `FILE line 2: key "queue" is there twice`},
+		{"queue: [1, 2]\n", `FILE line 1: key "queue": want one value`},
+		{"queue:\n  a: 1\n", `FILE line 1: key "queue": want one value`},
+		{"queue:\n", `FILE line 1: key "queue": want one value`},
+		{"- queue\n", `FILE line 1: want settings as lines of "name: value"`},
+		{"queue\n", `FILE line 1: want settings as lines of "name: value"`},
+		{"queue: 1\n---\nqueue: 2\n", `FILE line 2: got a second document, want one`},
+		{"queue: 1\n---\n\t{\n", `FILE: yaml: `},
+		{"queue: 'x\n", `FILE: yaml: `},
+		{"\tqueue: 1\n", `FILE: yaml: `},
+	} {
+		path := writeFile(t, c.content)
+		_, err := config.Load([]string{"--config", path}, environment{}.lookup)
+		if want := strings.Replace(c.want, "FILE", path, 1); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("file %q: error %v, want %s", c.content, err, want)
+		} else if strings.ContainsAny(err.Error(), "\r\n") {
+			t.Errorf("file %q: more than one line: %v", c.content, err)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "none.yaml")
+	for origin, try := range map[string]struct {
+		args []string
+		env  environment
+	}{
+		"flag --config":                         {[]string{"--config", missing}, nil},
+		"environment variable HINDSIGHT_CONFIG": {nil, environment{"HINDSIGHT_CONFIG": missing}},
+	} {
+		_, err := config.Load(try.args, try.env.lookup)
+		if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "config (from "+origin+"): ") {
+			t.Errorf("no file: %v", err)
+		}
+	}
+}
+
+func TestBadCommandLines(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--qeue=1"}, "command line: unknown flag: --qeue; --help lists the flags"},
+		{[]string{"-q"}, "command line: unknown shorthand flag"},
+		{[]string{"--queue"}, "command line: flag needs an argument: --queue"},
+		{[]string{"serve"}, `command line: unexpected argument "serve", want flags only`},
+		{[]string{"--reflection", "false"}, `command line: unexpected argument "false", want flags only, as --name=value`},
+	} {
+		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want %s", c.args, err, c.want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	for _, arg := range []string{"--help", "-h"} {
+		if _, err := config.Load([]string{arg}, environment{}.lookup); !errors.Is(err, config.ErrHelp) {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+	usage := config.Usage()
+	for name := range every() {
+		if n := len(regexp.MustCompile(`(?m)^  --`+name+` `).FindAllString(usage, -1)); n != 1 {
+			t.Errorf("--%s is listed %d times", name, n)
+		}
+	}
+	if !strings.Contains(usage, "\n  --config FILE.yaml ") {
+		t.Error("--config is not listed")
+	}
+	for line := range strings.Lines(usage) {
+		if len(strings.TrimSuffix(line, "\n")) > 110 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+}
+
+// FuzzFile looks for a file that makes Load panic or speak more than a line.
+func FuzzFile(f *testing.F) {
+	f.Add("queue: 1\n")
+	f.Add("a: &a [*a]\n")
+	f.Add("<<: {queue: 1}\n")
+	f.Add("? [x]\n: y\n")
+	f.Fuzz(func(t *testing.T, content string) {
+		_, err := config.Load([]string{"--config", writeFile(t, content)}, environment{}.lookup)
+		if err != nil && strings.ContainsAny(err.Error(), "\r\n") {
+			t.Errorf("more than one line: %q", err)
+		}
+	})
+}
