@@ -122,11 +122,14 @@ func taylor(s model.Spec) (entry, error) {
 				feature.LargestTaylorDegree(s.Dimension, ceiling, degree)),
 		}
 	}
+	spans := 0 // One for every monomial below the last level.
+	if degree > 0 {
+		spans = feature.TaylorSize(s.Dimension, degree-1, ceiling)
+	}
 	s.PKAWVTaylor = &model.PKAWVTaylor{Sigma: &sigma, Degree: &degree, Lambda: &lambda, MaxFeatures: &ceiling}
 	return entry{
 		spec: s,
-		// A span a parent: every monomial below the last level.
-		cost: awv.Cost(size, 16*uint64(feature.TaylorSize(s.Dimension, max(degree-1, 0), ceiling))),
+		cost: awv.Cost(size, 16*uint64(spans)),
 		make: func() model.Learner {
 			return awv.New(feature.NewTaylor(s.Dimension, sigma, degree), lambda)
 		},

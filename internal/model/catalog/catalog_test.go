@@ -1,0 +1,206 @@
+package catalog_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
+)
+
+var update = flag.Bool("update", false, "write the golden snapshots anew")
+
+func ptr[T any](v T) *T { return &v }
+
+func TestDefaults(t *testing.T) {
+	for _, c := range []struct {
+		spec model.Spec
+		want model.Spec
+		size int
+	}{
+		{
+			model.Spec{Dimension: 25, PKAWVTaylor: &model.PKAWVTaylor{}},
+			model.Spec{Dimension: 25, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
+				Sigma: ptr(1.0), Degree: ptr(2), Lambda: ptr(1.0), MaxFeatures: ptr(512),
+			}}, 351,
+		},
+		{
+			model.Spec{Dimension: 600, PKAWVTaylor: &model.PKAWVTaylor{}},
+			model.Spec{Dimension: 600, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
+				Sigma: ptr(1.0), Degree: ptr(1), Lambda: ptr(1.0), MaxFeatures: ptr(601),
+			}}, 601,
+		},
+		{
+			model.Spec{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(0), Sigma: ptr(3.0)}},
+			model.Spec{Dimension: 2, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
+				Sigma: ptr(3.0), Degree: ptr(0), Lambda: ptr(1.0), MaxFeatures: ptr(4096),
+			}}, 1,
+		},
+		{
+			model.Spec{Dimension: 4, Seed: 7, LinearAWV: &model.LinearAWV{}},
+			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, LinearAWV: &model.LinearAWV{Lambda: ptr(1.0)}}, 5,
+		},
+	} {
+		got, cost, err := catalog.Complete(c.spec)
+		if err != nil || !reflect.DeepEqual(got, c.want) || cost.Features != c.size {
+			t.Errorf("%+v: %+v, %+v, %v", c.spec, got, cost, err)
+		}
+		again, _, err := catalog.Complete(got)
+		if err != nil || !reflect.DeepEqual(again, got) {
+			t.Errorf("completed twice: %+v, %v", again, err)
+		}
+		learner, err := catalog.New(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := learner.Stats(); s.Features != cost.Features || s.StateBytes != cost.StateBytes {
+			t.Errorf("cost %+v, statistics %+v", cost, s)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	taylor := func(l model.PKAWVTaylor) model.Spec { return model.Spec{Dimension: 30, PKAWVTaylor: &l} }
+	for name, c := range map[string]struct {
+		spec  model.Spec
+		err   error
+		field string
+		says  string
+	}{
+		"no dimension":  {model.Spec{LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.dimension", "1 to"},
+		"two outputs":   {model.Spec{Dimension: 1, Outputs: 2, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.outputs", "2"},
+		"no learner":    {model.Spec{Dimension: 1}, model.ErrInvalidSpec, "spec.learner", "0 learners"},
+		"two learners":  {model.Spec{Dimension: 1, LinearAWV: &model.LinearAWV{}, PKAWVTaylor: &model.PKAWVTaylor{}}, model.ErrInvalidSpec, "spec.learner", "2 learners"},
+		"sigma":         {taylor(model.PKAWVTaylor{Sigma: ptr(0.0)}), model.ErrInvalidSpec, "spec.pkawv_taylor.sigma", "0"},
+		"lambda":        {taylor(model.PKAWVTaylor{Lambda: ptr(math.NaN())}), model.ErrInvalidSpec, "spec.pkawv_taylor.lambda", "NaN"},
+		"linear lambda": {model.Spec{Dimension: 1, LinearAWV: &model.LinearAWV{Lambda: ptr(-1.0)}}, model.ErrInvalidSpec, "spec.linear_awv.lambda", "-1"},
+		"degree":        {taylor(model.PKAWVTaylor{Degree: ptr(-1)}), model.ErrInvalidSpec, "spec.pkawv_taylor.degree", "-1"},
+		"too large":     {taylor(model.PKAWVTaylor{Degree: ptr(4)}), model.ErrSpecTooLarge, "spec.pkawv_taylor.degree", "at most 2"},
+		"ceiling":       {taylor(model.PKAWVTaylor{MaxFeatures: ptr(1 << 20)}), model.ErrInvalidSpec, "spec.pkawv_taylor.max_features", "16384"},
+		"enormous":      {taylor(model.PKAWVTaylor{Degree: ptr(math.MaxInt32)}), model.ErrSpecTooLarge, "spec.pkawv_taylor.degree", "at most 2"},
+		"too wide":      {model.Spec{Dimension: 5000, PKAWVTaylor: &model.PKAWVTaylor{}}, model.ErrSpecTooLarge, "spec.dimension", "5000"},
+	} {
+		_, _, err := catalog.Complete(c.spec)
+		var field *model.FieldError
+		if !errors.Is(err, c.err) || !errors.As(err, &field) || field.Field != c.field || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := catalog.New(c.spec); err == nil {
+			t.Errorf("%s: made", name)
+		}
+	}
+}
+
+// Snapshots written by this version are read for ever: the golden ones must
+// decode, restore and predict what they did when they were written.
+func TestGoldenSnapshots(t *testing.T) {
+	for name, spec := range map[string]model.Spec{
+		"pkawv_taylor": {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), Sigma: ptr(0.8)}},
+		"linear_awv":   {Dimension: 2, LinearAWV: &model.LinearAWV{Lambda: ptr(0.5)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, answers := filepath.Join("testdata", name+".v1.hs"), filepath.Join("testdata", name+".v1.txt")
+			samples := modeltest.Samples(99, 2, 30)
+			if *update {
+				write(t, spec, samples, path, answers)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := codec.Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Sequence != 20 || string(s.Account) != "account" {
+				t.Errorf("sequence %d, account %q", s.Sequence, s.Account)
+			}
+			learner, err := catalog.New(s.Spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := learner.Restore(s.Learner); err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(answers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compareAnswers(t, answer(t, learner, samples[20:]), string(want))
+		})
+	}
+}
+
+func write(t *testing.T, spec model.Spec, samples []modeltest.Sample, path, answers string) {
+	t.Helper()
+	spec, _, err := catalog.Complete(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	learner, err := catalog.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range samples[:20] {
+		if _, err := learner.Observe(o.X, o.Y, o.Weight); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := learner.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := codec.Encode(codec.Snapshot{
+		Spec: spec, Sequence: 20, Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{path: data, answers: []byte(answer(t, learner, samples[20:]))} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func answer(t *testing.T, learner model.Learner, samples []modeltest.Sample) string {
+	t.Helper()
+	var out bytes.Buffer
+	for _, o := range samples {
+		p, err := learner.Predict(o.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&out, p.Value, p.StandardError, p.Leverage)
+	}
+	return out.String()
+}
+
+// compareAnswers to rounding: another instruction path may differ in the last
+// digit.
+func compareAnswers(t *testing.T, got, want string) {
+	t.Helper()
+	g, w := strings.Fields(got), strings.Fields(want)
+	if len(g) != len(w) {
+		t.Fatalf("%d numbers, want %d", len(g), len(w))
+	}
+	for i := range g {
+		var a, b float64
+		if _, err := fmt.Sscan(g[i]+" "+w[i], &a, &b); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(a-b) > 1e-13*(1+math.Abs(b)) {
+			t.Errorf("number %d: %s, want %s", i, g[i], w[i])
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package modeltest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"hindsight/internal/model"
+)
+
+// Subject is a learner under test.
+type Subject struct {
+	// New makes the learner, every time the same.
+	New func() model.Learner
+	// Dimension is the number of inputs.
+	Dimension int
+	// Refuses tells that inputs of a magnitude are refused.
+	Refuses func(magnitude float64) bool
+}
+
+// Sample is one observation.
+type Sample struct {
+	X         []float64
+	Y, Weight float64
+}
+
+// Conform runs the suite that every learner passes.
+func Conform(t *testing.T, s Subject) {
+	t.Helper()
+	t.Run("predict is pure", s.predictIsPure)
+	t.Run("deterministic", s.deterministic)
+	t.Run("restore", s.restore)
+	t.Run("refusals", s.refusals)
+	t.Run("streams", s.streams)
+	t.Run("memory", s.memory)
+	if !raceDetector {
+		t.Run("allocations", s.allocations)
+	}
+}
+
+// Samples are n observations drawn from a seed: normal inputs and labels,
+// every fourth with a weight.
+func Samples(seed uint64, dimension, n int) []Sample {
+	rng := rand.New(rand.NewPCG(seed, 17))
+	out := make([]Sample, n)
+	for i := range out {
+		x := make([]float64, dimension)
+		for j := range x {
+			x[j] = rng.NormFloat64()
+		}
+		out[i] = Sample{X: x, Y: rng.NormFloat64(), Weight: 1}
+		if i%4 == 3 {
+			out[i].Weight = 0.1 + 3*rng.Float64()
+		}
+	}
+	return out
+}
+
+func learn(t *testing.T, l model.Learner, samples []Sample) {
+	t.Helper()
+	for n, o := range samples {
+		if _, err := l.Observe(o.X, o.Y, o.Weight); err != nil {
+			t.Fatalf("observation %d: %v", n, err)
+		}
+	}
+}
+
+func state(t *testing.T, l model.Learner) []byte {
+	t.Helper()
+	b, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (s Subject) predictIsPure(t *testing.T) {
+	l := s.New()
+	samples := Samples(1, s.Dimension, 30)
+	for n, o := range samples {
+		before := state(t, l)
+		first, err := l.Predict(o.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for k := range 4 {
+			group.Go(func() {
+				if _, err := l.Predict(samples[(n+k)%len(samples)].X); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		again, err := l.Predict(o.X)
+		if err != nil || again != first {
+			t.Fatalf("round %d: predicted %+v, then %+v (%v)", n, first, again, err)
+		}
+		if !bytes.Equal(before, state(t, l)) {
+			t.Fatalf("round %d: Predict changed the state", n)
+		}
+		learn(t, l, samples[n:n+1])
+	}
+}
+
+func (s Subject) deterministic(t *testing.T) {
+	a, b := s.New(), s.New()
+	samples := Samples(2, s.Dimension, 80)
+	learn(t, a, samples)
+	for _, o := range samples {
+		if _, err := b.Predict(o.X); err != nil {
+			t.Fatal(err)
+		}
+		learn(t, b, []Sample{o})
+	}
+	if !bytes.Equal(state(t, a), state(t, b)) {
+		t.Error("the same observations gave two states")
+	}
+}
+
+func (s Subject) restore(t *testing.T) {
+	samples := Samples(3, s.Dimension, 80)
+	whole := s.New()
+	learn(t, whole, samples)
+	for _, at := range []int{0, 1, 37, 80} {
+		first := s.New()
+		learn(t, first, samples[:at])
+		second := s.New()
+		if err := second.Restore(state(t, first)); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range samples[:5] {
+			p, err := first.Predict(o.X)
+			q, err2 := second.Predict(o.X)
+			if err := errors.Join(err, err2); err != nil || p != q {
+				t.Fatalf("restored at %d predicts %+v, want %+v (%v)", at, q, p, err)
+			}
+		}
+		if first.Stats() != second.Stats() {
+			t.Errorf("restored at %d: %+v, want %+v", at, second.Stats(), first.Stats())
+		}
+		learn(t, second, samples[at:])
+		if !bytes.Equal(state(t, second), state(t, whole)) {
+			t.Errorf("restored at %d, it ends elsewhere", at)
+		}
+	}
+	good := state(t, whole)
+	for name, bad := range map[string][]byte{
+		"nothing": nil, "cut": good[:len(good)-1], "too long": append(append([]byte(nil), good...), 0),
+		"zeros": make([]byte, len(good)), "ones": bytes.Repeat([]byte{0xff}, len(good)),
+	} {
+		if err := whole.Restore(bad); err == nil {
+			t.Errorf("%s was restored", name)
+		}
+		if !bytes.Equal(state(t, whole), good) {
+			t.Fatalf("a refused restore (%s) changed the state", name)
+		}
+	}
+}
+
+func (s Subject) refusals(t *testing.T) {
+	l := s.New()
+	learn(t, l, Samples(4, s.Dimension, 10))
+	before := state(t, l)
+	x := make([]float64, s.Dimension)
+	with := func(at int, v float64) []float64 {
+		y := append([]float64(nil), x...)
+		y[at] = v
+		return y
+	}
+	type refusal struct {
+		o    Sample
+		want error
+	}
+	cases := map[string]refusal{
+		"short":    {Sample{x[:s.Dimension-1], 1, 1}, model.ErrDimensionMismatch},
+		"long":     {Sample{append(with(0, 0), 1), 1, 1}, model.ErrDimensionMismatch},
+		"label -∞": {Sample{x, math.Inf(-1), 1}, model.ErrNotFinite},
+		"label NaN": {
+			Sample{x, math.NaN(), 1}, model.ErrNotFinite,
+		},
+		"label": {Sample{x, 1.1e100, 1}, model.ErrLabelOutOfRange},
+	}
+	for n := range x {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			cases[fmt.Sprint("feature ", n, v)] = refusal{Sample{with(n, v), 1, 1}, model.ErrNotFinite}
+		}
+	}
+	for _, w := range []float64{0, -1, 1e-10, 1e10, math.NaN(), math.Inf(1)} {
+		cases[fmt.Sprint("weight ", w)] = refusal{Sample{x, 1, w}, model.ErrWeightOutOfRange}
+	}
+	for name, c := range cases {
+		_, err := l.Observe(c.o.X, c.o.Y, c.o.Weight)
+		var field *model.FieldError
+		if !errors.Is(err, c.want) || !errors.As(err, &field) || field.Field == "" || field.Got == "" || field.Want == "" {
+			t.Errorf("%s: %v, want a field error of %v", name, err, c.want)
+		}
+		if check := l.Check(c.o.X, c.o.Y, c.o.Weight); !errors.Is(check, c.want) {
+			t.Errorf("%s: Check says %v", name, check)
+		}
+		if errors.Is(c.want, model.ErrNotFinite) && model.CheckLabel(c.o.Y) == nil {
+			if _, err := l.Predict(c.o.X); !errors.Is(err, c.want) {
+				t.Errorf("%s: Predict says %v", name, err)
+			}
+		}
+		if !bytes.Equal(before, state(t, l)) {
+			t.Fatalf("%s changed the state", name)
+		}
+	}
+}
+
+// streams: on every kind of input the certificate holds, or the input is
+// refused; nothing that is answered is NaN or infinite.
+func (s Subject) streams(t *testing.T) {
+	for name, next := range s.kinds() {
+		t.Run(name, func(t *testing.T) {
+			l := s.New()
+			rng := rand.New(rand.NewPCG(5, 19))
+			for n := range 60 {
+				o := next(rng, n)
+				if err := l.Check(o.X, o.Y, o.Weight); err != nil {
+					if s.Refuses == nil || !s.Refuses(math.Abs(o.X[0])) {
+						t.Fatalf("refused %v: %v", o, err)
+					}
+					return
+				}
+				p, err := l.Predict(o.X)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, err := l.Observe(o.X, o.Y, o.Weight)
+				if err != nil {
+					t.Fatal(err)
+				}
+				finite(t, n, p.Value, p.StandardError, p.Leverage, out.Prediction, out.Loss, out.Regret)
+				if p.Leverage < 0 || p.Leverage > 1 {
+					t.Fatalf("round %d: leverage %g", n, p.Leverage)
+				}
+				if o.Weight == 1 && math.Abs(p.Value-out.Prediction) > 1e-9*(math.Abs(p.Value)+1e-9*math.Abs(o.Y)) {
+					t.Fatalf("round %d: Predict says %.17g, Observe %.17g", n, p.Value, out.Prediction)
+				}
+				checkTheorem(t, n, l.Stats())
+			}
+		})
+	}
+}
+
+func finite(t *testing.T, round int, values ...float64) {
+	t.Helper()
+	for n, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Fatalf("round %d: value %d is %g", round, n, v)
+		}
+	}
+}
+
+// checkTheorem: regret ≤ C ≤ B² log det(A/λ), PKAWV (HAL 2019) Prop. 2.1.
+func checkTheorem(t *testing.T, round int, s model.Stats) {
+	t.Helper()
+	finite(t, round, s.Loss, s.HindsightLoss, s.Regret, s.RegretBound, s.Certificate, s.LogDeterminant, s.LabelBound)
+	if !s.CertificateOK {
+		t.Fatalf("round %d: the certificate fails: %+v", round, s)
+	}
+	if s.Certified && (s.Regret > s.Certificate*(1+1e-12) || s.Certificate > s.RegretBound*(1+1e-9)+1e-300) {
+		t.Fatalf("round %d: regret %g, certificate %g, bound %g", round, s.Regret, s.Certificate, s.RegretBound)
+	}
+}
+
+// kinds are the streams of the conformance suite.
+func (s Subject) kinds() map[string]func(rng *rand.Rand, n int) Sample {
+	fill := func(f func(j int) float64) []float64 {
+		x := make([]float64, s.Dimension)
+		for j := range x {
+			x[j] = f(j)
+		}
+		return x
+	}
+	normal := func(rng *rand.Rand, scale float64) []float64 {
+		return fill(func(int) float64 { return scale * rng.NormFloat64() })
+	}
+	kinds := map[string]func(rng *rand.Rand, n int) Sample{
+		"random": func(rng *rand.Rand, _ int) Sample { return Sample{normal(rng, 1), rng.NormFloat64(), 1} },
+		"constant": func(*rand.Rand, int) Sample {
+			return Sample{fill(func(int) float64 { return 0.5 }), 1, 1}
+		},
+		"zero": func(*rand.Rand, int) Sample { return Sample{make([]float64, s.Dimension), 0, 1} },
+		"collinear": func(rng *rand.Rand, _ int) Sample {
+			v := rng.NormFloat64()
+			return Sample{fill(func(j int) float64 { return v * float64(j+1) }), v, 1}
+		},
+		"alternating": func(_ *rand.Rand, n int) Sample {
+			return Sample{fill(func(int) float64 { return 0.5 }), float64(1 - 2*(n%2)), 1}
+		},
+		"weighted": func(rng *rand.Rand, n int) Sample {
+			return Sample{normal(rng, 1), rng.NormFloat64(), math.Pow(10, float64(n%13)-6)}
+		},
+		"sparse": func(rng *rand.Rand, n int) Sample {
+			return Sample{fill(func(j int) float64 {
+				if j == n%s.Dimension {
+					return rng.NormFloat64()
+				}
+				return 0
+			}), 1, 1}
+		},
+		"huge label": func(rng *rand.Rand, n int) Sample {
+			return Sample{normal(rng, 1), math.Pow(10, float64(n%100)), 1}
+		},
+	}
+	for _, scale := range []float64{1e-300, 1e-150, 1e-20, 1e20, 1e99, 1e150, 1e300} {
+		kinds[fmt.Sprint("scale ", scale)] = func(rng *rand.Rand, _ int) Sample {
+			return Sample{normal(rng, scale), math.Min(scale, 1e99) * rng.NormFloat64(), 1}
+		}
+	}
+	return kinds
+}
+
+func (s Subject) memory(t *testing.T) {
+	l := s.New()
+	learn(t, l, Samples(6, s.Dimension, 50))
+	stats, size := l.Stats(), len(state(t, l))
+	learn(t, l, Samples(7, s.Dimension, 500))
+	if after := len(state(t, l)); after != size || l.Stats().StateBytes != stats.StateBytes {
+		t.Errorf("the state grew from %d to %d bytes", size, after)
+	}
+	if low, high := float64(size)*0.9, float64(size)*1.5+64*float64(stats.Features)+1024; float64(stats.StateBytes) < low-256 || float64(stats.StateBytes) > high {
+		t.Errorf("%d bytes reported, %d encoded", stats.StateBytes, size)
+	}
+}
+
+func (s Subject) allocations(t *testing.T) {
+	l := s.New()
+	samples := Samples(8, s.Dimension, 64)
+	learn(t, l, samples)
+	n := 0
+	for name, call := range map[string]func(){
+		"Predict": func() { _, _ = l.Predict(samples[n%64].X); n++ },
+		"Observe": func() { _, _ = l.Observe(samples[n%64].X, 1, 1); n++ },
+	} {
+		if got := testing.AllocsPerRun(500, call); got != 0 {
+			t.Errorf("%s allocates %g times a round", name, got)
+		}
+	}
+}
