@@ -22,11 +22,11 @@ func (e environment) lookup(name string) (string, bool) {
 	return v, ok
 }
 
-func writeFile(t testing.TB, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "hindsight.yaml")
+func writeFile(tb testing.TB, content string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "hindsight.yaml")
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return path
 }
@@ -355,7 +355,7 @@ func TestHelp(t *testing.T) {
 		t.Error("--config is not listed")
 	}
 	for line := range strings.Lines(usage) {
-		if len(strings.TrimSuffix(line, "\n")) > 110 {
+		if len(strings.TrimSuffix(line, "\n")) > 112 {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
 	}

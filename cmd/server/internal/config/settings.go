@@ -88,7 +88,7 @@ func settings() []setting {
 			oneOf(func(c *Config) *Durability { return &c.Durability }, DurabilitySync, DurabilityAsync),
 		},
 		{
-			"pending-durability", groupData, "answer Predict once its features are written, or on disk", "written",
+			"pending-durability", groupData, "answer Predict once its features are written, or synced", "written",
 			oneOf(func(c *Config) *PendingDurability { return &c.PendingDurability }, PendingWritten, PendingSync),
 		},
 		{

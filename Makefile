@@ -1,0 +1,116 @@
+# With Go and make alone: build, demo, test, bench, fuzz. The other targets
+# compile their tools into .tools/ on first use, each at the version below.
+
+GO      ?= go
+TOOLS   := $(CURDIR)/.tools
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# How long one fuzz target runs, which benchmarks run, and what to pass on.
+FUZZTIME ?= 10s
+BENCH    ?= .
+ARGS     ?=
+
+GOLANGCI_LINT_VERSION      := v2.15.0
+BUF_VERSION                := v1.57.2
+PROTOC_GEN_GO_VERSION      := v1.36.12
+PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
+
+# A stamp carries the version, so that a new version is installed.
+GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
+BUF                := $(TOOLS)/buf-$(BUF_VERSION).stamp
+PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION).stamp
+PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).stamp
+
+# buf finds the plugins on the path.
+BUF_RUN := PATH="$(TOOLS):$$PATH" $(TOOLS)/buf
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/hindsight-server and bin/hindsight, static
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
+
+.PHONY: demo
+demo: build ## build, serve, stream a changing environment, draw the regret
+	bin/hindsight demo --server bin/hindsight-server $(ARGS)
+
+.PHONY: test
+test: ## run every test, with the race detector where there is a C compiler
+	@if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \
+		$$($(GO) env CC) -x c -o /dev/null - >/dev/null 2>&1; then \
+		echo '$(GO) test -race $(ARGS) ./...'; \
+		CGO_ENABLED=1 $(GO) test -race $(ARGS) ./...; \
+	else \
+		echo 'make test: no working C compiler, so without the race detector; install gcc and libc6-dev to have it'; \
+		echo '$(GO) test $(ARGS) ./...'; \
+		CGO_ENABLED=0 $(GO) test $(ARGS) ./...; \
+	fi
+
+.PHONY: bench
+bench: ## run the benchmarks (BENCH=regexp)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(ARGS) ./...
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for a moment (FUZZTIME=10s)
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal | sort | \
+	while IFS=: read -r file target; do \
+		target=$${target#func }; \
+		echo "fuzz $$target in ./$${file%/*}"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "./$${file%/*}" </dev/null || exit 1; \
+	done
+
+.PHONY: check
+check: lint proto-check vet tidy-check ## all checks that are not tests
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: tidy-check
+tidy-check: ## go.mod and go.sum say what is used
+	@$(GO) mod tidy -diff || { echo 'tidy-check: go.mod or go.sum differ from what is used; run: go mod tidy'; exit 1; }
+
+.PHONY: lint
+lint: $(GOLANGCI_LINT) ## golangci-lint
+	$(TOOLS)/golangci-lint run ./...
+
+.PHONY: fmt
+fmt: $(GOLANGCI_LINT) $(BUF) ## format Go and proto files in place
+	$(TOOLS)/golangci-lint fmt ./...
+	$(BUF_RUN) format -w
+
+.PHONY: proto
+proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## lint the proto files and generate the Go beside them
+	$(BUF_RUN) lint
+	$(BUF_RUN) generate
+
+.PHONY: proto-check
+proto-check: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## the committed generated Go is that of the proto files
+	$(BUF_RUN) lint
+	@new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
+	$(BUF_RUN) generate -o "$$new" || exit 1; \
+	diff -ru --exclude='*.proto' api/proto "$$new/api/proto" || \
+	{ echo 'proto-check: the generated Go is not that of the proto files; run: make proto'; exit 1; }
+
+.PHONY: docker-lint
+docker-lint: ## hadolint, where it is installed
+	@if command -v hadolint >/dev/null 2>&1; then hadolint Dockerfile; \
+	else echo 'docker-lint: hadolint is not installed, nothing checked'; fi
+
+.PHONY: clean
+clean: ## remove what was built, and the tools
+	rm -rf bin .tools
+
+$(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+$(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
+$(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
+$(PROTOC_GEN_GO_GRPC): PACKAGE := google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION)
+
+$(TOOLS)/%.stamp:
+	GOBIN=$(TOOLS) $(GO) install $(PACKAGE)
+	@touch $@

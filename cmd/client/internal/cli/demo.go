@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/client/internal/child"
+	"hindsight/cmd/client/internal/drive"
+	"hindsight/cmd/client/internal/plot"
+	"hindsight/cmd/client/internal/stream"
+)
+
+const (
+	demoModel     = "demo"
+	demoRounds    = 4000
+	demoMaxRounds = 100_000
+	demoTime      = 12 * time.Second
+	demoWhole     = 60 * time.Second
+	demoStart     = 20 * time.Second
+	demoStop      = 15 * time.Second
+	demoDimension = 2
+
+	plotHeight   = 12
+	defaultWidth = 72
+	maxWidth     = 160
+
+	metricsTimeout = 5 * time.Second
+	maxScrape      = 4 << 20
+)
+
+// newDemo builds "demo".
+func newDemo(e *env) *cobra.Command {
+	d := &demo{}
+	cmd := &cobra.Command{
+		Use:   "demo --server PATH",
+		Short: "Start a server, stream a changing environment through it, show the regret",
+		Long: `Start a server of its own on free ports of 127.0.0.1 with a temporary directory,
+stream a changing environment (see simulate --stream drifting) through a model,
+show the table and the curve of the regret, and stop the server again.
+
+The stream ends after --rounds rounds or after --for, whichever comes first; the
+whole demo is given up after a minute.`,
+		Args: exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if d.server == "" {
+				return usagef("--server is missing")
+			}
+			if d.rounds < 1 || d.rounds > demoMaxRounds {
+				return usagef("--rounds %d is not in 1..%d", d.rounds, demoMaxRounds)
+			}
+			if d.limit <= 0 {
+				return usagef("--for must be positive, not %v", d.limit)
+			}
+			return d.run(cmd.Context(), e)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&d.server, "server", "", "path of the server program (required)")
+	flags.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
+	flags.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
+	flags.DurationVar(&d.limit, "for", demoTime, "stream for at most so long")
+	return cmd
+}
+
+// demo is what the flags of "demo" say.
+type demo struct {
+	server string
+	rounds int
+	seed   uint64
+	limit  time.Duration
+}
+
+// demoSummary is the answer of "demo".
+type demoSummary struct {
+	*summary
+	MetricsURL string   `json:"metricsUrl"`
+	Metrics    []string `json:"metrics"`
+
+	regret []float64
+}
+
+// run is the whole demo, bounded in time.
+func (d *demo) run(ctx context.Context, e *env) error {
+	whole, cancel := context.WithTimeout(ctx, demoWhole)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "hindsight-demo-")
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	s, err := d.serve(whole, e, dir)
+	if failed := os.RemoveAll(dir); failed != nil {
+		err = errors.Join(err, fmt.Errorf("demo: %w", failed))
+	}
+	if s == nil {
+		return err
+	}
+	width := defaultWidth
+	if f, ok := e.stdout.(*os.File); ok {
+		if columns, _, failed := term.GetSize(int(f.Fd())); failed == nil && columns > 0 {
+			width = min(columns, maxWidth)
+		}
+	}
+	return errors.Join(err, e.emit(s, func(w *page) { s.write(w, width) }))
+}
+
+// serve starts the server, streams, and stops the server.
+func (d *demo) serve(ctx context.Context, e *env, dir string) (s *demoSummary, err error) {
+	starting, cancel := context.WithTimeout(ctx, demoStart)
+	defer cancel()
+	e.say("starting %s", d.server)
+	server, err := child.Start(starting, d.server,
+		"--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
+		"--data-dir", dir, "--log-format", "json", "--log-level", "info")
+	if err != nil {
+		return nil, err
+	}
+	e.say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
+	defer func() {
+		// The server is stopped in order, whatever has become of ctx.
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), demoStop)
+		defer cancel()
+		if failed := server.Stop(stopping); failed != nil {
+			err = errors.Join(err, failed)
+			return
+		}
+		e.say("the server has stopped, its directory is removed")
+	}()
+	return d.stream(ctx, e, server)
+}
+
+// stream takes the stream through a model of the server.
+func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoSummary, error) {
+	source, err := stream.New(stream.Drifting, d.rounds, demoDimension, d.seed)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dial(server.GRPC, e.timeout)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.take(ctx, e, c, source)
+	err = c.close(err)
+	if s == nil {
+		return nil, err
+	}
+	s.MetricsURL = "http://" + server.HTTP + "/metrics"
+	metrics, failed := scrape(context.WithoutCancel(ctx), s.MetricsURL)
+	if failed != nil {
+		e.say("metrics: %v", failed)
+	}
+	s.Metrics = metrics
+	return s, err
+}
+
+// take creates the model and streams until the end or the time limit.
+func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Stream) (*demoSummary, error) {
+	spec := &hindsightv1.ModelSpec{
+		Dimension: demoDimension,
+		Learner:   &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
+	}
+	if err := c.startModel(ctx, demoModel, spec, demoDimension); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, d.limit)
+	defer cancel()
+	var regret []float64
+	r := &rounds{
+		model: demoModel, run: "demo", retries: defaultRetries,
+		title: "a drifting function", total: source.Len(),
+		observed: func(o drive.Observed) { regret = append(regret, o.Outcome.GetRegret()) },
+	}
+	s, err := r.measure(limited, e, c, source)
+	if s == nil {
+		return nil, err
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.Acknowledged > 0 {
+		s.Error, err = nil, nil // the time was up, as the flags asked
+	}
+	return &demoSummary{summary: s, regret: regret}, err
+}
+
+// write shows the table, the curve and some metrics.
+func (s *demoSummary) write(w *page, width int) {
+	s.summary.write(w)
+	w.printf("\n")
+	if err := plot.Curve(w, s.regret, plot.Options{
+		Width: width, Height: plotHeight,
+		Title: "regret against the best fixed function in hindsight",
+		X:     "round", First: "1", Last: strconv.Itoa(len(s.regret)),
+	}); err != nil {
+		w.printf("no curve: %v\n", err)
+	}
+	w.printf("\nmetrics were at %s, among them\n", s.MetricsURL)
+	for _, m := range s.Metrics {
+		w.printf("  %s\n", m)
+	}
+}
+
+// scrape reads a few of the server's metrics.
+func scrape(ctx context.Context, url string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	var found []string
+	lines := bufio.NewScanner(io.LimitReader(answer.Body, maxScrape))
+	for lines.Scan() {
+		name, _, _ := strings.Cut(lines.Text(), "{")
+		switch name {
+		case "hindsight_observations_total", "hindsight_loss_sum", "hindsight_regret",
+			"hindsight_regret_bound", "hindsight_certificate_ok":
+			found = append(found, lines.Text())
+		}
+	}
+	return found, lines.Err()
+}

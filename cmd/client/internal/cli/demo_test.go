@@ -1,0 +1,98 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// temporary makes os.TempDir a directory that the test can look into.
+func temporary(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	return dir
+}
+
+func isEmpty(t *testing.T, dir string) bool {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(dir, "hindsight-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(left) == 0
+}
+
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDemo(t *testing.T) {
+	t.Setenv(actAsServer, "yes")
+	dir := temporary(t)
+	r := run(t, "demo", "--server", program(t), "--rounds", "300")
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	for _, want := range []string{"rounds  ", "300", "guarantee", "regret against", "┤", "/metrics", "hindsight_observations_total{model=\"demo\"} 50"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in\n%s", want, r.out)
+		}
+	}
+	if strings.Contains(r.out, "_bucket") || strings.Contains(r.out, "go_goroutines") {
+		t.Errorf("unwanted metrics in\n%s", r.out)
+	}
+	for line := range strings.Lines(r.out) {
+		if n := len([]rune(strings.TrimSpace(line))); n > 100 {
+			t.Errorf("line of %d characters: %q", n, line)
+		}
+	}
+	if !isEmpty(t, dir) {
+		t.Error("the temporary directory is left")
+	}
+	d := document(t, 0, "demo", "--server", program(t), "--rounds", "20")
+	if d["rounds"] != 20.0 || d["regret"] == nil || d["metricsUrl"] == "" || len(d["metrics"].([]any)) != 1 {
+		t.Errorf("document %v", d)
+	}
+}
+
+func TestDemoTimeLimit(t *testing.T) {
+	t.Setenv(actAsServer, "yes")
+	d := document(t, 0, "demo", "--server", program(t), "--rounds", "3000", "--for", "50ms")
+	if n, _ := d["acknowledged"].(float64); n < 1 || n >= 3000 || d["error"] != nil {
+		t.Errorf("document %v", d)
+	}
+}
+
+func TestDemoFails(t *testing.T) {
+	for mode, want := range map[string]string{"broken": "exit status 7: no disk", "rude": "exit status 9"} {
+		t.Setenv(actAsServer, mode)
+		dir := temporary(t)
+		r := run(t, "demo", "--server", program(t), "--rounds", "5")
+		if r.code != 1 || !strings.Contains(r.errors, want) || !isEmpty(t, dir) {
+			t.Errorf("%s: %+v", mode, r)
+		}
+	}
+	if r := run(t, "demo", "--server", "/nonexistent/server"); r.code == 0 {
+		t.Errorf("no server: %+v", r)
+	}
+}
+
+func TestDemoInterrupted(t *testing.T) {
+	t.Setenv(actAsServer, "yes")
+	dir := temporary(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+	defer cancel()
+	r := runWith(ctx, "", "demo", "--server", program(t), "--rounds", "20000")
+	if r.code != 130 || !isEmpty(t, dir) {
+		t.Errorf("%+v", r)
+	}
+}

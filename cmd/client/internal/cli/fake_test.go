@@ -1,0 +1,442 @@
+package cli_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/client/internal/cli"
+)
+
+// actAsServer makes the test binary behave like the server program.
+const actAsServer = "HINDSIGHT_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv(actAsServer); mode != "" {
+		os.Exit(serverMain(mode))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// fake is a server whose models predict the mean of the labels so far. Like
+// the real one it learns every id once.
+type fake struct {
+	hindsightv1.UnimplementedModelServiceServer
+	hindsightv1.UnimplementedPredictionServiceServer
+
+	mu       sync.Mutex
+	models   map[string]*fakeModel
+	calls    map[string]int
+	sessions int
+	// fault is asked before (done = false) and after every Predict and Observe,
+	// numbered from 1 over all of that kind.
+	fault func(call string, n int, done bool) error
+	// inSession is whether a fault breaks the session or refuses one call.
+	refuseInSession bool
+}
+
+type fakeModel struct {
+	model       *hindsightv1.Model
+	predictions map[string]*fakePrediction
+	outcomes    map[string]*fakeOutcome
+	ids         []string
+	labels      []float64
+	lossSum     float64
+}
+
+type fakePrediction struct {
+	features []float64
+	value    float64
+}
+
+type fakeOutcome struct {
+	label   float64
+	outcome *hindsightv1.Outcome
+}
+
+func newFake() *fake {
+	return &fake{models: make(map[string]*fakeModel), calls: make(map[string]int)}
+}
+
+// start serves until the test ends.
+func (f *fake) start(t *testing.T) string {
+	t.Helper()
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := f.serve(l)
+	t.Cleanup(stop)
+	return l.Addr().String()
+}
+
+func (f *fake) serve(l net.Listener) func() {
+	s := grpc.NewServer()
+	hindsightv1.RegisterModelServiceServer(s, f)
+	hindsightv1.RegisterPredictionServiceServer(s, f)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l)
+	}()
+	return func() { s.Stop(); <-done }
+}
+
+func refuse(code codes.Code, reason, message string, fields ...string) error {
+	s := status.New(code, message)
+	details := &errdetails.BadRequest{}
+	for _, f := range fields {
+		details.FieldViolations = append(details.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: f, Description: "not so"})
+	}
+	with, err := s.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "hindsight"}, details)
+	if err != nil {
+		return err
+	}
+	return with.Err()
+}
+
+func (f *fake) model(id string) (*fakeModel, error) {
+	if m := f.models[id]; m != nil {
+		return m, nil
+	}
+	return nil, refuse(codes.NotFound, "MODEL_NOT_FOUND", "no model "+strconv.Quote(id))
+}
+
+func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.GetSpec().GetDimension() < 1 {
+		return nil, refuse(codes.InvalidArgument, "INVALID_SPEC", "bad spec", "spec.dimension")
+	}
+	if m := f.models[r.GetId()]; m != nil {
+		if !proto.Equal(m.model.GetSpec(), r.GetSpec()) {
+			return nil, refuse(codes.AlreadyExists, "MODEL_EXISTS", "model exists")
+		}
+		return &hindsightv1.CreateModelResponse{Model: m.model}, nil
+	}
+	m := &fakeModel{
+		model: &hindsightv1.Model{
+			Id: r.GetId(), Spec: r.GetSpec(), Learner: "running_mean",
+			CreateTime: timestamppb.New(time.Unix(1e9, 0)),
+		},
+		predictions: make(map[string]*fakePrediction),
+		outcomes:    make(map[string]*fakeOutcome),
+	}
+	f.models[r.GetId()] = m
+	return &hindsightv1.CreateModelResponse{Model: m.model}, nil
+}
+
+func (f *fake) GetModel(_ context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.model(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.GetModelResponse{Model: proto.CloneOf(m.model)}, nil
+}
+
+// ListModels answers two models a page.
+func (f *fake) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answer := &hindsightv1.ListModelsResponse{}
+	for _, id := range slices.Sorted(maps.Keys(f.models)) {
+		switch {
+		case !strings.HasPrefix(id, r.GetPrefix()) || id <= r.GetPageToken():
+		case len(answer.GetModels()) == 2:
+			answer.NextPageToken = answer.GetModels()[1].GetId()
+			return answer, nil
+		default:
+			answer.Models = append(answer.Models, proto.CloneOf(f.models[id].model))
+		}
+	}
+	return answer, nil
+}
+
+func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, err := f.model(r.GetId()); err != nil {
+		return nil, err
+	}
+	delete(f.models, r.GetId())
+	return &hindsightv1.DeleteModelResponse{}, nil
+}
+
+func (f *fake) ValidateSpec(_ context.Context, r *hindsightv1.ValidateSpecRequest) (*hindsightv1.ValidateSpecResponse, error) {
+	return &hindsightv1.ValidateSpecResponse{Spec: r.GetSpec(), Features: 1, StateBytes: 1 << 60, PredictFlops: 1, ObserveFlops: 2}, nil
+}
+
+func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.model(r.GetId())
+	if err != nil {
+		return nil, err
+	}
+	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels))
+	stats := &hindsightv1.ModelStats{
+		Id: r.GetId(), Learner: "running_mean", Observations: uint64(len(m.labels)),
+		LossSum: m.lossSum, Regret: m.regret(), RegretBound: m.regret() + 1, CertificateOk: true,
+		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
+	}
+	if r.GetIncludeEffectiveDimension() {
+		one := 1.0
+		stats.EffectiveDimension = &one
+	}
+	return &hindsightv1.GetModelStatsResponse{Stats: stats}, nil
+}
+
+func (m *fakeModel) mean() float64 {
+	var sum float64
+	for _, y := range m.labels {
+		sum += y
+	}
+	return sum / float64(max(1, len(m.labels)))
+}
+
+// regret is against the best constant.
+func (m *fakeModel) regret() float64 {
+	mean, best := m.mean(), 0.0
+	for _, y := range m.labels {
+		best += (y - mean) * (y - mean)
+	}
+	return m.lossSum - best
+}
+
+func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls["predict"]++
+	n := f.calls["predict"]
+	if err := f.faulty("predict", n, false); err != nil {
+		return nil, err
+	}
+	m, err := f.model(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	if want := m.model.GetSpec().GetDimension(); int(want) != len(r.GetFeatures()) {
+		return nil, refuse(codes.InvalidArgument, "DIMENSION_MISMATCH",
+			fmt.Sprintf("%d features where the model has %d", len(r.GetFeatures()), want), "features")
+	}
+	id := cmp.Or(r.GetPredictionId(), "p"+strconv.Itoa(n))
+	p := m.predictions[id]
+	if p == nil {
+		p = &fakePrediction{r.GetFeatures(), m.mean()}
+		m.predictions[id] = p
+	}
+	if r.Remember != nil && !r.GetRemember() {
+		delete(m.predictions, id)
+		id = ""
+	}
+	return &hindsightv1.PredictResponse{Prediction: &hindsightv1.Prediction{
+		PredictionId: id, Value: p.value, StateSequence: uint64(len(m.labels)),
+	}}, f.faulty("predict", n, true)
+}
+
+func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls["observe"]++
+	n := f.calls["observe"]
+	if err := f.faulty("observe", n, false); err != nil {
+		return nil, err
+	}
+	m, err := f.model(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := m.learn(r)
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.ObserveResponse{Outcome: outcome}, f.faulty("observe", n, true)
+}
+
+func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, error) {
+	id := cmp.Or(r.GetPredictionId(), r.GetObservationId())
+	if before := m.outcomes[id]; before != nil {
+		if before.label != r.GetLabel() {
+			return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "another label")
+		}
+		again := proto.CloneOf(before.outcome)
+		again.Duplicate = true
+		return again, nil
+	}
+	p := m.predictions[r.GetPredictionId()]
+	if p == nil && r.GetPredictionId() != "" {
+		return nil, refuse(codes.NotFound, "PREDICTION_NOT_FOUND", "no such prediction")
+	}
+	prediction := m.mean()
+	loss := (r.GetLabel() - prediction) * (r.GetLabel() - prediction)
+	m.lossSum += loss
+	m.labels = append(m.labels, r.GetLabel())
+	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // without the run
+	outcome := &hindsightv1.Outcome{
+		Sequence: uint64(len(m.labels)), Prediction: prediction, Loss: loss, Regret: m.regret(),
+	}
+	if p != nil {
+		outcome.ServedPrediction = &p.value
+	}
+	if id != "" {
+		m.outcomes[id] = &fakeOutcome{r.GetLabel(), outcome}
+	}
+	m.model.Sequence = uint64(len(m.labels))
+	return outcome, nil
+}
+
+func (f *fake) faulty(call string, n int, done bool) error {
+	if f.fault == nil {
+		return nil
+	}
+	return f.fault(call, n, done)
+}
+
+// Session answers strictly in turn.
+func (f *fake) Session(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
+	f.mu.Lock()
+	f.sessions++
+	f.mu.Unlock()
+	for {
+		request, err := s.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		answer := &hindsightv1.SessionResponse{CorrelationId: request.GetCorrelationId()}
+		switch call := request.GetCall().(type) {
+		case *hindsightv1.SessionRequest_Predict:
+			p, failed := f.Predict(s.Context(), call.Predict)
+			answer.Answer, err = &hindsightv1.SessionResponse_Prediction{Prediction: p.GetPrediction()}, failed
+		case *hindsightv1.SessionRequest_Observe:
+			o, failed := f.Observe(s.Context(), call.Observe)
+			answer.Answer, err = &hindsightv1.SessionResponse_Outcome{Outcome: o.GetOutcome()}, failed
+		}
+		if err != nil {
+			refused, _ := status.FromError(err)
+			if len(refused.Details()) == 0 && !f.refuseInSession {
+				return err
+			}
+			e := &hindsightv1.SessionError{Code: int32(refused.Code()), Message: refused.Message()}
+			for _, d := range refused.Details() {
+				if info, ok := d.(*errdetails.ErrorInfo); ok {
+					e.Reason = info.GetReason()
+				}
+			}
+			answer.Answer = &hindsightv1.SessionResponse_Error{Error: e}
+		}
+		if err := s.Send(answer); err != nil {
+			return err
+		}
+	}
+}
+
+// serverMain is the server program for the demo.
+func serverMain(mode string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if mode == "broken" {
+		fmt.Fprintln(os.Stderr, "no disk")
+		return 7
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	defer newFake().serve(l)()
+	h, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 1
+	}
+	web := &http.Server{
+		ReadHeaderTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprint(w, "# HELP x\ngo_goroutines 3\nhindsight_observations_total{model=\"demo\"} 50\nhindsight_latency_bucket{le=\"1\"} 2\n")
+		}),
+	}
+	go func() { _ = web.Serve(h) }()
+	defer web.Close() //nolint:errcheck // the process ends
+	line, _ := json.Marshal(map[string]any{
+		"level": "info", "msg": "serving", "grpc_address": l.Addr().String(), "http_address": h.Addr().String(),
+	})
+	fmt.Fprintf(os.Stderr, "{\"msg\":\"opening\"}\n%s\n", line)
+	<-ctx.Done()
+	if mode == "rude" {
+		return 9
+	}
+	return 0
+}
+
+// result is what a command line came to.
+type result struct {
+	code        int
+	out, errors string
+}
+
+// run runs a command line.
+func run(t *testing.T, args ...string) result {
+	t.Helper()
+	return runWith(t.Context(), "", args...)
+}
+
+func runWith(ctx context.Context, stdin string, args ...string) result {
+	var out, errs bytes.Buffer
+	code := cli.Run(ctx, args, strings.NewReader(stdin), &out, &errs)
+	return result{code, out.String(), errs.String()}
+}
+
+// document runs a command line with --json and returns its one document.
+func document(t *testing.T, want int, args ...string) map[string]any {
+	t.Helper()
+	r := run(t, append(args, "--json")...)
+	if r.code != want {
+		t.Fatalf("%v: exit code %d, want %d: %s%s", args, r.code, want, r.out, r.errors)
+	}
+	return decode(t, r.out)
+}
+
+func decode(t *testing.T, out string) map[string]any {
+	t.Helper()
+	d := json.NewDecoder(strings.NewReader(out))
+	var document map[string]any
+	if err := d.Decode(&document); err != nil {
+		t.Fatalf("%v in %q", err, out)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		t.Fatalf("more than one document in %q", out)
+	}
+	return document
+}

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+func newModelStats(e *env) *cobra.Command {
+	var effective bool
+	cmd := &cobra.Command{
+		Use:               "stats ID",
+		Short:             "Show how a model is doing: losses, regret, certificate",
+		Args:              exactly("ID"),
+		ValidArgsFunction: e.completeModel,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withClient(func(c *client) error {
+				stats, err := c.stats(cmd.Context(), args[0], effective)
+				if err != nil {
+					return err
+				}
+				return e.emit(stats, func(w *page) { writeStats(w, stats) })
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&effective, "effective-dimension", false, "also compute the effective dimension, which takes time")
+	return cmd
+}
+
+// stats returns the statistics of a model.
+func (c *client) stats(ctx context.Context, id string, effective bool) (*hindsightv1.ModelStats, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	answer, err := c.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id, IncludeEffectiveDimension: effective})
+	return answer.GetStats(), err
+}
+
+// writeStats writes statistics for people.
+func writeStats(w *page, s *hindsightv1.ModelStats) {
+	line, float := w.row, w.float
+	line("id", s.GetId())
+	line("learner", s.GetLearner())
+	line("observations", s.GetObservations())
+	float("mean loss", s.GetMeanLoss())
+	float("loss sum", s.GetLossSum())
+	float("loss in hindsight", s.GetHindsightLoss())
+	float("regret", s.GetRegret())
+	float("  without the penalty", s.GetRegretUnpenalized())
+	float("certificate", s.GetCertificate())
+	float("guarantee", s.GetRegretBound())
+	line("certificate ok", yesNo(s.GetCertificateOk()))
+	line("certified", yesNo(s.GetCertified()))
+	float("log determinant", s.GetLogDeterminant())
+	float("largest label", s.GetLabelBound())
+	line("features", s.GetFeatures())
+	if s.EffectiveDimension != nil {
+		float("effective dimension", s.GetEffectiveDimension())
+	}
+	if s.Dictionary != nil {
+		line("dictionary", s.GetDictionary())
+	}
+	line("served observations", s.GetServedObservations())
+	float("served loss sum", s.GetServedLossSum())
+	line("pending labels", s.GetPendingLabels())
+	line("state bytes", s.GetStateBytes())
+	line("state digest", s.GetStateDigest())
+	line("durability", s.GetDurability())
+	line("snapshot at", s.GetSnapshotSequence())
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+const (
+	barWidth    = 30
+	barInterval = 100 * time.Millisecond
+)
+
+// progress is a bar on a terminal, and nothing anywhere else.
+type progress struct {
+	w           io.Writer // nil: no terminal
+	title       string
+	total, done int
+	start, last time.Time
+}
+
+// newProgress begins a bar. A negative total is not known.
+func newProgress(w io.Writer, title string, total int) *progress {
+	now := time.Now()
+	p := &progress{title: title, total: total, start: now, last: now}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.w = w
+	}
+	return p
+}
+
+// step counts one round.
+func (p *progress) step() {
+	p.done++
+	if p.w == nil || p.done%16 != 0 && p.done != p.total {
+		return
+	}
+	now := time.Now()
+	if now.Sub(p.last) < barInterval && p.done != p.total {
+		return
+	}
+	p.last = now
+	rate := float64(p.done) / max(now.Sub(p.start).Seconds(), 1e-9)
+	if p.total <= 0 {
+		p.draw("\r%s %d rounds, %.0f/s\x1b[K", p.title, p.done, rate)
+		return
+	}
+	filled := min(barWidth, barWidth*p.done/p.total)
+	left := time.Duration(float64(p.total-p.done) / rate * float64(time.Second)).Round(time.Second)
+	p.draw("\r%s [%s%s] %d/%d, %.0f/s, %v left\x1b[K", p.title,
+		strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), p.done, p.total, rate, left)
+}
+
+// end leaves the line of the bar.
+func (p *progress) end() {
+	if p.w != nil {
+		p.draw("\r\x1b[K")
+	}
+}
+
+// draw writes to the terminal, whose errors are of no account.
+func (p *progress) draw(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.w, format, args...)
+}

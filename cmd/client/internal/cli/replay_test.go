@@ -1,0 +1,352 @@
+package cli_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// table writes a CSV file of two features and a label, gzipped or not.
+func table(t *testing.T, rows int, zipped bool) (path string, labels []float64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	b.WriteString("x1,y,x2\n")
+	for i := range rows {
+		y := math.Round(rng.NormFloat64()*1e6) / 1e6
+		labels = append(labels, y)
+		fmt.Fprintf(&b, "%d,%s,5\n", i, strconv.FormatFloat(y, 'g', -1, 64))
+	}
+	if zipped {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		if _, err := w.Write(b.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b = z
+	}
+	path = filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, labels
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// wantOutcomes is what --out holds when the labels have been learned in order
+// from round first on.
+func wantOutcomes(labels []float64, first int) string {
+	m := &fakeModel{}
+	var b strings.Builder
+	b.WriteString("t,y,prediction,loss,regret\n")
+	for t, y := range labels {
+		prediction := m.mean()
+		loss := (y - prediction) * (y - prediction)
+		m.lossSum += loss
+		m.labels = append(m.labels, y)
+		if t+1 >= first {
+			fmt.Fprintf(&b, "%d,%s,%s,%s,%s\n", t+1, exact(y), exact(prediction), exact(loss), exact(m.regret()))
+		}
+	}
+	return b.String()
+}
+
+func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+func TestReplayInTurnAndPipelined(t *testing.T) {
+	const rows = 200
+	var digests []any
+	for _, pipeline := range []string{"0", "1", "7", "300"} {
+		f := served(t)
+		csv, labels := table(t, rows, pipeline != "0")
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--out", out)
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+			t.Errorf("pipeline %s: outcomes\n%.300s\nwant\n%.300s", pipeline, got, want)
+		}
+		m := f.models["m"]
+		if d["rounds"] != 200.0 || d["acknowledged"] != 200.0 || d["nextOffset"] != 200.0 || d["duplicates"] != 0.0 {
+			t.Errorf("pipeline %s: %v", pipeline, d)
+		}
+		if loss, _ := d["lossSum"].(float64); loss != m.lossSum || d["meanLoss"] != loss/rows {
+			t.Errorf("pipeline %s: loss %v, want %v", pipeline, d["lossSum"], m.lossSum)
+		}
+		for _, key := range []string{"predictP50Seconds", "predictP99Seconds", "observeP50Seconds", "observeP99Seconds", "roundsPerSecond"} {
+			if v, _ := d[key].(float64); !(v > 0) {
+				t.Errorf("pipeline %s: %s = %v", pipeline, key, d[key])
+			}
+		}
+		// The fake predicts as the first baseline does.
+		base, _ := d["baselines"].(map[string]any)
+		if v, _ := base["meanLoss"].(float64); math.Abs(v-m.lossSum/rows) > 1e-12 || base["lastLabelLoss"] == nil {
+			t.Errorf("pipeline %s: baselines %v", pipeline, base)
+		}
+		if d["regret"] != m.regret() || d["regretBound"] != m.regret()+1 || d["certificateOk"] != true || d["features"] != 1.0 {
+			t.Errorf("pipeline %s: statistics %v", pipeline, d)
+		}
+		digests = append(digests, d["stateDigest"])
+		if digests[0] != digests[len(digests)-1] {
+			t.Errorf("pipeline %s: digest differs from that in turn", pipeline)
+		}
+	}
+}
+
+func TestReplayTable(t *testing.T) {
+	served(t)
+	csv, _ := table(t, 10, false)
+	r := run(t, "replay", "--csv", csv, "--model", "m")
+	for _, want := range []string{"rounds  ", "of the last label", "guarantee", "predict p50 / p99", "state digest"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("no %q in %s", want, r.out)
+		}
+	}
+	if r.code != 0 || r.errors != "" {
+		t.Errorf("exit code %d, standard error %q: want no bar without a terminal", r.code, r.errors)
+	}
+}
+
+// TestReplayCreates fills in the dimension of the spec, and accepts the model
+// when it is there.
+func TestReplayCreates(t *testing.T) {
+	f := served(t)
+	csv, labels := table(t, 20, false)
+	out := filepath.Join(t.TempDir(), "out.csv")
+	args := []string{"replay", "--csv", csv, "--model", "new", "--create", `{"pkawv_taylor": {}}`, "--run", "r5"}
+	document(t, 0, append(args, "--limit", "12")...)
+	d := document(t, 0, append(args, "--offset", "10", "--out", out, "--normalize", "minmax")...)
+	if d["rounds"] != 10.0 || d["duplicates"] != 2.0 || d["nextOffset"] != 20.0 || d["observations"] != 20.0 {
+		t.Errorf("continued %v", d)
+	}
+	if got, want := read(t, out), wantOutcomes(labels, 11); got != want {
+		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
+	}
+	if got := f.models["new"].model.GetSpec().GetDimension(); got != 2 {
+		t.Errorf("dimension %d, want 2", got)
+	}
+}
+
+func TestReplayNormalizesAndShuffles(t *testing.T) {
+	f := served(t)
+	csv, labels := table(t, 5, false)
+	document(t, 0, "replay", "--csv", csv, "--model", "m", "--normalize", "minmax", "--shuffle", "3", "--run", "r")
+	order := rand.New(rand.NewPCG(3, 0)).Perm(5)
+	for position, i := range order {
+		id := "r-" + strconv.Itoa(position+1)
+		x := f.models["m"].predictions[id].features
+		if x[0] != float64(i)/4 || x[1] != 0 || f.models["m"].outcomes[id].label != labels[i] {
+			t.Errorf("round %d: features %v and label %v, want row %d", position+1, x, f.models["m"].outcomes[id].label, i)
+		}
+	}
+}
+
+// TestReplayRetries loses answers before and after they have taken effect. A
+// call that is lost alone, not its session with it, has taken effect: labels
+// behind it would else be learned before it.
+func TestReplayRetries(t *testing.T) {
+	for _, pipeline := range []string{"0", "5"} {
+		for _, inSession := range []bool{false, true} {
+			f := served(t)
+			f.refuseInSession = inSession
+			f.fault = func(call string, n int, done bool) error {
+				if call == "predict" && (n == 8 && done || n == 20 && !done) || call == "observe" && (n == 4 && !done && !inSession || n == 16 && done) {
+					return status.Error(codes.Unavailable, "lost")
+				}
+				return nil
+			}
+			csv, labels := table(t, 40, false)
+			out := filepath.Join(t.TempDir(), "out.csv")
+			d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--out", out)
+			if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+				t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
+			}
+			if n := len(f.models["m"].labels); n != 40 {
+				t.Errorf("pipeline %s: %d learned, want 40", pipeline, n)
+			}
+			if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
+				t.Errorf("pipeline %s: %v retries, %v duplicates", pipeline, d["retries"], d["duplicates"])
+			}
+		}
+	}
+}
+
+// TestReplayLateLabel gives the features to a server that lost the predictions.
+func TestReplayLateLabel(t *testing.T) {
+	for _, pipeline := range []string{"0", "4"} {
+		f := served(t)
+		f.fault = func(call string, n int, done bool) error {
+			if call == "observe" && n == 3 && !done {
+				clear(f.models["m"].predictions)
+			}
+			return nil
+		}
+		csv, labels := table(t, 10, false)
+		out := filepath.Join(t.TempDir(), "out.csv")
+		document(t, 0, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--out", out)
+		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
+			t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
+		}
+	}
+}
+
+// TestReplayGone continues where a server has gone away for good.
+func TestReplayGone(t *testing.T) {
+	for _, pipeline := range []string{"0", "3"} {
+		f := served(t)
+		f.fault = func(call string, n int, done bool) error {
+			if call == "observe" && n >= 8 && (n > 8 || done) {
+				return status.Error(codes.Unavailable, "gone")
+			}
+			return nil
+		}
+		csv, labels := table(t, 20, false)
+		args := []string{"replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--run", "r0", "--retries", "1"}
+		d := document(t, 3, args...)
+		if d["acknowledged"] != 7.0 || d["nextOffset"] != 7.0 || d["stateDigest"] != nil {
+			t.Fatalf("pipeline %s: %v", pipeline, d)
+		}
+		f.mu.Lock()
+		f.fault = nil
+		f.mu.Unlock()
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d = document(t, 0, append(args, "--offset", "7", "--out", out)...)
+		if d["duplicates"] != 1.0 || d["observations"] != 20.0 {
+			t.Errorf("pipeline %s: continued %v", pipeline, d)
+		}
+		if got, want := read(t, out), wantOutcomes(labels, 8); got != want {
+			t.Errorf("pipeline %s: outcomes\n%s\nwant\n%s", pipeline, got, want)
+		}
+	}
+	r := run(t, "--address", nowhere(t), "replay", "--csv", "/dev/null", "--model", "m")
+	if r.code != 2 {
+		t.Errorf("an empty file: %+v", r)
+	}
+}
+
+// TestReplayRefused stops at the round that the server refuses.
+func TestReplayRefused(t *testing.T) {
+	for _, pipeline := range []string{"0", "4"} {
+		for _, call := range []string{"predict", "observe"} {
+			f := served(t)
+			f.fault = func(c string, n int, done bool) error {
+				if c == call && n == 6 && !done {
+					return refuse(codes.Unavailable, "STORAGE_FAILED", "disk")
+				}
+				return nil
+			}
+			csv, _ := table(t, 20, false)
+			d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline)
+			e, _ := d["error"].(map[string]any)
+			if d["nextOffset"] != 5.0 || e["reason"] != "STORAGE_FAILED" || d["stateDigest"] == nil {
+				t.Errorf("pipeline %s, %s: %v", pipeline, call, d)
+			}
+		}
+	}
+}
+
+// TestReplayBadRow accounts for the rows before the bad one.
+func TestReplayBadRow(t *testing.T) {
+	served(t)
+	path := filepath.Join(t.TempDir(), "bad.csv")
+	if err := os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, pipeline := range []string{"0", "4"} {
+		r := run(t, "replay", "--csv", path, "--model", "m", "--pipeline", pipeline)
+		if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || !strings.Contains(r.out, "acknowledged") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, pipeline := range []string{"0", "4"} {
+		f := served(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		f.fault = func(call string, n int, done bool) error {
+			if call == "observe" && n == 5 && !done {
+				cancel()
+			}
+			return nil
+		}
+		csv, _ := table(t, 20, false)
+		r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--json")
+		d := decode(t, r.out)
+		n, _ := d["acknowledged"].(float64)
+		if r.code != 130 || n < 5 || n > 9 || n != d["rounds"] || d["stateDigest"] == nil {
+			t.Errorf("pipeline %s: exit code %d, %v", pipeline, r.code, d)
+		}
+		if n != float64(len(f.models["m"].labels)) {
+			t.Errorf("pipeline %s: %v acknowledged, %d learned", pipeline, n, len(f.models["m"].labels))
+		}
+	}
+}
+
+func TestTimeoutOfSession(t *testing.T) {
+	f := served(t)
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n == 3 && !done {
+			f.mu.Unlock()
+			<-t.Context().Done()
+			f.mu.Lock()
+			return errors.New("over")
+		}
+		return nil
+	}
+	csv, _ := table(t, 5, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "300ms", "--retries", "2", "--json")
+	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 5.0 || d["retries"] != 1.0 {
+		t.Errorf("exit code %d, %v", r.code, d)
+	}
+}
+
+func TestSimulate(t *testing.T) {
+	for _, kind := range []string{"stationary", "switching", "drifting", "adversarial"} {
+		var digests []any
+		for range 2 {
+			served(t)
+			d := document(t, 0, "simulate", "--stream", kind, "--rounds", "50", "--model", "m", "--seed", "9")
+			if d["acknowledged"] != 50.0 {
+				t.Errorf("%s: %v", kind, d)
+			}
+			digests = append(digests, d["stateDigest"])
+		}
+		if digests[0] != digests[1] {
+			t.Errorf("%s: the same seed made another stream", kind)
+		}
+	}
+	f := served(t)
+	document(t, 0, "simulate", "--stream", "adversarial", "--rounds", "30", "--model", "s", "--create", `{"linear_awv": {}}`, "--pipeline", "4")
+	for id, o := range f.models["s"].outcomes {
+		if served := f.models["s"].predictions[id].value; o.label*served > 0 || math.Abs(o.label) != 1 {
+			t.Errorf("%s: label %v of prediction %v", id, o.label, served)
+		}
+	}
+	if d := f.models["s"].model.GetSpec().GetDimension(); d != 5 {
+		t.Errorf("dimension %d, want the default", d)
+	}
+}

@@ -1,0 +1,243 @@
+// Package dataset reads labelled rows from CSV files: a header that names the
+// columns, one of them the target, and numbers below.
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Error says what is wrong with a file, and where.
+type Error struct {
+	// File is the name of the file.
+	File string
+	// Line counts from 1; 0: the error is not that of a line.
+	Line int
+	// Column counts the fields of the line from 1; 0: not that of a column.
+	Column int
+	// Name is that of the column, where there is one.
+	Name string
+	// Err is what is wrong.
+	Err error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ": line %d", e.Line)
+	}
+	if e.Column > 0 {
+		fmt.Fprintf(&b, ", column %d", e.Column)
+	}
+	if e.Name != "" {
+		fmt.Fprintf(&b, " (%s)", e.Name)
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Err.Error())
+	return b.String()
+}
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Reader reads the rows of one file, one after another. It is not safe for
+// concurrent use.
+type Reader struct {
+	name    string
+	csv     *csv.Reader
+	columns []string
+	target  int
+	line    int // of the row last read
+}
+
+// NewReader reads the header of r, which is decompressed if it begins like a
+// gzip file. Name is what errors call the file, target the name of the column
+// with the labels; every other column is a feature.
+func NewReader(r io.Reader, name, target string) (*Reader, error) {
+	plain, err := plainText(r)
+	if err != nil {
+		return nil, &Error{File: name, Err: err}
+	}
+	c := csv.NewReader(plain)
+	c.ReuseRecord = true
+	d := &Reader{name: name, csv: c}
+	header, err := c.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, &Error{File: name, Err: errors.New("the file is empty")}
+	}
+	if err != nil {
+		return nil, d.syntax(nil, err)
+	}
+	if err := d.header(header, target); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// plainText undoes gzip and skips a byte order mark.
+func plainText(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReaderSize(z, 1<<16)
+	}
+	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		if _, err := in.Discard(len(mark)); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// header checks the names of the columns and finds the target among them.
+func (r *Reader) header(fields []string, target string) error {
+	at := func(i int, format string, args ...any) error {
+		line, _ := r.csv.FieldPos(i)
+		return &Error{File: r.name, Line: line, Column: i + 1, Err: fmt.Errorf(format, args...)}
+	}
+	seen := make(map[string]int, len(fields))
+	numbers := 0
+	r.target = -1
+	for i, f := range fields {
+		f = strings.TrimSpace(f)
+		if f == "" {
+			return at(i, "the column has no name")
+		}
+		if first, twice := seen[f]; twice {
+			return at(i, "column %d is called %q already", first+1, f)
+		}
+		if _, err := strconv.ParseFloat(f, 64); err == nil {
+			numbers++
+		}
+		seen[f] = i
+		r.columns = append(r.columns, f)
+		if f == target {
+			r.target = i
+		}
+	}
+	if numbers == len(fields) {
+		return at(0, "the first line holds numbers, not the names of the columns")
+	}
+	if err := r.oneTarget(target, at); err != nil {
+		return err
+	}
+	if len(fields) < 2 {
+		return at(0, "there is no feature beside the target %q", target)
+	}
+	return nil
+}
+
+// oneTarget checks that the target is there and that it is the only one.
+func (r *Reader) oneTarget(target string, at func(int, string, ...any) error) error {
+	var others []string
+	position := 0
+	for i, c := range r.columns {
+		if i != r.target && isTargetName(c) {
+			others = append(others, c)
+			position = i
+		}
+	}
+	switch {
+	case r.target < 0 && len(others) > 0:
+		return at(position, "there is no column %q but %s: a single target is supported", target, strings.Join(others, ", "))
+	case r.target < 0:
+		return &Error{File: r.name, Line: 1, Err: fmt.Errorf("there is no target column %q among %s", target, strings.Join(r.columns, ", "))}
+	case len(others) > 0 && isTargetName(target):
+		return at(position, "%s is a target beside %q: a single one is supported", strings.Join(others, ", "), target)
+	}
+	return nil
+}
+
+// isTargetName tells whether a column is called y1, y2 and so on.
+func isTargetName(s string) bool {
+	digits, ok := strings.CutPrefix(s, "y")
+	if !ok {
+		return false
+	}
+	_, err := strconv.ParseUint(digits, 10, 32)
+	return err == nil
+}
+
+// Features returns the names of the feature columns.
+func (r *Reader) Features() []string {
+	return slices.Delete(slices.Clone(r.columns), r.target, r.target+1)
+}
+
+// Dimension returns the number of features.
+func (r *Reader) Dimension() int { return len(r.columns) - 1 }
+
+// Read appends the features of the next row to x and returns them and the
+// label. It returns io.EOF after the last row and *Error for a bad one.
+func (r *Reader) Read(x []float64) ([]float64, float64, error) {
+	record, err := r.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return x, 0, io.EOF
+	}
+	if err != nil {
+		return x, 0, r.syntax(record, err)
+	}
+	r.line, _ = r.csv.FieldPos(0)
+	var label float64
+	for i, f := range record {
+		v, err := number(f)
+		if err != nil {
+			line, _ := r.csv.FieldPos(i)
+			return x, 0, &Error{File: r.name, Line: line, Column: i + 1, Name: r.columns[i], Err: err}
+		}
+		if i == r.target {
+			label = v
+		} else {
+			x = append(x, v)
+		}
+	}
+	return x, label, nil
+}
+
+// number reads a finite number.
+func number(field string) (float64, error) {
+	text := strings.TrimSpace(field)
+	if text == "" {
+		return 0, errors.New("the field is empty")
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%.40q is out of range", text)
+	case err != nil:
+		return 0, fmt.Errorf("%.40q is not a number", text)
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, fmt.Errorf("%.40q is not finite", text)
+	}
+	return v, nil
+}
+
+// syntax places an error of the CSV or gzip reader in the file.
+func (r *Reader) syntax(record []string, err error) error {
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return &Error{File: r.name, Line: r.line + 1, Err: err} // where reading stopped
+	}
+	if errors.Is(err, csv.ErrFieldCount) {
+		column := min(len(record), len(r.columns)) + 1
+		return &Error{
+			File: r.name, Line: parse.StartLine, Column: column,
+			Err: fmt.Errorf("%d fields where the header has %d", len(record), len(r.columns)),
+		}
+	}
+	// The column of a syntax error counts bytes, so the field is left out.
+	return &Error{File: r.name, Line: parse.Line, Err: fmt.Errorf("byte %d: %w", parse.Column, parse.Err)}
+}

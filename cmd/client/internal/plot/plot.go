@@ -1,0 +1,173 @@
+// Package plot draws a curve in a terminal with braille characters, whose two
+// by four dots make the smallest cells a terminal has.
+package plot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	dotsAcross = 2
+	dotsDown   = 4
+	blank      = '\u2800'
+	minWidth   = 24
+	minHeight  = 3
+)
+
+// ErrEmpty says that there is nothing to draw.
+var ErrEmpty = errors.New("plot: no finite point")
+
+// Options say how a curve is drawn.
+type Options struct {
+	// Width and Height are in characters, axes and labels included in Width
+	// and not in Height.
+	Width, Height int
+	// Title stands above the curve, X below it.
+	Title, X string
+	// First and Last label the ends of the horizontal axis.
+	First, Last string
+}
+
+// Curve draws ys, evenly spaced from left to right, joined by lines. Points
+// that are not finite leave a gap.
+func Curve(w io.Writer, ys []float64, o Options) error {
+	low, high, ok := span(ys)
+	if !ok {
+		return ErrEmpty
+	}
+	labels := [3]string{tick(high), tick(low + (high-low)/2), tick(low)}
+	margin := 0
+	for _, l := range labels {
+		margin = max(margin, utf8.RuneCountInString(l))
+	}
+	width := max(o.Width, minWidth) - margin - 2
+	height := max(o.Height, minHeight)
+	c := newCanvas(width, height)
+	c.curve(ys, low, high)
+
+	var b strings.Builder
+	if o.Title != "" {
+		b.WriteString(o.Title + "\n")
+	}
+	for row := range height {
+		label, edge := "", "│"
+		switch row {
+		case 0:
+			label, edge = labels[0], "┤"
+		case height / 2:
+			label, edge = labels[1], "┤"
+		case height - 1:
+			label, edge = labels[2], "┤"
+		}
+		fmt.Fprintf(&b, "%*s %s%s\n", margin, label, edge, strings.TrimRight(c.row(row), string(blank)))
+	}
+	indent := strings.Repeat(" ", margin+1)
+	b.WriteString(indent + "└" + strings.Repeat("─", width) + "\n")
+	b.WriteString(indent + " " + axis(o, width) + "\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// axis lays out the labels below the horizontal axis.
+func axis(o Options, width int) string {
+	free := width - utf8.RuneCountInString(o.First+o.X+o.Last)
+	if free < 2 {
+		return strings.Join([]string{o.First, o.X, o.Last}, " ")
+	}
+	left := free / 2
+	return o.First + strings.Repeat(" ", left) + o.X + strings.Repeat(" ", free-left) + o.Last
+}
+
+// span returns the range of the finite values, widened when it is a point.
+func span(ys []float64) (low, high float64, ok bool) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for _, y := range ys {
+		if finite(y) {
+			low, high = min(low, y), max(high, y)
+		}
+	}
+	if low > high {
+		return 0, 0, false
+	}
+	if low == high {
+		pad := max(math.Abs(low)/2, 1)
+		low, high = low-pad, high+pad
+	}
+	return low, high, finite(high - low)
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// tick writes a number of an axis with four digits.
+func tick(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// canvas is a grid of dots.
+type canvas struct {
+	width, height int // in characters
+	cells         []rune
+}
+
+func newCanvas(width, height int) *canvas {
+	c := &canvas{width: width, height: height, cells: make([]rune, width*height)}
+	for i := range c.cells {
+		c.cells[i] = blank
+	}
+	return c
+}
+
+func (c *canvas) row(i int) string {
+	return string(c.cells[i*c.width : (i+1)*c.width])
+}
+
+// curve draws the points into the canvas. Every column of dots shows the
+// points that fall into it, from the lowest to the highest, and a line from
+// the column before.
+func (c *canvas) curve(ys []float64, low, high float64) {
+	columns, rows := c.width*dotsAcross, c.height*dotsDown
+	level := func(y float64) int {
+		return int(math.Round((high - y) / (high - low) * float64(rows-1)))
+	}
+	lastColumn, lastLevel := -1, 0
+	for i, y := range ys {
+		if !finite(y) {
+			lastColumn = -1
+			continue
+		}
+		column := 0
+		if len(ys) > 1 {
+			column = i * (columns - 1) / (len(ys) - 1)
+		}
+		if lastColumn < 0 {
+			lastColumn, lastLevel = column, level(y)
+		}
+		c.segment(lastColumn, lastLevel, column, level(y))
+		lastColumn, lastLevel = column, level(y)
+	}
+}
+
+// segment draws a straight line.
+func (c *canvas) segment(x0, y0, x1, y1 int) {
+	steps := max(abs(x1-x0), abs(y1-y0))
+	if steps == 0 {
+		c.dot(x0, y0)
+		return
+	}
+	for s := range steps + 1 {
+		f := float64(s) / float64(steps)
+		c.dot(x0+int(math.Round(f*float64(x1-x0))), y0+int(math.Round(f*float64(y1-y0))))
+	}
+}
+
+// dot sets a dot, counted from the top left corner.
+func (c *canvas) dot(x, y int) {
+	bits := [dotsDown][dotsAcross]rune{{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}
+	c.cells[y/dotsDown*c.width+x/dotsAcross] |= bits[y%dotsDown][x%dotsAcross]
+}
+
+func abs(i int) int { return max(i, -i) }

@@ -1,0 +1,95 @@
+package stream
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+const (
+	centres        = 40   // of a random function
+	functionNorm   = 2    // RKHS norm of a random function, so |f| <= 2
+	noiseDeviation = 0.1  // standard deviation of the noise of the labels
+	driftPeriod    = 4000 // rounds of a full turn of the drifting target
+	driftShare     = 0.3  // of the function that turns
+)
+
+// function is an element of the reproducing kernel Hilbert space of the
+// Gaussian kernel, f(x) = sum_j a_j exp(-|x - c_j|^2 / (2 s^2)).
+type function struct {
+	centres [][]float64
+	weights []float64
+	scale   float64 // 1 / (2 s^2)
+}
+
+// newFunction draws a function of norm functionNorm with standard Gaussian
+// weights at uniform centres. The bandwidth s = sqrt(d/3) is the root mean
+// square of the length of an input, so that the function varies over the cube
+// in every dimension.
+func newFunction(rng *rand.Rand, dimension int) *function {
+	f := &function{
+		centres: make([][]float64, centres),
+		weights: make([]float64, centres),
+		scale:   1.5 / float64(dimension),
+	}
+	for j := range f.centres {
+		f.centres[j] = uniform(rng, dimension)
+		f.weights[j] = rng.NormFloat64()
+	}
+	// |f|^2 = sum_ij a_i a_j k(c_i, c_j) = sum_i a_i f(c_i).
+	var square float64
+	for i, c := range f.centres {
+		square += f.weights[i] * f.at(c)
+	}
+	factor := functionNorm / math.Sqrt(square)
+	for j := range f.weights {
+		f.weights[j] *= factor
+	}
+	return f
+}
+
+// at evaluates the function.
+func (f *function) at(x []float64) float64 {
+	var sum float64
+	for j, c := range f.centres {
+		sum += f.weights[j] * math.Exp(-f.scale*squaredDistance(x, c))
+	}
+	return sum
+}
+
+// stationary labels uniform inputs of [-1, 1]^d by one random function and
+// Gaussian noise.
+func stationary(rng *rand.Rand, dimension int) func(int) Round {
+	f := newFunction(rng, dimension)
+	return func(int) Round {
+		x := uniform(rng, dimension)
+		return Given(x, f.at(x)+noiseDeviation*rng.NormFloat64())
+	}
+}
+
+// drifting labels uniform inputs of [-1, 1]^d by a random function that stays
+// and one that turns,
+//
+//	f(x) + driftShare (cos(a) g(x) + sin(a) h(x)),
+//
+// and Gaussian noise, where f, g and h are random functions and the angle a
+// makes a full turn in driftPeriod rounds. The best fixed function is near f;
+// what turns is the price of a changing world.
+func drifting(rng *rand.Rand, dimension int) func(int) Round {
+	f, g, h := newFunction(rng, dimension), newFunction(rng, dimension), newFunction(rng, dimension)
+	return func(t int) Round {
+		x := uniform(rng, dimension)
+		sin, cos := math.Sincos(2 * math.Pi * float64(t%driftPeriod) / driftPeriod)
+		turning := cos*g.at(x) + sin*h.at(x)
+		return Given(x, f.at(x)+driftShare*turning+noiseDeviation*rng.NormFloat64())
+	}
+}
+
+// squaredDistance returns |x - y|^2.
+func squaredDistance(x, y []float64) float64 {
+	var sum float64
+	for i, v := range x {
+		d := v - y[i]
+		sum += d * d
+	}
+	return sum
+}

@@ -1,0 +1,146 @@
+// Package stream makes the labelled streams that the client simulates. Every
+// stream is a function of its parameters and its seed alone.
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Round is one round of a stream: an input, and the label that belongs to it.
+type Round struct {
+	// Features is the input. The receiver owns it.
+	Features []float64
+	label    float64
+	opposed  bool
+}
+
+// Given returns the round of an input whose label is known beforehand.
+func Given(features []float64, label float64) Round {
+	return Round{Features: features, label: label}
+}
+
+// opposed returns the round of an input whose label opposes its prediction.
+func opposedTo(features []float64) Round {
+	return Round{Features: features, opposed: true}
+}
+
+// Label tells the label, given the prediction that was served for the input.
+// Only an adversary looks at the prediction: it answers -1 to a positive one
+// and 1 to any other.
+func (r Round) Label(served float64) float64 {
+	switch {
+	case !r.opposed:
+		return r.label
+	case served > 0:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// Kind names a built-in stream.
+type Kind string
+
+// The built-in streams.
+const (
+	// Stationary is one random function of a Gaussian kernel, plus noise.
+	Stationary Kind = "stationary"
+	// Switching is a growing kernel expansion whose bandwidth changes from
+	// interval to interval.
+	Switching Kind = "switching"
+	// Drifting is a random function, part of which slowly turns into others.
+	Drifting Kind = "drifting"
+	// Adversarial answers every prediction with a label of the other sign.
+	Adversarial Kind = "adversarial"
+)
+
+// Kinds lists the built-in streams.
+func Kinds() []string {
+	return []string{string(Stationary), string(Switching), string(Drifting), string(Adversarial)}
+}
+
+// Errors of New.
+var (
+	// ErrUnknown says that there is no such stream.
+	ErrUnknown = errors.New("unknown stream")
+	// ErrParameter says that a stream cannot have such a parameter.
+	ErrParameter = errors.New("stream parameter out of range")
+)
+
+// MaxDimension bounds the dimension of a stream.
+const MaxDimension = 4096
+
+// Stream yields rounds until its length is reached. It is not safe for
+// concurrent use.
+type Stream struct {
+	rounds, done int
+	next         func(t int) Round
+}
+
+// New returns the stream of the given kind, number of rounds, dimension of
+// the input, and seed.
+func New(kind Kind, rounds, dimension int, seed uint64) (*Stream, error) {
+	if rounds < 0 {
+		return nil, fmt.Errorf("%w: %d rounds", ErrParameter, rounds)
+	}
+	if dimension < 1 || dimension > MaxDimension {
+		return nil, fmt.Errorf("%w: dimension %d is not in 1..%d", ErrParameter, dimension, MaxDimension)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0x68696e6473696768))
+	s := &Stream{rounds: rounds}
+	switch kind {
+	case Stationary:
+		s.next = stationary(rng, dimension)
+	case Switching:
+		s.next = switching(rng, rounds, dimension)
+	case Drifting:
+		s.next = drifting(rng, dimension)
+	case Adversarial:
+		s.next = adversarial(rng, dimension)
+	default:
+		return nil, fmt.Errorf("%w %q: want one of %s", ErrUnknown, kind, strings.Join(Kinds(), ", "))
+	}
+	return s, nil
+}
+
+// Len returns the number of rounds of the whole stream.
+func (s *Stream) Len() int { return s.rounds }
+
+// Next returns the next round, or io.EOF after the last.
+func (s *Stream) Next() (Round, error) {
+	if s.done == s.rounds {
+		return Round{}, io.EOF
+	}
+	r := s.next(s.done)
+	s.done++
+	return r, nil
+}
+
+// adversaryInputs is how many inputs the adversary returns to.
+const adversaryInputs = 4
+
+// adversarial cycles through a few inputs of [-1, 1]^d whose labels oppose
+// what was predicted.
+func adversarial(rng *rand.Rand, dimension int) func(int) Round {
+	inputs := make([][]float64, adversaryInputs)
+	for i := range inputs {
+		inputs[i] = uniform(rng, dimension)
+	}
+	return func(t int) Round {
+		return opposedTo(slices.Clone(inputs[t%len(inputs)]))
+	}
+}
+
+// uniform draws a point of [-1, 1]^d.
+func uniform(rng *rand.Rand, dimension int) []float64 {
+	x := make([]float64, dimension)
+	for i := range x {
+		x[i] = 2*rng.Float64() - 1
+	}
+	return x
+}

@@ -1,0 +1,342 @@
+package metrics_test
+
+import (
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"hindsight/internal/metrics"
+)
+
+// source is a list of models as a Source.
+type source []metrics.Model
+
+func (s *source) Each(yield func(metrics.Model)) {
+	for _, m := range *s {
+		yield(m)
+	}
+}
+
+// set puts models in the place of all that were there.
+func (s *source) set(models ...metrics.Model) { *s = models }
+
+func newMetrics(tb testing.TB, opts metrics.Options) (*metrics.Metrics, *prometheus.Registry) {
+	tb.Helper()
+	reg := prometheus.NewPedanticRegistry()
+	m, err := metrics.New(reg, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m, reg
+}
+
+// watch makes metrics of at most limit models over an empty source.
+func watch(tb testing.TB, limit int) (*metrics.Metrics, *prometheus.Registry, *source) {
+	tb.Helper()
+	m, reg := newMetrics(tb, metrics.Options{MaxModels: limit})
+	src := new(source)
+	if err := m.WatchModels(src); err != nil {
+		tb.Fatal(err)
+	}
+	return m, reg, src
+}
+
+func compare(t *testing.T, reg prometheus.Gatherer, want string, names ...string) {
+	t.Helper()
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+// expose scrapes reg over HTTP.
+func expose(t *testing.T, reg *prometheus.Registry, accept string) string {
+	t.Helper()
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+	req.Header.Set("Accept", accept)
+	rec := httptest.NewRecorder()
+	promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(rec, req)
+	if rec.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", rec.Code, rec.Body)
+	}
+	return rec.Body.String()
+}
+
+func energy() metrics.Model {
+	return metrics.Model{
+		Name: "energy", Learner: "pkawv_taylor",
+		Observations: 7, Predictions: 9,
+		PrequentialLoss: 2.5, ServedLoss: 3.5,
+		Regret: 0.25, RegretBound: 4, CertificateOK: true,
+		Features: 351, StateBytes: 1 << 20, PendingLabels: 2,
+	}
+}
+
+func TestModelSeries(t *testing.T) {
+	_, reg, src := watch(t, 0)
+	src.set(energy(), metrics.Model{Name: "price", Learner: "linear_awv"})
+	compare(t, reg, `
+# HELP hindsight_certificate_ok 1 while the account of the regret is consistent, 0 when the state is corrupt.
+# TYPE hindsight_certificate_ok gauge
+hindsight_certificate_ok{learner="linear_awv",model="price"} 0
+hindsight_certificate_ok{learner="pkawv_taylor",model="energy"} 1
+# HELP hindsight_features Features of the model.
+# TYPE hindsight_features gauge
+hindsight_features{learner="linear_awv",model="price"} 0
+hindsight_features{learner="pkawv_taylor",model="energy"} 351
+# HELP hindsight_loss_sum Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.
+# TYPE hindsight_loss_sum untyped
+hindsight_loss_sum{kind="prequential",learner="linear_awv",model="price"} 0
+hindsight_loss_sum{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
+hindsight_loss_sum{kind="served",learner="linear_awv",model="price"} 0
+hindsight_loss_sum{kind="served",learner="pkawv_taylor",model="energy"} 3.5
+# HELP hindsight_models Models that the server holds.
+# TYPE hindsight_models gauge
+hindsight_models 2
+# HELP hindsight_models_aggregated Models without series of their own, shown together under the model label "other".
+# TYPE hindsight_models_aggregated gauge
+hindsight_models_aggregated 0
+# HELP hindsight_observations_total Observations learned.
+# TYPE hindsight_observations_total counter
+hindsight_observations_total{learner="linear_awv",model="price"} 0
+hindsight_observations_total{learner="pkawv_taylor",model="energy"} 7
+# HELP hindsight_pending_labels Predictions that wait for their label.
+# TYPE hindsight_pending_labels gauge
+hindsight_pending_labels{learner="linear_awv",model="price"} 0
+hindsight_pending_labels{learner="pkawv_taylor",model="energy"} 2
+# HELP hindsight_predictions_total Predictions answered.
+# TYPE hindsight_predictions_total counter
+hindsight_predictions_total{learner="linear_awv",model="price"} 0
+hindsight_predictions_total{learner="pkawv_taylor",model="energy"} 9
+# HELP hindsight_regret Prequential loss less the loss of the best fixed function in hindsight.
+# TYPE hindsight_regret gauge
+hindsight_regret{learner="linear_awv",model="price"} 0
+hindsight_regret{learner="pkawv_taylor",model="energy"} 0.25
+# HELP hindsight_regret_bound What the theory promises of the regret.
+# TYPE hindsight_regret_bound gauge
+hindsight_regret_bound{learner="linear_awv",model="price"} 0
+hindsight_regret_bound{learner="pkawv_taylor",model="energy"} 4
+# HELP hindsight_state_bytes Memory that the model's state takes.
+# TYPE hindsight_state_bytes gauge
+hindsight_state_bytes{learner="linear_awv",model="price"} 0
+hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
+`, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_sum", "hindsight_models",
+		"hindsight_models_aggregated", "hindsight_observations_total", "hindsight_pending_labels",
+		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_bound", "hindsight_state_bytes")
+}
+
+// The series are read at scrape time and follow the source.
+func TestModelSeriesAreLive(t *testing.T) {
+	_, reg, src := watch(t, 0)
+	for _, n := range []uint64{1, 5} {
+		m := energy()
+		m.Observations = n
+		src.set(m)
+		if got := value(t, reg, "hindsight_observations_total", "energy"); got != float64(n) {
+			t.Errorf("after %d observations: %v", n, got)
+		}
+	}
+	src.set()
+	if n, err := testutil.GatherAndCount(reg, "hindsight_observations_total"); n != 0 || err != nil {
+		t.Errorf("of a model that is gone: %d series, %v", n, err)
+	}
+}
+
+func TestNothingNotFiniteIsExported(t *testing.T) {
+	m, reg, src := watch(t, 1)
+	bad := metrics.Model{
+		Name: "bad", Learner: "linear_awv", Observations: 3,
+		PrequentialLoss: math.NaN(), ServedLoss: math.Inf(1), Regret: math.Inf(-1), RegretBound: math.NaN(),
+	}
+	worse := bad
+	worse.Name = "worse" // past the limit: summed
+	src.set(bad, worse)
+	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{FsyncSeconds: math.NaN()} }); err != nil {
+		t.Fatal(err)
+	}
+	timings := m.Timings("bad", "linear_awv")
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		timings.Predict(v)
+		timings.Observe(v)
+	}
+	for line := range strings.Lines(expose(t, reg, "text/plain")) {
+		if v := line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:]; strings.HasPrefix(line, "hindsight") &&
+			(strings.Contains(v, "NaN") || strings.Contains(v, "Inf")) {
+			t.Errorf("exported: %s", line)
+		}
+	}
+	for _, name := range []string{"hindsight_regret", "hindsight_regret_bound", "hindsight_store_fsync_seconds_total"} {
+		if n, err := testutil.GatherAndCount(reg, name); n != 0 || err != nil {
+			t.Errorf("%s: %d series, want none; error %v", name, n, err)
+		}
+	}
+	if got := value(t, reg, "hindsight_observations_total", metrics.Other); got != 3 {
+		t.Errorf("observations of the others: %v, want 3", got)
+	}
+}
+
+func TestStoreSeries(t *testing.T) {
+	m, reg := newMetrics(t, metrics.Options{})
+	err := m.WatchStore(func() metrics.StoreStats {
+		return metrics.StoreStats{
+			DiskBytes: 1, LogBytes: 2, MemTableBytes: 3, Fsyncs: 4, FsyncSeconds: 0.5,
+			RememberedIDs: 6, Compactions: 7, Failed: true,
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := expose(t, reg, "text/plain")
+	for _, want := range []string{
+		"hindsight_store_disk_bytes 1",
+		"hindsight_store_log_bytes 2",
+		"hindsight_store_memtable_bytes 3",
+		"hindsight_store_fsyncs_total 4",
+		"hindsight_store_fsync_seconds_total 0.5",
+		"hindsight_store_remembered_ids 6",
+		"hindsight_store_compactions_total 7",
+		"hindsight_store_failed 1",
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("not exposed: %s", want)
+		}
+	}
+}
+
+func TestBuildInfoAndRuntime(t *testing.T) {
+	_, reg := newMetrics(t, metrics.Options{Version: "v1.2.3"})
+	text := expose(t, reg, "text/plain")
+	for _, want := range []string{
+		`hindsight_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"} 1`,
+		"go_goroutines ",
+		"process_start_time_seconds ",
+	} {
+		if !strings.Contains(text, "\n"+want) {
+			t.Errorf("not exposed: %s", want)
+		}
+	}
+}
+
+// The name of the losses is the same in both text formats: OpenMetrics would
+// append _total to a counter.
+func TestLossNameInOpenMetrics(t *testing.T) {
+	_, reg, src := watch(t, 0)
+	src.set(energy())
+	for _, accept := range []string{"text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"} {
+		if text := expose(t, reg, accept); !strings.Contains(text, "\nhindsight_loss_sum{") {
+			t.Errorf("%s: no hindsight_loss_sum in\n%s", accept, text)
+		}
+	}
+}
+
+func TestLint(t *testing.T) {
+	m, reg, src := watch(t, 1)
+	other := energy()
+	other.Name = "second"
+	src.set(energy(), other)
+	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+		t.Fatal(err)
+	}
+	m.Timings("energy", "pkawv_taylor").Predict(1e-4)
+	m.Timings("energy", "pkawv_taylor").Observe(1e-3)
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	if _, err := metrics.New(reg, metrics.Options{MaxModels: -1}); err == nil {
+		t.Error("a negative limit is taken")
+	}
+	m, err := metrics.New(reg, metrics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := metrics.New(reg, metrics.Options{}); err == nil {
+		t.Error("the same registry is taken twice")
+	}
+	for range 2 {
+		err = m.WatchModels(new(source))
+	}
+	if err == nil {
+		t.Error("models are watched twice")
+	}
+	for range 2 {
+		err = m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} })
+	}
+	if err == nil {
+		t.Error("the store is watched twice")
+	}
+}
+
+// A registry may have the collectors of the runtime already.
+func TestNewOnARegistryWithRuntimeCollectors(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if _, err := metrics.New(reg, metrics.Options{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// value is the value of the series of one model, of any kind and learner.
+func value(t *testing.T, reg prometheus.Gatherer, name, model string) float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, s := range f.GetMetric() {
+			if model == "" {
+				return s.GetGauge().GetValue()
+			}
+			for _, l := range s.GetLabel() {
+				if l.GetName() == "model" && l.GetValue() == model {
+					return s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
+				}
+			}
+		}
+	}
+	t.Fatalf("no %s of model %q", name, model)
+	return 0
+}
+
+// models are the model labels of a metric, sorted.
+func models(t *testing.T, reg prometheus.Gatherer, name string) []string {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := []string{}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, s := range f.GetMetric() {
+			for _, l := range s.GetLabel() {
+				if l.GetName() == "model" {
+					labels = append(labels, l.GetValue())
+				}
+			}
+		}
+	}
+	slices.Sort(labels)
+	return labels
+}

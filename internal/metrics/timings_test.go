@@ -1,0 +1,276 @@
+package metrics_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"hindsight/internal/metrics"
+)
+
+func TestTimings(t *testing.T) {
+	m, reg := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	for _, s := range []float64{1e-6, 2.6e-6, 0.3, -1, math.NaN(), math.Inf(1)} {
+		timings.Predict(s)
+	}
+	timings.Observe(20)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, f := range families {
+		switch f.GetName() {
+		case "hindsight_predict_seconds":
+			seen++
+			h := f.GetMetric()[0].GetHistogram()
+			if h.GetSampleCount() != 4 || math.Abs(h.GetSampleSum()-0.3000036) > 1e-12 {
+				t.Errorf("predict: count %d, sum %v", h.GetSampleCount(), h.GetSampleSum())
+			}
+			if len(h.GetPositiveDelta()) == 0 {
+				t.Error("predict: no native buckets")
+			}
+			for _, b := range h.GetBucket() {
+				want := uint64(2) // 1 µs, and what was before 0
+				if b.GetUpperBound() >= 5e-6 {
+					want++
+				}
+				if b.GetUpperBound() >= 0.3 {
+					want++
+				}
+				if b.GetCumulativeCount() != want {
+					t.Errorf("predict: %d at most %v s, want %d", b.GetCumulativeCount(), b.GetUpperBound(), want)
+				}
+			}
+		case "hindsight_observe_seconds":
+			seen++
+			h := f.GetMetric()[0].GetHistogram()
+			buckets := h.GetBucket()
+			if h.GetSampleCount() != 1 || buckets[len(buckets)-1].GetCumulativeCount() != 0 {
+				t.Errorf("observe: %v", h)
+			}
+			if first, last := buckets[0].GetUpperBound(), buckets[len(buckets)-1].GetUpperBound(); first != 1e-6 || last != 10 {
+				t.Errorf("buckets from %v to %v s, want 1e-06 to 10", first, last)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d histograms, want 2", seen)
+	}
+}
+
+func TestTimingsAfterForget(t *testing.T) {
+	m, reg := newMetrics(t, metrics.Options{})
+	old := m.Timings("a", learner)
+	old.Predict(1)
+	m.Forget("a", learner)
+	m.Forget("a", learner)
+	m.Forget("never seen", learner)
+	old.Predict(1)
+	if n := histograms(t, reg); n != 0 {
+		t.Errorf("%d histograms after Forget", n)
+	}
+	m.Timings("a", learner).Predict(1)
+	if got := count(t, reg, "a"); got != 1 {
+		t.Errorf("a new model of the name begins with %d calls, want 1", got)
+	}
+}
+
+func TestZeroTimings(*testing.T) {
+	var timings metrics.Timings
+	timings.Predict(1)
+	timings.Observe(1)
+}
+
+// host is a source as an engine is one: it calls Timings and Forget under the
+// lock that Each needs.
+type host struct {
+	m  *metrics.Metrics
+	mu struct {
+		sync.RWMutex
+		models map[string]metrics.Timings
+	}
+}
+
+func (h *host) Each(yield func(metrics.Model)) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for name := range h.mu.models {
+		yield(plain(name, 1))
+	}
+}
+
+func (h *host) create(name string) metrics.Timings {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.m.Timings(name, learner)
+	h.mu.models[name] = t
+	return t
+}
+
+func (h *host) remove(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.mu.models, name)
+	h.m.Forget(name, learner)
+}
+
+func TestConcurrentUse(t *testing.T) {
+	const rounds, workers = 100, 4
+	m, reg := newMetrics(t, metrics.Options{MaxModels: 3})
+	h := &host{m: m}
+	h.mu.models = make(map[string]metrics.Timings)
+	if err := m.WatchModels(h); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				name := fmt.Sprint("model-", w, "-", i%3)
+				timings := h.create(name)
+				timings.Predict(1e-5)
+				timings.Observe(1e-4)
+				if i%2 == 0 {
+					h.remove(name)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range rounds / 4 {
+				if _, err := reg.Gather(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for name := range names(h) {
+		h.remove(name)
+	}
+	if got := models(t, reg, "hindsight_regret"); len(got) != 0 {
+		t.Errorf("series of %q after all models are gone", got)
+	}
+	// No place was lost.
+	for i := range 4 {
+		h.create(fmt.Sprint("new-", i))
+	}
+	if got, want := models(t, reg, "hindsight_regret"), []string{"new-0", "new-1", "new-2", metrics.Other}; !slices.Equal(got, want) {
+		t.Errorf("series of %q, want %q", got, want)
+	}
+}
+
+func names(h *host) map[string]struct{} {
+	all := make(map[string]struct{})
+	for name := range h.mu.models {
+		all[name] = struct{}{}
+	}
+	return all
+}
+
+func TestTimingsDoNotAllocate(t *testing.T) {
+	m, _ := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	timings.Predict(1e-5)
+	timings.Observe(1e-4)
+	if n := testing.AllocsPerRun(1000, func() {
+		timings.Predict(1e-5)
+		timings.Observe(1e-4)
+	}); n != 0 {
+		t.Errorf("%v allocations for a call, want none", n)
+	}
+}
+
+// The alerting rules name only metrics that exist.
+func TestRulesNameMetricsThatExist(t *testing.T) {
+	m, reg, src := watch(t, 0)
+	src.set(energy())
+	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+		t.Fatal(err)
+	}
+	timings := m.Timings("energy", "pkawv_taylor")
+	timings.Predict(1)
+	timings.Observe(1)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, f := range families {
+		known[f.GetName()] = true
+		if f.GetMetric()[0].GetHistogram() != nil {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				known[f.GetName()+suffix] = true
+			}
+		}
+	}
+	rules, err := os.ReadFile("../../deploy/prometheus/hindsight.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`\bhindsight_\w+`).FindAllString(string(rules), -1)
+	if len(named) == 0 {
+		t.Fatal("the rules name no metric")
+	}
+	for _, name := range named {
+		if !known[name] {
+			t.Errorf("the rules name %s, which is not exported", name)
+		}
+	}
+}
+
+func BenchmarkTimingsPredict(b *testing.B) {
+	m, _ := newMetrics(b, metrics.Options{})
+	timings := m.Timings("a", learner)
+	seconds := 1e-6
+	b.ReportAllocs()
+	for b.Loop() {
+		timings.Predict(seconds)
+		if seconds *= 1.01; seconds > 1e-3 {
+			seconds = 1e-6
+		}
+	}
+}
+
+func BenchmarkTimingsPredictParallel(b *testing.B) {
+	m, _ := newMetrics(b, metrics.Options{})
+	timings := m.Timings("a", learner)
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			timings.Predict(1e-5)
+		}
+	})
+}
+
+func BenchmarkScrape(b *testing.B) {
+	for _, n := range []int{1000, 100_000} {
+		b.Run(fmt.Sprint("models=", n), func(b *testing.B) {
+			m, reg := newMetrics(b, metrics.Options{})
+			src := make(source, n)
+			for i := range src {
+				src[i] = plain(fmt.Sprint("model-", i), i)
+			}
+			if err := m.WatchModels(&src); err != nil {
+				b.Fatal(err)
+			}
+			var g prometheus.Gatherer = reg
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := g.Gather(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
