@@ -301,7 +301,7 @@ func (i *instance) learn(r record) ([]Answer, error) {
 		a := Answer{Sequence: i.mu.sequence, Prediction: outcome.Prediction, Loss: outcome.Loss, Regret: outcome.Regret}
 		if o.Served != nil {
 			miss := o.Label - o.Served.Prediction
-			a.Served, a.ServedPrediction, a.ServedLoss = true, o.Served.Prediction, o.Weight*miss*miss
+			a.Served, a.ServedPrediction, a.ServedLoss = true, o.Served.Prediction, float64(o.Weight*miss*miss)
 			i.mu.account.Served++
 			i.mu.account.ServedLoss += a.ServedLoss
 		}

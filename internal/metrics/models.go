@@ -32,7 +32,8 @@ type Model struct {
 	// Regret is PrequentialLoss less the loss of the best fixed function in
 	// hindsight.
 	Regret float64
-	// RegretBound is what the theory promises of Regret.
+	// RegretBound is what the theory promises of Regret: NaN of a learner that
+	// it promises nothing of, since 0 would be a promise.
 	RegretBound float64
 	// CertificateOK says that the account of Regret is consistent.
 	CertificateOK bool

@@ -27,11 +27,13 @@ type account struct {
 // of before, its residual ε and the rotation that took it in. It returns the
 // prequential prediction γ²p and its loss.
 func (a *account) add(y, p, residual float64, rotation qr.Rotation) (prediction, loss float64) {
-	prior := rotation.Gamma * p
-	prediction = rotation.Gamma * prior
+	// The conversions keep the compiler from fusing a product with a later
+	// sum, also across statements.
+	prior := float64(rotation.Gamma * p)
+	prediction = float64(rotation.Gamma * prior)
 	miss := y - prediction
-	loss = miss * miss
-	squared := y * y
+	loss = float64(miss * miss)
+	squared := float64(y * y)
 	a.n++
 	a.loss.add(loss)
 	a.hindsight.add(float64(residual * residual))

@@ -129,7 +129,7 @@ func (f *Forecaster) Observe(x []float64, y, weight float64) (model.Outcome, err
 			z[i] *= scale
 		}
 	}
-	label := scale * y
+	label := float64(scale * y)
 	f.row[r] = label
 	rotation := f.factor.Rotate(f.row, f.prior[:])
 	residual := f.row[r] // ε_t

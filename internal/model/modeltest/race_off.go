@@ -2,4 +2,5 @@
 
 package modeltest
 
-const raceDetector = false
+// RaceDetector is off.
+const RaceDetector = false

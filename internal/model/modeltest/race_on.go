@@ -2,6 +2,6 @@
 
 package modeltest
 
-// raceDetector is on: pools then drop what they hold, so allocations say
+// RaceDetector is on: pools then drop what they hold, so allocations say
 // nothing.
-const raceDetector = true
+const RaceDetector = true

@@ -1,0 +1,80 @@
+package catalog_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/cpu"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
+)
+
+// printDigests makes the test binary print the digests of the learners and
+// end, for TestOneSourceGivesOneState.
+const printDigests = "HINDSIGHT_TEST_PRINT_DIGESTS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(printDigests) == "" {
+		os.Exit(m.Run())
+	}
+	for _, spec := range []model.Spec{
+		{Dimension: 3, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(4), Sigma: ptr(0.9)}},
+		{Dimension: 5, LinearAWV: &model.LinearAWV{Lambda: ptr(1e-3)}},
+	} {
+		learner, err := catalog.New(spec)
+		if err != nil {
+			panic(err)
+		}
+		for _, o := range modeltest.Samples(5, spec.Dimension, 3000) {
+			if _, err := learner.Observe(o.X, o.Y, o.Weight); err != nil {
+				panic(err)
+			}
+		}
+		state, err := learner.AppendBinary(nil)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Printf("%x\n", codec.Digest(state))
+	}
+}
+
+// The same observations give the same state whether or not the compiler may
+// fuse a product with a sum, and on any number of processors.
+func TestOneSourceGivesOneState(t *testing.T) {
+	if testing.Short() || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, and only where both run")
+	}
+	var first string
+	for _, level := range []string{"v1", "v3"} {
+		binary := filepath.Join(t.TempDir(), "learn")
+		build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, ".")
+		build.Env = append(os.Environ(), "GOAMD64="+level)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build for %s: %v\n%s", level, err, out)
+		}
+		for _, processors := range []string{"1", "8"} {
+			run := exec.CommandContext(t.Context(), binary)
+			run.Env = append(os.Environ(), printDigests+"=1", "GOMAXPROCS="+processors)
+			out, err := run.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if digests := string(out); first == "" {
+				first = digests
+			} else if digests != first {
+				t.Errorf("GOAMD64=%s, GOMAXPROCS=%s: %s\nwant %s", level, processors, digests, first)
+			}
+		}
+	}
+	if len(strings.Fields(first)) != 2 {
+		t.Errorf("digests %q", first)
+	}
+}
