@@ -14,7 +14,7 @@ import (
 )
 
 // version is set by the linker.
-var version = "dev" //nolint:gochecknoglobals // The linker sets variables only.
+var version = "dev"
 
 // Exit codes.
 const (

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		binary = filepath.Join(dir, "hindsight-server")
-		build := exec.Command("go", "build", "-o", binary, ".")
+		build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, ".")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build the server: %v\n%s", err, out)
 			return 1
@@ -60,7 +60,7 @@ type process struct {
 func launch(t *testing.T, dir string, flags ...string) *process {
 	t.Helper()
 	arguments := append([]string{"--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, flags...)
-	p := &process{command: exec.Command(binary, arguments...), ended: make(chan error, 1)}
+	p := &process{command: exec.CommandContext(context.WithoutCancel(t.Context()), binary, arguments...), ended: make(chan error, 1)}
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.command.StderrPipe()
 	if err != nil {
@@ -116,7 +116,9 @@ func (p *process) kill(t *testing.T) {
 	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Error(err)
 	}
-	p.await(t)
+	if err := p.await(t); err == nil {
+		t.Log("it had ended by itself")
+	}
 }
 
 // terminate ends it as an operator would, and fails unless it exits with 0.
@@ -145,10 +147,10 @@ func (p *process) await(t *testing.T) error {
 	}
 }
 
-func (p *process) create(t *testing.T, id string) {
+func (p *process) create(t *testing.T) {
 	t.Helper()
 	degree := int32(3)
-	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: &hindsightv1.ModelSpec{
+	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{
 		Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: &degree}},
 	}})
 	if err != nil {
@@ -156,9 +158,9 @@ func (p *process) create(t *testing.T, id string) {
 	}
 }
 
-func (p *process) stats(t *testing.T, id string) *hindsightv1.ModelStats {
+func (p *process) stats(t *testing.T) *hindsightv1.ModelStats {
 	t.Helper()
-	r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: id})
+	r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,16 +228,16 @@ func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
 	const rounds = 600
 
 	calm := launch(t, t.TempDir())
-	calm.create(t, "m")
+	calm.create(t)
 	if got := calm.learn(t, 0, rounds); got != rounds {
 		t.Fatalf("the calm run stopped at %d", got)
 	}
-	want := calm.stats(t, "m")
+	want := calm.stats(t)
 	calm.terminate(t)
 
 	dir := t.TempDir()
 	p := launch(t, dir)
-	p.create(t, "m")
+	p.create(t)
 	kills := 0
 	for next := 0; next < rounds; kills++ {
 		p.kill(t)
@@ -249,7 +251,7 @@ func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
 	}
 	p.kill(t)
 	p = launch(t, dir)
-	got := p.stats(t, "m")
+	got := p.stats(t)
 	if got.GetStateDigest() != want.GetStateDigest() || got.GetObservations() != rounds || got.GetRegret() != want.GetRegret() {
 		t.Errorf("after %d kills: %v\nwant %v", kills, got, want)
 	}
@@ -262,14 +264,14 @@ func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
 func TestPredictionSurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	p := launch(t, dir)
-	p.create(t, "m")
+	p.create(t)
 	answer, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.kill(t)
 	p = launch(t, dir)
-	if got := p.stats(t, "m").GetPendingLabels(); got != 1 {
+	if got := p.stats(t).GetPendingLabels(); got != 1 {
 		t.Errorf("%d labels pending, want 1", got)
 	}
 	_, err = p.predictor.Observe(t.Context(), &hindsightv1.ObserveRequest{
@@ -283,23 +285,23 @@ func TestPredictionSurvivesKill(t *testing.T) {
 func TestTerminateWritesSnapshotsAndEndsWell(t *testing.T) {
 	dir := t.TempDir()
 	p := launch(t, dir)
-	p.create(t, "m")
+	p.create(t)
 	p.learn(t, 0, 20)
-	want := p.stats(t, "m").GetStateDigest()
+	want := p.stats(t).GetStateDigest()
 	p.terminate(t)
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "*.hs"))
 	if err != nil || len(files) != 1 {
 		t.Errorf("snapshots %v, %v", files, err)
 	}
 	p = launch(t, dir)
-	if s := p.stats(t, "m"); s.GetStateDigest() != want || s.GetSnapshotSequence() != 20 {
+	if s := p.stats(t); s.GetStateDigest() != want || s.GetSnapshotSequence() != 20 {
 		t.Errorf("restarted as %v", s)
 	}
 }
 
 func TestMetricsAndProbes(t *testing.T) {
 	p := launch(t, t.TempDir())
-	p.create(t, "m")
+	p.create(t)
 	p.learn(t, 0, 10)
 	get := func(path string) string {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
@@ -321,8 +323,8 @@ func TestMetricsAndProbes(t *testing.T) {
 	for _, line := range []string{
 		"hindsight_observations_total" + labels + " 10",
 		"hindsight_certificate_ok" + labels + " 1",
-		fmt.Sprintf("hindsight_regret%s %v", labels, p.stats(t, "m").GetRegret()),
-		fmt.Sprintf("hindsight_regret_bound%s %v", labels, p.stats(t, "m").GetRegretBound()),
+		fmt.Sprintf("hindsight_regret%s %v", labels, p.stats(t).GetRegret()),
+		fmt.Sprintf("hindsight_regret_bound%s %v", labels, p.stats(t).GetRegretBound()),
 		`hindsight_loss_sum{kind="prequential",learner="pkawv_taylor",model="m"} `,
 		`hindsight_loss_sum{kind="served",learner="pkawv_taylor",model="m"} `,
 		"hindsight_features" + labels + " 10",

@@ -117,7 +117,7 @@ func TestSameIDOtherContentIsRefused(t *testing.T) {
 		"features":            {Features: []float64{2}, ObservationID: "o", Label: 3, Weight: 1},
 		"features of waiting": {Features: []float64{8}, ObservationID: waiting.ID, Label: 3, Weight: 1},
 	} {
-		if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrConflict) {
+		if _, err := h.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestConcurrentDuplicatesLearnOnce(t *testing.T) {
 	firsts := make(chan engine.Answer, 64)
 	for range 64 {
 		group.Go(func() {
-			a, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{{PredictionID: p.ID, Label: 1, Weight: 1}})
+			a, err := h.Observe(context.Background(), "m", []engine.Observation{{PredictionID: p.ID, Label: 1, Weight: 1}})
 			if err != nil {
 				t.Error(err)
 				return
@@ -183,7 +183,7 @@ func TestBatchIsAtomicAndInOrder(t *testing.T) {
 		{Features: []float64{1}, ObservationID: "new", Label: 1, Weight: 1},
 		{PredictionID: "unknown", Label: 1, Weight: 1},
 	}
-	_, err := h.Engine.Observe(context.Background(), "batch", bad)
+	_, err := h.Observe(context.Background(), "batch", bad)
 	var row *engine.RowError
 	if !errors.Is(err, engine.ErrPredictionNotFound) || !errors.As(err, &row) || row.Row != 1 {
 		t.Errorf("bad row: %v", err)
@@ -219,7 +219,7 @@ func TestBadObservationsAreRefused(t *testing.T) {
 		"unknown, NaN":    {engine.Observation{PredictionID: "nobody", Label: math.NaN(), Weight: 1}, model.ErrNotFinite},
 		"weight infinite": {engine.Observation{Features: []float64{1, 2}, Weight: math.Inf(1)}, model.ErrWeightOutOfRange},
 	} {
-		if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{c.o}); !errors.Is(err, c.want) {
+		if _, err := h.Observe(context.Background(), "m", []engine.Observation{c.o}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -271,7 +271,7 @@ func TestLateLabels(t *testing.T) {
 	h.observe(t, "m", engine.Observation{PredictionID: late.ID, Label: 1})
 	c.advance(2 * time.Hour)
 	o := engine.Observation{PredictionID: early.ID, Label: 1, Weight: 1}
-	if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
+	if _, err := h.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
 		t.Errorf("after expiry: %v", err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); h.stats(t, "m").Pending > 0; time.Sleep(time.Millisecond) {
@@ -329,7 +329,7 @@ func TestListAndDelete(t *testing.T) {
 		t.Errorf("the new model starts with %+v", s)
 	}
 	o := engine.Observation{PredictionID: p.ID, Label: 1, Weight: 1}
-	if _, err := h.Engine.Observe(context.Background(), "b1", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
+	if _, err := h.Observe(context.Background(), "b1", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
 		t.Errorf("an id of the old model: %v", err)
 	}
 	if a := h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 1})[0]; a.Duplicate {
@@ -347,7 +347,7 @@ func TestClosedEngineRefuses(t *testing.T) {
 	h.create(t, "m", linear(1))
 	h.stop(t)
 	o := engine.Observation{Features: []float64{1}, Weight: 1}
-	if _, err := h.Engine.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := h.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("observe: %v", err)
 	}
 	if _, err := h.CreateModel(context.Background(), "n", linear(1)); !errors.Is(err, engine.ErrClosed) {

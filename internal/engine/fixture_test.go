@@ -138,7 +138,7 @@ func (h *host) observe(t *testing.T, id string, observations ...engine.Observati
 			observations[n].Weight = 1
 		}
 	}
-	answers, err := h.Engine.Observe(context.Background(), id, observations)
+	answers, err := h.Observe(context.Background(), id, observations)
 	if err != nil {
 		t.Fatal(err)
 	}

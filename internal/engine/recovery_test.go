@@ -14,28 +14,26 @@ import (
 	"hindsight/internal/engine"
 )
 
-// stream gives n observations with ids; every third had a prediction.
-func feed(t *testing.T, h *host, id string, from, to int) (predictions []string) {
+// feed lets the model m learn; every third observation had a prediction.
+func feed(t *testing.T, h *host, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
 		rng := rand.New(rand.NewPCG(uint64(n), 9))
 		x, y := []float64{rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
 		if n%3 != 0 {
-			h.observe(t, id, engine.Observation{Features: x, Label: y, ObservationID: fmt.Sprint("o-", n)})
+			h.observe(t, "m", engine.Observation{Features: x, Label: y, ObservationID: fmt.Sprint("o-", n)})
 			continue
 		}
-		p := h.predict(t, id, x...)
-		predictions = append(predictions, p.ID)
-		h.observe(t, id, engine.Observation{PredictionID: p.ID, Label: y})
+		p := h.predict(t, "m", x...)
+		h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: y})
 	}
-	return predictions
 }
 
 // compare fails unless the model's figures are those wanted, whichever
 // process computed them.
-func compare(t *testing.T, h *host, id string, want engine.Stats) {
+func compare(t *testing.T, h *host, want engine.Stats) {
 	t.Helper()
-	got := h.stats(t, id)
+	got := h.stats(t, "m")
 	got.Snapshot, want.Snapshot = 0, 0
 	if got.Digest != want.Digest || got.Observations != want.Observations || got.Served != want.Served ||
 		got.ServedLoss != want.ServedLoss || got.Regret != want.Regret || got.Pending != want.Pending {
@@ -47,7 +45,7 @@ func TestRestartContinuesBitForBit(t *testing.T) {
 	c := newClock()
 	whole := start(t, newFS(), c)
 	whole.create(t, "m", taylor(2, 3))
-	feed(t, whole, "m", 0, 60)
+	feed(t, whole, 0, 60)
 	want := whole.stats(t, "m")
 
 	for _, every := range []uint64{1 << 40, 1, 7} {
@@ -57,11 +55,11 @@ func TestRestartContinuesBitForBit(t *testing.T) {
 			h := start(t, fs, c, often)
 			h.create(t, "m", taylor(2, 3))
 			for from := 0; from < 60; from += 20 {
-				feed(t, h, "m", from, from+20)
+				feed(t, h, from, from+20)
 				h.stop(t)
 				h = start(t, fs, c, often)
 			}
-			compare(t, h, "m", want)
+			compare(t, h, want)
 			if every < 1<<40 {
 				checkKept(t, h)
 			}
@@ -102,7 +100,7 @@ func TestPowerCuts(t *testing.T) {
 		h := start(t, fs, c, set)
 		h.create(t, "m", linear(2))
 		n := 1 + rng.IntN(50)
-		feed(t, h, "m", 0, n)
+		feed(t, h, 0, n)
 		want := h.stats(t, "m")
 		answers := make([]engine.Answer, n)
 		for k := range n {
@@ -163,7 +161,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 	h := start(t, fs, c)
 	h.create(t, "m", linear(2))
 	for n := range 5 {
-		feed(t, h, "m", n*10, n*10+10)
+		feed(t, h, n*10, n*10+10)
 		h.stop(t) // Writes a snapshot.
 		h = start(t, fs, c)
 	}
@@ -190,7 +188,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, h, "m", want)
+			compare(t, h, want)
 			continue
 		}
 		// With all gone the log no longer reaches back, and the server must

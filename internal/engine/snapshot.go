@@ -165,7 +165,7 @@ func (i *instance) store(s codec.Snapshot) error {
 // and the snapshotter have ended.
 func (i *instance) snapshotNow() error {
 	if i.mu.sequence == i.snapshotAt.Load() || i.mu.broken != nil {
-		return nil
+		return nil //nolint:nilerr // What a broken model holds beyond its last snapshot is in the log.
 	}
 	s, err := i.capture()
 	if err != nil {

@@ -205,30 +205,12 @@ func (i *instance) resolve(batch []*Ticket) *commitment {
 // from before, one already in this commit, or a new one that it adds.
 func (i *instance) place(c *commitment, r *row, answer *Answer) error {
 	if r.id != "" {
-		if at, ok := c.places[r.id]; ok {
-			there := c.record.Observations[at]
-			if err := conflicts(r, newSeen(there, Answer{})); err != nil {
-				return err
-			}
-			c.copies = append(c.copies, copied{to: answer, from: at, duplicate: true})
-			return nil
+		if known, err := i.placeKnown(c, r, answer); known || err != nil {
+			return err
 		}
-		value, known, err := i.engine.o.Store.GetSeen(i.number, r.id)
-		if err != nil {
-			return fmt.Errorf("engine: look up id %q: %w: %w", r.id, ErrStorage, err)
-		}
-		if known {
-			s, err := decodeSeen(value)
-			if err != nil {
-				return fmt.Errorf("engine: id %q: %w: %w", r.id, ErrCorrupt, err)
-			}
-			*answer = s.Answer
-			answer.Duplicate = true
-			return conflicts(r, s)
-		}
-		if r.PredictionID != "" && r.waiting == nil {
-			return fmt.Errorf("prediction_id %q: %w", r.id, ErrPredictionNotFound)
-		}
+	}
+	if r.PredictionID != "" && r.waiting == nil {
+		return fmt.Errorf("prediction_id %q: %w", r.id, ErrPredictionNotFound)
 	}
 	o := observation{ID: r.id, Features: r.Features, Label: r.Label, Weight: r.Weight}
 	if r.waiting != nil {
@@ -244,6 +226,37 @@ func (i *instance) place(c *commitment, r *row, answer *Answer) error {
 	c.copies = append(c.copies, copied{to: answer, from: len(c.record.Observations)})
 	c.record.Observations = append(c.record.Observations, o)
 	return nil
+}
+
+// placeKnown is place for a row whose id stands for an observation already.
+func (i *instance) placeKnown(c *commitment, r *row, answer *Answer) (known bool, err error) {
+	at, inCommit := c.places[r.id]
+	if !inCommit {
+		return i.recall(r, answer)
+	}
+	if err := conflicts(r, newSeen(c.record.Observations[at], Answer{})); err != nil {
+		return false, err
+	}
+	c.copies = append(c.copies, copied{to: answer, from: at, duplicate: true})
+	return true, nil
+}
+
+// recall answers a row whose id was learned in an earlier commit.
+func (i *instance) recall(r *row, answer *Answer) (known bool, err error) {
+	value, known, err := i.engine.o.Store.GetSeen(i.number, r.id)
+	if err != nil {
+		return false, fmt.Errorf("engine: look up id %q: %w: %w", r.id, ErrStorage, err)
+	}
+	if !known {
+		return false, nil
+	}
+	s, err := decodeSeen(value)
+	if err != nil {
+		return false, fmt.Errorf("engine: id %q: %w: %w", r.id, ErrCorrupt, err)
+	}
+	*answer = s.Answer
+	answer.Duplicate = true
+	return true, conflicts(r, s)
 }
 
 // conflicts compares a row with what its id stands for.

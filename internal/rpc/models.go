@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strconv"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -43,7 +44,7 @@ func (m *models) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest)
 	size := int(r.GetPageSize())
 	if size < 0 {
 		return nil, &model.FieldError{
-			Field: "page_size", Err: engine.ErrInvalidRequest, Got: fmt.Sprint(size), Want: "0 or more",
+			Field: "page_size", Err: engine.ErrInvalidRequest, Got: strconv.Itoa(size), Want: "0 or more",
 		}
 	}
 	if size == 0 || size > maxPage {

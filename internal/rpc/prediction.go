@@ -31,7 +31,7 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 }
 
 func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.Prediction, error) {
-	o, err := predictOptions(r.Remember, r.GetLabelTtl()) //nolint:protogetter // Presence matters.
+	o, err := predictOptions(r.Remember, r.GetLabelTtl())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 }
 
 func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
-	o, err := predictOptions(r.Remember, r.GetLabelTtl()) //nolint:protogetter // Presence matters.
+	o, err := predictOptions(r.Remember, r.GetLabelTtl())
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, er
 		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),
 		ObservationID: r.GetObservationId(), Weight: 1,
 	}
-	if r.Weight != nil { //nolint:protogetter // Presence matters.
+	if r.Weight != nil {
 		o.Weight = r.GetWeight()
 	}
 	switch target := r.GetTarget().(type) {

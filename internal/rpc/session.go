@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +39,7 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 				return fmt.Errorf("rpc: session: %w", err)
 			}
 			select {
-			case answers <- p.begin(stream, r):
+			case answers <- p.begin(ctx, r):
 			case <-ctx.Done():
 				return nil // The sender has failed and says why.
 			}
@@ -64,20 +65,17 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 }
 
 // begin does what a call can do at its turn.
-func (p *predictions) begin(
-	stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse],
-	r *hindsightv1.SessionRequest,
-) sessionAnswer {
+func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) sessionAnswer {
 	a := sessionAnswer{response: &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}}
 	var err error
 	switch call := r.GetCall().(type) {
 	case *hindsightv1.SessionRequest_Predict:
 		var prediction *hindsightv1.Prediction
-		if prediction, err = p.predict(stream.Context(), call.Predict); err == nil {
+		if prediction, err = p.predict(ctx, call.Predict); err == nil {
 			a.response.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: prediction}
 		}
 	case *hindsightv1.SessionRequest_Observe:
-		a.ticket, err = p.submit(stream.Context(), call.Observe)
+		a.ticket, err = p.submit(ctx, call.Observe)
 	default:
 		err = &model.FieldError{
 			Field: "call", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "predict or observe",

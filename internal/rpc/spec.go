@@ -33,10 +33,10 @@ func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 	case *hindsightv1.ModelSpec_PkawvTaylor:
 		l := learner.PkawvTaylor
 		s.PKAWVTaylor = &model.PKAWVTaylor{
-			Sigma: l.Sigma, Degree: intFrom(l.Degree), Lambda: l.Lambda, MaxFeatures: intFrom(l.MaxFeatures), //nolint:protogetter // Presence matters.
+			Sigma: l.Sigma, Degree: intFrom(l.Degree), Lambda: l.Lambda, MaxFeatures: intFrom(l.MaxFeatures),
 		}
 	case *hindsightv1.ModelSpec_LinearAwv:
-		s.LinearAWV = &model.LinearAWV{Lambda: learner.LinearAwv.Lambda} //nolint:protogetter // Presence matters.
+		s.LinearAWV = &model.LinearAWV{Lambda: learner.LinearAwv.Lambda}
 	default:
 		name := p.ProtoReflect().WhichOneof(p.ProtoReflect().Descriptor().Oneofs().ByName("learner")).Name()
 		return s, &model.FieldError{

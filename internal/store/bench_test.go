@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func BenchmarkPutPending(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n++
-		if err := s.PutPending(1, []store.Pending{{ID: fmt.Sprint(n), Value: value, Expiry: time.Unix(1, 0)}}); err != nil {
+		if err := s.PutPending(1, []store.Pending{{ID: strconv.Itoa(n), Value: value, Expiry: time.Unix(1, 0)}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -91,7 +92,7 @@ func BenchmarkPutPending(b *testing.B) {
 func BenchmarkGetSeen(b *testing.B) {
 	s := openReal(b)
 	for n := range 10_000 {
-		if err := s.PutSeen(1, time.Unix(1, 0), []store.Seen{{ID: fmt.Sprint(n), Value: make([]byte, 80)}}); err != nil {
+		if err := s.PutSeen(1, time.Unix(1, 0), []store.Seen{{ID: strconv.Itoa(n), Value: make([]byte, 80)}}); err != nil {
 			b.Fatal(err)
 		}
 	}

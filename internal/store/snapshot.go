@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,10 +57,10 @@ func (s *Store) writeFile(name string, data []byte) error {
 // Snapshots are the sequences of a model's snapshots, the newest first.
 func (s *Store) Snapshots(m Model) ([]uint64, error) {
 	names, err := s.fs.List(s.path(snapshots, number(m)))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil // None was written.
+	}
 	if err != nil {
-		if _, statErr := s.fs.Stat(s.path(snapshots, number(m))); statErr != nil {
-			return nil, nil // No directory: none was written.
-		}
 		return nil, fmt.Errorf("store: list snapshots: %w", err)
 	}
 	var sequences []uint64

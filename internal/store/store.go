@@ -1,7 +1,7 @@
 // Package store keeps what must outlive the process: the registry of models,
 // their logs, the ids they remember, the predictions that wait for labels, and
 // snapshots. Values are opaque bytes. It is the only package that touches the
-// disk. docs/format/store.md describes every key.
+// disk. The file docs/format/store.md describes every key.
 //
 // Two Pebble databases share the data directory. `log` holds what has been
 // acknowledged; a write to its log is synced before it returns. `pending`

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"reflect"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -309,7 +310,7 @@ func TestPowerCuts(t *testing.T) {
 						return
 					}
 					acknowledged[n].Store(k)
-					if err := s.PutSeen(m, time.Unix(int64(k), 0), []store.Seen{{ID: fmt.Sprint(k)}}); err != nil {
+					if err := s.PutSeen(m, time.Unix(int64(k), 0), []store.Seen{{ID: strconv.FormatUint(k, 10)}}); err != nil {
 						t.Error(err)
 					}
 					select {
@@ -352,7 +353,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 		// The last seen write before Sync may still have been on its way.
 		for k := uint64(1); k < synced; k++ {
-			if _, ok, err := s.GetSeen(models[0], fmt.Sprint(k)); !ok || err != nil {
+			if _, ok, err := s.GetSeen(models[0], strconv.FormatUint(k, 10)); !ok || err != nil {
 				t.Fatalf("seen %d of %d is gone after Sync: %v", k, synced, err)
 			}
 		}
@@ -365,11 +366,9 @@ func TestFailedSync(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	var failing atomic.Bool
 	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		switch op.Kind {
-		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
-			if failing.Load() {
-				return syscall.EIO
-			}
+		syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+		if syncs && failing.Load() {
+			return syscall.EIO
 		}
 		return nil
 	}))

@@ -88,12 +88,12 @@ func (f *syncFile) Close() error {
 	return f.File.Close() //nolint:wrapcheck // Pebble's own file.
 }
 
-func (f *syncFile) sync(real func() error) error {
+func (f *syncFile) sync(now func() error) error {
 	if f.fs.lazy && f.fs.forced.Load() == 0 {
 		f.leaveOut()
 		return nil
 	}
-	return f.real(real)
+	return f.real(now)
 }
 
 func (f *syncFile) leaveOut() {

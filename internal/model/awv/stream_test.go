@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -120,7 +119,7 @@ func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
 				}
 				worst = math.Max(worst, math.Abs(out.Loss-miss*miss)/(1+miss*miss))
 			}
-			t.Log(fmt.Sprintf("largest deviation over %d rounds: %.2g", len(x), worst))
+			t.Logf("largest deviation over %d rounds: %.2g", len(x), worst)
 			if worst > 1e-8 {
 				t.Errorf("losses deviate by %g", worst)
 			}

@@ -5,6 +5,7 @@ package catalog
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -107,7 +108,7 @@ func taylor(s model.Spec) (entry, error) {
 	if given.Degree == nil && degree == 0 {
 		return entry{}, &model.FieldError{
 			Field: "spec.dimension", Err: model.ErrSpecTooLarge,
-			Got: fmt.Sprint(s.Dimension), Want: fmt.Sprintf("below max_features = %d, or a degree given", ceiling),
+			Got: strconv.Itoa(s.Dimension), Want: fmt.Sprintf("below max_features = %d, or a degree given", ceiling),
 		}
 	}
 	if degree < 0 {
@@ -144,7 +145,7 @@ func linear(s model.Spec) (entry, error) {
 	if s.Dimension+1 > MaxFeatures {
 		return entry{}, &model.FieldError{
 			Field: "spec.dimension", Err: model.ErrSpecTooLarge,
-			Got: fmt.Sprint(s.Dimension), Want: fmt.Sprintf("at most %d for linear_awv", MaxFeatures-1),
+			Got: strconv.Itoa(s.Dimension), Want: fmt.Sprintf("at most %d for linear_awv", MaxFeatures-1),
 		}
 	}
 	s.LinearAWV = &model.LinearAWV{Lambda: &lambda}

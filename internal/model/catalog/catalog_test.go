@@ -32,23 +32,27 @@ func TestDefaults(t *testing.T) {
 			model.Spec{Dimension: 25, PKAWVTaylor: &model.PKAWVTaylor{}},
 			model.Spec{Dimension: 25, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
 				Sigma: ptr(1.0), Degree: ptr(2), Lambda: ptr(1.0), MaxFeatures: ptr(512),
-			}}, 351,
+			}},
+			351,
 		},
 		{
 			model.Spec{Dimension: 600, PKAWVTaylor: &model.PKAWVTaylor{}},
 			model.Spec{Dimension: 600, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
 				Sigma: ptr(1.0), Degree: ptr(1), Lambda: ptr(1.0), MaxFeatures: ptr(601),
-			}}, 601,
+			}},
+			601,
 		},
 		{
 			model.Spec{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(0), Sigma: ptr(3.0)}},
 			model.Spec{Dimension: 2, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
 				Sigma: ptr(3.0), Degree: ptr(0), Lambda: ptr(1.0), MaxFeatures: ptr(4096),
-			}}, 1,
+			}},
+			1,
 		},
 		{
 			model.Spec{Dimension: 4, Seed: 7, LinearAWV: &model.LinearAWV{}},
-			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, LinearAWV: &model.LinearAWV{Lambda: ptr(1.0)}}, 5,
+			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, LinearAWV: &model.LinearAWV{Lambda: ptr(1.0)}},
+			5,
 		},
 	} {
 		got, cost, err := catalog.Complete(c.spec)

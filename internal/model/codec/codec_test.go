@@ -11,8 +11,8 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-func sample(t testing.TB) (codec.Snapshot, []byte) {
-	t.Helper()
+func sample(tb testing.TB) (codec.Snapshot, []byte) {
+	tb.Helper()
 	state := codec.AppendFloats(nil, 1, 2, 3)
 	lambda := 0.1
 	s := codec.Snapshot{
@@ -21,7 +21,7 @@ func sample(t testing.TB) (codec.Snapshot, []byte) {
 	}
 	data, err := codec.Encode(s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return s, data
 }

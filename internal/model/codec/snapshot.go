@@ -1,5 +1,5 @@
 // Package codec encodes what outlives a process: the snapshot of a model and
-// the numbers inside it. docs/format/snapshot.md describes every byte.
+// the numbers inside it. The file docs/format/snapshot.md describes every byte.
 package codec
 
 import (

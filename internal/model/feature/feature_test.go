@@ -64,7 +64,8 @@ func TestTaylorFeatures_HAL_Eq10(t *testing.T) {
 	}
 }
 
-// Lemma 4.4: |k(x,x') − φ(x)·φ(x')| ≤ (R/σ)^{2M+2}/(M+1)! for ‖x‖, ‖x'‖ ≤ R.
+// Lemma 4.4: for ‖x‖, ‖x'‖ ≤ R, the kernel's error is at most
+// (R/σ)^{2M+2}/(M+1)!, the factorial of M+1 below.
 func TestTaylorError_HAL_Lemma44(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for d := 1; d <= 4; d++ {

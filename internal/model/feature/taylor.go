@@ -114,8 +114,8 @@ func (t *Taylor) Bytes() uint64 { return 16 * uint64(len(t.spans)) }
 // monomial could no longer bring it back.
 const underflow = 700
 
-// Map writes the features of x, d numbers, into z, Size numbers. z must not
-// overlap x. One multiplication a feature; it allocates nothing. Features of
+// Map writes the features of x, d numbers, into z, Size numbers. They must
+// not overlap. One multiplication a feature; it allocates nothing. Features of
 // finite inputs are finite and at most 1 in magnitude.
 func (t *Taylor) Map(z, x []float64) {
 	if len(x) != t.dimension || len(z) != t.size {

@@ -84,8 +84,8 @@ func (f *Factor) rowSlice(i int) []float64 {
 	return f.data[start : start+f.order-i+f.columns]
 }
 
-// Rotation is what one Rotate pass yields besides the new factor. With
-// q = zᵀA⁻¹z of the factor before:
+// Rotation is what one Rotate pass yields besides the new factor, in terms of
+// q = zᵀA⁻¹z of the factor before.
 type Rotation struct {
 	// Gamma is γ = Π c_i = 1/sqrt(1+q).
 	Gamma float64
@@ -106,9 +106,9 @@ func (r Rotation) LogDet() float64 {
 // appending the row [zᵀ yᵀ] below [R u] and annihilating it with r Givens
 // rotations.
 //
-// row holds z and then y, r+k numbers, and is overwritten: its label part is
-// left holding ε, the last entries of the rotated row. For each label column
-// it writes into p, k numbers, the prediction of before:
+// The row holds z and then y, r+k numbers, and is overwritten: its label part
+// is left holding ε, the last entries of the rotated row. For each label
+// column it writes into p, k numbers, the prediction of before:
 //
 //	p  = zᵀA⁻¹b  the ridge prediction; γ²p is the AWV prediction, with z in A
 //	ε  = γ(y−p)  by whose square the best loss in hindsight grows
@@ -118,7 +118,7 @@ func (r Rotation) LogDet() float64 {
 // take digits from it, as p = y − ε/γ would let it.
 //
 // It costs one pass over R, 4 multiplications an entry, and allocates
-// nothing. row and p must not overlap. It panics when a length is wrong.
+// nothing. The row and p must not overlap. It panics when a length is wrong.
 // Entries of row and factor of magnitude up to 1e150 cannot overflow.
 //
 // Source: QRD-RLS as in Haykin, Adaptive Filter Theory;
@@ -186,7 +186,7 @@ func rotate(a, b []float64, c, s float64) {
 
 // Solve overwrites z, r numbers, by v = R⁻ᵀz and returns q = ‖v‖² = zᵀA⁻¹z.
 // For each label column it writes p = v·u = zᵀA⁻¹b into p, k numbers.
-// z and p must not overlap. It reads R once, r²/2 multiply-adds, and
+// They must not overlap. It reads R once, r²/2 multiply-adds, and
 // allocates nothing. It panics when a length is wrong.
 func (f *Factor) Solve(z, p []float64) (q float64) {
 	if len(z) != f.order || len(p) != f.columns {

@@ -53,7 +53,11 @@ func readFlags(args []string, table []setting) (map[string]value, error) {
 // Usage is the help text: every setting in its group, with its default.
 func Usage() string {
 	var b strings.Builder
-	b.WriteString("Usage: hindsight-server [flags]\n")
+	b.WriteString(`Usage:
+  hindsight-server [flags]              serve until a signal ends it
+  hindsight-server healthcheck [flags]  ask the server of these flags: exit 0 if it serves
+  hindsight-server version              print the version
+`)
 	line := func(name, placeholder, usage string) {
 		flag := "--" + name
 		if placeholder != "" {
