@@ -5,7 +5,7 @@
 #   docker build --build-arg VERSION="$(git describe --tags --always)" -t hindsight .
 #   docker run -v hindsight:/data -p 50051:50051 -p 9464:9464 hindsight
 
-FROM golang:1.26-bookworm AS build
+FROM golang:1.26 AS build
 WORKDIR /src
 # Modules change more seldom than code and get a layer of their own.
 COPY go.mod go.sum ./

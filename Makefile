@@ -43,17 +43,17 @@ demo: build ## build, serve, stream a changing environment, draw the regret
 test: ## run every test, with the race detector where there is a C compiler
 	@if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \
 		$$($(GO) env CC) -x c -o /dev/null - >/dev/null 2>&1; then \
-		echo '$(GO) test -race $(ARGS) ./...'; \
-		CGO_ENABLED=1 $(GO) test -race $(ARGS) ./...; \
+		echo '$(GO) test -race ./... $(ARGS)'; \
+		CGO_ENABLED=1 $(GO) test -race ./... $(ARGS); \
 	else \
 		echo 'make test: no working C compiler, so without the race detector; install gcc and libc6-dev to have it'; \
-		echo '$(GO) test $(ARGS) ./...'; \
-		CGO_ENABLED=0 $(GO) test $(ARGS) ./...; \
+		echo '$(GO) test ./... $(ARGS)'; \
+		CGO_ENABLED=0 $(GO) test ./... $(ARGS); \
 	fi
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp)
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(ARGS) ./...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./... $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a moment (FUZZTIME=10s)
