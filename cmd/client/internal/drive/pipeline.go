@@ -142,13 +142,9 @@ func (s *session) run(ctx context.Context) error {
 // fill begins rounds until enough are in flight.
 func (s *session) fill(ctx context.Context) error {
 	for s.stop == nil && s.refusal == nil && len(s.flights) < s.options.Pipeline {
-		if ctx.Err() != nil {
-			s.stop = fmt.Errorf("interrupted: %w", ctx.Err())
-			return nil
-		}
-		var f *flight
-		if f, s.stop = s.begin(); s.stop != nil {
-			return nil
+		f := s.next(ctx)
+		if f == nil {
+			break // The rounds in flight end first.
 		}
 		s.flights = append(s.flights, f)
 		if err := s.send(f); err != nil {
@@ -156,6 +152,19 @@ func (s *session) fill(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// next begins a round. It is nil, and stop says why, when there is none or the
+// caller has had enough.
+func (s *session) next(ctx context.Context) (f *flight) {
+	if s.stop = ctx.Err(); s.stop != nil {
+		s.stop = fmt.Errorf("interrupted: %w", s.stop)
+		return nil
+	}
+	if f, s.stop = s.begin(); s.stop != nil {
+		return nil
+	}
+	return f
 }
 
 // send sends the call that f waits for: the prediction, or then the label.
@@ -178,17 +187,25 @@ func (s *session) send(f *flight) error {
 // broken waits for the reader to say why the stream has ended.
 func (s *session) broken() error {
 	s.drain()
+	if err := s.settle(); err != nil {
+		return err
+	}
 	if errors.Is(s.failure, io.EOF) {
 		return status.Error(codes.Unavailable, "the server ended the session")
 	}
 	return s.named(s.failure)
 }
 
-// drain waits until the reader has ended. Answers that come after a break are
-// asked for again.
+// drain waits until the reader has ended. Outcomes that came before it did
+// count; other answers are asked for again.
 func (s *session) drain() {
-	for range s.answers {
-		continue
+	for answer := range s.answers {
+		if outcome := answer.GetOutcome(); outcome != nil && len(s.flights) > 0 {
+			at := int(answer.GetCorrelationId()>>1) - s.flights[0].t
+			if at >= 0 && at < len(s.flights) {
+				s.flights[at].outcome = outcome
+			}
+		}
 	}
 	<-s.ended
 }
