@@ -1,0 +1,171 @@
+package dataset_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/client/internal/dataset"
+)
+
+const small = "x1,y,x2\n1,10,5\n3,20,5\n2,30,5\n"
+
+func write(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// take reads every row as features and label.
+func take(t *testing.T, path string, o dataset.Options) string {
+	t.Helper()
+	o.Target = "y"
+	s, err := dataset.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var out []string
+	for {
+		r, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return strings.Join(out, " ")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint(r.Features, r.Label(0)))
+	}
+}
+
+func TestRows(t *testing.T) {
+	plain := write(t, "a.csv", []byte(small))
+	// The content tells that it is gzip, not the name.
+	packed := write(t, "b.csv", zipped(t, small))
+	for _, c := range []struct {
+		o    dataset.Options
+		want string
+	}{
+		{dataset.Options{}, "[1 5] 10 [3 5] 20 [2 5] 30"},
+		{dataset.Options{Offset: 1, Limit: 1}, "[3 5] 20"},
+		{dataset.Options{Offset: 3}, ""},
+		{dataset.Options{MinMax: true}, "[0 0] 10 [1 0] 20 [0.5 0] 30"},
+		{dataset.Options{MinMax: true, Offset: 1}, "[1 0] 20 [0.5 0] 30"},
+	} {
+		for _, path := range []string{plain, packed} {
+			if got := take(t, path, c.o); got != c.want {
+				t.Errorf("%+v of %s: %s, want %s", c.o, filepath.Base(path), got, c.want)
+			}
+		}
+	}
+}
+
+func TestShuffleIsAPermutationOfItsSeed(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("x1,y\n")
+	for n := range 50 {
+		fmt.Fprintf(&text, "%d,%d\n", n, n)
+	}
+	path := write(t, "a.csv", []byte(text.String()))
+	seed, other := uint64(1), uint64(2)
+	a, b := take(t, path, dataset.Options{Shuffle: &seed}), take(t, path, dataset.Options{Shuffle: &seed})
+	c := take(t, path, dataset.Options{Shuffle: &other})
+	if a != b || a == c {
+		t.Error("a shuffle is not that of its seed")
+	}
+	for n := range 50 {
+		if row := fmt.Sprintf("[%d] %d", n, n); !strings.Contains(a+" ", row+" ") {
+			t.Errorf("row %s is lost", row)
+		}
+	}
+	if rest := take(t, path, dataset.Options{Shuffle: &seed, Offset: 20}); !strings.HasSuffix(a, rest) {
+		t.Error("an offset does not continue the shuffle")
+	}
+}
+
+func TestErrorsNameTheirPlace(t *testing.T) {
+	for text, says := range map[string][]string{
+		"":                 {"a.csv"},
+		"x1,x2\n1,2\n":     {`"y"`},
+		"y\n1\n":           {"a.csv"},
+		"x1,y\n1,2\n3,a\n": {"line 3", "column 2", "(y)", `"a"`},
+		"x1,y\n,2\n":       {"line 2", "column 1", "(x1)"},
+		"x1,y\n1\n":        {"line 2"},
+		"x1,y\nNaN,1\n":    {"line 2", "(x1)"},
+		"x1,y\n1,Inf\n":    {"line 2", "(y)"},
+		"x1,x1,y\n1,2,3\n": {"x1"},
+	} {
+		path := write(t, "a.csv", []byte(text))
+		s, err := dataset.Open(path, dataset.Options{Target: "y"})
+		if err == nil {
+			for err == nil {
+				_, err = s.Next()
+			}
+			if closeErr := s.Close(); closeErr != nil {
+				t.Error(closeErr)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			t.Errorf("%q is read without an error", text)
+			continue
+		}
+		for _, w := range says {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: %v, want it to say %s", text, err, w)
+			}
+		}
+	}
+}
+
+// FuzzReader: whatever the file, its rows are finite and of one dimension, or
+// there is an error.
+func FuzzReader(f *testing.F) {
+	f.Add([]byte(small))
+	f.Add([]byte("x1,y\n1,\"2\n"))
+	f.Add([]byte{0x1f, 0x8b, 8})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := dataset.NewReader(bytes.NewReader(data), "f", "y")
+		if err != nil {
+			return
+		}
+		for range 1000 {
+			x, y, err := r.Read(nil)
+			if err != nil {
+				return
+			}
+			if len(x) != r.Dimension() {
+				t.Fatalf("%d features, want %d", len(x), r.Dimension())
+			}
+			for _, v := range append(x, y) {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					t.Fatalf("row %v, %v", x, y)
+				}
+			}
+		}
+	})
+}
