@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -188,6 +189,9 @@ type liveModels struct{ engine *engine.Engine }
 // Each implements metrics.Source.
 func (l liveModels) Each(f func(metrics.Model)) {
 	l.engine.Each(func(m engine.Live) {
+		if !m.Certified {
+			m.RegretBound = math.NaN() // Nothing is promised, so nothing is shown.
+		}
 		f(metrics.Model{
 			Name: m.ID, Learner: m.Learner,
 			Observations: m.Observations, Predictions: m.Predictions,

@@ -299,6 +299,43 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A learner that takes only so many observations refuses the rest, also those
+// that were accepted while there was room, and what is logged is learnable.
+func TestObservationLimit(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := start(t, fs, c)
+	h.create(t, "m", model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{MaxObservations: ptr(50)}})
+	var tickets []*engine.Ticket
+	for n := range 40 {
+		var rows []engine.Observation
+		for k := range 3 {
+			rows = append(rows, engine.Observation{Features: []float64{float64(n)}, Label: float64(k), Weight: 1})
+		}
+		ticket, err := h.Submit(context.Background(), "m", rows)
+		if err == nil {
+			tickets = append(tickets, ticket)
+		} else if !errors.Is(err, model.ErrObservationLimit) {
+			t.Fatal(err)
+		}
+	}
+	learned := 0
+	for _, ticket := range tickets {
+		answers, err := ticket.Wait(context.Background())
+		if err != nil && !errors.Is(err, model.ErrObservationLimit) {
+			t.Fatal(err)
+		}
+		learned += len(answers)
+	}
+	if want := h.stats(t, "m"); learned != 48 || want.Observations != 48 {
+		t.Errorf("%d answered, %d learned, want 48", learned, want.Observations)
+	}
+	want := h.stats(t, "m").Digest
+	h.stop(t)
+	if got := start(t, fs, c).stats(t, "m").Digest; got != want {
+		t.Error("recovered to another state")
+	}
+}
+
 func TestListAndDelete(t *testing.T) {
 	fs, c := newFS(), newClock()
 	h := start(t, fs, c)

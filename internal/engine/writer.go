@@ -3,10 +3,12 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/model"
 	"hindsight/internal/store"
 )
 
@@ -179,6 +181,7 @@ type copied struct {
 func (i *instance) resolve(batch []*Ticket) *commitment {
 	now := max(i.mu.account.Time, i.engine.o.Now().UnixNano())
 	c := &commitment{record: record{Time: now}, places: map[string]int{}}
+	room := i.room()
 	for _, t := range batch {
 		observations, copies, consumed := len(c.record.Observations), len(c.copies), len(c.consumed)
 		t.answers = make([]Answer, len(t.rows))
@@ -187,6 +190,9 @@ func (i *instance) resolve(batch []*Ticket) *commitment {
 				t.answers, t.err = nil, &RowError{Row: n, Err: err}
 				break
 			}
+		}
+		if t.err == nil && len(c.record.Observations) > room {
+			t.answers, t.err = nil, fmt.Errorf("model %q: room for %d more observations: %w", i.id, room-observations, model.ErrObservationLimit)
 		}
 		if t.err != nil {
 			for _, o := range c.record.Observations[observations:] {
@@ -199,6 +205,15 @@ func (i *instance) resolve(batch []*Ticket) *commitment {
 		}
 	}
 	return c
+}
+
+// room is how many more observations the learner takes. Check has asked the
+// same, but before those were learned that waited in front.
+func (i *instance) room() int {
+	if bounded, ok := i.mu.learner.(model.Bounded); ok {
+		return bounded.Remaining()
+	}
+	return math.MaxInt
 }
 
 // place finds where one row's answer comes from: an observation remembered

@@ -16,6 +16,7 @@ var (
 	ErrWeightOutOfRange  = errors.New("weight out of range")
 	ErrInvalidSpec       = errors.New("invalid spec")
 	ErrSpecTooLarge      = errors.New("spec too large")
+	ErrObservationLimit  = errors.New("observation limit reached")
 	ErrCorruptState      = errors.New("corrupt state")
 )
 

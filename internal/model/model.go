@@ -44,6 +44,13 @@ type Learner interface {
 	Restore(state []byte) error
 }
 
+// Bounded is a learner that takes only so many observations.
+type Bounded interface {
+	// Remaining is how many more Observe takes. After that Check and Observe
+	// fail with ErrObservationLimit.
+	Remaining() int
+}
+
 // Prediction is what a learner says of one input.
 type Prediction struct {
 	// Value is the predicted label ŷ.
@@ -78,6 +85,7 @@ type Stats struct {
 	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
 	Regret float64
 	// RegretBound is what the theory promises of Regret: B² log det(A/λ).
+	// 0, as Certificate is, unless Certified.
 	RegretBound float64
 	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound.
 	Certificate float64
@@ -92,6 +100,8 @@ type Stats struct {
 	LabelBound float64
 	// Features is r, the number of features.
 	Features int
+	// Dictionary is the number of centres, 0 for learners without any.
+	Dictionary int
 	// StateBytes is the memory that the state takes.
 	StateBytes uint64
 }

@@ -11,8 +11,70 @@ type Spec struct {
 	// Seed seeds every random draw of the learner.
 	Seed uint64 `json:"seed"`
 
-	PKAWVTaylor *PKAWVTaylor `json:"pkawv_taylor,omitempty"`
-	LinearAWV   *LinearAWV   `json:"linear_awv,omitempty"`
+	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty"`
+	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty"`
+	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty"`
+	LinearAWV    *LinearAWV    `json:"linear_awv,omitempty"`
+	KernelAWV    *KernelAWV    `json:"kernel_awv,omitempty"`
+}
+
+// Kernel names a kernel and its parameters, of which those that the kind does
+// not use are left out.
+type Kernel struct {
+	// Kind is gaussian, laplacian, matern_12, matern_32, matern_52, cauchy,
+	// rational_quadratic, polynomial or linear.
+	Kind string `json:"kind,omitempty"`
+	// Sigma is the bandwidth σ of the shift-invariant kernels.
+	Sigma *float64 `json:"sigma,omitempty"`
+	// Alpha is the shape of the rational quadratic kernel.
+	Alpha *float64 `json:"alpha,omitempty"`
+	// Degree and Offset are the polynomial kernel's.
+	Degree *int     `json:"degree,omitempty"`
+	Offset *float64 `json:"offset,omitempty"`
+}
+
+// Histories that a growing dictionary may keep.
+const (
+	HistoryNone   = "none"
+	HistoryWindow = "window"
+	HistoryFull   = "full"
+)
+
+// PKAWVNystrom is PKAWV over a Nyström dictionary grown by KORS.
+type PKAWVNystrom struct {
+	Kernel *Kernel  `json:"kernel,omitempty"`
+	Lambda *float64 `json:"lambda,omitempty"`
+	// Mu, Epsilon and Beta are KORS's; Beta may follow from Horizon and
+	// Delta.
+	Mu      *float64 `json:"mu,omitempty"`
+	Epsilon *float64 `json:"epsilon,omitempty"`
+	Beta    *float64 `json:"beta,omitempty"`
+	Horizon *int64   `json:"horizon,omitempty"`
+	Delta   *float64 `json:"delta,omitempty"`
+	// MaxDictionary caps the centres.
+	MaxDictionary *int `json:"max_dictionary,omitempty"`
+	// History is none, window or full; HistoryWindow the rounds of a window.
+	History       string `json:"history,omitempty"`
+	HistoryWindow *int   `json:"history_window,omitempty"`
+	// Dictionary is given beforehand, and frozen.
+	Dictionary [][]float64 `json:"dictionary,omitempty"`
+}
+
+// FourierAWV is the forecaster over random Fourier features.
+type FourierAWV struct {
+	Kernel *Kernel `json:"kernel,omitempty"`
+	// Frequencies is D; the features are 2D.
+	Frequencies *int     `json:"frequencies,omitempty"`
+	Orthogonal  *bool    `json:"orthogonal,omitempty"`
+	Lambda      *float64 `json:"lambda,omitempty"`
+}
+
+// KernelAWV is exact Kernel-AWV.
+type KernelAWV struct {
+	Kernel *Kernel  `json:"kernel,omitempty"`
+	Lambda *float64 `json:"lambda,omitempty"`
+	// MaxObservations is how many it takes.
+	MaxObservations *int `json:"max_observations,omitempty"`
 }
 
 // PKAWVTaylor is PKAWV over the Taylor basis of the Gaussian kernel. Zero
@@ -41,8 +103,14 @@ func (s Spec) Name() string {
 	switch {
 	case s.PKAWVTaylor != nil:
 		return "pkawv_taylor"
+	case s.PKAWVNystrom != nil:
+		return "pkawv_nystrom"
+	case s.FourierAWV != nil:
+		return "fourier_awv"
 	case s.LinearAWV != nil:
 		return "linear_awv"
+	case s.KernelAWV != nil:
+		return "kernel_awv"
 	default:
 		return ""
 	}

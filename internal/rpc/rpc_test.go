@@ -356,6 +356,46 @@ func TestModels(t *testing.T) {
 	}
 }
 
+// Every learner that is served can be created by name alone, is shown with its
+// defaults, and learns.
+func TestEveryLearner(t *testing.T) {
+	s := serve(t)
+	for name, spec := range map[string]*hindsightv1.ModelSpec{
+		"pkawv_taylor":  {Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}}},
+		"pkawv_nystrom": {Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
+		"fourier_awv":   {Learner: &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{}}},
+		"linear_awv":    {Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
+		"kernel_awv":    {Learner: &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{}}},
+	} {
+		spec.Dimension = 2
+		m := s.create(t, strings.ReplaceAll(name, "_", "-"), spec)
+		if m.GetLearner() != name || proto.Equal(m.GetSpec(), spec) {
+			t.Errorf("%s: %v", name, m)
+		}
+		// The completed spec is itself a spec of the same model.
+		s.create(t, m.GetId(), m.GetSpec())
+		for n := range 20 {
+			_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{
+				Model: m.GetId(), Features: []float64{float64(n % 3), float64(n % 5)}, Target: label(float64(n % 2)),
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: m.GetId(), IncludeEffectiveDimension: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := stats.GetStats()
+		if !st.GetCertificateOk() || st.GetObservations() != 20 || st.GetEffectiveDimension() <= 0 {
+			t.Errorf("%s: %v", name, st)
+		}
+		if grown := name == "pkawv_nystrom"; st.GetCertified() == grown || (st.GetDictionary() > 1) != grown {
+			t.Errorf("%s: %v", name, st)
+		}
+	}
+}
+
 func TestHealthFollowsDraining(t *testing.T) {
 	s := serve(t)
 	watch, err := s.health.Watch(t.Context(), &healthv1.HealthCheckRequest{Service: hindsightv1.PredictionService_ServiceDesc.ServiceName})

@@ -35,13 +35,25 @@ func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 		s.PKAWVTaylor = &model.PKAWVTaylor{
 			Sigma: l.Sigma, Degree: intFrom(l.Degree), Lambda: l.Lambda, MaxFeatures: intFrom(l.MaxFeatures),
 		}
+	case *hindsightv1.ModelSpec_PkawvNystrom:
+		s.PKAWVNystrom = nystromFromProto(learner.PkawvNystrom)
+	case *hindsightv1.ModelSpec_FourierAwv:
+		l := learner.FourierAwv
+		s.FourierAWV = &model.FourierAWV{
+			Kernel: kernelFromProto(l.GetKernel()), Frequencies: intFrom(l.Frequencies), Orthogonal: l.Orthogonal, Lambda: l.Lambda,
+		}
 	case *hindsightv1.ModelSpec_LinearAwv:
 		s.LinearAWV = &model.LinearAWV{Lambda: learner.LinearAwv.Lambda}
+	case *hindsightv1.ModelSpec_KernelAwv:
+		l := learner.KernelAwv
+		s.KernelAWV = &model.KernelAWV{
+			Kernel: kernelFromProto(l.GetKernel()), Lambda: l.Lambda, MaxObservations: intFrom(l.MaxObservations),
+		}
 	default:
 		name := p.ProtoReflect().WhichOneof(p.ProtoReflect().Descriptor().Oneofs().ByName("learner")).Name()
 		return s, &model.FieldError{
 			Field: "spec." + string(name), Err: errNotServed,
-			Got: string(name), Want: "pkawv_taylor or linear_awv: this version serves no other",
+			Got: string(name), Want: "pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv or kernel_awv: this version serves no other",
 		}
 	}
 	return s, nil
@@ -59,8 +71,20 @@ func specToProto(s model.Spec) *hindsightv1.ModelSpec {
 		p.Learner = &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{
 			Sigma: l.Sigma, Degree: intTo(l.Degree), Lambda: l.Lambda, MaxFeatures: intTo(l.MaxFeatures),
 		}}
+	case s.PKAWVNystrom != nil:
+		p.Learner = &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: nystromToProto(s.PKAWVNystrom)}
+	case s.FourierAWV != nil:
+		l := s.FourierAWV
+		p.Learner = &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{
+			Kernel: kernelToProto(l.Kernel), Frequencies: intTo(l.Frequencies), Orthogonal: l.Orthogonal, Lambda: l.Lambda,
+		}}
 	case s.LinearAWV != nil:
 		p.Learner = &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{Lambda: s.LinearAWV.Lambda}}
+	case s.KernelAWV != nil:
+		l := s.KernelAWV
+		p.Learner = &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{
+			Kernel: kernelToProto(l.Kernel), Lambda: l.Lambda, MaxObservations: intTo(l.MaxObservations),
+		}}
 	}
 	return p
 }
@@ -101,6 +125,10 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
 		StateDigest: fmt.Sprintf("%x", s.Digest),
 		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+	}
+	if s.Dictionary > 0 {
+		centres := int32(s.Dictionary)
+		p.Dictionary = &centres
 	}
 	if s.Observations > 0 {
 		p.MeanLoss = s.Loss / float64(s.Observations)

@@ -56,6 +56,7 @@ func table() []refusal {
 		{err: engine.ErrPredictionNotFound, code: codes.NotFound, reason: "PREDICTION_NOT_FOUND"},
 		{err: engine.ErrModelExists, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
 		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: "OBSERVATION_CONFLICT"},
+		{err: model.ErrObservationLimit, code: codes.ResourceExhausted, reason: "OBSERVATION_LIMIT"},
 		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
 		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},

@@ -43,26 +43,40 @@ type Forecaster struct {
 	account  account
 	// row is Observe's scratch: features, then the label; prior is where its
 	// prediction goes.
-	row   []float64
-	prior [1]float64
-	// scratch holds *[]float64 for Predict, which many callers run at once.
-	scratch sync.Pool
+	row     []float64
+	prior   [1]float64
+	scratch scratch
 }
 
 // New is a forecaster that has seen nothing. It panics unless lambda > 0.
 func New(features Map, lambda float64) *Forecaster {
 	r := features.Size()
-	f := &Forecaster{
+	return &Forecaster{
 		features: features, lambda: lambda,
 		factor: qr.New(r, 1, lambda),
 		row:    make([]float64, r+1),
 	}
-	f.scratch.New = func() any {
-		z := make([]float64, r+1)
-		return &z
-	}
-	return f
 }
+
+// scratch lends the numbers that Predict works on, which many callers do at
+// once.
+type scratch struct{ pool sync.Pool }
+
+// take lends n numbers of any value.
+func (s *scratch) take(n int) *[]float64 {
+	buffer, ok := s.pool.Get().(*[]float64)
+	if !ok {
+		buffer = new([]float64)
+	}
+	if cap(*buffer) < n {
+		// Room for a map that grows.
+		*buffer = make([]float64, n, n+n/2)
+	}
+	*buffer = (*buffer)[:n]
+	return buffer
+}
+
+func (s *scratch) give(buffer *[]float64) { s.pool.Put(buffer) }
 
 // Cost is what a forecaster with r features over a map of so many bytes comes
 // to.
@@ -97,19 +111,17 @@ func (f *Forecaster) Predict(x []float64) (model.Prediction, error) {
 	if err := f.checkFeatures(x); err != nil {
 		return model.Prediction{}, err
 	}
-	buffer := f.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
-	defer f.scratch.Put(buffer)
-	z, p := (*buffer)[:len(*buffer)-1], (*buffer)[len(*buffer)-1:]
+	r := f.factor.Order()
+	buffer := f.scratch.take(r + 1)
+	defer f.scratch.give(buffer)
+	z, p := (*buffer)[:r], (*buffer)[r:]
 	f.features.Map(z, x)
 	q := f.factor.Solve(z, p)
 	prediction := model.Prediction{
 		Value:    p[0] / (1 + q),
 		Leverage: q / (1 + q),
 	}
-	if f.account.n > 0 {
-		variance := f.account.hindsight.value() / float64(f.account.n)
-		prediction.StandardError = math.Sqrt(math.Max(variance, 0)) * math.Sqrt(q)
-	}
+	prediction.StandardError = f.account.deviation() * math.Sqrt(q)
 	return prediction, nil
 }
 
@@ -120,9 +132,14 @@ func (f *Forecaster) Observe(x []float64, y, weight float64) (model.Outcome, err
 	if err := f.Check(x, y, weight); err != nil {
 		return model.Outcome{}, err
 	}
+	f.features.Map(f.row[:len(f.row)-1], x)
+	return f.learn(y, weight), nil
+}
+
+// learn is Observe once the features stand in the row.
+func (f *Forecaster) learn(y, weight float64) model.Outcome {
 	r := len(f.row) - 1
 	z := f.row[:r]
-	f.features.Map(z, x)
 	scale := math.Sqrt(weight)
 	if weight != 1 {
 		for i := range z {
@@ -138,26 +155,32 @@ func (f *Forecaster) Observe(x []float64, y, weight float64) (model.Outcome, err
 		Prediction: prediction / scale,
 		Loss:       loss,
 		Regret:     f.account.regret.value(),
-	}, nil
+	}
+}
+
+// grow adds a feature, given its inner products with the features so far, its
+// corner and right-hand side: see qr.Factor.Append. The space being larger,
+// the best function in it is better: L* falls by the square of the new entry
+// of u, and regret rises by it.
+func (f *Forecaster) grow(a []float64, corner, b float64) {
+	u := []float64{b}
+	f.factor.Append(a, corner, u, f.lambda)
+	gain := float64(u[0] * u[0])
+	f.account.hindsight.add(-gain)
+	f.account.regret.add(gain)
+	f.row = append(f.row, 0)
 }
 
 // Stats tells how the forecaster is doing. It costs r logarithms.
 func (f *Forecaster) Stats() model.Stats {
-	a := &f.account
-	s := model.Stats{
-		Observations:   a.n,
-		Loss:           a.loss.value(),
-		HindsightLoss:  a.hindsight.value(),
-		Regret:         a.regret.value(),
-		Certificate:    a.certificate.value(),
-		Certified:      true,
-		LogDeterminant: f.factor.LogDet(f.lambda),
-		LabelBound:     a.bound,
-		Features:       f.factor.Order(),
-		StateBytes:     Cost(f.factor.Order(), f.features.Bytes()).StateBytes,
-	}
-	s.RegretBound = a.bound * a.bound * s.LogDeterminant
-	s.CertificateOK = a.holds(s, f.explained())
+	return f.stats(true)
+}
+
+// stats leaves the theorem out of a forecaster whose space has grown.
+func (f *Forecaster) stats(certified bool) model.Stats {
+	s := f.account.stats(f.factor.LogDet(f.lambda), f.explained(), certified)
+	s.Features = f.factor.Order()
+	s.StateBytes = Cost(f.factor.Order(), f.features.Bytes()).StateBytes
 	return s
 }
 
@@ -195,6 +218,9 @@ func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	dst = f.account.appendBinary(dst)
 	return codec.AppendFloats(dst, f.factor.Packed()...), nil
 }
+
+// stateBytes is what AppendBinary appends for r features.
+func stateBytes(r int) int { return accountBytes + 8*qr.Size(r, 1) }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
 // spec.

@@ -61,7 +61,9 @@ func look(s model.Spec) (entry, error) {
 		return entry{}, invalid("outputs", s.Outputs, "1: this version serves single labels")
 	}
 	learners := 0
-	for _, set := range []bool{s.PKAWVTaylor != nil, s.LinearAWV != nil} {
+	for _, set := range []bool{
+		s.PKAWVTaylor != nil, s.PKAWVNystrom != nil, s.FourierAWV != nil, s.LinearAWV != nil, s.KernelAWV != nil,
+	} {
 		if set {
 			learners++
 		}
@@ -74,6 +76,12 @@ func look(s model.Spec) (entry, error) {
 		}
 	case s.PKAWVTaylor != nil:
 		return taylor(s)
+	case s.PKAWVNystrom != nil:
+		return nystrom(s)
+	case s.FourierAWV != nil:
+		return fourier(s)
+	case s.KernelAWV != nil:
+		return exact(s)
 	default:
 		return linear(s)
 	}

@@ -75,6 +75,7 @@ func TestDefaults(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	taylor := func(l model.PKAWVTaylor) model.Spec { return model.Spec{Dimension: 30, PKAWVTaylor: &l} }
+	nystrom := func(l model.PKAWVNystrom) model.Spec { return model.Spec{Dimension: 2, PKAWVNystrom: &l} }
 	for name, c := range map[string]struct {
 		spec  model.Spec
 		err   error
@@ -92,6 +93,20 @@ func TestRefusals(t *testing.T) {
 		"too large":     {taylor(model.PKAWVTaylor{Degree: ptr(4)}), model.ErrSpecTooLarge, "spec.pkawv_taylor.degree", "at most 2"},
 		"ceiling":       {taylor(model.PKAWVTaylor{MaxFeatures: ptr(1 << 20)}), model.ErrInvalidSpec, "spec.pkawv_taylor.max_features", "16384"},
 		"enormous":      {taylor(model.PKAWVTaylor{Degree: ptr(math.MaxInt32)}), model.ErrSpecTooLarge, "spec.pkawv_taylor.degree", "at most 2"},
+		"kernel":        {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "cubic"}}}, model.ErrInvalidSpec, "spec.kernel_awv.kernel.kind", "matern_32"},
+		"alien sigma":   {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "linear", Sigma: ptr(1.0)}}}, model.ErrInvalidSpec, "spec.kernel_awv.kernel.sigma", "linear kernel has none"},
+		"alien degree":  {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Degree: ptr(2)}}}, model.ErrInvalidSpec, "spec.kernel_awv.kernel.degree", "gaussian"},
+		"tiny ridge":    {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Lambda: ptr(1e-13)}}, model.ErrInvalidSpec, "spec.kernel_awv.lambda", "1e-13"},
+		"capacity":      {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{MaxObservations: ptr(0)}}, model.ErrInvalidSpec, "spec.kernel_awv.max_observations", "20000"},
+		"no spectrum":   {model.Spec{Dimension: 1, FourierAWV: &model.FourierAWV{Kernel: &model.Kernel{Kind: "polynomial"}}}, model.ErrInvalidSpec, "spec.fourier_awv.kernel.kind", "spectral"},
+		"not radial":    {model.Spec{Dimension: 1, FourierAWV: &model.FourierAWV{Orthogonal: ptr(true), Kernel: &model.Kernel{Kind: "cauchy"}}}, model.ErrInvalidSpec, "spec.fourier_awv.orthogonal", "not radial"},
+		"half of beta":  {nystrom(model.PKAWVNystrom{Delta: ptr(0.1)}), model.ErrInvalidSpec, "spec.pkawv_nystrom.horizon", "both"},
+		"beta twice":    {nystrom(model.PKAWVNystrom{Delta: ptr(0.1), Horizon: ptr(int64(10)), Beta: ptr(1.0)}), model.ErrInvalidSpec, "spec.pkawv_nystrom.beta", "or horizon"},
+		"delta":         {nystrom(model.PKAWVNystrom{Delta: ptr(1.0), Horizon: ptr(int64(10))}), model.ErrInvalidSpec, "spec.pkawv_nystrom.delta", "below 1"},
+		"no window":     {nystrom(model.PKAWVNystrom{History: model.HistoryWindow}), model.ErrInvalidSpec, "spec.pkawv_nystrom.history_window", "0"},
+		"window of all": {nystrom(model.PKAWVNystrom{History: model.HistoryFull, HistoryWindow: ptr(3)}), model.ErrInvalidSpec, "spec.pkawv_nystrom.history_window", "3"},
+		"history":       {nystrom(model.PKAWVNystrom{History: "some"}), model.ErrInvalidSpec, "spec.pkawv_nystrom.history", "some"},
+		"centre":        {nystrom(model.PKAWVNystrom{Dictionary: [][]float64{{1, 2}, {3}}}), model.ErrDimensionMismatch, "spec.pkawv_nystrom.dictionary[1].features", "1 number"},
 		"too wide":      {model.Spec{Dimension: 5000, PKAWVTaylor: &model.PKAWVTaylor{}}, model.ErrSpecTooLarge, "spec.dimension", "5000"},
 	} {
 		_, _, err := catalog.Complete(c.spec)
@@ -111,6 +126,13 @@ func TestGoldenSnapshots(t *testing.T) {
 	for name, spec := range map[string]model.Spec{
 		"pkawv_taylor": {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), Sigma: ptr(0.8)}},
 		"linear_awv":   {Dimension: 2, LinearAWV: &model.LinearAWV{Lambda: ptr(0.5)}},
+		"pkawv_nystrom": {Dimension: 2, Seed: 3, PKAWVNystrom: &model.PKAWVNystrom{
+			Mu: ptr(0.3), History: model.HistoryWindow, HistoryWindow: ptr(7),
+		}},
+		"fourier_awv": {Dimension: 2, Seed: 4, FourierAWV: &model.FourierAWV{
+			Frequencies: ptr(6), Kernel: &model.Kernel{Kind: "matern_32"},
+		}},
+		"kernel_awv": {Dimension: 2, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "laplacian", Sigma: ptr(2.0)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, answers := filepath.Join("testdata", name+".v1.hs"), filepath.Join("testdata", name+".v1.txt")

@@ -81,16 +81,22 @@ func (o *AWV) Figures() Figures {
 	}
 	f.Hindsight = fit + o.Lambda*mat.Dot(&w, &w)
 	f.Regret, f.Unpenalized = f.Loss-f.Hindsight, f.Loss-fit
+	f.LogDet, f.Effective = spectrum(a, o.Lambda)
+	f.Bound = o.bound * o.bound * f.LogDet
+	return f
+}
+
+// spectrum gives log det(A/λ) and Tr (A−λI)A⁻¹ by the eigenvalues.
+func spectrum(a *mat.SymDense, lambda float64) (logDet, effective float64) {
 	var eigen mat.EigenSym
 	if !eigen.Factorize(a, false) {
 		panic("modeltest: no eigenvalues")
 	}
 	for _, v := range eigen.Values(nil) {
-		f.LogDet += math.Log(v / o.Lambda)
-		f.Effective += (v - o.Lambda) / v
+		logDet += math.Log(v / lambda)
+		effective += (v - lambda) / v
 	}
-	f.Bound = o.bound * o.bound * f.LogDet
-	return f
+	return logDet, effective
 }
 
 // Energy is Σy², to which rounding is relative.
@@ -191,20 +197,27 @@ type KernelAWV struct {
 func (o *KernelAWV) Observe(x []float64, y float64) (prediction float64) {
 	o.x = append(o.x, append([]float64(nil), x...))
 	n := len(o.x)
-	gram, k := mat.NewSymDense(n, nil), mat.NewVecDense(n, nil)
+	k := mat.NewVecDense(n, nil)
+	for i := range n {
+		k.SetVec(i, o.Kernel(o.x[i], x))
+	}
+	var alpha mat.VecDense
+	solve(o.gram(), &alpha, mat.NewVecDense(n, append(append([]float64(nil), o.y...), 0)))
+	o.y = append(o.y, y)
+	return mat.Dot(k, &alpha)
+}
+
+// gram is K + λI.
+func (o *KernelAWV) gram() *mat.SymDense {
+	n := len(o.x)
+	gram := mat.NewSymDense(n, nil)
 	for i := range n {
 		for j := i; j < n; j++ {
 			gram.SetSym(i, j, o.Kernel(o.x[i], o.x[j]))
 		}
-		k.SetVec(i, o.Kernel(o.x[i], x))
-	}
-	for i := range n {
 		gram.SetSym(i, i, gram.At(i, i)+o.Lambda)
 	}
-	var alpha mat.VecDense
-	solve(gram, &alpha, mat.NewVecDense(n, append(append([]float64(nil), o.y...), 0)))
-	o.y = append(o.y, y)
-	return mat.Dot(k, &alpha)
+	return gram
 }
 
 // Gaussian is the kernel exp(−‖x−x'‖²/2σ²).

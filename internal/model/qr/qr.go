@@ -285,21 +285,18 @@ func (f *Factor) InverseNorm2() float64 {
 //
 //	ρ = sqrt(corner − ‖w‖²),  R ← [R w; 0 ρ],  u ← (u, (b − w·u)/ρ)
 //
-// It fails, changing neither factor nor arguments' meaning, when the new
-// feature is not linearly independent of the others to working precision:
-// corner − ‖w‖² ≤ 1e-14 corner. It costs O(r²) and reallocates as append does.
+// In exact arithmetic corner − ‖w‖² ≥ λ; rounding below floor, which the
+// caller knows (λ), is lifted to it. It costs O(r²) and reallocates as append
+// does. It panics when a length is wrong or floor is not positive.
 //
-// Source: the bordered Cholesky factor; PKAWV-Nyström (NeurIPS 2019) §4 adds
+// Source: the bordered Cholesky factor; PKAWV-Nyström (NeurIPS 2019) adds
 // features so.
-func (f *Factor) Append(a []float64, corner float64, b []float64) error {
-	if len(a) != f.order || len(b) != f.columns {
-		panic("qr: Append wants order inner products and columns right-hand sides")
+func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64) {
+	if len(a) != f.order || len(b) != f.columns || !(floor > 0) {
+		panic("qr: Append wants order inner products, columns right-hand sides and a positive floor")
 	}
 	dots := make([]float64, f.columns)
-	square := corner - f.Solve(a, dots)
-	if !(square > 1e-14*corner) || math.IsInf(square, 0) {
-		return fmt.Errorf("qr: the feature's residual is %g of its square %g: not independent of the others", square, corner)
-	}
+	square := math.Max(corner-f.Solve(a, dots), floor)
 	rho := math.Sqrt(square)
 	r, k := f.order, f.columns
 	f.data = append(f.data, make([]float64, Size(r+1, k)-Size(r, k))...)
@@ -318,5 +315,4 @@ func (f *Factor) Append(a []float64, corner float64, b []float64) error {
 		to[len(from)-k] = a[i]
 	}
 	f.order++
-	return nil
 }

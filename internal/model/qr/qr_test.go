@@ -220,9 +220,7 @@ func TestAppendEqualsHavingHadTheFeature(t *testing.T) {
 			}
 			corner += psi * psi
 		}
-		if err := grown.Append(a, corner, b); err != nil {
-			t.Fatal(err)
-		}
+		grown.Append(a, corner, b, lambda)
 		for c := range k {
 			loss[c] -= b[c] * b[c]
 		}
@@ -240,22 +238,84 @@ func TestAppendEqualsHavingHadTheFeature(t *testing.T) {
 	}
 	checkSolutions(t, grown, d, lambda, 1e-9)
 
-	// The copy of a feature is refused, and nothing has changed.
-	before := append([]float64(nil), grown.Packed()...)
-	a, b := make([]float64, r), make([]float64, k)
-	corner := 0.0
+	// A copy of a feature adds nothing but its ridge: the corner left is λ(2−…),
+	// never below the floor.
+	a, b, corner := make([]float64, r), make([]float64, k), lambda
 	for _, row := range rows {
 		for j := range a {
 			a[j] += row[j] * row[0]
 		}
+		for c := range b {
+			b[c] += row[0] * row[r+c]
+		}
 		corner += row[0] * row[0]
 	}
-	a[0] += lambda
-	if err := grown.Append(a, corner+lambda, b); err == nil {
-		t.Fatal("a copy of a feature was taken in")
+	grown.Append(a, corner, b, lambda)
+	if last := grown.Packed()[len(grown.Packed())-1-k]; !(last*last >= lambda*(1-1e-12)) {
+		t.Errorf("the corner left is %g, want at least %g", last*last, lambda)
 	}
-	if grown.Order() != r || len(grown.Packed()) != len(before) {
-		t.Fatal("a refused feature changed the factor")
+}
+
+// A grown lower factor solves as gonum's Cholesky does, and a solution grown a
+// coordinate at a time is the same bit for bit.
+func TestLower(t *testing.T) {
+	const m = 23
+	rng := rand.New(rand.NewPCG(5, 5))
+	k := mat.NewSymDense(m, nil)
+	for range 3 * m {
+		v := make([]float64, m)
+		for j := range v {
+			v[j] = rng.NormFloat64()
+		}
+		k.SymRankOne(k, 1, mat.NewVecDense(m, v))
+	}
+	var l qr.Lower
+	for i := range m {
+		row := make([]float64, i)
+		for j := range row {
+			row[j] = k.At(i, j)
+		}
+		square := l.Solve(row)
+		l.Append(row, math.Sqrt(k.At(i, i)-square))
+	}
+	var chol mat.Cholesky
+	if !chol.Factorize(k) {
+		t.Fatal("not positive definite")
+	}
+	b := make([]float64, m)
+	for j := range b {
+		b[j] = rng.NormFloat64()
+	}
+	var want mat.VecDense
+	if err := chol.SolveVecTo(&want, mat.NewVecDense(m, append([]float64(nil), b...))); err != nil {
+		t.Fatal(err)
+	}
+	solved := append([]float64(nil), b...)
+	square := l.Solve(solved)
+	near(t, "b K⁻¹ b", square, mat.Dot(&want, mat.NewVecDense(m, b)), 1e-12)
+	var grown []float64
+	for i := range m {
+		grown = append(grown, qr.Next(l.Row(i), grown, b[i]))
+		if grown[i] != solved[i] {
+			t.Fatalf("coordinate %d: %.17g grown, %.17g solved", i, grown[i], solved[i])
+		}
+	}
+	l.SolveTransposed(solved)
+	for i := range m {
+		near(t, "solution", solved[i], want.AtVec(i), 1e-11)
+	}
+	var inverse mat.SymDense
+	if err := chol.InverseTo(&inverse); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "trace of the inverse", l.InverseNorm2(), mat.Trace(&inverse), 1e-12)
+	if _, err := qr.LowerFromPacked(m, append([]float64(nil), l.Packed()...)); err != nil {
+		t.Error(err)
+	}
+	bad := append([]float64(nil), l.Packed()...)
+	bad[0] = 0
+	if _, err := qr.LowerFromPacked(m, bad); err == nil {
+		t.Error("a zero diagonal was taken")
 	}
 }
 
@@ -331,7 +391,7 @@ func TestWrongLengthsPanic(t *testing.T) {
 		"Rotate":  func() { f.Rotate(make([]float64, 2), make([]float64, 1)) },
 		"Solve":   func() { f.Solve(make([]float64, 3), make([]float64, 1)) },
 		"Weights": func() { f.Weights(make([]float64, 2), 1) },
-		"Append":  func() { _ = f.Append(make([]float64, 1), 1, make([]float64, 1)) },
+		"Append":  func() { f.Append(make([]float64, 1), 1, make([]float64, 1), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -1,0 +1,206 @@
+package awv_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/modeltest"
+)
+
+func gaussian(sigma float64) kernel.Kernel { return kernel.Kernel{Kind: kernel.Gaussian, Sigma: sigma} }
+
+func nystrom(set func(*awv.NystromOptions)) *awv.Nystrom {
+	o := awv.NystromOptions{
+		Kernel: gaussian(1), Dimension: 2, Lambda: 1, Mu: 0.1, Epsilon: 0.5, Beta: 1,
+		MaxDictionary: 512, Seed: 1,
+	}
+	set(&o)
+	return awv.NewNystrom(o)
+}
+
+func tooLarge(magnitude float64) bool { return magnitude > model.MaxMagnitude }
+
+func TestKernelLearnersConform(t *testing.T) {
+	given := [][]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 0}}
+	for name, s := range map[string]modeltest.Subject{
+		"kernel": {
+			Dimension: 2, Refuses: tooLarge, Grows: true,
+			New: func() model.Learner { return awv.NewKernel(gaussian(0.8), 2, 0.5, 4000) },
+		},
+		"kernel, polynomial": {
+			Dimension: 2, Refuses: func(v float64) bool { return v > 500 }, Grows: true,
+			New: func() model.Learner {
+				return awv.NewKernel(kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}, 2, 1, 4000)
+			},
+		},
+		"nystrom, no history": {
+			Dimension: 2, Refuses: tooLarge,
+			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary = 12 }) },
+		},
+		"nystrom, window": {
+			Dimension: 2, Refuses: tooLarge,
+			New: func() model.Learner {
+				return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary, o.Window = 12, 16 })
+			},
+		},
+		"nystrom, whole history": {
+			Dimension: 2, Refuses: tooLarge, Grows: true,
+			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Window = awv.WholeHistory }) },
+		},
+		"nystrom, given": {
+			Dimension: 2, Refuses: tooLarge,
+			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Given = given }) },
+		},
+		"fourier": {
+			Dimension: 3, Refuses: tooLarge,
+			New: func() model.Learner {
+				rng := rand.New(rand.NewPCG(1, 1))
+				return awv.New(feature.NewFourier(gaussian(1), 3, 10, true, rng), 1)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { modeltest.Conform(t, s) })
+	}
+}
+
+// The growing factor agrees with systems solved anew.
+func TestKernelAgreesWithDenseOracle(t *testing.T) {
+	l := awv.NewKernel(gaussian(0.7), 2, 0.3, 100)
+	o := &modeltest.KernelAWV{Kernel: modeltest.Gaussian(0.7), Lambda: 0.3}
+	loss, energy := 0.0, 0.0
+	for n, s := range modeltest.Samples(3, 2, 80) {
+		p, err := l.Predict(s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := l.Observe(s.X, s.Y, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := o.Observe(s.X, s.Y)
+		near(t, fmt.Sprint("prediction ", n), p.Value, want, 1, 1e-11)
+		near(t, "prequential prediction", out.Prediction, want, 1, 1e-11)
+		loss += (s.Y - want) * (s.Y - want)
+		energy += s.Y * s.Y
+	}
+	f := o.Figures()
+	got := l.Stats()
+	near(t, "loss", got.Loss, loss, energy, 1e-11)
+	near(t, "hindsight loss", got.HindsightLoss, f.Hindsight, energy, 1e-11)
+	near(t, "regret", got.Regret, loss-f.Hindsight, energy, 1e-11)
+	near(t, "unpenalized regret", l.RegretUnpenalized(), loss-f.Fit, energy, 1e-10)
+	near(t, "log determinant", got.LogDeterminant, f.LogDet, 1, 1e-11)
+	near(t, "effective dimension", l.EffectiveDimension(), f.Effective, 1, 1e-11)
+}
+
+// With the whole history, growing is exact: every prediction is that of
+// eq. (4), solved densely over the dictionary as it stands.
+func TestNystromIsExactWithWholeHistory_NeurIPS_Eq4(t *testing.T) {
+	for _, k := range []kernel.Kernel{
+		gaussian(0.9),
+		{Kind: kernel.Laplacian, Sigma: 1},
+		{Kind: kernel.Matern32, Sigma: 1},
+		{Kind: kernel.Cauchy, Sigma: 1},
+		{Kind: kernel.RationalQuadratic, Sigma: 1, Alpha: 1},
+		{Kind: kernel.Polynomial, Degree: 2, Offset: 1},
+		{Kind: kernel.Linear},
+	} {
+		t.Run(string(k.Kind), func(t *testing.T) {
+			l := nystrom(func(o *awv.NystromOptions) { o.Kernel, o.Window, o.Lambda = k, awv.WholeHistory, 0.4 })
+			o := &modeltest.Nystrom{Kernel: k.At, Lambda: 0.4}
+			for n, s := range modeltest.Samples(5, 2, 120) {
+				before := l.Stats().Dictionary
+				out, err := l.Observe(s.X, s.Y, s.Weight)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stats := l.Stats()
+				if stats.Dictionary > before {
+					o.Grow(s.X)
+				}
+				want := o.Observe(s.X, s.Y, s.Weight)
+				near(t, fmt.Sprint("prediction ", n), out.Prediction, want, 1, 1e-8)
+				near(t, "hindsight loss", stats.HindsightLoss, o.Hindsight(), o.Energy(), 1e-8)
+				near(t, "regret", stats.Regret, stats.Loss-o.Hindsight(), o.Energy(), 1e-8)
+			}
+			if m := l.Stats().Dictionary; m < 2 || m > 119 {
+				t.Errorf("%d centres", m)
+			}
+		})
+	}
+}
+
+// A dictionary given beforehand is a fixed space: the theorem holds.
+// Corollary 8.
+func TestGivenDictionaryIsCertified_NeurIPS_Cor8(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	var given [][]float64
+	for range 20 {
+		given = append(given, []float64{rng.NormFloat64(), rng.NormFloat64()})
+	}
+	l := nystrom(func(o *awv.NystromOptions) { o.Given = given })
+	for n := range 300 {
+		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
+		p, err := l.Predict(x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y := 1.0
+		if p.Value > 0 {
+			y = -1
+		}
+		if _, err := l.Observe(x, y, 1); err != nil {
+			t.Fatal(err)
+		}
+		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Dictionary != 20 {
+			t.Fatalf("round %d: %+v", n, s)
+		}
+	}
+}
+
+// Nyström converges to exact Kernel-AWV as μ → 0, with either history; at the
+// default of μ = 0.1 its loss is within half a percent.
+func TestNystromConvergesToKernelAWV(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	const n = 600
+	exact := awv.NewKernel(gaussian(0.7), 2, 0.5, n)
+	type run struct {
+		mu     float64
+		window int
+		within float64
+	}
+	learners := map[run]*awv.Nystrom{}
+	for _, r := range []run{
+		{0.1, 0, 0.02}, {0.1, awv.WholeHistory, 5e-3}, {0.01, 0, 5e-3}, {0.01, awv.WholeHistory, 1e-3}, {1e-4, awv.WholeHistory, 1e-5},
+	} {
+		learners[r] = nystrom(func(o *awv.NystromOptions) {
+			o.Kernel, o.Lambda, o.Mu, o.Window = gaussian(0.7), 0.5, r.mu, r.window
+		})
+	}
+	for range n {
+		x := []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
+		y := math.Sin(3*x[0])*x[1] + 0.1*rng.NormFloat64()
+		if _, err := exact.Observe(x, y, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range learners {
+			if _, err := l.Observe(x, y, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := exact.Stats().Loss
+	for r, l := range learners {
+		s := l.Stats()
+		t.Logf("μ = %g, window %d: %d centres, loss ratio %.5f", r.mu, r.window, s.Dictionary, s.Loss/want)
+		if math.Abs(s.Loss/want-1) > r.within {
+			t.Errorf("μ = %g, window %d: loss %g, exact %g", r.mu, r.window, s.Loss, want)
+		}
+	}
+}

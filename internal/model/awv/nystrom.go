@@ -1,0 +1,300 @@
+package awv
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+)
+
+// NystromOptions say what a Nyström forecaster is.
+type NystromOptions struct {
+	Kernel    kernel.Kernel
+	Dimension int
+	Lambda    float64
+	// Mu, Epsilon and Beta are KORS's.
+	Mu, Epsilon, Beta float64
+	// MaxDictionary caps the centres: at the cap no point is added.
+	MaxDictionary int
+	// Window is how many rounds a new feature is summed over: 0 takes its
+	// past as 0, WholeHistory keeps every round.
+	Window int
+	// Given is a dictionary known beforehand. With one, nothing is sampled and
+	// the feature space is fixed.
+	Given [][]float64
+	// Seed seeds the sampling.
+	Seed uint64
+}
+
+// WholeHistory is the Window that keeps every round, and so predicts exactly
+// as eq. (4) of the paper does.
+const WholeHistory = -1
+
+// pcgStream tells the learner's generator from others of the same seed.
+const pcgStream = 0x6b6f7273
+
+// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A point that is
+// kept is added first and then learned as an ordinary round in the larger
+// space, as eq. (4) has it: H̃_t contains x_t. The draw happens in Observe;
+// Predict uses the dictionary as it stands.
+//
+// Source: PKAWV-Nyström (NeurIPS 2019), §4; a dictionary given beforehand is
+// Corollary 8 there.
+type Nystrom struct {
+	o          NystromOptions
+	dictionary *feature.Nystrom
+	sampler    *feature.KORS
+	// draws draws from generator, whose state is part of the learner's.
+	generator  *rand.PCG
+	draws      *rand.Rand
+	forecaster *Forecaster
+	// past is a ring of the last rounds; next is where the next one goes.
+	past []pastRound
+	next int
+	// values is the kernel values of the point being drawn for.
+	values []float64
+}
+
+// pastRound is what a new feature is summed over.
+type pastRound struct {
+	x         []float64
+	y, weight float64
+	// features are φ(x), grown with the dictionary; not scaled.
+	features []float64
+}
+
+// NewNystrom is a forecaster that has seen nothing. It panics where the
+// feature package would.
+func NewNystrom(o NystromOptions) *Nystrom {
+	n := &Nystrom{
+		o:          o,
+		dictionary: feature.NewNystrom(o.Kernel, o.Dimension, KernelRange*o.Lambda),
+		sampler:    feature.NewKORS(o.Mu, o.Epsilon, o.Beta),
+		generator:  rand.NewPCG(o.Seed, pcgStream),
+	}
+	n.draws = rand.New(n.generator)
+	for _, centre := range o.Given {
+		n.dictionary.Grow(centre) // One in the span of the others adds nothing.
+	}
+	n.forecaster = New(n.dictionary, o.Lambda)
+	return n
+}
+
+// NystromCost is what a forecaster with a full dictionary comes to.
+func NystromCost(o NystromOptions) model.Cost {
+	m := uint64(o.MaxDictionary)
+	if len(o.Given) > 0 {
+		m = uint64(len(o.Given))
+	}
+	d := uint64(o.Dimension)
+	c := Cost(int(m), 8*(m*d+m*(m+1)/2))
+	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
+	if o.Window > 0 {
+		c.StateBytes += 8 * uint64(o.Window) * (d + 2 + m)
+	}
+	c.PredictFlops += m*d + m*m/2
+	c.ObserveFlops += 2*m*d + m*m
+	return c
+}
+
+// Check tells whether Observe would accept the observation.
+func (n *Nystrom) Check(x []float64, y, weight float64) error {
+	return n.forecaster.Check(x, y, weight)
+}
+
+// Predict answers with the dictionary as it stands.
+func (n *Nystrom) Predict(x []float64) (model.Prediction, error) { return n.forecaster.Predict(x) }
+
+// Observe draws for x, grows when it is kept, and learns. A round costs the
+// forecaster's and two forward solves in the dictionary; a growing one also
+// O(m) for every past round that is kept.
+func (n *Nystrom) Observe(x []float64, y, weight float64) (model.Outcome, error) {
+	if err := n.Check(x, y, weight); err != nil {
+		return model.Outcome{}, err
+	}
+	n.consider(x)
+	features := n.forecaster.row[:n.dictionary.Size()]
+	n.dictionary.Map(features, x)
+	n.keep(x, y, weight, features)
+	return n.forecaster.learn(y, weight), nil
+}
+
+// consider draws for a point, and grows the space when it is kept.
+func (n *Nystrom) consider(x []float64) {
+	m := n.dictionary.Size()
+	if len(n.o.Given) > 0 || m >= n.o.MaxDictionary {
+		return
+	}
+	if cap(n.values) < m {
+		n.values = make([]float64, m, 2*m+8)
+	}
+	n.values = n.values[:m]
+	n.dictionary.Kernels(n.values, x)
+	p := n.sampler.Probability(n.values, n.o.Kernel.At(x, x))
+	if n.draws.Float64() >= p || !n.dictionary.Grow(x) {
+		return
+	}
+	n.sampler.Keep(p)
+	// a = Σφψ, corner = λ + Σψ², b = Σψy over the past that is kept.
+	a, corner, b := make([]float64, m), n.o.Lambda, 0.0
+	for i := range n.past {
+		r := &n.past[i]
+		psi := n.dictionary.Last(r.features, r.x)
+		weighted := float64(r.weight * psi)
+		for j, phi := range r.features {
+			a[j] += float64(phi * weighted)
+		}
+		corner += float64(psi * weighted)
+		b += float64(weighted * r.y)
+		r.features = append(r.features, psi)
+	}
+	n.forecaster.grow(a, corner, b)
+}
+
+// keep remembers a round for features to come.
+func (n *Nystrom) keep(x []float64, y, weight float64, features []float64) {
+	switch {
+	case n.o.Window == 0 || len(n.o.Given) > 0:
+		return
+	case n.o.Window == WholeHistory || len(n.past) < n.o.Window:
+		n.past = append(n.past, pastRound{})
+		n.next = len(n.past) - 1
+	}
+	r := &n.past[n.next]
+	r.x, r.y, r.weight = append(r.x[:0], x...), y, weight
+	r.features = append(r.features[:0], features...)
+	n.next++
+	if n.o.Window > 0 {
+		n.next %= n.o.Window
+	}
+}
+
+// Stats tells how the forecaster is doing. While the dictionary may grow the
+// theorem has a further term, so there is no bound.
+func (n *Nystrom) Stats() model.Stats {
+	s := n.forecaster.stats(len(n.o.Given) > 0)
+	s.Dictionary = n.dictionary.Size()
+	s.StateBytes += n.sampler.Bytes()
+	for _, r := range n.past {
+		s.StateBytes += 8 * uint64(len(r.x)+len(r.features)+2)
+	}
+	return s
+}
+
+// RegretUnpenalized is regret_λ + λ‖ĝ‖², at m²/2 multiply-adds.
+func (n *Nystrom) RegretUnpenalized() float64 { return n.forecaster.RegretUnpenalized() }
+
+// EffectiveDimension is Tr(C(C+λI)⁻¹) in the span of the dictionary.
+func (n *Nystrom) EffectiveDimension() float64 { return n.forecaster.EffectiveDimension() }
+
+// AppendBinary appends the forecaster's state, the generator, the dictionary
+// and the past that is kept. Factors of the dictionary follow from it.
+func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
+	dst = codec.AppendUint64(dst, uint64(n.dictionary.Size()))
+	dst = codec.AppendFloats(dst, n.dictionary.Centres()...)
+	dst = codec.AppendFloats(dst, n.sampler.Kept()...)
+	dst, err := n.forecaster.AppendBinary(dst)
+	if err != nil {
+		return nil, err
+	}
+	if dst, err = n.generator.AppendBinary(dst); err != nil {
+		return nil, fmt.Errorf("awv: encode the generator: %w", err)
+	}
+	dst = codec.AppendUint64(dst, uint64(len(n.past)))
+	dst = codec.AppendUint64(dst, uint64(n.next))
+	for _, r := range n.past {
+		dst = codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y, r.weight)
+	}
+	return dst, nil
+}
+
+// Restore replaces the state by one that AppendBinary wrote for the same
+// spec.
+func (n *Nystrom) Restore(state []byte) error {
+	restored, err := n.decode(codec.NewReader(state))
+	if err != nil {
+		return fmt.Errorf("awv: restore pkawv_nystrom: %w", err)
+	}
+	*n = *restored
+	return nil
+}
+
+func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
+	m, err := readCount(reader, 8*n.o.Dimension)
+	if err != nil {
+		return nil, err
+	}
+	fresh := NewNystrom(n.o)
+	centres := make([]float64, m*n.o.Dimension)
+	reader.Floats(centres)
+	if len(n.o.Given) == 0 {
+		err = fresh.regrow(centres, reader)
+	} else if m != fresh.dictionary.Size() {
+		err = fmt.Errorf("%d centres, the spec gives %d: %w", m, fresh.dictionary.Size(), model.ErrCorruptState)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fresh.forecaster = New(fresh.dictionary, n.o.Lambda)
+	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(m))); err != nil {
+		return nil, err
+	}
+	generator := reader.Bytes(generatorBytes)
+	if err := reader.Err(); err != nil {
+		return nil, err //nolint:wrapcheck // Restore does.
+	}
+	if err := fresh.generator.UnmarshalBinary(generator); err != nil {
+		return nil, fmt.Errorf("generator: %w: %w", err, model.ErrCorruptState)
+	}
+	return fresh, fresh.remember(reader)
+}
+
+// regrow samples the centres again, with the probabilities that are read: the
+// same arithmetic in the same order gives the same factors bit for bit.
+func (n *Nystrom) regrow(centres []float64, reader *codec.Reader) error {
+	d := n.o.Dimension
+	kept := make([]float64, len(centres)/d)
+	reader.Floats(kept)
+	if err := reader.Err(); err != nil {
+		return err //nolint:wrapcheck // Restore does.
+	}
+	for i, p := range kept {
+		centre := centres[i*d : (i+1)*d]
+		values := make([]float64, i)
+		n.dictionary.Kernels(values, centre)
+		n.sampler.Probability(values, n.o.Kernel.At(centre, centre))
+		if !(p > 0 && p <= 1) || !n.dictionary.Grow(centre) {
+			return fmt.Errorf("centre %d, kept with probability %g, is not one of a dictionary: %w", i, p, model.ErrCorruptState)
+		}
+		n.sampler.Keep(p)
+	}
+	return nil
+}
+
+// remember reads the past that was kept.
+func (n *Nystrom) remember(reader *codec.Reader) error {
+	count, err := readCount(reader, 8*(n.o.Dimension+2))
+	if err != nil {
+		return err
+	}
+	n.next = int(reader.Uint64())
+	n.past = make([]pastRound, count)
+	for i := range n.past {
+		r := &n.past[i]
+		r.x = make([]float64, n.o.Dimension)
+		reader.Floats(r.x)
+		r.y, r.weight = reader.Float(), reader.Float()
+		r.features = make([]float64, n.dictionary.Size())
+		n.dictionary.Map(r.features, r.x)
+	}
+	if n.next < 0 || n.next > count {
+		return fmt.Errorf("place %d of %d rounds: %w", n.next, count, model.ErrCorruptState)
+	}
+	return reader.End() //nolint:wrapcheck // Restore does.
+}
+
+// generatorBytes is what a rand.PCG encodes to.
+const generatorBytes = 20

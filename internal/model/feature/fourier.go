@@ -1,0 +1,138 @@
+package feature
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/kernel"
+)
+
+// Fourier is the random feature map of a shift-invariant kernel: with D
+// frequencies, the rows of V,
+//
+//	z(x) = [sin(Vx); cos(Vx)]/√D ∈ R^{2D},  E z(x)·z(x') = k(x−x'),  ‖z(x)‖ = 1
+//
+// Source: Rahimi and Recht (NIPS 2007); orthogonal frequencies: Yu et al.
+// (NIPS 2016), as AdaRaker (JMLR 2019, §3) uses them.
+type Fourier struct {
+	dimension int
+	// frequencies holds V by rows.
+	frequencies []float64
+	scale       float64
+}
+
+// NewFourier draws the frequencies of the kernel, orthogonal in blocks of
+// dimension rows if asked, else independent. It panics unless dimension and
+// frequencies are positive and the kernel has a spectral density; orthogonal
+// frequencies want a radial one.
+func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, rng *rand.Rand) *Fourier {
+	if dimension < 1 || frequencies < 1 {
+		panic("feature: NewFourier wants dimension >= 1 and frequencies >= 1")
+	}
+	f := &Fourier{
+		dimension:   dimension,
+		frequencies: make([]float64, frequencies*dimension),
+		scale:       1 / math.Sqrt(float64(frequencies)),
+	}
+	for start := 0; start < frequencies; start += dimension {
+		end := min(start+dimension, frequencies)
+		rows := f.frequencies[start*dimension : end*dimension]
+		if orthogonal {
+			orthogonalRows(rows, dimension, k, rng)
+			continue
+		}
+		for i := 0; i < len(rows); i += dimension {
+			k.Frequency(rows[i:i+dimension], rng)
+		}
+	}
+	return f
+}
+
+// orthogonalRows fills up to dimension rows with orthogonal directions, drawn
+// uniformly, of independent lengths.
+func orthogonalRows(rows []float64, dimension int, k kernel.Kernel, rng *rand.Rand) {
+	for i := 0; i < len(rows); i += dimension {
+		row := rows[i : i+dimension]
+		for {
+			for j := range row {
+				row[j] = rng.NormFloat64()
+			}
+			// Twice is enough for orthogonality to working precision.
+			for range 2 {
+				for p := 0; p < i; p += dimension {
+					reject(row, rows[p:p+dimension])
+				}
+			}
+			if normalise(row) {
+				break
+			}
+		}
+	}
+	for i := 0; i < len(rows); i += dimension {
+		length := k.Radius(dimension, rng)
+		for j := range dimension {
+			rows[i+j] *= length
+		}
+	}
+}
+
+// reject takes the component along the unit vector u out of v.
+func reject(v, u []float64) {
+	along := 0.0
+	for j, w := range u {
+		along += float64(v[j] * w)
+	}
+	for j, w := range u {
+		v[j] -= float64(along * w)
+	}
+}
+
+// normalise scales v to length 1, unless it has almost none.
+func normalise(v []float64) bool {
+	sum := 0.0
+	for _, w := range v {
+		sum += float64(w * w)
+	}
+	if sum < 1e-12 {
+		return false
+	}
+	length := math.Sqrt(sum)
+	for j := range v {
+		v[j] /= length
+	}
+	return true
+}
+
+// Dimension is d, the number of inputs.
+func (f *Fourier) Dimension() int { return f.dimension }
+
+// Size is 2D, the number of features.
+func (f *Fourier) Size() int { return 2 * len(f.frequencies) / f.dimension }
+
+// InputLimit is the largest magnitude of an input, so that Vx stays finite.
+func (f *Fourier) InputLimit() float64 { return model.MaxMagnitude }
+
+// Bytes is the memory that the map takes.
+func (f *Fourier) Bytes() uint64 { return 8 * uint64(len(f.frequencies)) }
+
+// Map writes the features of x, d numbers, into z, 2D numbers: one pass over
+// V and D sines and cosines. It allocates nothing.
+func (f *Fourier) Map(z, x []float64) {
+	count := len(f.frequencies) / f.dimension
+	if len(x) != f.dimension || len(z) != 2*count {
+		panic("feature: Fourier.Map wants dimension inputs and size features")
+	}
+	sines, cosines := z[:count], z[count:]
+	rest := f.frequencies
+	for i := range sines {
+		row := rest[:len(x)]
+		rest = rest[len(x):]
+		angle := 0.0
+		for j, v := range x {
+			angle += float64(row[j] * v)
+		}
+		s, c := math.Sincos(angle)
+		sines[i], cosines[i] = f.scale*s, f.scale*c
+	}
+}

@@ -1,0 +1,95 @@
+package feature_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+)
+
+func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
+
+func inner(f *feature.Fourier, a, b []float64) float64 {
+	za, zb := make([]float64, f.Size()), make([]float64, f.Size())
+	f.Map(za, a)
+	f.Map(zb, b)
+	return dot(za, zb)
+}
+
+// Unbiased for both ways of drawing; the orthogonal one varies less.
+func TestFourierIsUnbiasedAndOrthogonalVariesLess_JMLR_Section3(t *testing.T) {
+	const d, frequencies, draws = 8, 8, 4000
+	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}
+	rng := source(1)
+	a, b := vector(rng, d, 0.4), vector(rng, d, 0.7)
+	want := k.At(a, b)
+	var variance [2]float64
+	for n, orthogonal := range []bool{false, true} {
+		sum, squares := 0.0, 0.0
+		for s := range uint64(draws) {
+			v := inner(feature.NewFourier(k, d, frequencies, orthogonal, source(s)), a, b)
+			sum += v
+			squares += (v - want) * (v - want)
+		}
+		variance[n] = squares / draws
+		if bias := math.Abs(sum/draws - want); bias > 5*math.Sqrt(variance[n]/draws) {
+			t.Errorf("orthogonal %v: bias %g", orthogonal, bias)
+		}
+	}
+	if variance[1] >= variance[0]*0.9 {
+		t.Errorf("variance %g orthogonal, %g independent", variance[1], variance[0])
+	}
+}
+
+func TestFourierApproximatesItsKernel(t *testing.T) {
+	for _, k := range []kernel.Kernel{
+		{Kind: kernel.Gaussian, Sigma: 0.7},
+		{Kind: kernel.Laplacian, Sigma: 2},
+		{Kind: kernel.Matern12, Sigma: 1},
+		{Kind: kernel.Matern32, Sigma: 1},
+		{Kind: kernel.Matern52, Sigma: 1},
+		{Kind: kernel.Cauchy, Sigma: 1},
+	} {
+		for _, orthogonal := range []bool{false, true} {
+			if orthogonal && !k.Radial() {
+				continue
+			}
+			f := feature.NewFourier(k, 3, 20_000, orthogonal, source(3))
+			rng := source(4)
+			for range 10 {
+				a, b := vector(rng, 3, rng.Float64()), vector(rng, 3, rng.Float64())
+				if got, want := inner(f, a, b), k.At(a, b); math.Abs(got-want) > 0.04 {
+					t.Errorf("%s, orthogonal %v: %g, want %g", k.Kind, orthogonal, got, want)
+				}
+				if self := inner(f, a, a); math.Abs(self-1) > 1e-12 {
+					t.Errorf("%s: ‖z‖² = %g", k.Kind, self)
+				}
+			}
+		}
+	}
+}
+
+func TestFourierIsThatOfItsSeed(t *testing.T) {
+	k := kernel.Kernel{Kind: kernel.Matern32, Sigma: 1}
+	x := []float64{1, 2, 3}
+	z := func(seed uint64) string {
+		out := make([]float64, 14)
+		feature.NewFourier(k, 3, 7, true, source(seed)).Map(out, x)
+		return fmt.Sprint(out)
+	}
+	if first, again := z(1), z(1); first != again || first == z(2) {
+		t.Error("the features are not those of their seed")
+	}
+}
+
+func BenchmarkFourier(b *testing.B) {
+	f := feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, 25, 150, true, source(1))
+	x, z := vector(source(2), 25, 1), make([]float64, f.Size())
+	b.ReportAllocs()
+	for b.Loop() {
+		f.Map(z, x)
+	}
+}

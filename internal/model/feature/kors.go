@@ -1,0 +1,82 @@
+package feature
+
+import (
+	"math"
+
+	"hindsight/internal/model/qr"
+)
+
+// KORS samples a dictionary by approximate ridge leverage scores: with the
+// weights S = diag(1/√p_i) fixed when a centre was kept, and the new point
+// added for the moment with weight 1,
+//
+//	τ̃ = (1+ε)/μ · (k(x,x) − k̄ᵀ(SKS + μI)⁻¹k̄),   k̄ = Sk over both,
+//	p = min(βτ̃, 1),   kept with probability p, and then with weight 1/p
+//
+// With e = k(x,x) − ‖c‖², c = (factor of SKS + μI)⁻¹ S k_m(x), the bracket is
+// e − e²/(e+μ), so that τ̃ = (1+ε) e/(e+μ): one forward solve a point.
+//
+// Source: KONS (ICML 2017), Algorithm 2, whose α is μ here.
+type KORS struct {
+	mu, epsilon, beta float64
+	// kept are the p_i, weights 1/√p_i.
+	kept, weights []float64
+	factor        *qr.Lower
+	// solved is c of the point last asked for.
+	solved []float64
+	rest   float64
+	self   float64
+}
+
+// NewKORS is the sampler of an empty dictionary. It panics unless its
+// parameters are positive.
+func NewKORS(mu, epsilon, beta float64) *KORS {
+	if !(mu > 0) || !(epsilon > 0) || !(beta > 0) {
+		panic("feature: NewKORS wants positive parameters")
+	}
+	return &KORS{mu: mu, epsilon: epsilon, beta: beta, factor: &qr.Lower{}}
+}
+
+// KORSBeta is the β with which, with probability 1−δ over n rounds,
+// ‖(I−P_t)C_t^{1/2}‖² ≤ μ: 12 log(n/δ). Source: KONS, Proposition 1.
+func KORSBeta(n, delta float64) float64 { return 12 * math.Log(n/delta) }
+
+// Probability is p for a point with the kernel values k_m(x) against the
+// dictionary, m numbers, and self = k(x,x). It costs m²/2 multiply-adds and
+// allocates only when the dictionary has grown.
+func (k *KORS) Probability(values []float64, self float64) float64 {
+	if len(values) != k.factor.Order() {
+		panic("feature: KORS.Probability wants a kernel value per centre")
+	}
+	k.solved = append(k.solved[:0], values...)
+	for i, w := range k.weights {
+		k.solved[i] *= w
+	}
+	k.self = self
+	k.rest = math.Max(self-k.factor.Solve(k.solved), 0)
+	leverage := (1 + k.epsilon) * k.rest / (k.rest + k.mu)
+	return math.Min(k.beta*leverage, 1)
+}
+
+// Keep adds the point last asked for, which was kept with probability p.
+func (k *KORS) Keep(p float64) {
+	weight := 1 / math.Sqrt(p)
+	row := k.solved
+	square := 0.0
+	for i := range row {
+		row[i] *= weight
+		square += float64(row[i] * row[i])
+	}
+	corner := k.self/p + k.mu - square
+	// In exact arithmetic at least μ.
+	k.factor.Append(row, math.Sqrt(math.Max(corner, k.mu)))
+	k.kept, k.weights = append(k.kept, p), append(k.weights, weight)
+}
+
+// Kept are the probabilities with which the points were kept, not a copy:
+// for encoding. Probability and Keep of the same points, in their order, make
+// the same sampler bit for bit.
+func (k *KORS) Kept() []float64 { return k.kept }
+
+// Bytes is the memory that the sampler takes.
+func (k *KORS) Bytes() uint64 { return 8 * uint64(2*len(k.weights)+len(k.factor.Packed())) }

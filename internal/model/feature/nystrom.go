@@ -1,0 +1,112 @@
+package feature
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/qr"
+)
+
+// Nystrom is the map onto the span of a dictionary of centres c_1 … c_m: with
+// K_mm = LLᵀ their Gram matrix,
+//
+//	φ(x) = L⁻¹ k_m(x),   φ(x)·φ(x') = ⟨Pφ(x), Pφ(x')⟩
+//
+// orthonormal coordinates in which a new centre appends one coordinate and
+// leaves the others as they were. Growing it needs exclusive access.
+//
+// Source: PKAWV-Nyström (NeurIPS 2019) §4.
+type Nystrom struct {
+	kernel    kernel.Kernel
+	dimension int
+	// centres holds them one after another.
+	centres []float64
+	gram    *qr.Lower
+	limit   float64
+}
+
+// NewNystrom is the map of an empty dictionary, for inputs with k(x,x) up to
+// a bound. It panics unless dimension is positive.
+func NewNystrom(k kernel.Kernel, dimension int, bound float64) *Nystrom {
+	if dimension < 1 {
+		panic("feature: NewNystrom wants dimension >= 1")
+	}
+	return &Nystrom{
+		kernel: k, dimension: dimension, gram: &qr.Lower{}, limit: KernelInputLimit(k, dimension, bound),
+	}
+}
+
+// Dimension is d, the number of inputs.
+func (n *Nystrom) Dimension() int { return n.dimension }
+
+// Size is m, the number of centres and of features.
+func (n *Nystrom) Size() int { return n.gram.Order() }
+
+// InputLimit is the largest magnitude of an input entry.
+func (n *Nystrom) InputLimit() float64 { return n.limit }
+
+// KernelInputLimit is the largest magnitude of an input entry for which
+// k(x,x) surely stays within a bound. For a shift-invariant kernel it is that
+// of any input.
+func KernelInputLimit(k kernel.Kernel, dimension int, bound float64) float64 {
+	if k.ShiftInvariant() {
+		return model.MaxMagnitude
+	}
+	offset := 0.0
+	if k.Kind == kernel.Polynomial {
+		bound, offset = math.Pow(bound, 1/math.Max(1, float64(k.Degree))), k.Offset
+	}
+	return math.Sqrt(math.Max(bound-offset, 0) / float64(dimension))
+}
+
+// Bytes is the memory that the map takes.
+func (n *Nystrom) Bytes() uint64 { return 8 * uint64(len(n.centres)+len(n.gram.Packed())) }
+
+// Centres are the centres, one after another, not a copy.
+func (n *Nystrom) Centres() []float64 { return n.centres }
+
+// Map writes φ(x) into z, m numbers. It costs m kernel values and m²/2
+// multiply-adds and allocates nothing.
+func (n *Nystrom) Map(z, x []float64) {
+	n.Kernels(z, x)
+	n.gram.Solve(z)
+}
+
+// Kernels writes the kernel values k(c_i, x) into z, m numbers.
+func (n *Nystrom) Kernels(z, x []float64) {
+	if len(x) != n.dimension || len(z) != n.Size() {
+		panic("feature: Nystrom wants dimension inputs and size features")
+	}
+	for i := range z {
+		z[i] = n.kernel.At(n.centres[i*n.dimension:(i+1)*n.dimension], x)
+	}
+}
+
+// independence is how much of a new centre, relative to k(c,c), must lie
+// outside the span of the others.
+const independence = 1e-10
+
+// Grow adds a centre, unless it lies in the span of those there are to working
+// precision: δ² = k(c,c) − ‖L⁻¹k_m(c)‖² ≤ 1e-10 k(c,c). It tells whether it
+// did. It costs what Map costs.
+func (n *Nystrom) Grow(centre []float64) bool {
+	row := make([]float64, n.Size())
+	n.Kernels(row, centre)
+	self := n.kernel.At(centre, centre)
+	square := self - n.gram.Solve(row)
+	if !(square > independence*self) {
+		return false
+	}
+	n.gram.Append(row, math.Sqrt(square))
+	n.centres = append(n.centres, centre...)
+	return true
+}
+
+// Last is the newest coordinate ψ(x) of an input whose other coordinates are
+// known: (k(x,c_m) − l·φ(x))/δ, l and δ being L's last row. It is Map's last
+// coordinate bit for bit, at one kernel value and m multiply-adds.
+func (n *Nystrom) Last(others, x []float64) float64 {
+	m := n.Size() - 1
+	return qr.Next(n.gram.Row(m), others, n.kernel.At(n.centres[m*n.dimension:], x))
+}

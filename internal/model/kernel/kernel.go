@@ -1,0 +1,189 @@
+// Package kernel holds reproducing kernels and, for the shift-invariant ones,
+// their spectral densities.
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// Kind names a kernel, as the API does.
+type Kind string
+
+// The kernels, r being ‖x−x'‖.
+const (
+	// Gaussian is exp(−r²/2σ²).
+	Gaussian Kind = "gaussian"
+	// Laplacian is exp(−‖x−x'‖₁/σ).
+	Laplacian Kind = "laplacian"
+	// Matern12 is exp(−r/σ), the Matérn kernel with ν = 1/2.
+	Matern12 Kind = "matern_12"
+	// Matern32 is (1+√3r/σ) exp(−√3r/σ), ν = 3/2.
+	Matern32 Kind = "matern_32"
+	// Matern52 is (1+√5r/σ+5r²/3σ²) exp(−√5r/σ), ν = 5/2.
+	Matern52 Kind = "matern_52"
+	// Cauchy is Π 1/(1+(x_i−x'_i)²/σ²).
+	Cauchy Kind = "cauchy"
+	// RationalQuadratic is (1+r²/2ασ²)^−α.
+	RationalQuadratic Kind = "rational_quadratic"
+	// Polynomial is (x·x'+offset)^degree.
+	Polynomial Kind = "polynomial"
+	// Linear is x·x'.
+	Linear Kind = "linear"
+)
+
+// Kernel is a kernel with its parameters; those that its kind does not use
+// are ignored.
+type Kernel struct {
+	Kind          Kind
+	Sigma         float64
+	Alpha, Offset float64
+	Degree        int
+}
+
+// ShiftInvariant says that the kernel depends on x−x' alone, so that
+// k(x,x) = 1 and inputs may have any magnitude.
+func (k Kernel) ShiftInvariant() bool { return k.Kind != Polynomial && k.Kind != Linear }
+
+// Radial says that the kernel has a spectral density that depends on ‖ω‖
+// alone, from which orthogonal frequencies can be drawn.
+func (k Kernel) Radial() bool {
+	switch k.Kind {
+	case Gaussian, Matern12, Matern32, Matern52:
+		return true
+	case Laplacian, Cauchy, RationalQuadratic, Polynomial, Linear:
+	}
+	return false
+}
+
+// Spectral says that Frequency can draw from the kernel's spectral density.
+func (k Kernel) Spectral() bool { return k.Radial() || k.Kind == Laplacian || k.Kind == Cauchy }
+
+// At is k(a, b), for vectors of equal length. It costs one pass over them.
+func (k Kernel) At(a, b []float64) float64 {
+	b = b[:len(a)]
+	switch k.Kind {
+	case Laplacian:
+		sum := 0.0
+		for i, v := range a {
+			sum += math.Abs(v - b[i])
+		}
+		return math.Exp(-sum / k.Sigma)
+	case Cauchy:
+		product := 1.0
+		for i, v := range a {
+			d := (v - b[i]) / k.Sigma
+			product *= 1 + float64(d*d)
+		}
+		return 1 / product
+	case Polynomial:
+		return math.Pow(dot(a, b)+k.Offset, float64(k.Degree))
+	case Linear:
+		return dot(a, b)
+	case Gaussian, Matern12, Matern32, Matern52, RationalQuadratic:
+	}
+	sum := 0.0
+	for i, v := range a {
+		d := (v - b[i]) / k.Sigma
+		sum += float64(d * d)
+	}
+	return k.radial(sum)
+}
+
+// radial is the kernel of s = r²/σ². An infinite s gives 0.
+func (k Kernel) radial(s float64) float64 {
+	if math.IsInf(s, 1) {
+		return 0
+	}
+	switch k.Kind {
+	case Matern12:
+		return math.Exp(-math.Sqrt(s))
+	case Matern32:
+		t := math.Sqrt(3 * s)
+		return (1 + t) * math.Exp(-t)
+	case Matern52:
+		t := math.Sqrt(5 * s)
+		return (1 + t + float64(t*t)/3) * math.Exp(-t)
+	case RationalQuadratic:
+		return math.Pow(1+s/(2*k.Alpha), -k.Alpha)
+	case Gaussian, Laplacian, Cauchy, Polynomial, Linear:
+	}
+	return math.Exp(-s / 2)
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += float64(v * b[i])
+	}
+	return sum
+}
+
+// Frequency draws ω from the kernel's spectral density into dst, so that
+// k(x,x') = E cos(ω·(x−x')). It panics unless Spectral.
+//
+//	Gaussian       normal, deviation 1/σ
+//	Matérn ν       multivariate t with 2ν degrees of freedom, over σ
+//	Laplacian      independent Cauchy of scale 1/σ
+//	Cauchy         independent Laplace of scale 1/σ
+//
+// Source: Rahimi and Recht (NIPS 2007), Fig. 1; Matérn: Bochner's theorem.
+func (k Kernel) Frequency(dst []float64, rng *rand.Rand) {
+	switch {
+	case k.Kind == Laplacian:
+		for i := range dst {
+			dst[i] = math.Tan(math.Pi*(rng.Float64()-0.5)) / k.Sigma
+		}
+	case k.Kind == Cauchy:
+		for i := range dst {
+			dst[i] = rng.ExpFloat64() / k.Sigma
+			if rng.Uint64()&1 == 1 {
+				dst[i] = -dst[i]
+			}
+		}
+	case k.Radial():
+		scale := k.mixing(rng)
+		for i := range dst {
+			dst[i] = scale * rng.NormFloat64()
+		}
+	default:
+		panic("kernel: Frequency of a kernel without a spectral density")
+	}
+}
+
+// Radius draws the length of a frequency in d dimensions, for directions that
+// are drawn otherwise. It panics unless Radial.
+func (k Kernel) Radius(d int, rng *rand.Rand) float64 {
+	if !k.Radial() {
+		panic("kernel: Radius of a kernel that is not radial")
+	}
+	return k.mixing(rng) * chi(d, rng)
+}
+
+// mixing is the scale of the normal that a radial frequency is.
+func (k Kernel) mixing(rng *rand.Rand) float64 {
+	freedom := 0
+	switch k.Kind {
+	case Matern12:
+		freedom = 1
+	case Matern32:
+		freedom = 3
+	case Matern52:
+		freedom = 5
+	case Gaussian, Laplacian, Cauchy, RationalQuadratic, Polynomial, Linear:
+	}
+	if freedom == 0 {
+		return 1 / k.Sigma
+	}
+	return math.Sqrt(float64(freedom)) / (k.Sigma * chi(freedom, rng))
+}
+
+// chi draws the length of a standard normal vector in d dimensions.
+func chi(d int, rng *rand.Rand) float64 {
+	sum := 0.0
+	for range d {
+		v := rng.NormFloat64()
+		sum += float64(v * v)
+	}
+	return math.Sqrt(sum)
+}

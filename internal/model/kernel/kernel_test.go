@@ -1,0 +1,128 @@
+package kernel_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model/kernel"
+)
+
+func kinds() []kernel.Kernel {
+	var out []kernel.Kernel
+	for _, kind := range []kernel.Kind{
+		kernel.Gaussian, kernel.Laplacian, kernel.Matern12, kernel.Matern32, kernel.Matern52,
+		kernel.Cauchy, kernel.RationalQuadratic, kernel.Polynomial, kernel.Linear,
+	} {
+		out = append(out, kernel.Kernel{Kind: kind, Sigma: 0.8, Alpha: 1.5, Offset: 0.5, Degree: 3})
+	}
+	return out
+}
+
+func vector(rng *rand.Rand, d int) []float64 {
+	x := make([]float64, d)
+	for i := range x {
+		x[i] = rng.NormFloat64()
+	}
+	return x
+}
+
+// Values worked out by hand, at a = (1, 0), b = (0, 1), σ = 0.8: r² = 2.
+func TestValues(t *testing.T) {
+	r := math.Sqrt2
+	want := map[kernel.Kind]float64{
+		kernel.Gaussian:          math.Exp(-2 / (2 * 0.64)),
+		kernel.Laplacian:         math.Exp(-2 / 0.8),
+		kernel.Matern12:          math.Exp(-r / 0.8),
+		kernel.Matern32:          (1 + math.Sqrt(3)*r/0.8) * math.Exp(-math.Sqrt(3)*r/0.8),
+		kernel.Matern52:          (1 + math.Sqrt(5)*r/0.8 + 5*2/(3*0.64)) * math.Exp(-math.Sqrt(5)*r/0.8),
+		kernel.Cauchy:            1 / ((1 + 1/0.64) * (1 + 1/0.64)),
+		kernel.RationalQuadratic: math.Pow(1+2/(2*1.5*0.64), -1.5),
+		kernel.Polynomial:        0.125,
+		kernel.Linear:            0,
+	}
+	for _, k := range kinds() {
+		if got := k.At([]float64{1, 0}, []float64{0, 1}); math.Abs(got-want[k.Kind]) > 1e-15 {
+			t.Errorf("%s: %.17g, want %.17g", k.Kind, got, want[k.Kind])
+		}
+	}
+}
+
+func TestPositiveDefiniteAndSymmetric(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, k := range kinds() {
+		const n = 20
+		x := make([][]float64, n)
+		gram := mat.NewSymDense(n, nil)
+		for i := range x {
+			x[i] = vector(rng, 3)
+			for j := range i + 1 {
+				if a, b := k.At(x[i], x[j]), k.At(x[j], x[i]); a != b {
+					t.Errorf("%s: k(x,y) = %g, k(y,x) = %g", k.Kind, a, b)
+				}
+				gram.SetSym(i, j, k.At(x[i], x[j]))
+			}
+			if self := k.At(x[i], x[i]); k.ShiftInvariant() && self != 1 {
+				t.Errorf("%s: k(x,x) = %g", k.Kind, self)
+			}
+		}
+		var eigen mat.EigenSym
+		if !eigen.Factorize(gram, false) {
+			t.Fatal("no eigenvalues")
+		}
+		if least := eigen.Values(nil)[0]; least < -1e-9*mat.Trace(gram) {
+			t.Errorf("%s: eigenvalue %g", k.Kind, least)
+		}
+	}
+}
+
+func TestFarApart(t *testing.T) {
+	for _, k := range kinds() {
+		if !k.ShiftInvariant() {
+			continue
+		}
+		for _, v := range []float64{1e200, 1e300} {
+			if got := k.At([]float64{v, 0}, []float64{-v / 2, 1}); !(got >= 0 && got < 1e-100) {
+				t.Errorf("%s at %g: %g", k.Kind, v, got)
+			}
+		}
+	}
+}
+
+// E cos(ω·(x−x')) is the kernel.
+func TestSpectralDensities(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	const draws = 200_000
+	for _, k := range kinds() {
+		if !k.Spectral() {
+			continue
+		}
+		a, b := []float64{0.3, -0.2, 0.9}, []float64{-0.1, 0.4, 0.5}
+		omega, sum, lengths := make([]float64, 3), 0.0, 0.0
+		for range draws {
+			k.Frequency(omega, rng)
+			angle := 0.0
+			for i := range omega {
+				angle += omega[i] * (a[i] - b[i])
+			}
+			sum += math.Cos(angle)
+			if k.Radial() {
+				lengths += math.Exp(-k.Radius(3, rng))
+				for i, v := range omega {
+					omega[i] = v * v
+				}
+				lengths -= math.Exp(-math.Sqrt(omega[0] + omega[1] + omega[2]))
+			}
+		}
+		// Five standard deviations of the mean.
+		limit := 5 / math.Sqrt(draws)
+		if got, want := sum/draws, k.At(a, b); math.Abs(got-want) > limit {
+			t.Errorf("%s: %g, want %g", k.Kind, got, want)
+		}
+		if math.Abs(lengths/draws) > 2*limit {
+			t.Errorf("%s: radius and frequency differ by %g", k.Kind, lengths/draws)
+		}
+	}
+}
