@@ -26,7 +26,7 @@ type Answer struct {
 	// Sequence is the place of the observation in the model's history.
 	Sequence uint64
 	// Prediction is the prequential prediction, Loss its loss, Regret the
-	// model's regret after the observation.
+	// model's regret after the observation, NaN when it is not known a round.
 	Prediction, Loss, Regret float64
 	// Served says that there had been a prediction, ServedPrediction what
 	// the client was told and ServedLoss its loss.

@@ -328,8 +328,8 @@ func (i *instance) learn(r record) ([]Answer, error) {
 		i.mu.account.Time = r.Time
 		a := Answer{Sequence: i.mu.sequence, Prediction: outcome.Prediction, Loss: outcome.Loss, Regret: outcome.Regret}
 		if o.Served != nil {
-			miss := o.Label - o.Served.Prediction
-			a.Served, a.ServedPrediction, a.ServedLoss = true, o.Served.Prediction, float64(o.Weight*miss*miss)
+			a.Served, a.ServedPrediction = true, o.Served.Prediction
+			a.ServedLoss = float64(o.Weight * i.lossOf(o.Served.Prediction, o.Label))
 			i.mu.account.Served++
 			i.mu.account.ServedLoss += a.ServedLoss
 		}
@@ -337,6 +337,15 @@ func (i *instance) learn(r record) ([]Answer, error) {
 		answers[n] = a
 	}
 	return answers, nil
+}
+
+// lossOf is the learner's loss of a served prediction.
+func (i *instance) lossOf(prediction, label float64) float64 {
+	if scored, ok := i.mu.learner.(model.Scored); ok {
+		return scored.LossOf(prediction, label)
+	}
+	miss := label - prediction
+	return float64(miss * miss)
 }
 
 // rememberSeen writes the ids of a record with their answers. The write is

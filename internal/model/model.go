@@ -51,6 +51,12 @@ type Bounded interface {
 	Remaining() int
 }
 
+// Scored is a learner of another loss than the squared.
+type Scored interface {
+	// LossOf is the loss of a prediction under a label.
+	LossOf(prediction, label float64) float64
+}
+
 // Prediction is what a learner says of one input.
 type Prediction struct {
 	// Value is the predicted label ŷ.
@@ -69,18 +75,20 @@ type Outcome struct {
 	Prediction float64
 	// Loss is the loss of Prediction, times the weight.
 	Loss float64
-	// Regret is the learner's regret after this observation.
+	// Regret is the learner's regret after this observation; NaN for a
+	// learner that solves it on demand only, see Stats.
 	Regret float64
 }
 
-// Stats tells how a learner is doing. Losses are weighted squared losses of
-// the prequential predictions.
+// Stats tells how a learner is doing. Losses are weighted losses of the
+// prequential predictions: squared, unless the learner is Scored.
 type Stats struct {
 	// Observations counts what was learned.
 	Observations uint64
 	// Loss is the sum of the prequential losses.
 	Loss float64
-	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w.
+	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w. It and
+	// Regret are NaN for a learner that does not track them.
 	HindsightLoss float64
 	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
 	Regret float64

@@ -16,6 +16,61 @@ type Spec struct {
 	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty"`
 	LinearAWV    *LinearAWV    `json:"linear_awv,omitempty"`
 	KernelAWV    *KernelAWV    `json:"kernel_awv,omitempty"`
+	Raker        *Raker        `json:"raker,omitempty"`
+	AdaRaker     *AdaRaker     `json:"ada_raker,omitempty"`
+	FOGD         *FOGD         `json:"fogd,omitempty"`
+}
+
+// Losses of the first-order learners.
+const (
+	LossSquared  = "squared"
+	LossLogistic = "logistic"
+	LossHinge    = "hinge"
+)
+
+// What an AdaRaker expert keeps at the start of its next interval.
+const (
+	RestartWarm = "warm"
+	RestartCold = "cold"
+)
+
+// FirstOrder is what the first-order learners share.
+type FirstOrder struct {
+	// Frequencies is D, per kernel.
+	Frequencies *int `json:"frequencies,omitempty"`
+	// Loss is squared, logistic or hinge.
+	Loss string `json:"loss,omitempty"`
+	// Step is η of Raker and FOGD, η0 of AdaRaker.
+	Step *float64 `json:"step,omitempty"`
+	// Lambda is the ridge λ.
+	Lambda *float64 `json:"lambda,omitempty"`
+	// TrackRegret keeps what regret is solved from.
+	TrackRegret *bool `json:"track_regret,omitempty"`
+}
+
+// Raker is online multi-kernel learning with random features.
+type Raker struct {
+	Kernels []*Kernel `json:"kernels,omitempty"`
+	FirstOrder
+	// WeightStep is η_w, the step of the kernel weights.
+	WeightStep *float64 `json:"weight_step,omitempty"`
+}
+
+// AdaRaker is Raker experts over a hierarchy of intervals.
+type AdaRaker struct {
+	Raker
+	// StepCap bounds the steps of the experts.
+	StepCap *float64 `json:"step_cap,omitempty"`
+	// BaseInterval is the length of the shortest interval.
+	BaseInterval *int `json:"base_interval,omitempty"`
+	// Restart is warm or cold.
+	Restart string `json:"restart,omitempty"`
+}
+
+// FOGD is Fourier online gradient descent: Raker with one kernel.
+type FOGD struct {
+	Kernel *Kernel `json:"kernel,omitempty"`
+	FirstOrder
 }
 
 // Kernel names a kernel and its parameters, of which those that the kind does
@@ -111,6 +166,12 @@ func (s Spec) Name() string {
 		return "linear_awv"
 	case s.KernelAWV != nil:
 		return "kernel_awv"
+	case s.Raker != nil:
+		return "raker"
+	case s.AdaRaker != nil:
+		return "ada_raker"
+	case s.FOGD != nil:
+		return "fogd"
 	default:
 		return ""
 	}

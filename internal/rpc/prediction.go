@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -200,7 +201,10 @@ func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, er
 func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	o := &hindsightv1.Outcome{
 		Sequence: a.Sequence, Prediction: a.Prediction, Loss: a.Loss,
-		Regret: a.Regret, Duplicate: a.Duplicate,
+		Duplicate: a.Duplicate,
+	}
+	if !math.IsNaN(a.Regret) {
+		o.Regret = &a.Regret
 	}
 	if a.Served {
 		o.ServedPrediction, o.ServedLoss = &a.ServedPrediction, &a.ServedLoss

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -49,12 +50,12 @@ func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 		s.KernelAWV = &model.KernelAWV{
 			Kernel: kernelFromProto(l.GetKernel()), Lambda: l.Lambda, MaxObservations: intFrom(l.MaxObservations),
 		}
-	default:
-		name := p.ProtoReflect().WhichOneof(p.ProtoReflect().Descriptor().Oneofs().ByName("learner")).Name()
-		return s, &model.FieldError{
-			Field: "spec." + string(name), Err: errNotServed,
-			Got: string(name), Want: "pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv or kernel_awv: this version serves no other",
-		}
+	case *hindsightv1.ModelSpec_Raker:
+		s.Raker = rakerFromProto(learner.Raker)
+	case *hindsightv1.ModelSpec_AdaRaker:
+		s.AdaRaker = adaRakerFromProto(learner.AdaRaker)
+	case *hindsightv1.ModelSpec_Fogd:
+		s.FOGD = fogdFromProto(learner.Fogd)
 	}
 	return s, nil
 }
@@ -85,6 +86,12 @@ func specToProto(s model.Spec) *hindsightv1.ModelSpec {
 		p.Learner = &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{
 			Kernel: kernelToProto(l.Kernel), Lambda: l.Lambda, MaxObservations: intTo(l.MaxObservations),
 		}}
+	case s.Raker != nil:
+		p.Learner = &hindsightv1.ModelSpec_Raker{Raker: rakerToProto(s.Raker)}
+	case s.AdaRaker != nil:
+		p.Learner = &hindsightv1.ModelSpec_AdaRaker{AdaRaker: adaRakerToProto(s.AdaRaker)}
+	case s.FOGD != nil:
+		p.Learner = &hindsightv1.ModelSpec_Fogd{Fogd: fogdToProto(s.FOGD)}
 	}
 	return p
 }
@@ -116,7 +123,6 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	p := &hindsightv1.ModelStats{
 		Id: s.ID, Learner: s.Learner,
 		Observations: s.Observations, LossSum: s.Loss,
-		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.RegretUnpenalized,
 		RegretBound: s.RegretBound, Certificate: s.Certificate,
 		CertificateOk: s.CertificateOK, Certified: s.Certified,
 		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
@@ -125,6 +131,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
 		StateDigest: fmt.Sprintf("%x", s.Digest),
 		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+	}
+	if !math.IsNaN(s.Regret) {
+		p.HindsightLoss, p.Regret, p.RegretUnpenalized = &s.HindsightLoss, &s.Regret, &s.RegretUnpenalized
 	}
 	if s.Dictionary > 0 {
 		centres := int32(s.Dictionary)

@@ -63,6 +63,7 @@ func look(s model.Spec) (entry, error) {
 	learners := 0
 	for _, set := range []bool{
 		s.PKAWVTaylor != nil, s.PKAWVNystrom != nil, s.FourierAWV != nil, s.LinearAWV != nil, s.KernelAWV != nil,
+		s.Raker != nil, s.AdaRaker != nil, s.FOGD != nil,
 	} {
 		if set {
 			learners++
@@ -82,6 +83,12 @@ func look(s model.Spec) (entry, error) {
 		return fourier(s)
 	case s.KernelAWV != nil:
 		return exact(s)
+	case s.Raker != nil:
+		return rakerOf(s)
+	case s.AdaRaker != nil:
+		return adaRaker(s)
+	case s.FOGD != nil:
+		return fogd(s)
 	default:
 		return linear(s)
 	}

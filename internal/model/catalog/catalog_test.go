@@ -107,6 +107,11 @@ func TestRefusals(t *testing.T) {
 		"window of all": {nystrom(model.PKAWVNystrom{History: model.HistoryFull, HistoryWindow: ptr(3)}), model.ErrInvalidSpec, "spec.pkawv_nystrom.history_window", "3"},
 		"history":       {nystrom(model.PKAWVNystrom{History: "some"}), model.ErrInvalidSpec, "spec.pkawv_nystrom.history", "some"},
 		"centre":        {nystrom(model.PKAWVNystrom{Dictionary: [][]float64{{1, 2}, {3}}}), model.ErrDimensionMismatch, "spec.pkawv_nystrom.dictionary[1].features", "1 number"},
+		"loss":          {model.Spec{Dimension: 1, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Loss: "absolute"}}}, model.ErrInvalidSpec, "spec.fogd.loss", "hinge"},
+		"step":          {model.Spec{Dimension: 1, Raker: &model.Raker{FirstOrder: model.FirstOrder{Step: ptr(0.0)}}}, model.ErrInvalidSpec, "spec.raker.step", "0"},
+		"restart":       {model.Spec{Dimension: 1, AdaRaker: &model.AdaRaker{Restart: "hot"}}, model.ErrInvalidSpec, "spec.ada_raker.restart", "warm or cold"},
+		"tracked hinge": {model.Spec{Dimension: 1, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Loss: "hinge", TrackRegret: ptr(true)}}}, model.ErrInvalidSpec, "spec.fogd.track_regret", "squared"},
+		"no spectra":    {model.Spec{Dimension: 1, Raker: &model.Raker{Kernels: []*model.Kernel{{}, {Kind: "linear"}}}}, model.ErrInvalidSpec, "spec.raker.kernels[1].kind", "spectral"},
 		"too wide":      {model.Spec{Dimension: 5000, PKAWVTaylor: &model.PKAWVTaylor{}}, model.ErrSpecTooLarge, "spec.dimension", "5000"},
 	} {
 		_, _, err := catalog.Complete(c.spec)
@@ -131,6 +136,13 @@ func TestGoldenSnapshots(t *testing.T) {
 		}},
 		"fourier_awv": {Dimension: 2, Seed: 4, FourierAWV: &model.FourierAWV{
 			Frequencies: ptr(6), Kernel: &model.Kernel{Kind: "matern_32"},
+		}},
+		"raker": {Dimension: 2, Seed: 5, Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: ptr(4)}}},
+		"ada_raker": {Dimension: 2, Seed: 6, AdaRaker: &model.AdaRaker{
+			Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}, Restart: model.RestartCold, BaseInterval: ptr(2),
+		}},
+		"fogd": {Dimension: 2, Seed: 7, FOGD: &model.FOGD{
+			Kernel: &model.Kernel{Kind: "laplacian"}, FirstOrder: model.FirstOrder{Frequencies: ptr(4)},
 		}},
 		"kernel_awv": {Dimension: 2, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "laplacian", Sigma: ptr(2.0)}}},
 	} {

@@ -616,12 +616,13 @@ type ModelStats struct {
 	MeanLoss float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in
 	// hindsight, its penalty included.
-	HindsightLoss float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3" json:"hindsight_loss,omitempty"`
+	// Absent, as regret is, when it is not tracked.
+	HindsightLoss *float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3,oneof" json:"hindsight_loss,omitempty"`
 	// loss_sum - hindsight_loss.
-	Regret float64 `protobuf:"fixed64,7,opt,name=regret,proto3" json:"regret,omitempty"`
+	Regret *float64 `protobuf:"fixed64,7,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The regret against the same function without its penalty:
 	// regret + lambda |g|^2.
-	RegretUnpenalized float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3" json:"regret_unpenalized,omitempty"`
+	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
 	// What the theory promises of regret: B^2 log det(A / lambda).
 	RegretBound float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3" json:"regret_bound,omitempty"`
 	// C = sum y^2 q/(1+q), between the regret and its bound.
@@ -726,22 +727,22 @@ func (x *ModelStats) GetMeanLoss() float64 {
 }
 
 func (x *ModelStats) GetHindsightLoss() float64 {
-	if x != nil {
-		return x.HindsightLoss
+	if x != nil && x.HindsightLoss != nil {
+		return *x.HindsightLoss
 	}
 	return 0
 }
 
 func (x *ModelStats) GetRegret() float64 {
-	if x != nil {
-		return x.Regret
+	if x != nil && x.Regret != nil {
+		return *x.Regret
 	}
 	return 0
 }
 
 func (x *ModelStats) GetRegretUnpenalized() float64 {
-	if x != nil {
-		return x.RegretUnpenalized
+	if x != nil && x.RegretUnpenalized != nil {
+		return *x.RegretUnpenalized
 	}
 	return 0
 }
@@ -1573,17 +1574,17 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\x83\a\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xc7\a\n" +
 	"\n" +
 	"ModelStats\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\alearner\x18\x02 \x01(\tR\alearner\x12\"\n" +
 	"\fobservations\x18\x03 \x01(\x04R\fobservations\x12\x19\n" +
 	"\bloss_sum\x18\x04 \x01(\x01R\alossSum\x12\x1b\n" +
-	"\tmean_loss\x18\x05 \x01(\x01R\bmeanLoss\x12%\n" +
-	"\x0ehindsight_loss\x18\x06 \x01(\x01R\rhindsightLoss\x12\x16\n" +
-	"\x06regret\x18\a \x01(\x01R\x06regret\x12-\n" +
-	"\x12regret_unpenalized\x18\b \x01(\x01R\x11regretUnpenalized\x12!\n" +
+	"\tmean_loss\x18\x05 \x01(\x01R\bmeanLoss\x12*\n" +
+	"\x0ehindsight_loss\x18\x06 \x01(\x01H\x00R\rhindsightLoss\x88\x01\x01\x12\x1b\n" +
+	"\x06regret\x18\a \x01(\x01H\x01R\x06regret\x88\x01\x01\x122\n" +
+	"\x12regret_unpenalized\x18\b \x01(\x01H\x02R\x11regretUnpenalized\x88\x01\x01\x12!\n" +
 	"\fregret_bound\x18\t \x01(\x01R\vregretBound\x12 \n" +
 	"\vcertificate\x18\n" +
 	" \x01(\x01R\vcertificate\x12%\n" +
@@ -1593,9 +1594,9 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vlabel_bound\x18\x0e \x01(\x01R\n" +
 	"labelBound\x12\x1a\n" +
 	"\bfeatures\x18\x0f \x01(\x05R\bfeatures\x124\n" +
-	"\x13effective_dimension\x18\x10 \x01(\x01H\x00R\x12effectiveDimension\x88\x01\x01\x12#\n" +
+	"\x13effective_dimension\x18\x10 \x01(\x01H\x03R\x12effectiveDimension\x88\x01\x01\x12#\n" +
 	"\n" +
-	"dictionary\x18\x11 \x01(\x05H\x01R\n" +
+	"dictionary\x18\x11 \x01(\x05H\x04R\n" +
 	"dictionary\x88\x01\x01\x12/\n" +
 	"\x13served_observations\x18\x12 \x01(\x04R\x12servedObservations\x12&\n" +
 	"\x0fserved_loss_sum\x18\x13 \x01(\x01R\rservedLossSum\x12%\n" +
@@ -1606,7 +1607,10 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"durability\x18\x17 \x01(\tR\n" +
 	"durability\x12+\n" +
-	"\x11snapshot_sequence\x18\x18 \x01(\x04R\x10snapshotSequenceB\x16\n" +
+	"\x11snapshot_sequence\x18\x18 \x01(\x04R\x10snapshotSequenceB\x11\n" +
+	"\x0f_hindsight_lossB\t\n" +
+	"\a_regretB\x15\n" +
+	"\x13_regret_unpenalizedB\x16\n" +
 	"\x14_effective_dimensionB\r\n" +
 	"\v_dictionary\"B\n" +
 	"\x13ValidateSpecRequest\x12+\n" +

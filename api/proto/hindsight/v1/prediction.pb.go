@@ -646,8 +646,9 @@ type Outcome struct {
 	ServedPrediction *float64 `protobuf:"fixed64,4,opt,name=served_prediction,json=servedPrediction,proto3,oneof" json:"served_prediction,omitempty"`
 	// The loss of what the client had been told.
 	ServedLoss *float64 `protobuf:"fixed64,5,opt,name=served_loss,json=servedLoss,proto3,oneof" json:"served_loss,omitempty"`
-	// The regret of the model after this observation.
-	Regret float64 `protobuf:"fixed64,6,opt,name=regret,proto3" json:"regret,omitempty"`
+	// The regret of the model after this observation; absent for learners whose
+	// regret is solved on demand, see GetModelStats.
+	Regret *float64 `protobuf:"fixed64,6,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The observation had been learned before; this is its first answer.
 	Duplicate     bool `protobuf:"varint,7,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -720,8 +721,8 @@ func (x *Outcome) GetServedLoss() float64 {
 }
 
 func (x *Outcome) GetRegret() float64 {
-	if x != nil {
-		return x.Regret
+	if x != nil && x.Regret != nil {
+		return *x.Regret
 	}
 	return 0
 }
@@ -1160,7 +1161,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\x8d\x02\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\x9d\x02\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1e\n" +
 	"\n" +
@@ -1169,11 +1170,12 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x04loss\x18\x03 \x01(\x01R\x04loss\x120\n" +
 	"\x11served_prediction\x18\x04 \x01(\x01H\x00R\x10servedPrediction\x88\x01\x01\x12$\n" +
 	"\vserved_loss\x18\x05 \x01(\x01H\x01R\n" +
-	"servedLoss\x88\x01\x01\x12\x16\n" +
-	"\x06regret\x18\x06 \x01(\x01R\x06regret\x12\x1c\n" +
+	"servedLoss\x88\x01\x01\x12\x1b\n" +
+	"\x06regret\x18\x06 \x01(\x01H\x02R\x06regret\x88\x01\x01\x12\x1c\n" +
 	"\tduplicate\x18\a \x01(\bR\tduplicateB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +
-	"\f_served_loss\"m\n" +
+	"\f_served_lossB\t\n" +
+	"\a_regret\"m\n" +
 	"\x13ObserveBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12@\n" +
 	"\fobservations\x18\x02 \x03(\v2\x1c.hindsight.v1.ObserveRequestR\fobservations\"I\n" +

@@ -294,6 +294,7 @@ type ModelSpec struct {
 	//	*ModelSpec_KernelAwv
 	//	*ModelSpec_Raker
 	//	*ModelSpec_AdaRaker
+	//	*ModelSpec_Fogd
 	Learner       isModelSpec_Learner `protobuf_oneof:"learner"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -427,6 +428,15 @@ func (x *ModelSpec) GetAdaRaker() *AdaRaker {
 	return nil
 }
 
+func (x *ModelSpec) GetFogd() *Fogd {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_Fogd); ok {
+			return x.Fogd
+		}
+	}
+	return nil
+}
+
 type isModelSpec_Learner interface {
 	isModelSpec_Learner()
 }
@@ -466,6 +476,11 @@ type ModelSpec_AdaRaker struct {
 	AdaRaker *AdaRaker `protobuf:"bytes,16,opt,name=ada_raker,json=adaRaker,proto3,oneof"`
 }
 
+type ModelSpec_Fogd struct {
+	// Fourier online gradient descent: Raker with one kernel.
+	Fogd *Fogd `protobuf:"bytes,17,opt,name=fogd,proto3,oneof"`
+}
+
 func (*ModelSpec_PkawvTaylor) isModelSpec_Learner() {}
 
 func (*ModelSpec_PkawvNystrom) isModelSpec_Learner() {}
@@ -479,6 +494,8 @@ func (*ModelSpec_KernelAwv) isModelSpec_Learner() {}
 func (*ModelSpec_Raker) isModelSpec_Learner() {}
 
 func (*ModelSpec_AdaRaker) isModelSpec_Learner() {}
+
+func (*ModelSpec_Fogd) isModelSpec_Learner() {}
 
 // Scaling of inputs and labels, part of the model's state.
 type Scaling struct {
@@ -1174,11 +1191,11 @@ type Raker struct {
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// The loss. Default squared.
 	Loss Loss `protobuf:"varint,3,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// Step of the gradient descent.
+	// Step of the gradient descent. Default 0.25; 10 unless the loss is squared.
 	Step *float64 `protobuf:"fixed64,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	// Step of the kernel weights.
+	// Step of the kernel weights. Default 0.5.
 	WeightStep *float64 `protobuf:"fixed64,5,opt,name=weight_step,json=weightStep,proto3,oneof" json:"weight_step,omitempty"`
-	// Ridge.
+	// Ridge. Default 1e-4; 1e-5 unless the loss is squared.
 	Lambda *float64 `protobuf:"fixed64,6,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// Keeps the statistics from which regret is solved on demand. Default true.
 	TrackRegret   *bool `protobuf:"varint,7,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
@@ -1275,13 +1292,14 @@ type AdaRaker struct {
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// The loss. Default squared.
 	Loss Loss `protobuf:"varint,3,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// eta_0 of the steps min(cap, eta_0 / sqrt(2^j)).
+	// eta_0 of the steps min(cap, eta_0 / sqrt(2^j)). Default 0.5; 35 unless the
+	// loss is squared.
 	Step *float64 `protobuf:"fixed64,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
-	// Cap of the steps.
+	// Cap of the steps. Default 0.5; 25 unless the loss is squared.
 	StepCap *float64 `protobuf:"fixed64,5,opt,name=step_cap,json=stepCap,proto3,oneof" json:"step_cap,omitempty"`
-	// Step of the kernel weights.
+	// Step of the kernel weights. Default 0.5.
 	WeightStep *float64 `protobuf:"fixed64,6,opt,name=weight_step,json=weightStep,proto3,oneof" json:"weight_step,omitempty"`
-	// Ridge.
+	// Ridge. Default 1e-4; 1e-5 unless the loss is squared.
 	Lambda *float64 `protobuf:"fixed64,7,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// Length of the shortest interval. Default 1.
 	BaseInterval *int32 `protobuf:"varint,8,opt,name=base_interval,json=baseInterval,proto3,oneof" json:"base_interval,omitempty"`
@@ -1393,6 +1411,97 @@ func (x *AdaRaker) GetTrackRegret() bool {
 	return false
 }
 
+// Fogd is Fourier online gradient descent: Raker with one kernel.
+type Fogd struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kernel. Default Gaussian with sigma = 1.
+	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// Random frequencies D. Default 50.
+	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
+	// The loss. Default squared.
+	Loss Loss `protobuf:"varint,3,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
+	// Step of the gradient descent. Default 0.25; 10 unless the loss is squared.
+	Step *float64 `protobuf:"fixed64,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	// Ridge. Default 1e-4; 1e-5 unless the loss is squared.
+	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	// Keeps the statistics from which regret is solved on demand. Default true.
+	TrackRegret   *bool `protobuf:"varint,6,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fogd) Reset() {
+	*x = Fogd{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fogd) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fogd) ProtoMessage() {}
+
+func (x *Fogd) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
+func (*Fogd) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Fogd) GetKernel() *Kernel {
+	if x != nil {
+		return x.Kernel
+	}
+	return nil
+}
+
+func (x *Fogd) GetFrequencies() int32 {
+	if x != nil && x.Frequencies != nil {
+		return *x.Frequencies
+	}
+	return 0
+}
+
+func (x *Fogd) GetLoss() Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return Loss_LOSS_UNSPECIFIED
+}
+
+func (x *Fogd) GetStep() float64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *Fogd) GetLambda() float64 {
+	if x != nil && x.Lambda != nil {
+		return *x.Lambda
+	}
+	return 0
+}
+
+func (x *Fogd) GetTrackRegret() bool {
+	if x != nil && x.TrackRegret != nil {
+		return *x.TrackRegret
+	}
+	return false
+}
+
 // Row is one input vector.
 type Row struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1404,7 +1513,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1525,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1538,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -1443,7 +1552,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xab\x04\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xd5\x04\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -1459,7 +1568,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"kernel_awv\x18\x0e \x01(\v2\x17.hindsight.v1.KernelAwvH\x00R\tkernelAwv\x12+\n" +
 	"\x05raker\x18\x0f \x01(\v2\x13.hindsight.v1.RakerH\x00R\x05raker\x125\n" +
-	"\tada_raker\x18\x10 \x01(\v2\x16.hindsight.v1.AdaRakerH\x00R\badaRakerB\t\n" +
+	"\tada_raker\x18\x10 \x01(\v2\x16.hindsight.v1.AdaRakerH\x00R\badaRaker\x12(\n" +
+	"\x04fogd\x18\x11 \x01(\v2\x12.hindsight.v1.FogdH\x00R\x04fogdB\t\n" +
 	"\alearner\"|\n" +
 	"\aScaling\x122\n" +
 	"\x05fixed\x18\x01 \x01(\v2\x1a.hindsight.v1.FixedScalingH\x00R\x05fixed\x125\n" +
@@ -1591,6 +1701,17 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_weight_stepB\t\n" +
 	"\a_lambdaB\x10\n" +
 	"\x0e_base_intervalB\x0f\n" +
+	"\r_track_regret\"\x96\x02\n" +
+	"\x04Fogd\x12,\n" +
+	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
+	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12&\n" +
+	"\x04loss\x18\x03 \x01(\x0e2\x12.hindsight.v1.LossR\x04loss\x12\x17\n" +
+	"\x04step\x18\x04 \x01(\x01H\x01R\x04step\x88\x01\x01\x12\x1b\n" +
+	"\x06lambda\x18\x05 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12&\n" +
+	"\ftrack_regret\x18\x06 \x01(\bH\x03R\vtrackRegret\x88\x01\x01B\x0e\n" +
+	"\f_frequenciesB\a\n" +
+	"\x05_stepB\t\n" +
+	"\a_lambdaB\x0f\n" +
 	"\r_track_regret\"!\n" +
 	"\x03Row\x12\x1a\n" +
 	"\bfeatures\x18\x01 \x03(\x01R\bfeatures*Q\n" +
@@ -1614,7 +1735,7 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Kernel_Kind)(0),          // 1: hindsight.v1.Kernel.Kind
@@ -1632,7 +1753,8 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(*KernelAwv)(nil),         // 13: hindsight.v1.KernelAwv
 	(*Raker)(nil),             // 14: hindsight.v1.Raker
 	(*AdaRaker)(nil),          // 15: hindsight.v1.AdaRaker
-	(*Row)(nil),               // 16: hindsight.v1.Row
+	(*Fogd)(nil),              // 16: hindsight.v1.Fogd
+	(*Row)(nil),               // 17: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
 	5,  // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
@@ -1643,24 +1765,27 @@ var file_hindsight_v1_spec_proto_depIdxs = []int32{
 	13, // 5: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
 	14, // 6: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
 	15, // 7: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	6,  // 8: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	7,  // 9: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	1,  // 10: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	10, // 11: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	2,  // 12: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	16, // 13: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	10, // 14: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	10, // 15: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	10, // 16: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 17: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	10, // 18: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 19: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	3,  // 20: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	16, // 8: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	6,  // 9: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	7,  // 10: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	1,  // 11: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	10, // 12: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	2,  // 13: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	17, // 14: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	10, // 15: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	10, // 16: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	10, // 17: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 18: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	10, // 19: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 20: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	3,  // 21: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	10, // 22: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 23: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -1676,6 +1801,7 @@ func file_hindsight_v1_spec_proto_init() {
 		(*ModelSpec_KernelAwv)(nil),
 		(*ModelSpec_Raker)(nil),
 		(*ModelSpec_AdaRaker)(nil),
+		(*ModelSpec_Fogd)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
 		(*Scaling_Fixed)(nil),
@@ -1690,13 +1816,14 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[9].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[10].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

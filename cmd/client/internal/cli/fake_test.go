@@ -206,7 +206,7 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels))
 	stats := &hindsightv1.ModelStats{
 		Id: r.GetId(), Learner: "running_mean", Observations: uint64(len(m.labels)),
-		LossSum: m.lossSum, Regret: m.regret(), RegretBound: m.regret() + 1, CertificateOk: true,
+		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
 	if r.GetIncludeEffectiveDimension() {
@@ -303,7 +303,7 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	m.labels = append(m.labels, r.GetLabel())
 	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // without the run
 	outcome := &hindsightv1.Outcome{
-		Sequence: uint64(len(m.labels)), Prediction: prediction, Loss: loss, Regret: m.regret(),
+		Sequence: uint64(len(m.labels)), Prediction: prediction, Loss: loss, Regret: proto.Float64(m.regret()),
 	}
 	if p != nil {
 		outcome.ServedPrediction = &p.value

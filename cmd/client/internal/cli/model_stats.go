@@ -45,11 +45,15 @@ func writeStats(w *page, s *hindsightv1.ModelStats) {
 	line("observations", s.GetObservations())
 	float("mean loss", s.GetMeanLoss())
 	float("loss sum", s.GetLossSum())
-	float("loss in hindsight", s.GetHindsightLoss())
-	float("regret", s.GetRegret())
-	float("  without the penalty", s.GetRegretUnpenalized())
-	float("certificate", s.GetCertificate())
-	float("guarantee", s.GetRegretBound())
+	if s.Regret != nil {
+		float("loss in hindsight", s.GetHindsightLoss())
+		float("regret", s.GetRegret())
+		float("  without the penalty", s.GetRegretUnpenalized())
+	}
+	if s.GetCertified() {
+		float("certificate", s.GetCertificate())
+		float("guarantee", s.GetRegretBound())
+	}
 	line("certificate ok", yesNo(s.GetCertificateOk()))
 	line("certified", yesNo(s.GetCertified()))
 	float("log determinant", s.GetLogDeterminant())

@@ -92,7 +92,9 @@ func writeOutcome(w *page, o *hindsightv1.Outcome) {
 		w.row("served prediction", exact(o.GetServedPrediction()))
 		w.float("served loss", o.GetServedLoss())
 	}
-	w.float("regret", o.GetRegret())
+	if o.Regret != nil {
+		w.float("regret", o.GetRegret())
+	}
 	if o.GetDuplicate() {
 		w.printf("duplicate\tlearned before; this is the first answer\n")
 	}

@@ -208,10 +208,13 @@ func (o *outcomes) write(r drive.Observed) error {
 		return nil
 	}
 	o.line = strconv.AppendInt(o.line[:0], int64(r.T), 10)
-	numbers := [...]float64{r.Label, r.Outcome.GetPrediction(), r.Outcome.GetLoss(), r.Outcome.GetRegret()}
-	for _, v := range numbers {
+	for _, v := range [...]float64{r.Label, r.Outcome.GetPrediction(), r.Outcome.GetLoss()} {
 		o.line = append(o.line, ',')
 		o.line = strconv.AppendFloat(o.line, v, 'g', -1, 64)
+	}
+	o.line = append(o.line, ',')
+	if r.Outcome.Regret != nil { // Empty where it is not known a round.
+		o.line = strconv.AppendFloat(o.line, r.Outcome.GetRegret(), 'g', -1, 64)
 	}
 	o.line = append(o.line, '\n')
 	_, err := o.w.Write(o.line)

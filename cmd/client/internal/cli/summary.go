@@ -78,9 +78,14 @@ func (s *summary) take(stats *hindsightv1.ModelStats) {
 	bound, certificate := finite(stats.GetRegretBound()), finite(stats.GetCertificate())
 	ok, digest := stats.GetCertificateOk(), stats.GetStateDigest()
 	s.Observations, s.Features = &observations, &features
-	s.RegretBound, s.Certificate = &bound, &certificate
+	if stats.GetCertified() {
+		s.RegretBound, s.Certificate = &bound, &certificate
+	}
 	s.CertificateOK, s.StateDigest = &ok, &digest
-	s.Regret = finite(stats.GetRegret())
+	s.Regret = finite(math.NaN())
+	if stats.Regret != nil {
+		s.Regret = finite(stats.GetRegret())
+	}
 }
 
 // write writes the account for people.
@@ -104,7 +109,9 @@ func (s *summary) write(w *page) {
 	float("  of the running mean", s.Baselines.MeanLoss)
 	float("  of the last label", s.Baselines.LastLabelLoss)
 	float("loss sum", s.LossSum)
-	float("regret", s.Regret)
+	if !math.IsNaN(float64(s.Regret)) {
+		float("regret", s.Regret)
+	}
 	if s.RegretBound != nil {
 		float("guarantee", *s.RegretBound)
 		float("certificate", *s.Certificate)

@@ -1,0 +1,225 @@
+package raker
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"hindsight/internal/model"
+)
+
+// MaxExperts bounds the experts of an AdaRaker: after 2^39 intervals of the
+// shortest length no longer ones are added, so that memory is bounded.
+const MaxExperts = 40
+
+// maxMetaStep is the largest step in the exponents of the experts' weights.
+const maxMetaStep = 0.5
+
+// AdaRaker hedges over Rakers of many step sizes. Expert j lives on
+// consecutive intervals I of length |I| = B·2^j with the step
+//
+//	η_j = min(cap, η0/√|I|)
+//
+// and at slot t, with h_j = η_j already at the first slot of an interval,
+//
+//	ŷ = Σ h_j f_j / Σ h_j,  r_j = C(ŷ, y) − C(f_j, y)
+//	h_j ← η_j after the first slot, else h_j exp(min(η_j, 1/2) r_j)
+//
+// where f_j is what the Raker of expert j says and losses are times the
+// observation's weight. In the exponent the step is at most 1/2, whatever the
+// cap on gradient steps: the paper's steps are, its analysis wants them below
+// 1, and with the large steps that bounded slopes need, h_j would follow
+// single losses. Slots count from 1, in blocks of B; expert j appears
+// at block 2^j and starts anew at every multiple of it, so that block k has
+// 1+⌊log₂ k⌋ experts. At the start of an interval a cold expert forgets θ and
+// its weights, a warm one keeps them.
+//
+// All experts share the random features: a round costs one feature map and
+// O(PD log t).
+//
+// Source: AdaRaker (JMLR 2019), Algorithm 2, eqs (31)-(33) and Figure 2. The
+// paper's (31) and (32) together shrink the weight of the better expert; the
+// sign here is that of Daniely et al. (ICML 2015). Its (31) also leaves h = 0
+// at a first slot, where at t = 2^j all experts are at theirs: ŷ would be 0/0.
+type AdaRaker struct {
+	core
+	experts []hedged
+}
+
+// hedged is an expert with its meta weight.
+type hedged struct {
+	expert
+	// step is η_j, meta the same in the exponent of h_j.
+	step, meta float64
+	// logh is log h_j. It is not shifted: new intervals come in at log η_j,
+	// so its size matters.
+	logh float64
+	// value is scratch: f_j of the round.
+	value float64
+}
+
+// NewAdaRaker is an AdaRaker that has seen nothing. It panics unless there
+// are maps, all of one dimension, and the options are in their ranges.
+func NewAdaRaker(maps []Map, o Options) *AdaRaker {
+	if !o.valid(true) {
+		panic(fmt.Sprintf("raker: options %+v", o))
+	}
+	a := &AdaRaker{core: newCore(maps, o)}
+	a.begin(1)
+	return a
+}
+
+// block is the number, from 1, of the block of B slots that slot t is in, and
+// whether t is its first.
+func (a *AdaRaker) block(t uint64) (number uint64, first bool) {
+	base := uint64(a.options.BaseInterval)
+	return (t-1)/base + 1, (t-1)%base == 0
+}
+
+// active is how many experts there are at slot t.
+func (a *AdaRaker) active(t uint64) int {
+	number, _ := a.block(t)
+	return min(bits.Len64(number), MaxExperts)
+}
+
+// starts tells whether an interval of expert j starts at slot t.
+func (a *AdaRaker) starts(t uint64, j int) bool {
+	number, first := a.block(t)
+	return first && number&(1<<j-1) == 0
+}
+
+func (a *AdaRaker) length(j int) float64 {
+	return math.Ldexp(float64(a.options.BaseInterval), j)
+}
+
+func (a *AdaRaker) newHedged(j int) hedged {
+	step := math.Min(a.options.StepCap, a.options.Step/math.Sqrt(a.length(j)))
+	return hedged{
+		expert: a.newExpert(), step: step, logh: math.Log(step),
+		meta: math.Min(step, maxMetaStep),
+	}
+}
+
+// begin makes the experts ready for slot t: those of which an interval starts
+// there, and the new one at a power of two, which allocates. Observe does it
+// for the slot after, so that Predict has nothing to change.
+func (a *AdaRaker) begin(t uint64) {
+	for j := range a.experts {
+		e := &a.experts[j]
+		if !a.starts(t, j) {
+			continue
+		}
+		e.logh = math.Log(e.step)
+		if a.options.Cold {
+			e.restart()
+		}
+	}
+	for len(a.experts) < a.active(t) {
+		a.experts = append(a.experts, a.newHedged(len(a.experts)))
+	}
+}
+
+// topWeight is the largest log h_j: weights are taken relative to it.
+func (a *AdaRaker) topWeight() float64 {
+	top := math.Inf(-1)
+	for j := range a.experts {
+		top = math.Max(top, a.experts[j].logh)
+	}
+	return top
+}
+
+// Predict answers ŷ, for the logistic and the hinge loss the score, of which
+// the sign is the class. It reads the state and allocates nothing once its
+// scratch is warm. Standard error and leverage are not known: 0.
+func (a *AdaRaker) Predict(x []float64) (model.Prediction, error) {
+	if err := a.checkFeatures(x); err != nil {
+		return model.Prediction{}, err
+	}
+	buffer := a.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
+	defer a.scratch.Put(buffer)
+	a.features(*buffer, x)
+	top := a.topWeight()
+	value, total := 0.0, 0.0
+	for j := range a.experts {
+		e := &a.experts[j]
+		h := math.Exp(e.logh - top)
+		value += float64(h * a.mix(&e.expert, *buffer, nil))
+		total += h
+	}
+	return model.Prediction{Value: value / total}, nil
+}
+
+// Observe learns (x, y) in every expert and updates their weights: one
+// feature map, three passes over the features an expert, and with TrackRegret
+// one over each kernel's r(r+1)/2 second moments. It allocates nothing, but
+// for the expert that appears when the count of blocks reaches a power of two.
+// The regret of a round is not known: NaN.
+func (a *AdaRaker) Observe(x []float64, y, weight float64) (model.Outcome, error) {
+	if err := a.Check(x, y, weight); err != nil {
+		return model.Outcome{}, err
+	}
+	a.prepare(x)
+	top := a.topWeight()
+	value, total := 0.0, 0.0
+	for j := range a.experts {
+		e := &a.experts[j]
+		e.value = a.mix(&e.expert, a.z, e.f)
+		h := math.Exp(e.logh - top)
+		value += float64(h * e.value)
+		total += h
+	}
+	prediction := value / total
+	t := a.ledger.n + 1
+	loss := float64(weight * a.options.Loss.Value(prediction, y))
+	for j := range a.experts {
+		e := &a.experts[j]
+		if !a.starts(t, j) {
+			gain := loss - float64(weight*a.options.Loss.Value(e.value, y))
+			e.logh += float64(e.meta * gain)
+		}
+		a.learn(&e.expert, e.step, y, weight)
+	}
+	a.record(y, weight, loss)
+	a.begin(t + 1)
+	return model.Outcome{Prediction: prediction, Loss: loss, Regret: math.NaN()}, nil
+}
+
+// Stats tells how the learner is doing. With TrackRegret it solves for the
+// best kernel in hindsight, O(r³) a kernel; without it costs nothing.
+func (a *AdaRaker) Stats() model.Stats { return a.stats(len(a.experts)) }
+
+// Expert is one expert of an AdaRaker at the slot to come.
+type Expert struct {
+	// Start is the first slot of its present interval, from 1.
+	Start uint64
+	// Length is the length of its intervals.
+	Length uint64
+	// Step is η_j.
+	Step float64
+	// Weight is its share of the prediction; shares sum to 1.
+	Weight float64
+	// Kernels are its normalized weights of the kernels.
+	Kernels []float64
+}
+
+// Experts are the experts that the next prediction is made of, those of the
+// shortest intervals first.
+func (a *AdaRaker) Experts() []Expert {
+	number, _ := a.block(a.ledger.n + 1)
+	base := uint64(a.options.BaseInterval)
+	top, total := a.topWeight(), 0.0
+	experts := make([]Expert, len(a.experts))
+	for j := range experts {
+		e := &a.experts[j]
+		experts[j] = Expert{
+			Start:  (number>>j<<j-1)*base + 1,
+			Length: base << j,
+			Step:   e.step, Weight: math.Exp(e.logh - top), Kernels: e.weights(),
+		}
+		total += experts[j].Weight
+	}
+	for j := range experts {
+		experts[j].Weight /= total
+	}
+	return experts
+}

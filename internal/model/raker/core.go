@@ -1,0 +1,331 @@
+package raker
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// Map is a feature map: x ∈ R^d to z ∈ R^r. It draws its features once, from
+// its spec; they are no part of a learner's state.
+type Map interface {
+	// Dimension is d.
+	Dimension() int
+	// Size is r.
+	Size() int
+	// InputLimit is the largest magnitude of an input entry.
+	InputLimit() float64
+	// Bytes is the memory that the map takes.
+	Bytes() uint64
+	// Map writes the features of x into z. ‖z‖ is about 1.
+	Map(z, x []float64)
+}
+
+// maxParameter bounds steps and the ridge. It is far beyond sense, and keeps
+// the products of the updates finite.
+const maxParameter = 1e9
+
+// Options are what a learner is made of.
+type Options struct {
+	// Loss is what is minimized.
+	Loss Loss
+	// Step is η of Raker, η0 of AdaRaker, in (0, 1e9]. With the squared loss
+	// steps above 1/(‖z‖²+λ), about 1, are cut to it.
+	Step float64
+	// StepCap is the largest step of an AdaRaker expert, in (0, 1e9]. Raker
+	// does not use it.
+	StepCap float64
+	// WeightStep is η_w, the step of the weights of the kernels, in (0, 1e9].
+	WeightStep float64
+	// Lambda is λ, in [0, 1e9].
+	Lambda float64
+	// BaseInterval is B: AdaRaker's intervals have lengths B, 2B, 4B, ….
+	// Below 1 it is 1.
+	BaseInterval int
+	// Cold makes an AdaRaker expert forget all at the start of an interval,
+	// as the paper says; else only its weight starts anew.
+	Cold bool
+	// TrackRegret keeps, for the squared loss, what the best fixed function
+	// in hindsight is solved from: O(r²) memory and time a round.
+	TrackRegret bool
+}
+
+// DefaultOptions are those of AdaRaker, if adaptive, else of Raker and FOGD.
+//
+// For AdaRaker they are warm restarts with the parameters that reproduce the
+// paper's tables, or better them; those of its text (λ = 0.01, η0 = 10, cold)
+// do far worse on the same streams. Raker's steps are the best single ones
+// over the regression and the classification streams of its tests.
+func DefaultOptions(loss Loss, adaptive bool) Options {
+	o := Options{Loss: loss, Step: 0.25, StepCap: 0.5, WeightStep: 0.5, Lambda: 1e-4, BaseInterval: 1}
+	if adaptive {
+		o.Step = 0.5
+	}
+	if loss != Squared {
+		// Bounded slopes: a step has to be large to get anywhere.
+		o.Step, o.StepCap, o.Lambda = 10, 25, 1e-5
+		if adaptive {
+			o.Step = 35
+		}
+	}
+	return o
+}
+
+func (o Options) valid(adaptive bool) bool {
+	positive := func(v float64) bool { return v > 0 && v <= maxParameter }
+	return o.Loss >= Squared && o.Loss <= Hinge &&
+		positive(o.Step) && positive(o.WeightStep) && (!adaptive || positive(o.StepCap)) &&
+		o.Lambda >= 0 && o.Lambda <= maxParameter
+}
+
+// core is what Raker and AdaRaker share: features, accounts and refusals.
+type core struct {
+	maps    []Map
+	options Options
+	// offsets says where the features of each kernel start in z.
+	offsets []int
+	limit   float64
+	ledger  ledger
+	// hindsight is nil unless regret is tracked.
+	hindsight []moments
+	// z and norms are Observe's scratch: the features of all kernels, ‖z_p‖².
+	z, norms []float64
+	// scratch holds *[]float64 for Predict, which many callers run at once.
+	scratch *sync.Pool
+}
+
+func newCore(maps []Map, o Options) core {
+	// NewAdaRaker has checked the cap.
+	if len(maps) == 0 || !o.valid(false) {
+		panic(fmt.Sprintf("raker: %d maps, options %+v", len(maps), o))
+	}
+	o.BaseInterval = max(o.BaseInterval, 1)
+	c := core{maps: maps, options: o, offsets: make([]int, len(maps)+1), limit: model.MaxMagnitude}
+	for p, m := range maps {
+		if m.Dimension() != maps[0].Dimension() {
+			panic(fmt.Sprintf("raker: maps of %d and %d dimensions", maps[0].Dimension(), m.Dimension()))
+		}
+		c.offsets[p+1] = c.offsets[p] + m.Size()
+		c.limit = math.Min(c.limit, m.InputLimit())
+		if o.TrackRegret && o.Loss == Squared {
+			c.hindsight = append(c.hindsight, newMoments(m.Size()))
+		}
+	}
+	total := c.total()
+	c.z, c.norms = make([]float64, total), make([]float64, len(maps))
+	c.scratch = &sync.Pool{New: func() any {
+		z := make([]float64, total)
+		return &z
+	}}
+	return c
+}
+
+// total is the number of features of all kernels.
+func (c *core) total() int { return c.offsets[len(c.offsets)-1] }
+
+// Check tells whether Observe would accept the observation. Labels of the
+// logistic and the hinge loss are −1 or 1.
+func (c *core) Check(x []float64, y, weight float64) error {
+	if err := c.checkFeatures(x); err != nil {
+		return err
+	}
+	if err := c.options.Loss.check(y); err != nil {
+		return err
+	}
+	return model.CheckWeight(weight)
+}
+
+func (c *core) checkFeatures(x []float64) error {
+	return model.CheckFeatures(x, c.maps[0].Dimension(), c.limit)
+}
+
+// features writes the features of all kernels into z.
+func (c *core) features(z, x []float64) {
+	for p, m := range c.maps {
+		m.Map(z[c.offsets[p]:c.offsets[p+1]], x)
+	}
+}
+
+// prepare maps x into the scratch of Observe.
+func (c *core) prepare(x []float64) {
+	c.features(c.z, x)
+	for p := range c.maps {
+		z := c.z[c.offsets[p]:c.offsets[p+1]]
+		c.norms[p] = dot(z, z)
+	}
+}
+
+// record accounts for the round that prepare began.
+func (c *core) record(y, weight, loss float64) {
+	c.ledger.add(y, weight, loss)
+	for p := range c.hindsight {
+		c.hindsight[p].add(c.z[c.offsets[p]:c.offsets[p+1]], y, weight)
+	}
+}
+
+// stats tells how the learner with so many experts is doing.
+func (c *core) stats(experts int) model.Stats {
+	s := model.Stats{
+		Observations: c.ledger.n,
+		Loss:         c.ledger.loss.value(),
+		LabelBound:   c.ledger.bound,
+		Features:     c.total(),
+		StateBytes:   c.bytes(experts),
+		// Not known unless tracked.
+		HindsightLoss: math.NaN(), Regret: math.NaN(),
+	}
+	s.CertificateOK = s.Loss >= 0 && !math.IsInf(s.Loss, 0)
+	if c.hindsight != nil {
+		best := c.best()
+		s.HindsightLoss = best.loss
+		s.Regret = s.Loss - best.loss
+		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that
+		// or leave it NaN.
+		energy := c.ledger.energy.value()
+		s.CertificateOK = s.CertificateOK && best.loss <= energy*(1+1e-8) && !math.IsInf(energy, 0)
+	}
+	return s
+}
+
+// RegretUnpenalized is the regret without the comparator's penalty, Loss −
+// L* + λ‖θ̂‖², at O(r³) a kernel; NaN unless regret is tracked.
+func (c *core) RegretUnpenalized() float64 {
+	if c.hindsight == nil {
+		return math.NaN()
+	}
+	best := c.best()
+	return c.ledger.loss.value() - (best.loss - best.penalty)
+}
+
+// EffectiveDimension is r − λ tr (C+λI)⁻¹ of the kernel that is best in
+// hindsight, at O(r³) a kernel; 0 unless regret is tracked.
+func (c *core) EffectiveDimension() float64 {
+	if c.hindsight == nil {
+		return 0
+	}
+	return c.hindsight[c.best().kernel].effectiveDimension(c.options.Lambda)
+}
+
+// best solves for the best fixed function of the best kernel.
+func (c *core) best() solution {
+	energy := c.ledger.energy.value()
+	best := solution{loss: math.Inf(1)}
+	for p := range c.hindsight {
+		s := c.hindsight[p].solve(c.options.Lambda, energy)
+		s.kernel = p
+		if s.loss < best.loss || math.IsNaN(s.loss) {
+			best = s
+		}
+	}
+	return best
+}
+
+// bytes is the memory of the state with so many experts.
+func (c *core) bytes(experts int) uint64 {
+	sizes, maps := make([]int, len(c.maps)), uint64(0)
+	for p, m := range c.maps {
+		sizes[p] = m.Size()
+		maps += m.Bytes()
+	}
+	return cost(sizes, maps, c.options, experts).StateBytes
+}
+
+// Cost is what a Raker over maps of such sizes, which take so many bytes
+// together, comes to.
+func Cost(sizes []int, mapBytes uint64, o Options) model.Cost {
+	return cost(sizes, mapBytes, o, 1)
+}
+
+// AdaptiveCost is what an AdaRaker comes to at most, with all its experts;
+// after t rounds there are 1 + ⌊log₂(t/B)⌋ of them.
+func AdaptiveCost(sizes []int, mapBytes uint64, o Options) model.Cost {
+	return cost(sizes, mapBytes, o, MaxExperts)
+}
+
+func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
+	total, pairs := uint64(0), uint64(0)
+	for _, r := range sizes {
+		total += uint64(r)
+		pairs += uint64(r) * uint64(r+1) / 2
+	}
+	kernels, e := uint64(len(sizes)), uint64(experts)
+	numbers := e*(total+2*kernels+1) + 2*total + kernels + 8
+	flops := e * 3 * total
+	if o.TrackRegret && o.Loss == Squared {
+		numbers += pairs + total
+		flops += pairs + total
+	}
+	return model.Cost{
+		Features:     int(total),
+		StateBytes:   8*numbers + mapBytes,
+		PredictFlops: e * total,
+		ObserveFlops: flops + 2*total,
+	}
+}
+
+// ledger is what a learner knows of its own losses.
+type ledger struct {
+	n uint64
+	// loss is Σ w C(ŷ, y), energy Σ w y².
+	loss, energy sum
+	// bound is max √w |y|.
+	bound float64
+}
+
+func (l *ledger) add(y, weight, loss float64) {
+	l.n++
+	l.loss.add(loss)
+	l.energy.add(float64(weight * float64(y*y)))
+	l.bound = math.Max(l.bound, math.Abs(float64(math.Sqrt(weight)*y)))
+}
+
+func (l *ledger) appendBinary(dst []byte) []byte {
+	dst = codec.AppendUint64(dst, l.n)
+	return codec.AppendFloats(dst, l.loss.high, l.loss.low, l.energy.high, l.energy.low, l.bound)
+}
+
+func readLedger(r *codec.Reader) ledger {
+	var l ledger
+	l.n = r.Uint64()
+	l.loss.high, l.loss.low = r.Float(), r.Float()
+	l.energy.high, l.energy.low = r.Float(), r.Float()
+	l.bound = r.Float()
+	return l
+}
+
+func (l *ledger) valid() bool {
+	return l.n < 1<<62 && finite(l.loss.high, l.loss.low, l.energy.high, l.energy.low, l.bound)
+}
+
+// sum is a compensated sum (Neumaier 1974): its error does not grow with the
+// number of terms.
+type sum struct{ high, low float64 }
+
+func (s *sum) add(v float64) {
+	t := s.high + v
+	if math.Abs(s.high) >= math.Abs(v) {
+		s.low += (s.high - t) + v
+	} else {
+		s.low += (v - t) + s.high
+	}
+	s.high = t
+}
+
+func (s *sum) value() float64 { return s.high + s.low }
+
+func finite(values ...float64) bool {
+	for _, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// LossOf is the loss of a prediction under a label, without its weight.
+func (c *core) LossOf(prediction, label float64) float64 {
+	return c.options.Loss.Value(prediction, label)
+}

@@ -1,0 +1,89 @@
+package raker
+
+import (
+	"math"
+	"strconv"
+
+	"hindsight/internal/model"
+)
+
+// Loss is what a prediction f costs under a label y.
+type Loss int
+
+// The losses. The labels of Logistic and Hinge are −1 and +1, and their
+// predictions are scores.
+//
+// The paper's gradients (23) and (24) do not belong to the losses that it
+// states: (23) is that of the squared hinge, (24) has the wrong sign and a
+// factor 2. These are differentiated from the losses.
+const (
+	// Squared is C = (f−y)², C' = 2(f−y).
+	Squared Loss = iota
+	// Logistic is C = log(1+exp(−yf)), C' = −y/(1+exp(yf)).
+	Logistic
+	// Hinge is C = max(0, 1−yf), C' = −y where yf < 1, else 0.
+	Hinge
+)
+
+// String names the loss.
+func (l Loss) String() string {
+	switch l {
+	case Squared:
+		return "squared"
+	case Logistic:
+		return "logistic"
+	case Hinge:
+		return "hinge"
+	default:
+		return "loss " + strconv.Itoa(int(l))
+	}
+}
+
+// Value is C(f, y).
+func (l Loss) Value(f, y float64) float64 {
+	switch l {
+	case Logistic:
+		// Of log(1+exp(m)) the larger part goes outside, so that exp
+		// cannot overflow.
+		m := -float64(y * f)
+		return math.Max(m, 0) + math.Log1p(math.Exp(-math.Abs(m)))
+	case Hinge:
+		return math.Max(0, 1-float64(y*f))
+	case Squared:
+		fallthrough
+	default:
+		miss := f - y
+		return float64(miss * miss)
+	}
+}
+
+// Slope is ∂C/∂f; at the kink of Hinge it is the subgradient 0.
+func (l Loss) Slope(f, y float64) float64 {
+	switch l {
+	case Logistic:
+		return -y / (1 + math.Exp(float64(y*f))) // An infinite exp gives 0, as it should.
+	case Hinge:
+		if float64(y*f) < 1 {
+			return -y
+		}
+		return 0
+	case Squared:
+		fallthrough
+	default:
+		return 2 * (f - y)
+	}
+}
+
+// check accepts the labels of the loss.
+func (l Loss) check(y float64) error {
+	if err := model.CheckLabel(y); err != nil {
+		return err
+	}
+	if l != Squared && y != 1 && y != -1 {
+		return &model.FieldError{
+			Field: "label", Err: model.ErrLabelOutOfRange,
+			Got: strconv.FormatFloat(y, 'g', -1, 64), Want: "-1 or 1 for the " + l.String() + " loss",
+		}
+	}
+	return nil
+}

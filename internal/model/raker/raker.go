@@ -1,0 +1,213 @@
+// Package raker holds the first-order learners over random features: Raker,
+// online gradient descent in several kernels at once with exponential weights
+// over them, its one-kernel case FOGD, and AdaRaker, which hedges over Rakers
+// of many step sizes.
+//
+// They cost O(PD) a round for P kernels of D frequencies, where the
+// second-order forecaster of package awv costs O(r²); in exchange they state
+// no certificate.
+package raker
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+)
+
+// Raker runs online gradient descent in every kernel and mixes the kernels by
+// exponential weights. Per round, with z_p = z_p(x):
+//
+//	f_p = θ_p·z_p,  ŷ = Σ w_p f_p / Σ w_p
+//	θ_p ← θ_p − η ∇(C(θ_p·z_p, y) + λ‖θ_p‖²)
+//	w_p ← w_p exp(−η_w (C(f_p, y) + λ‖θ_p‖²))
+//
+// Both losses are taken before the step, and times the observation's weight.
+// With one kernel it is FOGD: Fourier online gradient descent.
+//
+// Source: AdaRaker (JMLR 2019), Algorithm 1, eqs (18), (19), (21). The
+// gradients are those of the losses, see Loss.
+type Raker struct {
+	core
+	expert expert
+}
+
+// NewRaker is a Raker that has seen nothing, of steps o.Step and
+// o.WeightStep. It panics unless there are maps, all of one dimension, and the
+// options are in their ranges.
+func NewRaker(maps []Map, o Options) *Raker {
+	r := &Raker{core: newCore(maps, o)}
+	r.expert = r.newExpert()
+	return r
+}
+
+// Predict answers ŷ, for the logistic and the hinge loss the score, of which
+// the sign is the class. It reads the state and allocates nothing once its
+// scratch is warm. Standard error and leverage are not known: 0.
+func (r *Raker) Predict(x []float64) (model.Prediction, error) {
+	if err := r.checkFeatures(x); err != nil {
+		return model.Prediction{}, err
+	}
+	buffer := r.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
+	defer r.scratch.Put(buffer)
+	r.features(*buffer, x)
+	return model.Prediction{Value: r.mix(&r.expert, *buffer, nil)}, nil
+}
+
+// Observe learns (x, y) by one gradient step a kernel: one feature map and
+// three passes over the features, and with TrackRegret one over each kernel's
+// r(r+1)/2 second moments. It allocates nothing. The regret of a round is not
+// known: NaN.
+func (r *Raker) Observe(x []float64, y, weight float64) (model.Outcome, error) {
+	if err := r.Check(x, y, weight); err != nil {
+		return model.Outcome{}, err
+	}
+	r.prepare(x)
+	prediction := r.mix(&r.expert, r.z, r.expert.f)
+	loss := float64(weight * r.options.Loss.Value(prediction, y))
+	r.learn(&r.expert, r.options.Step, y, weight)
+	r.record(y, weight, loss)
+	return model.Outcome{Prediction: prediction, Loss: loss, Regret: math.NaN()}, nil
+}
+
+// Weights are the normalized weights of the kernels, of sum 1.
+func (r *Raker) Weights() []float64 { return r.expert.weights() }
+
+// Stats tells how the learner is doing. With TrackRegret it solves for the
+// best kernel in hindsight, O(r³) a kernel; without it costs nothing.
+func (r *Raker) Stats() model.Stats { return r.stats(1) }
+
+// expert is one Raker: its parameters and the logarithms of its weights.
+type expert struct {
+	// theta holds θ_p of all kernels, one after the other.
+	theta []float64
+	// logw holds log w_p, shifted so that the largest is 0: only ratios
+	// matter, and so neither an underflow nor a loss of digits can build up.
+	logw []float64
+	// f is scratch: f_p of the round.
+	f []float64
+}
+
+func (c *core) newExpert() expert {
+	return expert{
+		theta: make([]float64, c.total()),
+		logw:  make([]float64, len(c.maps)),
+		f:     make([]float64, len(c.maps)),
+	}
+}
+
+// restart is θ = 0 and uniform weights.
+func (e *expert) restart() {
+	clear(e.theta)
+	clear(e.logw)
+}
+
+func (e *expert) weights() []float64 {
+	weights, total := make([]float64, len(e.logw)), 0.0
+	for p, v := range e.logw {
+		weights[p] = math.Exp(v)
+		total += weights[p]
+	}
+	for p := range weights {
+		weights[p] /= total
+	}
+	return weights
+}
+
+// mix is Σ w_p f_p / Σ w_p. It writes f_p to f, unless that is nil.
+func (c *core) mix(e *expert, z, f []float64) float64 {
+	value, total := 0.0, 0.0
+	for p, v := range e.logw {
+		from, to := c.offsets[p], c.offsets[p+1]
+		fp := dot(e.theta[from:to], z[from:to])
+		if f != nil {
+			f[p] = fp
+		}
+		w := math.Exp(v)
+		value += float64(w * fp)
+		total += w
+	}
+	return value / total
+}
+
+// learn takes the gradient steps and updates the weights, by the features in
+// c.z and the predictions in e.f.
+func (c *core) learn(e *expert, step, y, weight float64) {
+	o := &c.options
+	top := math.Inf(-1)
+	for p, f := range e.f {
+		from, to := c.offsets[p], c.offsets[p+1]
+		s := c.safeStep(step, weight, c.norms[p])
+		shrink := math.Max(0, 1-float64(2*s*o.Lambda))
+		norm := advance(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
+		loss := float64(weight * (o.Loss.Value(f, y) + float64(o.Lambda*norm)))
+		e.logw[p] -= float64(o.WeightStep * loss)
+		top = math.Max(top, e.logw[p])
+	}
+	for p := range e.logw {
+		e.logw[p] -= top
+	}
+}
+
+// safeStep is the step times the weight, kept from diverging.
+//
+// For the squared loss the step s maps θ to (I − 2s(λI + zzᵀ))θ + 2syz, which
+// expands as soon as s > 1/(‖z‖²+λ): steps are cut there. Half of it would be
+// the step to the minimum of the round's loss along z; a weight above 1 must
+// not carry a step beyond both that and the step that was asked for. So every
+// eigenvalue stays in [−1, 1], and after t rounds of labels within B
+//
+//	‖θ‖ ≤ 2 t B max min(1/‖z‖, s‖z‖)
+//
+// which is 2tB for ‖z‖ = 1. With t < 2^53, B = model.MaxMagnitude = 1e100 and
+// weights up to 1e9, a weighted loss is below 1e243 and a sum of them, times a
+// step of weights up to 1e9, below 1e270: nothing overflows, and labels need
+// no tighter limit than those of other learners.
+//
+// The other losses have a slope within ±1, so only the ridge could expand θ;
+// learn cuts its factor 1 − 2sλ at 0.
+func (c *core) safeStep(step, weight, norm float64) float64 {
+	s := float64(step * weight)
+	if c.options.Loss != Squared {
+		return s
+	}
+	stable := 1 / (norm + c.options.Lambda)
+	return math.Min(s, math.Min(math.Max(step, stable/2), stable))
+}
+
+// dot is a·b in four interleaved sums: one chain of additions would wait for
+// itself.
+func dot(a, b []float64) float64 {
+	b = b[:len(a)]
+	var s0, s1, s2, s3 float64
+	for len(a) >= 4 {
+		s0 += float64(a[0] * b[0])
+		s1 += float64(a[1] * b[1])
+		s2 += float64(a[2] * b[2])
+		s3 += float64(a[3] * b[3])
+		a, b = a[4:], b[4:]
+	}
+	for i, v := range a {
+		s0 += float64(v * b[i])
+	}
+	return (s0 + s1) + (s2 + s3)
+}
+
+// advance is θ ← shrink θ − slope z. It returns ‖θ‖² of before.
+func advance(theta, z []float64, shrink, slope float64) float64 {
+	z = z[:len(theta)]
+	var s0, s1 float64
+	n := len(theta) &^ 1
+	for i := 0; i < n; i += 2 {
+		a, b := theta[i], theta[i+1]
+		s0 += float64(a * a)
+		s1 += float64(b * b)
+		theta[i] = float64(shrink*a) - float64(slope*z[i])
+		theta[i+1] = float64(shrink*b) - float64(slope*z[i+1])
+	}
+	if n < len(theta) {
+		a := theta[n]
+		s0 += float64(a * a)
+		theta[n] = float64(shrink*a) - float64(slope*z[n])
+	}
+	return s0 + s1
+}

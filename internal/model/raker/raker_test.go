@@ -1,0 +1,423 @@
+package raker_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/raker"
+)
+
+// fourier is a random feature map of its own: z = [sin Vx; cos Vx]/√D, the
+// rows of V in orthogonal blocks, for the Gaussian kernel of bandwidth sigma.
+type fourier struct {
+	v     *mat.Dense
+	scale float64
+}
+
+func newFourier(seed uint64, dimension, frequencies int, sigma float64) *fourier {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	v := mat.NewDense(frequencies, dimension, nil)
+	for start := 0; start < frequencies; start += dimension {
+		g := mat.NewDense(dimension, dimension, nil)
+		g.Apply(func(int, int, float64) float64 { return rng.NormFloat64() }, g)
+		var qr mat.QR
+		qr.Factorize(g)
+		var q mat.Dense
+		qr.QTo(&q)
+		for i := start; i < min(start+dimension, frequencies); i++ {
+			length := 0.0
+			for range dimension {
+				n := rng.NormFloat64()
+				length += n * n
+			}
+			for j := range dimension {
+				v.Set(i, j, math.Sqrt(length)/sigma*q.At(i-start, j))
+			}
+		}
+	}
+	return &fourier{v: v, scale: 1 / math.Sqrt(float64(frequencies))}
+}
+
+func (f *fourier) Dimension() int      { _, d := f.v.Dims(); return d }
+func (f *fourier) Size() int           { n, _ := f.v.Dims(); return 2 * n }
+func (f *fourier) InputLimit() float64 { return model.MaxMagnitude }
+func (f *fourier) Bytes() uint64       { return uint64(4 * f.Size() * f.Dimension()) }
+
+func (f *fourier) Map(z, x []float64) {
+	n := len(z) / 2
+	for i := range n {
+		angle := 0.0
+		for j, v := range f.v.RawRowView(i) {
+			angle += float64(v * x[j])
+		}
+		s, c := math.Sincos(angle)
+		z[i], z[n+i] = f.scale*s, f.scale*c
+	}
+}
+
+// gaussians are maps of the kernels σ² ∈ {0.1, 1, 10}.
+func gaussians(seed uint64, dimension, frequencies int) []raker.Map {
+	var maps []raker.Map
+	for n, s := range []float64{0.1, 1, 10} {
+		maps = append(maps, newFourier(seed+uint64(n), dimension, frequencies, math.Sqrt(s)))
+	}
+	return maps
+}
+
+func losses() []raker.Loss { return []raker.Loss{raker.Squared, raker.Logistic, raker.Hinge} }
+
+// label makes a label of the loss.
+func label(l raker.Loss, y float64) float64 {
+	if l == raker.Squared || math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
+		return y
+	}
+	return math.Copysign(1, y)
+}
+
+func options(l raker.Loss) raker.Options {
+	return raker.Options{Loss: l, Step: 0.4, StepCap: 0.3, WeightStep: 0.5, Lambda: 0.01}
+}
+
+func observe(t *testing.T, l model.Learner, s modeltest.Sample) model.Outcome {
+	t.Helper()
+	out, err := l.Observe(s.X, s.Y, s.Weight)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func state(t *testing.T, l model.Learner) []byte {
+	t.Helper()
+	b, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// The slope of every loss is its difference quotient.
+func TestSlopesAreDerivatives(t *testing.T) {
+	const h = 1e-6
+	for _, l := range losses() {
+		for _, y := range []float64{-1, 1} {
+			for f := -4.05; f < 4; f += 0.1 {
+				want := (l.Value(f+h, y) - l.Value(f-h, y)) / (2 * h)
+				if got := l.Slope(f, y); math.Abs(got-want) > 1e-8 {
+					t.Errorf("%v at f=%g, y=%g: slope %g, difference quotient %g", l, f, y, got, want)
+				}
+			}
+		}
+		// Far out nothing overflows.
+		for _, f := range []float64{-1e100, -800, 800, 1e100} {
+			if v, s := l.Value(f, 1), l.Slope(f, 1); math.IsNaN(v+s) || math.IsInf(v+s, 0) {
+				t.Errorf("%v at %g: value %g, slope %g", l, f, v, s)
+			}
+		}
+	}
+	if got := raker.Logistic.Value(0, 1); math.Abs(got-math.Ln2) > 1e-16 {
+		t.Errorf("logistic loss of 0 is %g", got)
+	}
+}
+
+// One step of a Raker of one kernel goes down the gradient of the whole loss,
+// C(θ·z, y) + λ‖θ‖², taken by finite differences in θ.
+func TestStepIsTheGradientOfTheLoss(t *testing.T) {
+	const step, lambda, h = 0.2, 0.05, 1e-6
+	for _, l := range losses() {
+		t.Run(l.String(), func(t *testing.T) {
+			m := newFourier(5, 2, 3, 1)
+			r := raker.NewRaker([]raker.Map{m}, raker.Options{Loss: l, Step: step, WeightStep: 1, Lambda: lambda})
+			theta, z := make([]float64, m.Size()), make([]float64, m.Size())
+			for n, s := range modeltest.Samples(3, 2, 40) {
+				y := label(l, s.Y)
+				m.Map(z, s.X)
+				whole := func(theta []float64) float64 {
+					f, norm := 0.0, 0.0
+					for i, v := range theta {
+						f += v * z[i]
+						norm += v * v
+					}
+					return l.Value(f, y) + lambda*norm
+				}
+				gradient := make([]float64, len(theta))
+				for i := range theta {
+					up, down := append([]float64(nil), theta...), append([]float64(nil), theta...)
+					up[i] += h
+					down[i] -= h
+					gradient[i] = (whole(up) - whole(down)) / (2 * h)
+				}
+				for i := range theta {
+					theta[i] -= step * gradient[i]
+				}
+				observe(t, r, modeltest.Sample{X: s.X, Y: y, Weight: 1})
+				want := 0.0
+				for i, v := range theta {
+					want += v * z[i]
+				}
+				got, err := r.Predict(s.X)
+				if err != nil || math.Abs(got.Value-want) > 1e-7 {
+					t.Fatalf("round %d: predicts %g, want %g (%v)", n, got.Value, want, err)
+				}
+			}
+		})
+	}
+}
+
+// Regret is against the best ridge function of the best kernel, solved here
+// by QR from all that was seen.
+func TestRegretAgainstDenseSolver(t *testing.T) {
+	maps := gaussians(7, 3, 6)
+	o := options(raker.Squared)
+	o.TrackRegret = true
+	for name, l := range map[string]model.Learner{"raker": raker.NewRaker(maps, o), "adaraker": raker.NewAdaRaker(maps, o)} {
+		t.Run(name, func(t *testing.T) {
+			samples := modeltest.Samples(9, 3, 200)
+			loss := 0.0
+			for _, s := range samples {
+				out := observe(t, l, s)
+				if !math.IsNaN(out.Regret) {
+					t.Fatalf("the regret of a round is %g, want unknown", out.Regret)
+				}
+				loss += s.Weight * (s.Y - out.Prediction) * (s.Y - out.Prediction)
+			}
+			best, unpenalized, dimension := math.Inf(1), 0.0, 0.0
+			for _, m := range maps {
+				h, penalty, d := ridge(t, m, samples, o.Lambda)
+				if h < best {
+					best, unpenalized, dimension = h, loss-(h-penalty), d
+				}
+			}
+			s := l.Stats()
+			for what, v := range map[string][2]float64{
+				"loss": {s.Loss, loss}, "hindsight": {s.HindsightLoss, best}, "regret": {s.Regret, loss - best},
+				"unpenalized":         {l.RegretUnpenalized(), unpenalized},
+				"effective dimension": {l.EffectiveDimension(), dimension},
+			} {
+				if math.Abs(v[0]-v[1]) > 1e-9*math.Abs(v[1]) {
+					t.Errorf("%s %.15g, want %.15g", what, v[0], v[1])
+				}
+			}
+			if s.Certified || s.RegretBound != 0 || s.Certificate != 0 || !s.CertificateOK || s.Regret <= 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// ridge is min_θ Σ w(y−θ·z)² + λ‖θ‖² by least squares on [√w z; √λ I], its
+// λ‖θ‖², and Σ σ²/(σ²+λ) of the singular values.
+func ridge(t *testing.T, m raker.Map, samples []modeltest.Sample, lambda float64) (loss, penalty, dimension float64) {
+	t.Helper()
+	r, n := m.Size(), len(samples)
+	a, y := mat.NewDense(n+r, r, nil), mat.NewVecDense(n+r, nil)
+	for i, s := range samples {
+		row := a.RawRowView(i)
+		m.Map(row, s.X)
+		for j := range row {
+			row[j] *= math.Sqrt(s.Weight)
+		}
+		y.SetVec(i, math.Sqrt(s.Weight)*s.Y)
+	}
+	var svd mat.SVD
+	svd.Factorize(a.Slice(0, n, 0, r), mat.SVDNone)
+	for _, v := range svd.Values(nil) {
+		dimension += v * v / (v*v + lambda)
+	}
+	for i := range r {
+		a.Set(n+i, i, math.Sqrt(lambda))
+	}
+	var theta, miss mat.VecDense
+	if err := theta.SolveVec(a, y); err != nil {
+		t.Fatal(err)
+	}
+	miss.MulVec(a, &theta)
+	miss.SubVec(y, &miss)
+	return mat.Dot(&miss, &miss), lambda * mat.Dot(&theta, &theta), dimension
+}
+
+// Without tracking, and for losses that have no closed form, nothing is said
+// of regret.
+func TestUntrackedRegretIsNotKnown(t *testing.T) {
+	for _, l := range losses() {
+		o := options(l)
+		o.TrackRegret = l != raker.Squared
+		a := raker.NewAdaRaker(gaussians(1, 2, 3), o)
+		observe(t, a, modeltest.Sample{X: []float64{1, 2}, Y: 1, Weight: 1})
+		s := a.Stats()
+		if !math.IsNaN(s.Regret) || !math.IsNaN(s.HindsightLoss) || s.Loss == 0 || !math.IsNaN(a.RegretUnpenalized()) || a.EffectiveDimension() != 0 {
+			t.Errorf("%v: %+v", l, s)
+		}
+	}
+}
+
+// Steps and weights that would make plain gradient descent explode stay
+// bounded: on a repeated observation the prediction comes to the label, up to
+// the ridge.
+func TestExtremeStepsAreBounded(t *testing.T) {
+	for _, l := range losses() {
+		for _, step := range []float64{1e-3, 0.5, 0.99, 30, 1e9} {
+			for _, weight := range []float64{model.MinWeight, 1, 1e3, model.MaxWeight} {
+				o := raker.Options{Loss: l, Step: step, StepCap: step, WeightStep: 0.5, Lambda: 1e-4}
+				a := raker.NewAdaRaker(gaussians(2, 2, 4), o)
+				for n := range 300 {
+					out := observe(t, a, modeltest.Sample{X: []float64{0.3, float64(n % 2)}, Y: 1, Weight: weight})
+					if v := out.Prediction + out.Loss; math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Fatalf("%v, step %g, weight %g, round %d: %+v", l, step, weight, n, out)
+					}
+					if l == raker.Squared && math.Abs(out.Prediction) > 3 {
+						t.Fatalf("step %g, weight %g, round %d: predicts %g for labels of 1", step, weight, n, out.Prediction)
+					}
+				}
+				if !a.Stats().CertificateOK {
+					t.Errorf("%v, step %g, weight %g: %+v", l, step, weight, a.Stats())
+				}
+			}
+		}
+	}
+}
+
+// A weight above 1 carries a step no further than to the label.
+func TestWeightDoesNotOvershoot(t *testing.T) {
+	o := raker.Options{Loss: raker.Squared, Step: 0.1, WeightStep: 0.5, Lambda: 0}
+	r := raker.NewRaker(gaussians(2, 2, 4)[:1], o)
+	observe(t, r, modeltest.Sample{X: []float64{1, 2}, Y: 5, Weight: 1e6})
+	p, err := r.Predict([]float64{1, 2})
+	if err != nil || math.Abs(p.Value-5) > 1e-12 {
+		t.Errorf("predicts %g, want 5 (%v)", p.Value, err)
+	}
+}
+
+// Labels outside of a class are refused with a field error.
+func TestClassLabels(t *testing.T) {
+	for _, l := range losses()[1:] {
+		a := raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
+		before := state(t, a)
+		for _, y := range []float64{0, 0.5, 2, -1.0000001, 1e100} {
+			_, err := a.Observe([]float64{1, 2}, y, 1)
+			var field *model.FieldError
+			if !errors.Is(err, model.ErrLabelOutOfRange) || !errors.As(err, &field) || field.Field != "label" {
+				t.Errorf("%v: label %g: %v", l, y, err)
+			}
+		}
+		if !bytes.Equal(before, state(t, a)) {
+			t.Errorf("%v: a refused label changed the state", l)
+		}
+	}
+}
+
+// States of another learner or shape, or with numbers out of range, are
+// refused.
+func TestRestoreRefusesOthers(t *testing.T) {
+	maps := gaussians(1, 2, 3)
+	o := options(raker.Squared)
+	tracked := o
+	tracked.TrackRegret = true
+	states := map[string][]byte{}
+	learners := map[string]func() model.Learner{
+		"raker":    func() model.Learner { return raker.NewRaker(maps, o) },
+		"one":      func() model.Learner { return raker.NewRaker(maps[:1], o) },
+		"tracked":  func() model.Learner { return raker.NewRaker(maps, tracked) },
+		"adaraker": func() model.Learner { return raker.NewAdaRaker(maps, o) },
+		"adatrack": func() model.Learner { return raker.NewAdaRaker(maps, tracked) },
+	}
+	for name, create := range learners {
+		l := create()
+		for _, s := range modeltest.Samples(1, 2, 20) {
+			observe(t, l, s)
+		}
+		states[name] = state(t, l)
+	}
+	for name, create := range learners {
+		for from, b := range states {
+			l := create()
+			if err := l.Restore(b); (err == nil) != (name == from) {
+				t.Errorf("%s from %s: %v", name, from, err)
+			}
+		}
+		// No byte of a number can make it NaN and pass.
+		l := create()
+		for at := 32; at+8 <= len(states[name]); at += 8 {
+			bad := append([]byte(nil), states[name]...)
+			for i := range 8 {
+				bad[at+i] = 0xff
+			}
+			if l.Restore(bad) == nil {
+				t.Errorf("%s: NaN at %d was restored", name, at)
+			}
+		}
+	}
+}
+
+// A learner says what its own loss makes of a prediction.
+func TestLossOf(t *testing.T) {
+	for _, l := range losses() {
+		var scored model.Scored = raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
+		if got, want := scored.LossOf(0.25, -1), naiveLoss(l, 0.25, -1); math.Abs(got-want) > 1e-15 {
+			t.Errorf("%v: loss %g, want %g", l, got, want)
+		}
+	}
+}
+
+func TestWrongOptionsPanic(t *testing.T) {
+	good := options(raker.Squared)
+	maps := gaussians(1, 2, 3)
+	for n, change := range []func(o *raker.Options){
+		func(o *raker.Options) { o.Step = 0 },
+		func(o *raker.Options) { o.Step = math.NaN() },
+		func(o *raker.Options) { o.StepCap = math.Inf(1) },
+		func(o *raker.Options) { o.WeightStep = -1 },
+		func(o *raker.Options) { o.Lambda = -1e-9 },
+		func(o *raker.Options) { o.Loss = 3 },
+	} {
+		o := good
+		change(&o)
+		if !panics(func() { raker.NewAdaRaker(maps, o) }) {
+			t.Errorf("options %d made a learner", n)
+		}
+	}
+	if !panics(func() { raker.NewRaker(nil, good) }) {
+		t.Error("no maps made a learner")
+	}
+	if !panics(func() { raker.NewRaker(append(gaussians(1, 3, 3), maps...), good) }) {
+		t.Error("maps of two dimensions made a learner")
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+// What is reported is near what is encoded, and below the cost that the spec
+// names.
+func TestCostBoundsTheState(t *testing.T) {
+	for _, tracked := range []bool{false, true} {
+		t.Run(fmt.Sprint("tracked ", tracked), func(t *testing.T) {
+			o := options(raker.Squared)
+			o.TrackRegret = tracked
+			maps := gaussians(1, 2, 10)
+			sizes, mapBytes := []int{20, 20, 20}, maps[0].Bytes()*3
+			r, a := raker.NewRaker(maps, o), raker.NewAdaRaker(maps, o)
+			if got, want := r.Stats().StateBytes, raker.Cost(sizes, mapBytes, o).StateBytes; got != want {
+				t.Errorf("a Raker takes %d bytes, costs %d", got, want)
+			}
+			for _, s := range modeltest.Samples(1, 2, 300) {
+				observe(t, a, s)
+			}
+			got, most := a.Stats().StateBytes, raker.AdaptiveCost(sizes, mapBytes, o).StateBytes
+			if encoded := uint64(len(state(t, a))); got < encoded || got > most {
+				t.Errorf("%d bytes encoded, %d reported, at most %d", encoded, got, most)
+			}
+		})
+	}
+}
