@@ -168,10 +168,7 @@ func TestGivenDictionaryIsCertified_NeurIPS_Cor8(t *testing.T) {
 // at most 0.2 % more than exact Kernel-AWV with the whole history and at most
 // 0.5 % more with none. It may lose less: a smaller space regularises.
 func TestNystromOnRealStreams(t *testing.T) {
-	n := 1200
-	if testing.Short() || modeltest.RaceDetector {
-		n = 400
-	}
+	const n = 1200
 	for _, name := range []string{"air.csv.gz", "casp.csv.gz"} {
 		t.Run(name, func(t *testing.T) {
 			x, y := rows(t, data(t, name), n)
