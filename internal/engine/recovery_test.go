@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/model"
 )
 
 // feed lets the model m learn; every third observation had a prediction.
@@ -42,28 +43,39 @@ func compare(t *testing.T, h *host, want engine.Stats) {
 }
 
 func TestRestartContinuesBitForBit(t *testing.T) {
-	c := newClock()
-	whole := start(t, newFS(), c)
-	whole.create(t, "m", taylor(2, 3))
-	feed(t, whole, 0, 60)
-	want := whole.stats(t, "m")
-
-	for _, every := range []uint64{1 << 40, 1, 7} {
-		t.Run(fmt.Sprint("snapshot every ", every), func(t *testing.T) {
-			fs := newFS()
-			often := func(o *engine.Options) { o.SnapshotObservations = every; o.SnapshotsKept = 2 }
-			h := start(t, fs, c, often)
-			h.create(t, "m", taylor(2, 3))
-			for from := 0; from < 60; from += 20 {
-				feed(t, h, from, from+20)
-				h.stop(t)
-				h = start(t, fs, c, often)
-			}
-			compare(t, h, want)
-			if every < 1<<40 {
-				checkKept(t, h)
-			}
-		})
+	few := ptr(4)
+	for _, spec := range []model.Spec{
+		taylor(2, 3),
+		linear(2),
+		{Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull}},
+		{Dimension: 2, Seed: 2, FourierAWV: &model.FourierAWV{Frequencies: few}},
+		{Dimension: 2, KernelAWV: &model.KernelAWV{}},
+		{Dimension: 2, Seed: 3, Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}},
+		{Dimension: 2, Seed: 4, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
+		{Dimension: 2, Seed: 5, FOGD: &model.FOGD{}},
+	} {
+		c := newClock()
+		whole := start(t, newFS(), c)
+		whole.create(t, "m", spec)
+		feed(t, whole, 0, 60)
+		want := whole.stats(t, "m")
+		for _, every := range []uint64{1 << 40, 1, 7} {
+			t.Run(fmt.Sprintf("%s, snapshot every %d", spec.Name(), every), func(t *testing.T) {
+				fs := newFS()
+				often := func(o *engine.Options) { o.SnapshotObservations = every; o.SnapshotsKept = 2 }
+				h := start(t, fs, c, often)
+				h.create(t, "m", spec)
+				for from := 0; from < 60; from += 20 {
+					feed(t, h, from, from+20)
+					h.stop(t)
+					h = start(t, fs, c, often)
+				}
+				compare(t, h, want)
+				if every < 1<<40 {
+					checkKept(t, h)
+				}
+			})
+		}
 	}
 }
 

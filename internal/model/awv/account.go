@@ -5,6 +5,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/qr"
 )
 
@@ -12,13 +13,13 @@ import (
 type account struct {
 	n uint64
 	// loss is Σ(y−ŷ)², hindsight L* = Σε², energy Σy².
-	loss, hindsight, energy sum
+	loss, hindsight, energy compensated.Sum
 	// certificate is C = Σ y² h, h = q/(1+q) the leverage.
-	certificate sum
+	certificate compensated.Sum
 	// regret is Σ h (y² − γ²p²). Each term equals (y−ŷ)² − ε² exactly, but
 	// without the cancellation of two sums that both grow with t: it keeps
 	// its digits when regret is a small part of the loss.
-	regret sum
+	regret compensated.Sum
 	// bound is B = max |y|.
 	bound float64
 }
@@ -35,11 +36,11 @@ func (a *account) add(y, p, residual float64, rotation qr.Rotation) (prediction,
 	loss = float64(miss * miss)
 	squared := float64(y * y)
 	a.n++
-	a.loss.add(loss)
-	a.hindsight.add(float64(residual * residual))
-	a.energy.add(squared)
-	a.certificate.add(float64(squared * rotation.Leverage))
-	a.regret.add(float64(rotation.Leverage * (squared - float64(prior*prior))))
+	a.loss.Add(loss)
+	a.hindsight.Add(float64(residual * residual))
+	a.energy.Add(squared)
+	a.certificate.Add(float64(squared * rotation.Leverage))
+	a.regret.Add(float64(rotation.Leverage * (squared - float64(prior*prior))))
 	a.bound = math.Max(a.bound, math.Abs(y))
 	return prediction, loss
 }
@@ -49,7 +50,7 @@ func (a *account) deviation() float64 {
 	if a.n == 0 {
 		return 0
 	}
-	return math.Sqrt(math.Max(a.hindsight.value(), 0) / float64(a.n))
+	return math.Sqrt(math.Max(a.hindsight.Value(), 0) / float64(a.n))
 }
 
 // stats are the figures, given log det(A/λ) and ‖u‖². Without the theorem
@@ -57,15 +58,15 @@ func (a *account) deviation() float64 {
 func (a *account) stats(logDet, explained float64, certified bool) model.Stats {
 	s := model.Stats{
 		Observations:   a.n,
-		Loss:           a.loss.value(),
-		HindsightLoss:  a.hindsight.value(),
-		Regret:         a.regret.value(),
+		Loss:           a.loss.Value(),
+		HindsightLoss:  a.hindsight.Value(),
+		Regret:         a.regret.Value(),
 		Certified:      certified,
 		LogDeterminant: logDet,
 		LabelBound:     a.bound,
 	}
 	if certified {
-		s.Certificate = a.certificate.value()
+		s.Certificate = a.certificate.Value()
 		s.RegretBound = a.bound * a.bound * logDet
 	}
 	s.CertificateOK = a.holds(s, explained)
@@ -83,21 +84,21 @@ const tolerance = 1e-8
 // Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem
 // 11.8.
 func (a *account) holds(s model.Stats, explained float64) bool {
-	slack := tolerance * (s.Loss + a.energy.value())
+	slack := tolerance * (s.Loss + a.energy.Value())
 	theorem := s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound*(1+tolerance)+slack
 	return (theorem || !s.Certified) &&
 		math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack &&
-		math.Abs(a.energy.value()-explained-s.HindsightLoss) <= slack
+		math.Abs(a.energy.Value()-explained-s.HindsightLoss) <= slack
 }
 
-func (a *account) sums() []*sum {
-	return []*sum{&a.loss, &a.hindsight, &a.energy, &a.certificate, &a.regret}
+func (a *account) sums() []*compensated.Sum {
+	return []*compensated.Sum{&a.loss, &a.hindsight, &a.energy, &a.certificate, &a.regret}
 }
 
 func (a *account) appendBinary(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, a.n)
 	for _, s := range a.sums() {
-		dst = codec.AppendFloats(dst, s.high, s.low)
+		dst = codec.AppendFloats(dst, s.High, s.Low)
 	}
 	return codec.AppendFloats(dst, a.bound)
 }
@@ -109,24 +110,8 @@ func readAccount(r *codec.Reader) account {
 	var a account
 	a.n = r.Uint64()
 	for _, s := range a.sums() {
-		s.high, s.low = r.Float(), r.Float()
+		s.High, s.Low = r.Float(), r.Float()
 	}
 	a.bound = r.Float()
 	return a
 }
-
-// sum is a compensated sum (Neumaier 1974): its error does not grow with the
-// number of terms.
-type sum struct{ high, low float64 }
-
-func (s *sum) add(v float64) {
-	t := s.high + v
-	if math.Abs(s.high) >= math.Abs(v) {
-		s.low += (s.high - t) + v
-	} else {
-		s.low += (v - t) + s.high
-	}
-	s.high = t
-}
-
-func (s *sum) value() float64 { return s.high + s.low }

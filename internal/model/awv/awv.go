@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/qr"
 )
 
@@ -154,7 +155,7 @@ func (f *Forecaster) learn(y, weight float64) model.Outcome {
 	return model.Outcome{
 		Prediction: prediction / scale,
 		Loss:       loss,
-		Regret:     f.account.regret.value(),
+		Regret:     f.account.regret.Value(),
 	}
 }
 
@@ -166,8 +167,8 @@ func (f *Forecaster) grow(a []float64, corner, b float64) {
 	u := []float64{b}
 	f.factor.Append(a, corner, u, f.lambda)
 	gain := float64(u[0] * u[0])
-	f.account.hindsight.add(-gain)
-	f.account.regret.add(gain)
+	f.account.hindsight.Add(-gain)
+	f.account.regret.Add(gain)
 	f.row = append(f.row, 0)
 }
 
@@ -186,25 +187,25 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 
 // explained is ‖u‖² = Σy² − L*.
 func (f *Forecaster) explained() float64 {
-	var total sum
+	var total compensated.Sum
 	packed, r := f.factor.Packed(), f.factor.Order()
 	at := -1
 	for i := range r {
 		at += r - i + 1 // Row i ends with u_i.
-		total.add(float64(packed[at] * packed[at]))
+		total.Add(float64(packed[at] * packed[at]))
 	}
-	return total.value()
+	return total.Value()
 }
 
 // RegretUnpenalized is regret_λ + λ‖ĝ‖² with Rĝ = u, at r²/2 multiply-adds.
 func (f *Forecaster) RegretUnpenalized() float64 {
 	g := make([]float64, f.factor.Order())
 	f.factor.Weights(g, 0)
-	var norm sum
+	var norm compensated.Sum
 	for _, v := range g {
-		norm.add(float64(v * v))
+		norm.Add(float64(v * v))
 	}
-	return f.account.regret.value() + f.lambda*norm.value()
+	return f.account.regret.Value() + f.lambda*norm.Value()
 }
 
 // EffectiveDimension is Tr(C(C+λI)⁻¹) = r − λ‖R⁻¹‖_F², at r³/6

@@ -171,18 +171,20 @@ func TestNystromOnRealStreams(t *testing.T) {
 	const n = 1200
 	for _, name := range []string{"air.csv.gz", "casp.csv.gz"} {
 		t.Run(name, func(t *testing.T) {
-			x, y := rows(t, data(t, name), n)
-			exact := awv.NewKernel(gaussian(1), len(x[0]), 1, n)
+			samples := modeltest.Stream(t, name, n)
+			modeltest.Scale(samples)
+			d := len(samples[0].X)
+			exact := awv.NewKernel(gaussian(1), d, 1, n)
 			learners := map[int]*awv.Nystrom{}
 			for _, window := range []int{0, awv.WholeHistory} {
-				learners[window] = nystrom(func(o *awv.NystromOptions) { o.Dimension, o.Window = len(x[0]), window })
+				learners[window] = nystrom(func(o *awv.NystromOptions) { o.Dimension, o.Window = d, window })
 			}
-			for s := range x {
-				if _, err := exact.Observe(x[s], y[s], 1); err != nil {
+			for _, s := range samples {
+				if _, err := exact.Observe(s.X, s.Y, 1); err != nil {
 					t.Fatal(err)
 				}
 				for _, l := range learners {
-					if _, err := l.Observe(x[s], y[s], 1); err != nil {
+					if _, err := l.Observe(s.X, s.Y, 1); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/qr"
@@ -143,7 +144,7 @@ func (k *Kernel) Observe(x []float64, y, weight float64) (model.Outcome, error) 
 	k.fitted = append(k.fitted, (label-p)/diagonal)
 	k.inputs = append(k.inputs, x...)
 	k.scales = append(k.scales, scale)
-	return model.Outcome{Prediction: prediction / scale, Loss: loss, Regret: k.account.regret.value()}, nil
+	return model.Outcome{Prediction: prediction / scale, Loss: loss, Regret: k.account.regret.Value()}, nil
 }
 
 // Stats tells how the learner is doing. It costs t logarithms.
@@ -153,11 +154,11 @@ func (k *Kernel) Stats() model.Stats {
 		row := k.gram.Row(i)
 		logDet += 2 * math.Log(row[i]/math.Sqrt(k.lambda))
 	}
-	var norm sum
+	var norm compensated.Sum
 	for _, v := range k.fitted {
-		norm.add(float64(v * v))
+		norm.Add(float64(v * v))
 	}
-	s := k.account.stats(logDet, k.account.energy.value()-k.lambda*norm.value(), true)
+	s := k.account.stats(logDet, k.account.energy.Value()-k.lambda*norm.Value(), true)
 	s.Features = k.gram.Order()
 	s.StateBytes = kernelBytes(k.gram.Order(), k.dimension)
 	return s
@@ -168,12 +169,12 @@ func (k *Kernel) Stats() model.Stats {
 func (k *Kernel) RegretUnpenalized() float64 {
 	alpha := append([]float64(nil), k.fitted...)
 	k.gram.SolveTransposed(alpha)
-	var norm sum
+	var norm compensated.Sum
 	for i, v := range k.fitted {
-		norm.add(float64(v * v))
-		norm.add(-float64(k.lambda * float64(alpha[i]*alpha[i])))
+		norm.Add(float64(v * v))
+		norm.Add(-float64(k.lambda * float64(alpha[i]*alpha[i])))
 	}
-	return k.account.regret.value() + k.lambda*norm.value()
+	return k.account.regret.Value() + k.lambda*norm.Value()
 }
 
 // EffectiveDimension is Tr K(K+λI)⁻¹ = t − λ‖L⁻¹‖_F², at t³/6 multiply-adds.

@@ -7,6 +7,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
 )
 
 // Map is a feature map: x ∈ R^d to z ∈ R^r. It draws its features once, from
@@ -170,7 +171,7 @@ func (c *core) record(y, weight, loss float64) {
 func (c *core) stats(experts int) model.Stats {
 	s := model.Stats{
 		Observations: c.ledger.n,
-		Loss:         c.ledger.loss.value(),
+		Loss:         c.ledger.loss.Value(),
 		LabelBound:   c.ledger.bound,
 		Features:     c.total(),
 		StateBytes:   c.bytes(experts),
@@ -184,7 +185,7 @@ func (c *core) stats(experts int) model.Stats {
 		s.Regret = s.Loss - best.loss
 		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that
 		// or leave it NaN.
-		energy := c.ledger.energy.value()
+		energy := c.ledger.energy.Value()
 		s.CertificateOK = s.CertificateOK && best.loss <= energy*(1+1e-8) && !math.IsInf(energy, 0)
 	}
 	return s
@@ -197,7 +198,7 @@ func (c *core) RegretUnpenalized() float64 {
 		return math.NaN()
 	}
 	best := c.best()
-	return c.ledger.loss.value() - (best.loss - best.penalty)
+	return c.ledger.loss.Value() - (best.loss - best.penalty)
 }
 
 // EffectiveDimension is r − λ tr (C+λI)⁻¹ of the kernel that is best in
@@ -211,7 +212,7 @@ func (c *core) EffectiveDimension() float64 {
 
 // best solves for the best fixed function of the best kernel.
 func (c *core) best() solution {
-	energy := c.ledger.energy.value()
+	energy := c.ledger.energy.Value()
 	best := solution{loss: math.Inf(1)}
 	for p := range c.hindsight {
 		s := c.hindsight[p].solve(c.options.Lambda, energy)
@@ -270,51 +271,35 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 type ledger struct {
 	n uint64
 	// loss is Σ w C(ŷ, y), energy Σ w y².
-	loss, energy sum
+	loss, energy compensated.Sum
 	// bound is max √w |y|.
 	bound float64
 }
 
 func (l *ledger) add(y, weight, loss float64) {
 	l.n++
-	l.loss.add(loss)
-	l.energy.add(float64(weight * float64(y*y)))
+	l.loss.Add(loss)
+	l.energy.Add(float64(weight * float64(y*y)))
 	l.bound = math.Max(l.bound, math.Abs(float64(math.Sqrt(weight)*y)))
 }
 
 func (l *ledger) appendBinary(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, l.n)
-	return codec.AppendFloats(dst, l.loss.high, l.loss.low, l.energy.high, l.energy.low, l.bound)
+	return codec.AppendFloats(dst, l.loss.High, l.loss.Low, l.energy.High, l.energy.Low, l.bound)
 }
 
 func readLedger(r *codec.Reader) ledger {
 	var l ledger
 	l.n = r.Uint64()
-	l.loss.high, l.loss.low = r.Float(), r.Float()
-	l.energy.high, l.energy.low = r.Float(), r.Float()
+	l.loss.High, l.loss.Low = r.Float(), r.Float()
+	l.energy.High, l.energy.Low = r.Float(), r.Float()
 	l.bound = r.Float()
 	return l
 }
 
 func (l *ledger) valid() bool {
-	return l.n < 1<<62 && finite(l.loss.high, l.loss.low, l.energy.high, l.energy.low, l.bound)
+	return l.n < 1<<62 && finite(l.loss.High, l.loss.Low, l.energy.High, l.energy.Low, l.bound)
 }
-
-// sum is a compensated sum (Neumaier 1974): its error does not grow with the
-// number of terms.
-type sum struct{ high, low float64 }
-
-func (s *sum) add(v float64) {
-	t := s.high + v
-	if math.Abs(s.high) >= math.Abs(v) {
-		s.low += (s.high - t) + v
-	} else {
-		s.low += (v - t) + s.high
-	}
-	s.high = t
-}
-
-func (s *sum) value() float64 { return s.high + s.low }
 
 func finite(values ...float64) bool {
 	for _, v := range values {

@@ -1,67 +1,13 @@
 package raker_test
 
 import (
-	"bufio"
-	"compress/gzip"
-	"errors"
 	"math"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
-
-// stream reads a benchmark stream beside the checkout, the label last.
-func stream(t *testing.T, name string) []modeltest.Sample {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = parent
-	}
-	file, err := os.Open(filepath.Join(filepath.Dir(dir), "shared", "data", name))
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("the benchmark stream %s is not here", name)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	unzipped, err := gzip.NewReader(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(unzipped)
-	lines.Scan()
-	var samples []modeltest.Sample
-	for lines.Scan() {
-		var row []float64
-		for cell := range strings.SplitSeq(lines.Text(), ",") {
-			v, err := strconv.ParseFloat(cell, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			row = append(row, v)
-		}
-		last := len(row) - 1
-		samples = append(samples, modeltest.Sample{X: row[:last], Y: row[last], Weight: 1})
-	}
-	return samples
-}
 
 // scores are the mean squared error and the share of wrong signs.
 func scores(t *testing.T, l model.Learner, samples []modeltest.Sample) (squared, wrong float64) {
@@ -91,7 +37,7 @@ func TestTables_JMLR_2019(t *testing.T) {
 		{"movement.csv.gz", raker.Logistic, 1.4e-2, 1.1e-2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			samples := stream(t, c.name)
+			samples := modeltest.Stream(t, c.name, -1)
 			if testing.Short() || modeltest.RaceDetector {
 				t.Skip("long")
 			}
@@ -119,7 +65,7 @@ func TestTables_JMLR_2019(t *testing.T) {
 // What tracking regret says on a real stream: the best fixed function of the
 // best kernel in hindsight.
 func TestRegretOnStream(t *testing.T) {
-	samples := stream(t, "air.csv.gz")
+	samples := modeltest.Stream(t, "air.csv.gz", -1)
 	if testing.Short() || modeltest.RaceDetector {
 		t.Skip("long")
 	}

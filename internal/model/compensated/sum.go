@@ -1,0 +1,25 @@
+// Package compensated sums numbers without losing what each addition rounds
+// away.
+package compensated
+
+import "math"
+
+// Sum is a compensated sum: its error does not grow with the number of terms.
+// The zero value is 0. High and Low together are its state.
+//
+// Source: Neumaier, ZAMM 54 (1974).
+type Sum struct{ High, Low float64 }
+
+// Add adds v.
+func (s *Sum) Add(v float64) {
+	t := s.High + v
+	if math.Abs(s.High) >= math.Abs(v) {
+		s.Low += (s.High - t) + v
+	} else {
+		s.Low += (v - t) + s.High
+	}
+	s.High = t
+}
+
+// Value is the sum.
+func (s *Sum) Value() float64 { return s.High + s.Low }
