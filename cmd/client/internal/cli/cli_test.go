@@ -51,6 +51,13 @@ func TestModelCommands(t *testing.T) {
 	if r := run(t, "model", "list"); !strings.Contains(r.out, "other") || !strings.HasPrefix(r.out, "ID ") {
 		t.Errorf("list prints %q", r.out)
 	}
+	for _, args := range [][]string{
+		{"model", "get", "m2"}, {"model", "validate", "--spec", `{"dimension": 2, "pkawv_taylor": {}}`},
+	} {
+		if r := run(t, args...); !strings.Contains(strings.ReplaceAll(r.out, " ", ""), `{"dimension":2`) {
+			t.Errorf("%v prints no spec that people read: %q", args, r.out)
+		}
+	}
 	if d := document(t, 0, "model", "delete", "m2"); d["deleted"] != true {
 		t.Errorf("deleted %v", d)
 	}

@@ -113,7 +113,7 @@ func (e *env) emitModel(m *hindsightv1.Model) error {
 		w.printf("dimension\t%d\n", m.GetSpec().GetDimension())
 		w.printf("observations\t%d\n", m.GetSequence())
 		w.row("created", m.GetCreateTime().AsTime().Format(time.RFC3339))
-		w.row("spec", spec)
+		w.row("spec", string(spec))
 	})
 }
 
@@ -231,7 +231,7 @@ func newModelValidate(e *env) *cobra.Command {
 					w.printf("state\t%d bytes\n", v.GetStateBytes())
 					w.printf("predict\t%d multiply-adds\n", v.GetPredictFlops())
 					w.printf("observe\t%d multiply-adds\n", v.GetObserveFlops())
-					w.row("spec", full)
+					w.row("spec", string(full))
 				})
 			})
 		},
