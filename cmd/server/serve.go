@@ -197,7 +197,8 @@ func (l liveModels) Each(f func(metrics.Model)) {
 			Observations: m.Observations, Predictions: m.Predictions,
 			PrequentialLoss: m.Loss, ServedLoss: m.ServedLoss,
 			Regret: m.Regret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
-			Features: m.Features, StateBytes: m.StateBytes, PendingLabels: m.Pending,
+			Features: m.Features, StateBytes: m.StateBytes,
+			PendingLabels: m.Pending, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
 		})
 	})
 }

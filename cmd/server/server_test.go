@@ -329,6 +329,7 @@ func TestMetricsAndProbes(t *testing.T) {
 		`hindsight_loss_sum{kind="served",learner="pkawv_taylor",model="m"} `,
 		"hindsight_features" + labels + " 10",
 		"hindsight_state_bytes" + labels, "hindsight_predictions_total" + labels,
+		"hindsight_expired_labels_total" + labels + " 0", "hindsight_read_only" + labels + " 0",
 		`hindsight_predict_seconds_bucket{learner="pkawv_taylor",model="m",le="1e-06"}`,
 		`hindsight_observe_seconds_bucket{learner="pkawv_taylor",model="m",le="1e-06"}`,
 		"grpc_server_handled_total", "go_goroutines", "process_open_fds", "hindsight_store_fsyncs_total",

@@ -20,7 +20,7 @@ func plain(name string, n int) metrics.Model {
 		Observations: uint64(n), Predictions: uint64(2 * n),
 		PrequentialLoss: float64(3 * n), ServedLoss: float64(4 * n),
 		Regret: float64(5 * n), RegretBound: float64(6 * n), CertificateOK: true,
-		Features: 7 * n, StateBytes: uint64(8 * n), PendingLabels: uint64(9 * n),
+		Features: 7 * n, StateBytes: uint64(8 * n), PendingLabels: uint64(9 * n), ExpiredLabels: uint64(10 * n),
 	}
 }
 
@@ -34,18 +34,20 @@ func wantModels(t *testing.T, reg prometheus.Gatherer, want ...string) {
 func TestModelsAboveTheLimitAreSummed(t *testing.T) {
 	_, reg, src := watch(t, 2)
 	broken := plain("e", 1000)
-	broken.CertificateOK = false
+	broken.CertificateOK, broken.ReadOnly = false, true
 	src.set(plain("a", 1), plain("b", 10), plain("c", 100), plain("d", 200), broken)
 	wantModels(t, reg, "a", "b", metrics.Other)
 	for name, want := range map[string]float64{
-		"hindsight_observations_total": 1300,
-		"hindsight_predictions_total":  2600,
-		"hindsight_regret":             6500,
-		"hindsight_regret_bound":       7800,
-		"hindsight_certificate_ok":     0,
-		"hindsight_features":           9100,
-		"hindsight_state_bytes":        10400,
-		"hindsight_pending_labels":     11700,
+		"hindsight_observations_total":   1300,
+		"hindsight_predictions_total":    2600,
+		"hindsight_regret":               6500,
+		"hindsight_regret_bound":         7800,
+		"hindsight_certificate_ok":       0,
+		"hindsight_features":             9100,
+		"hindsight_state_bytes":          10400,
+		"hindsight_pending_labels":       11700,
+		"hindsight_expired_labels_total": 13000,
+		"hindsight_read_only":            1,
 	} {
 		if got := value(t, reg, name, metrics.Other); got != want {
 			t.Errorf("%s of the others: %v, want %v", name, got, want)

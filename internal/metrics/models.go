@@ -43,6 +43,10 @@ type Model struct {
 	StateBytes uint64
 	// PendingLabels counts the predictions that wait for their label.
 	PendingLabels uint64
+	// ExpiredLabels counts the predictions whose label did not come in time.
+	ExpiredLabels uint64
+	// ReadOnly says that the model no longer learns.
+	ReadOnly bool
 }
 
 // modelCollector reads the models at scrape time.
@@ -54,6 +58,7 @@ type modelCollector struct {
 	observations, predictions, loss     *prometheus.Desc
 	regret, regretBound, certificate    *prometheus.Desc
 	features, stateBytes, pendingLabels *prometheus.Desc
+	expiredLabels, readOnly             *prometheus.Desc
 
 	// scrape is held for a whole scrape, over calls of the source. Lock order:
 	// scrape, then the source's own locks; scrape, then slots.
@@ -88,6 +93,9 @@ func newModelCollector(src Source, s *slots) *modelCollector {
 		features:      desc("features", "Features of the model.", labelModel, labelLearner),
 		stateBytes:    desc("state_bytes", "Memory that the model's state takes.", labelModel, labelLearner),
 		pendingLabels: desc("pending_labels", "Predictions that wait for their label.", labelModel, labelLearner),
+		expiredLabels: desc("expired_labels_total", "Predictions whose label did not come in time.", labelModel, labelLearner),
+		readOnly: desc("read_only",
+			"1 when the model no longer learns, because storage failed or its state is corrupt.", labelModel, labelLearner),
 	}
 	c.scrape.listed = make(map[key]struct{})
 	c.scrape.others = newOthers()
@@ -99,6 +107,7 @@ func (c *modelCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		c.models, c.aggregated, c.observations, c.predictions, c.loss, c.regret,
 		c.regretBound, c.certificate, c.features, c.stateBytes, c.pendingLabels,
+		c.expiredLabels, c.readOnly,
 	} {
 		ch <- d
 	}
@@ -164,4 +173,6 @@ func (c *modelCollector) show(ch chan<- prometheus.Metric, m Model) {
 	put(c.features, prometheus.GaugeValue, float64(m.Features))
 	put(c.stateBytes, prometheus.GaugeValue, float64(m.StateBytes))
 	put(c.pendingLabels, prometheus.GaugeValue, float64(m.PendingLabels))
+	put(c.expiredLabels, prometheus.CounterValue, float64(m.ExpiredLabels))
+	put(c.readOnly, prometheus.GaugeValue, flag(m.ReadOnly))
 }

@@ -2,8 +2,8 @@ package metrics
 
 // totals are the numbers of a model that only grow.
 type totals struct {
-	observations, predictions uint64
-	prequential, served       float64
+	observations, predictions, expired uint64
+	prequential, served                float64
 }
 
 // others sums the models that have no series of their own, by learner. What
@@ -43,6 +43,7 @@ func (o *others) add(k key, m Model) {
 	sum.Features += m.Features
 	sum.StateBytes += m.StateBytes
 	sum.PendingLabels += m.PendingLabels
+	sum.ReadOnly = sum.ReadOnly || m.ReadOnly
 
 	grown := o.grown[k.learner]
 	if grown == nil {
@@ -57,7 +58,8 @@ func (o *others) add(k key, m Model) {
 func (t *totals) add(last totals, m Model) totals {
 	t.observations += m.Observations - min(m.Observations, last.observations)
 	t.predictions += m.Predictions - min(m.Predictions, last.predictions)
-	now := totals{m.Observations, m.Predictions, last.prequential, last.served}
+	t.expired += m.ExpiredLabels - min(m.ExpiredLabels, last.expired)
+	now := totals{m.Observations, m.Predictions, m.ExpiredLabels, last.prequential, last.served}
 	if finite(m.PrequentialLoss) {
 		t.prequential += max(m.PrequentialLoss-last.prequential, 0)
 		now.prequential = m.PrequentialLoss
@@ -81,7 +83,7 @@ func (o *others) end(listed map[key]struct{}) {
 // sum is what the others of one learner show together.
 func (o *others) sum(learner string) Model {
 	m, t := *o.present[learner], *o.grown[learner]
-	m.Observations, m.Predictions = t.observations, t.predictions
+	m.Observations, m.Predictions, m.ExpiredLabels = t.observations, t.predictions, t.expired
 	m.PrequentialLoss, m.ServedLoss = t.prequential, t.served
 	return m
 }
