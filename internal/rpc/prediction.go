@@ -160,7 +160,7 @@ const maxLabelTTL = 366 * 24 * time.Hour
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	return &hindsightv1.Prediction{
-		PredictionId: p.ID, Value: p.Value, StandardError: p.StandardError,
+		PredictionId: p.ID, Value: &p.Value, StandardError: p.StandardError,
 		Leverage: p.Leverage, StateSequence: p.Sequence,
 	}
 }
@@ -200,7 +200,7 @@ func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, er
 
 func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	o := &hindsightv1.Outcome{
-		Sequence: a.Sequence, Prediction: a.Prediction, Loss: a.Loss,
+		Sequence: a.Sequence, Prediction: &a.Prediction, Loss: &a.Loss,
 		Duplicate: a.Duplicate,
 	}
 	if !math.IsNaN(a.Regret) {

@@ -156,8 +156,8 @@ type Prediction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the prediction in Observe; empty when it is not remembered.
 	PredictionId string `protobuf:"bytes,1,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
-	// The predicted label.
-	Value float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	// The predicted label. Present also when it is 0.
+	Value *float64 `protobuf:"fixed64,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// The predicted labels of a model with several outputs.
 	Values []float64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
 	// The predicted class of a classifier.
@@ -213,8 +213,8 @@ func (x *Prediction) GetPredictionId() string {
 }
 
 func (x *Prediction) GetValue() float64 {
-	if x != nil {
-		return x.Value
+	if x != nil && x.Value != nil {
+		return *x.Value
 	}
 	return 0
 }
@@ -639,9 +639,9 @@ type Outcome struct {
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The prequential prediction: from everything learned before this
 	// observation.
-	Prediction float64 `protobuf:"fixed64,2,opt,name=prediction,proto3" json:"prediction,omitempty"`
+	Prediction *float64 `protobuf:"fixed64,2,opt,name=prediction,proto3,oneof" json:"prediction,omitempty"`
 	// The loss of the prequential prediction.
-	Loss float64 `protobuf:"fixed64,3,opt,name=loss,proto3" json:"loss,omitempty"`
+	Loss *float64 `protobuf:"fixed64,3,opt,name=loss,proto3,oneof" json:"loss,omitempty"`
 	// What the client had been told, when there was a prediction.
 	ServedPrediction *float64 `protobuf:"fixed64,4,opt,name=served_prediction,json=servedPrediction,proto3,oneof" json:"served_prediction,omitempty"`
 	// The loss of what the client had been told.
@@ -693,15 +693,15 @@ func (x *Outcome) GetSequence() uint64 {
 }
 
 func (x *Outcome) GetPrediction() float64 {
-	if x != nil {
-		return x.Prediction
+	if x != nil && x.Prediction != nil {
+		return *x.Prediction
 	}
 	return 0
 }
 
 func (x *Outcome) GetLoss() float64 {
-	if x != nil {
-		return x.Loss
+	if x != nil && x.Loss != nil {
+		return *x.Loss
 	}
 	return 0
 }
@@ -1124,11 +1124,11 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xd8\x02\n" +
+	"prediction\"\xe7\x02\n" +
 	"\n" +
 	"Prediction\x12#\n" +
-	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\x12\x16\n" +
+	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
+	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01\x12\x16\n" +
 	"\x06values\x18\x03 \x03(\x01R\x06values\x12\x14\n" +
 	"\x05class\x18\x04 \x01(\tR\x05class\x12<\n" +
 	"\x06scores\x18\x05 \x03(\v2$.hindsight.v1.Prediction.ScoresEntryR\x06scores\x12%\n" +
@@ -1137,7 +1137,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0estate_sequence\x18\b \x01(\x04R\rstateSequence\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"\xdf\x01\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
+	"\x06_value\"\xdf\x01\n" +
 	"\x13PredictBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
 	"\x04rows\x18\x02 \x03(\v2\x11.hindsight.v1.RowR\x04rows\x12%\n" +
@@ -1161,18 +1162,20 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\x9d\x02\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xbf\x02\n" +
 	"\aOutcome\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1e\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12#\n" +
 	"\n" +
-	"prediction\x18\x02 \x01(\x01R\n" +
-	"prediction\x12\x12\n" +
-	"\x04loss\x18\x03 \x01(\x01R\x04loss\x120\n" +
-	"\x11served_prediction\x18\x04 \x01(\x01H\x00R\x10servedPrediction\x88\x01\x01\x12$\n" +
-	"\vserved_loss\x18\x05 \x01(\x01H\x01R\n" +
+	"prediction\x18\x02 \x01(\x01H\x00R\n" +
+	"prediction\x88\x01\x01\x12\x17\n" +
+	"\x04loss\x18\x03 \x01(\x01H\x01R\x04loss\x88\x01\x01\x120\n" +
+	"\x11served_prediction\x18\x04 \x01(\x01H\x02R\x10servedPrediction\x88\x01\x01\x12$\n" +
+	"\vserved_loss\x18\x05 \x01(\x01H\x03R\n" +
 	"servedLoss\x88\x01\x01\x12\x1b\n" +
-	"\x06regret\x18\x06 \x01(\x01H\x02R\x06regret\x88\x01\x01\x12\x1c\n" +
-	"\tduplicate\x18\a \x01(\bR\tduplicateB\x14\n" +
+	"\x06regret\x18\x06 \x01(\x01H\x04R\x06regret\x88\x01\x01\x12\x1c\n" +
+	"\tduplicate\x18\a \x01(\bR\tduplicateB\r\n" +
+	"\v_predictionB\a\n" +
+	"\x05_lossB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +
 	"\f_served_lossB\t\n" +
 	"\a_regret\"m\n" +
@@ -1277,6 +1280,7 @@ func file_hindsight_v1_prediction_proto_init() {
 	}
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_prediction_proto_msgTypes[0].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[3].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[6].OneofWrappers = []any{
 		(*ObserveRequest_Label)(nil),

@@ -260,7 +260,7 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 		id = ""
 	}
 	return &hindsightv1.PredictResponse{Prediction: &hindsightv1.Prediction{
-		PredictionId: id, Value: p.value, StateSequence: uint64(len(m.labels)),
+		PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.labels)),
 	}}, f.faulty("predict", n, true)
 }
 
@@ -303,7 +303,7 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	m.labels = append(m.labels, r.GetLabel())
 	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // without the run
 	outcome := &hindsightv1.Outcome{
-		Sequence: uint64(len(m.labels)), Prediction: prediction, Loss: loss, Regret: proto.Float64(m.regret()),
+		Sequence: uint64(len(m.labels)), Prediction: &prediction, Loss: &loss, Regret: proto.Float64(m.regret()),
 	}
 	if p != nil {
 		outcome.ServedPrediction = &p.value
