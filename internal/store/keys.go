@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
+	"time"
 )
 
 // Families of keys. Integers are big-endian, so that keys sort by them.
@@ -33,6 +35,19 @@ func modelRange(family byte, m Model) (lower, upper []byte) {
 
 func idKey(family byte, m Model, id string) []byte { return append(key(family, uint64(m)), id...) }
 
+// nanoseconds since 1970 of a time, at least 0, so that keys sort by it, and
+// at most a little before what the number can hold.
+func nanoseconds(t time.Time) int64 {
+	const latest = math.MaxInt64 - 1
+	switch {
+	case t.Unix() < 0:
+		return 0
+	case t.Unix() >= latest/int64(time.Second):
+		return latest
+	}
+	return t.UnixNano()
+}
+
 // agedKey begins with a time, in nanoseconds since 1970.
 func agedKey(family byte, at int64, m Model, id string) []byte {
 	return append(key(family, uint64(at), uint64(m)), id...)
@@ -56,6 +71,14 @@ func splitTimed(v []byte) (at int64, value []byte, err error) {
 		return 0, nil, fmt.Errorf("store: value of %d bytes, want at least 8", len(v))
 	}
 	return int64(binary.BigEndian.Uint64(v)), v[8:], nil
+}
+
+// splitModel takes the model out of a key that begins with it.
+func splitModel(k []byte) (Model, error) {
+	if len(k) < 9 {
+		return 0, fmt.Errorf("store: key of %d bytes, want at least 9", len(k))
+	}
+	return Model(binary.BigEndian.Uint64(k[1:])), nil
 }
 
 func checkID(id string) error {

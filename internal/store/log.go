@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 
@@ -52,6 +53,9 @@ func (r Record) checksum() uint32 {
 }
 
 func decodeLogged(m Model, k, v []byte) (Record, error) {
+	if len(k) != 17 {
+		return Record{}, &CorruptError{m, 0, fmt.Sprintf("key of %d bytes, want 17", len(k))}
+	}
 	r := Record{Last: binary.BigEndian.Uint64(k[9:])}
 	if len(v) < recordHeader {
 		return r, &CorruptError{m, r.Last, fmt.Sprintf("%d bytes, want at least %d", len(v), recordHeader)}
@@ -59,6 +63,9 @@ func decodeLogged(m Model, k, v []byte) (Record, error) {
 	r.First, r.Data = binary.BigEndian.Uint64(v), v[recordHeader:]
 	if sum := binary.BigEndian.Uint32(v[8:]); sum != r.checksum() {
 		return r, &CorruptError{m, r.Last, fmt.Sprintf("checksum %08x, want %08x", r.checksum(), sum)}
+	}
+	if r.First > r.Last {
+		return r, &CorruptError{m, r.Last, fmt.Sprintf("record of %d to %d", r.First, r.Last)}
 	}
 	return r, nil
 }
@@ -74,9 +81,13 @@ func (s *Store) LastSequence(m Model) (last uint64, err error) {
 		return 0, fmt.Errorf("store: find the log's end: %w", err)
 	}
 	if it.Last() {
-		last = binary.BigEndian.Uint64(it.Key()[9:])
+		if k := it.Key(); len(k) == 17 {
+			last = binary.BigEndian.Uint64(k[9:])
+		} else {
+			err = &CorruptError{m, 0, fmt.Sprintf("key of %d bytes, want 17", len(k))}
+		}
 	}
-	if err := it.Close(); err != nil {
+	if err := errors.Join(err, it.Close()); err != nil {
 		return 0, fmt.Errorf("store: find the log's end: %w", err)
 	}
 	s.last.Store(m, last)
@@ -104,8 +115,14 @@ func (s *Store) Replay(m Model, after uint64, f func(Record) error) error {
 }
 
 // TruncateLog drops the records that end before a sequence. The one that
-// holds it stays, so that the log's end can be compared with a snapshot's.
+// holds it stays, and so does the last one, so that the log's end can be
+// compared with a snapshot's. It does not wait for the disk.
 func (s *Store) TruncateLog(m Model, through uint64) error {
+	last, err := s.LastSequence(m)
+	if err != nil {
+		return err
+	}
+	through = min(through, last)
 	return s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
 		return b.DeleteRange(key(familyLog, uint64(m), 0), key(familyLog, uint64(m), through), nil)
 	})

@@ -17,12 +17,14 @@ type Pending struct {
 // process; a power cut within the next second may lose them, unless
 // Options.PendingSync is set.
 func (s *Store) PutPending(m Model, entries []Pending) error {
+	s.waiting.RLock()
+	defer s.waiting.RUnlock()
 	return s.write(s.pendingDB, pebble.Sync, func(b *pebble.Batch) error {
 		for _, e := range entries {
 			if err := checkID(e.ID); err != nil {
 				return err
 			}
-			expiry := e.Expiry.UnixNano()
+			expiry := nanoseconds(e.Expiry)
 			if err := b.Set(idKey(familyPending, m, e.ID), timed(expiry, e.Value), nil); err != nil {
 				return err //nolint:wrapcheck // write does.
 			}
@@ -59,7 +61,7 @@ func (s *Store) RemovePending(m Model, ids []string) error {
 			if err := b.Delete(idKey(familyPending, m, id), nil); err != nil {
 				return err //nolint:wrapcheck // write does.
 			}
-			if err := b.Delete(agedKey(familyExpiry, p.Expiry.UnixNano(), m, id), nil); err != nil {
+			if err := b.Delete(agedKey(familyExpiry, nanoseconds(p.Expiry), m, id), nil); err != nil {
 				return err //nolint:wrapcheck // write does.
 			}
 		}
@@ -69,26 +71,57 @@ func (s *Store) RemovePending(m Model, ids []string) error {
 
 // ExpirePending drops predictions whose expiry is not after now, at most
 // limit in one call, and calls f for each. It tells how many index entries it
-// went through: fewer than limit means that there are no more.
+// went through: fewer than limit means that there are no more. It does not
+// wait for the disk.
 func (s *Store) ExpirePending(now time.Time, limit int, f func(m Model, id string)) (int, error) {
-	type entry struct {
-		at int64
-		m  Model
-		id string
+	through := 0
+	for through < limit {
+		portion := min(sweepPortion, limit-through)
+		due, dropped, err := s.expireSome(now, portion)
+		if err != nil {
+			return through, err
+		}
+		for _, e := range dropped {
+			f(e.m, e.id)
+		}
+		through += due
+		if due < portion {
+			break
+		}
 	}
-	var due []entry
-	err := scan(s.pendingDB, []byte{familyExpiry}, key(familyExpiry, uint64(now.UnixNano())+1), func(k, _ []byte) (bool, error) {
+	return through, nil
+}
+
+// sweepPortion bounds how long a sweep keeps writers waiting.
+const sweepPortion = 256
+
+// aged is an entry of an index by time.
+type aged struct {
+	at int64
+	m  Model
+	id string
+}
+
+// agedBefore reads the oldest entries of an index, before a time.
+func agedBefore(db *database, family byte, end int64, limit int) (out []aged, err error) {
+	err = scan(db, []byte{family}, key(family, uint64(end)), func(k, _ []byte) (bool, error) {
 		at, m, id, err := splitAged(k)
 		if err != nil {
 			return false, err
 		}
-		due = append(due, entry{at, m, id})
-		return len(due) < limit, nil
+		out = append(out, aged{at, m, id})
+		return len(out) < limit, nil
 	})
+	return out, err
+}
+
+func (s *Store) expireSome(now time.Time, limit int) (through int, dropped []aged, err error) {
+	s.waiting.Lock()
+	defer s.waiting.Unlock()
+	due, err := agedBefore(s.pendingDB, familyExpiry, nanoseconds(now)+1, limit)
 	if err != nil || len(due) == 0 {
-		return 0, err
+		return 0, nil, err
 	}
-	var dropped []entry
 	err = s.write(s.pendingDB, pebble.NoSync, func(b *pebble.Batch) error {
 		for _, e := range due {
 			if err := b.Delete(agedKey(familyExpiry, e.at, e.m, e.id), nil); err != nil {
@@ -99,7 +132,7 @@ func (s *Store) ExpirePending(now time.Time, limit int, f func(m Model, id strin
 			if err != nil {
 				return err
 			}
-			if !ok || p.Expiry.UnixNano() != e.at {
+			if !ok || nanoseconds(p.Expiry) != e.at {
 				continue
 			}
 			if err := b.Delete(idKey(familyPending, e.m, e.id), nil); err != nil {
@@ -110,12 +143,9 @@ func (s *Store) ExpirePending(now time.Time, limit int, f func(m Model, id strin
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	for _, e := range dropped {
-		f(e.m, e.id)
-	}
-	return len(due), nil
+	return len(due), dropped, nil
 }
 
 // CountPending counts a model's predictions. It reads every key.

@@ -25,6 +25,9 @@ func (s *Store) CreateModel(name string, value []byte) (Model, error) {
 	}
 	var number uint64
 	if ok {
+		if len(newest) != 8 {
+			return 0, fmt.Errorf("store: newest model number of %d bytes, want 8", len(newest))
+		}
 		number = binary.BigEndian.Uint64(newest)
 	}
 	number++
@@ -58,7 +61,8 @@ func splitEntry(entry []byte) (Model, []byte, error) {
 
 // DeleteModel forgets a name and all that is kept under its number. The model
 // is gone, durably, on return; what a crash leaves behind is cleaned up when
-// the store is opened again. Nobody may be using the model.
+// the store is opened again. Nobody may be using the model. It takes time in
+// proportion to the ids that the model remembers.
 func (s *Store) DeleteModel(name string) error {
 	s.registry.Lock()
 	defer s.registry.Unlock()
@@ -70,11 +74,9 @@ func (s *Store) DeleteModel(name string) error {
 		return fmt.Errorf("%w: %q", ErrModelNotFound, name)
 	}
 	err = s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-		for _, family := range []byte{familyLog, familySeen} {
-			lower, upper := modelRange(family, m)
-			if err := b.DeleteRange(lower, upper, nil); err != nil {
-				return err //nolint:wrapcheck // write does.
-			}
+		lower, upper := modelRange(familyLog, m)
+		if err := b.DeleteRange(lower, upper, nil); err != nil {
+			return err //nolint:wrapcheck // write does.
 		}
 		return b.Delete(registryKey(name), nil)
 	})
@@ -82,6 +84,9 @@ func (s *Store) DeleteModel(name string) error {
 		return err
 	}
 	s.last.Delete(m)
+	if err := s.dropSeen(m, true); err != nil {
+		return err
+	}
 	if err := s.dropPending(m); err != nil {
 		return err
 	}
@@ -127,6 +132,15 @@ func (s *Store) clean() error {
 	if err != nil {
 		return err
 	}
+	left, err := s.countSeen(known)
+	if err != nil {
+		return err
+	}
+	for m := range left {
+		if err := s.dropSeen(m, false); err != nil {
+			return err
+		}
+	}
 	if err := s.cleanPending(known); err != nil {
 		return err
 	}
@@ -145,15 +159,23 @@ func (s *Store) clean() error {
 			}
 			continue
 		}
-		files, err := s.fs.List(s.path(snapshots, d))
-		if err != nil {
-			return fmt.Errorf("store: list snapshots: %w", err)
+		if err := s.cleanUnfinished(s.path(snapshots, d)); err != nil {
+			return err
 		}
-		for _, f := range files {
-			if strings.HasSuffix(f, temporarySuffix) {
-				if err := s.removeAll(s.path(snapshots, d, f)); err != nil {
-					return err
-				}
+	}
+	return nil
+}
+
+// cleanUnfinished removes the snapshots of a directory that were not finished.
+func (s *Store) cleanUnfinished(directory string) error {
+	files, err := s.fs.List(directory)
+	if err != nil {
+		return fmt.Errorf("store: list snapshots: %w", err)
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, temporarySuffix) {
+			if err := s.removeAll(s.fs.PathJoin(directory, f)); err != nil {
+				return err
 			}
 		}
 	}
@@ -165,9 +187,9 @@ func (s *Store) cleanPending(known map[Model]bool) error {
 	for next := uint64(0); ; {
 		var found *Model
 		err := scan(s.pendingDB, key(familyPending, next), []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
-			m := Model(binary.BigEndian.Uint64(k[1:]))
+			m, err := splitModel(k)
 			found = &m
-			return false, nil
+			return false, err
 		})
 		if err != nil || found == nil {
 			return err

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,36 +15,68 @@ type Seen struct {
 }
 
 // PutSeen remembers ids, at a time. It does not wait for the disk: what it
-// wrote is durable after Sync, or any later Append.
+// wrote is durable after Sync, or any later Append. An id that was remembered
+// before is remembered anew, at the new time. It reads every id first.
 func (s *Store) PutSeen(m Model, at time.Time, entries []Seen) error {
-	fresh := int64(0)
-	err := s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
-		for _, e := range entries {
-			if err := checkID(e.ID); err != nil {
-				return err
-			}
-			age := agedKey(familySeenAge, at.UnixNano(), m, e.ID)
-			_, closer, err := s.logDB.Get(age)
-			if err == nil {
-				if err := closer.Close(); err != nil {
-					return err //nolint:wrapcheck // write does.
-				}
-			} else {
-				fresh++ // Not there, or not readable: counted at the worst once too often.
-			}
-			if err := b.Set(age, nil, nil); err != nil {
-				return err //nolint:wrapcheck // write does.
-			}
-			if err := b.Set(idKey(familySeen, m, e.ID), timed(at.UnixNano(), e.Value), nil); err != nil {
-				return err //nolint:wrapcheck // write does.
-			}
-		}
-		return nil
+	s.seen.RLock()
+	defer s.seen.RUnlock()
+	fresh := 0
+	err := s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) (err error) {
+		fresh, err = s.fillSeen(b, m, nanoseconds(at), entries)
+		return err
 	})
 	if err == nil {
-		s.remembered.Add(fresh)
+		s.remembered.Add(int64(fresh))
 	}
 	return err
+}
+
+func (s *Store) fillSeen(b *pebble.Batch, m Model, at int64, entries []Seen) (fresh int, err error) {
+	var twice map[string]bool // Ids of this call, of which the last counts.
+	if len(entries) > 1 {
+		twice = make(map[string]bool, len(entries))
+	}
+	for _, e := range entries {
+		if err := checkID(e.ID); err != nil {
+			return 0, err
+		}
+		id := idKey(familySeen, m, e.ID)
+		old, ok, err := seenTime(s.logDB, id)
+		if err != nil {
+			return 0, err
+		}
+		if !ok && !twice[e.ID] {
+			fresh++
+		}
+		if twice != nil {
+			twice[e.ID] = true
+		}
+		if ok && old != at {
+			if err := b.Delete(agedKey(familySeenAge, old, m, e.ID), nil); err != nil {
+				return 0, err //nolint:wrapcheck // write does.
+			}
+		}
+		if err := b.Set(agedKey(familySeenAge, at, m, e.ID), nil, nil); err != nil {
+			return 0, err //nolint:wrapcheck // write does.
+		}
+		if err := b.Set(id, timed(at, e.Value), nil); err != nil {
+			return 0, err //nolint:wrapcheck // write does.
+		}
+	}
+	return fresh, nil
+}
+
+// seenTime is when an id was remembered.
+func seenTime(db *database, id []byte) (at int64, ok bool, err error) {
+	v, closer, err := db.Get(id)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("store: read: %w", err)
+	}
+	at, _, err = splitTimed(v)
+	return at, err == nil, errors.Join(err, closer.Close())
 }
 
 // GetSeen gives what is remembered under an id.
@@ -58,63 +91,115 @@ func (s *Store) GetSeen(m Model, id string) (value []byte, ok bool, err error) {
 
 // ForgetSeen drops ids remembered before a time, the oldest first, as long as
 // more than keep are left over all models; at most limit in one call. It
-// tells how many it dropped.
+// tells how many it dropped: fewer than limit means that there is no more to
+// drop. It does not wait for the disk: a crash may bring them back.
 func (s *Store) ForgetSeen(before time.Time, keep, limit int) (forgotten int, err error) {
-	surplus := int(s.remembered.Load()) - keep
-	if limit = min(limit, surplus); limit <= 0 {
-		return 0, nil
+	for forgotten < limit {
+		through, dropped, err := s.forgetSome(before, keep, min(sweepPortion, limit-forgotten))
+		forgotten += dropped
+		if err != nil || through == 0 {
+			return forgotten, err
+		}
 	}
-	var aged [][]byte
-	err = scan(s.logDB, []byte{familySeenAge}, key(familySeenAge, uint64(before.UnixNano())), func(k, _ []byte) (bool, error) {
-		aged = append(aged, append([]byte{}, k...))
-		return len(aged) < limit, nil
-	})
-	if err != nil || len(aged) == 0 {
-		return 0, err
+	return forgotten, nil
+}
+
+func (s *Store) forgetSome(before time.Time, keep, limit int) (through, dropped int, err error) {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	if limit = min(limit, int(s.remembered.Load())-keep); limit <= 0 {
+		return 0, 0, nil
+	}
+	old, err := agedBefore(s.logDB, familySeenAge, nanoseconds(before), limit)
+	if err != nil || len(old) == 0 {
+		return 0, 0, err
 	}
 	err = s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
-		for _, k := range aged {
-			at, m, id, err := splitAged(k)
-			if err != nil {
-				return err
-			}
-			if err := b.Delete(k, nil); err != nil {
+		for _, e := range old {
+			if err := b.Delete(agedKey(familySeenAge, e.at, e.m, e.id), nil); err != nil {
 				return err //nolint:wrapcheck // write does.
 			}
-			// Remembered again at another time, the id stays.
-			v, ok, err := get(s.logDB, idKey(familySeen, m, id))
+			id := idKey(familySeen, e.m, e.id)
+			// An entry that does not belong to what is remembered now goes
+			// alone.
+			at, ok, err := seenTime(s.logDB, id)
 			if err != nil {
 				return err
 			}
-			if !ok {
+			if !ok || at != e.at {
 				continue
 			}
-			if kept, _, err := splitTimed(v); err != nil || kept != at {
-				continue
-			}
-			if err := b.Delete(idKey(familySeen, m, id), nil); err != nil {
+			dropped++
+			if err := b.Delete(id, nil); err != nil {
 				return err //nolint:wrapcheck // write does.
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	s.remembered.Add(-int64(len(aged)))
-	return len(aged), nil
+	s.remembered.Add(-int64(dropped))
+	return len(old), dropped, nil
 }
 
-// countSeen counts the age index once.
-func (s *Store) countSeen() error {
+// dropSeen forgets all ids of a model, in portions; counted says that they are
+// counted as remembered. It does not wait for the disk.
+func (s *Store) dropSeen(m Model, counted bool) error {
+	for {
+		n, err := s.dropSomeSeen(m)
+		if counted {
+			s.remembered.Add(-int64(n))
+		}
+		if err != nil || n < sweepPortion {
+			return err
+		}
+	}
+}
+
+func (s *Store) dropSomeSeen(m Model) (n int, err error) {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	lower, upper := modelRange(familySeen, m)
+	err = s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
+		return scan(s.logDB, lower, upper, func(k, v []byte) (bool, error) {
+			at, _, err := splitTimed(v)
+			if err != nil {
+				return false, err
+			}
+			if err := b.Delete(agedKey(familySeenAge, at, m, string(k[9:])), nil); err != nil {
+				return false, err //nolint:wrapcheck // write does.
+			}
+			n++
+			return n < sweepPortion, b.Delete(k, nil)
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// countSeen counts the remembered ids of the models that are known, in one
+// walk through the index of their ages, and finds those of deleted models.
+func (s *Store) countSeen(known map[Model]bool) (left map[Model]bool, err error) {
 	n := int64(0)
-	err := scan(s.logDB, []byte{familySeenAge}, []byte{familySeenAge + 1}, func([]byte, []byte) (bool, error) {
-		n++
+	left = make(map[Model]bool)
+	err = scan(s.logDB, []byte{familySeenAge}, []byte{familySeenAge + 1}, func(k, _ []byte) (bool, error) {
+		_, m, _, err := splitAged(k)
+		if err != nil {
+			return false, err
+		}
+		if known[m] {
+			n++
+		} else {
+			left[m] = true
+		}
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("store: count remembered ids: %w", err)
+		return nil, fmt.Errorf("store: count remembered ids: %w", err)
 	}
 	s.remembered.Store(n)
-	return nil
+	return left, nil
 }

@@ -116,14 +116,14 @@ type Metrics struct {
 // Metrics reads the figures.
 func (s *Store) Metrics() Metrics {
 	out := Metrics{RememberedIDs: int(s.remembered.Load())}
-	a, b := s.logDB.Metrics(), s.pendingDB.Metrics()
-	out.DiskBytes = a.DiskSpaceUsage() + b.DiskSpaceUsage()
-	out.LogBytes = a.WAL.PhysicalSize + b.WAL.PhysicalSize
-	out.MemTableBytes = a.MemTable.Size + b.MemTable.Size
-	out.Compactions = a.Compact.Count + b.Compact.Count
-	for _, fs := range []*syncFS{s.logFS, s.pendingFS} {
-		out.Fsyncs += uint64(fs.syncs.Load())
-		out.FsyncSeconds += float64(fs.nanoseconds.Load()) / 1e9
+	for _, db := range []*database{s.logDB, s.pendingDB} {
+		m := db.Metrics()
+		out.DiskBytes += m.DiskSpaceUsage()
+		out.LogBytes += m.WAL.PhysicalSize
+		out.MemTableBytes += m.MemTable.Size
+		out.Compactions += m.Compact.Count
+		out.Fsyncs += uint64(db.fs.syncs.Load())
+		out.FsyncSeconds += float64(db.fs.nanoseconds.Load()) / 1e9
 	}
 	return out
 }

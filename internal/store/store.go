@@ -8,13 +8,19 @@
 // holds predictions that wait for their labels; a write to its log is handed
 // to the operating system before it returns, and synced in the background, so
 // that Predict survives a killed process without waiting for the disk.
+//
+// The first write that the disk refuses ends the store's writing: the disk is
+// left as it is, every later write fails with ErrFailed, and reads go on from
+// what is in memory. Opening the directory again is the way on; see guard.
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -32,7 +38,7 @@ var (
 	ErrModelNotFound = errors.New("store: no such model")
 	ErrInvalidID     = errors.New("store: id too long")
 	ErrSequence      = errors.New("store: record out of sequence")
-	ErrInUse         = errors.New("store: data directory is in use by another process")
+	ErrInUse         = errors.New("in use by another process")
 	ErrNewer         = errors.New("store: data directory was written by a newer version")
 	// ErrFailed says that the disk refused a write. Nothing is acknowledged
 	// after it; the store has to be opened again.
@@ -55,25 +61,37 @@ func (e *CorruptError) Error() string {
 type Options struct {
 	// FS is the file system; nil is the operating system's.
 	FS vfs.FS
-	// Async acknowledges an Append before it is synced, and syncs within
-	// 100 ms.
+	// Async acknowledges an Append when it is written to the operating
+	// system, and syncs within 100 ms: a killed process loses nothing, a
+	// power cut the last moments, from the end.
 	Async bool
 	// PendingSync syncs every PutPending before it returns.
 	PendingSync bool
 	// Logger may be nil.
 	Logger *zap.Logger
+	// memTable is the size of both databases' memory tables, in bytes; 0 is
+	// each one's own. Tests make it small, so that flushes come early.
+	memTable uint64
 }
 
 const (
-	cacheBytes       = 32 << 20
-	logMemTable      = 16 << 20
-	pendingMemTable  = 8 << 20
-	asyncInterval    = 100 * time.Millisecond
-	pendingInterval  = time.Second
-	bloomBitsPerKey  = 10
-	maxIDBytes       = 128
-	formatVersion    = 1
-	directoryMode    = 0o750
+	cacheBytes      = 32 << 20
+	logMemTable     = 16 << 20
+	pendingMemTable = 8 << 20
+	asyncInterval   = 100 * time.Millisecond
+	pendingInterval = time.Second
+	bloomBitsPerKey = 10
+	maxIDBytes      = 128
+	formatVersion   = 1
+	directoryMode   = 0o750
+	// The limits maxMemTables and maxSublevels are where writes wait for flushes and
+	// compactions; see database.room.
+	maxMemTables = 4
+	maxSublevels = 20
+	// The limit pebbleStop is where Pebble itself would block writes, holding its
+	// locks: never.
+	pebbleStop       = 1000
+	roomInterval     = 5 * time.Millisecond
 	logDirectory     = "log"
 	pendingDirectory = "pending"
 	snapshots        = "snapshots"
@@ -87,69 +105,104 @@ type Store struct {
 	log  *zap.Logger
 	lock io.Closer
 
-	logDB, pendingDB *pebble.DB
-	logFS, pendingFS *syncFS
-	failure          failure
+	cache            *pebble.Cache
+	logDB, pendingDB *database
+	guard            *guard
 
 	registry sync.Mutex
 	// last is the newest sequence of each model that was asked for.
 	last sync.Map
-	// remembered counts the entries of the age index.
+	// remembered counts the remembered ids.
 	remembered atomic.Int64
+	// seen and waiting keep the sweeps, which take them whole, from dropping
+	// an id that is written again between their look at it and their commit.
+	// No other lock is taken under them.
+	seen, waiting sync.RWMutex
 
-	stop    chan struct{}
-	syncers sync.WaitGroup
+	stop       chan struct{}
+	background sync.WaitGroup
+	closeOnce  sync.Once
 }
 
 // Model is a model's number. A model deleted and created again under its name
 // gets another, so that nothing of the old one can be taken for the new one's.
 type Model uint64
 
-// Open opens the data directory, creating it when it is not there. It fails
-// with ErrInUse while another process has it open.
+// Open opens the data directory, creating it when it is not there, and cleans
+// up what a crash left. It fails with ErrInUse while another process has it
+// open, with ErrNewer on a later format, and with ErrFailed when the disk
+// refuses a write. It reads the newest logs, and the index of remembered ids.
 func Open(dir string, o Options) (_ *Store, err error) {
-	s := &Store{fs: o.FS, dir: dir, log: o.Logger, stop: make(chan struct{})}
+	s := &Store{fs: o.FS, dir: dir, log: o.Logger, guard: newGuard(), stop: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.Default
 	}
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
+	s.watch()
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.closeFiles())
+			err = errors.Join(err, s.Close())
 		}
 	}()
 	if err := s.makeDirectories(); err != nil {
 		return nil, err
 	}
-	if s.lock, err = s.fs.Lock(s.fs.PathJoin(dir, "LOCK")); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrInUse, dir, err)
-	}
-	s.logFS = newSyncFS(s.fs, o.Async)
-	s.pendingFS = newSyncFS(s.fs, !o.PendingSync)
-	if s.logDB, err = s.openDB(logDirectory, s.logFS, logMemTable); err != nil {
+	if err := s.lockDirectory(); err != nil {
 		return nil, err
 	}
-	if err := s.checkVersion(); err != nil {
+	s.cache = pebble.NewCache(cacheBytes)
+	if err := s.openDatabases(o); err != nil {
 		return nil, err
 	}
-	if s.pendingDB, err = s.openPending(); err != nil {
-		return nil, err
-	}
+	s.guard.opening.Store(false)
 	if err := s.clean(); err != nil {
 		return nil, err
 	}
-	if err := s.countSeen(); err != nil {
+	// Whatever was refused on the way, Pebble was not told.
+	if err := s.Failed(); err != nil {
+		return nil, err
+	}
+	if err := s.afterLog(o.Async); err != nil {
 		return nil, err
 	}
 	if o.Async {
-		s.syncEvery(asyncInterval, s.logDB, s.logFS)
+		s.syncEvery(asyncInterval, s.logDB.fs)
 	}
 	if !o.PendingSync {
-		s.syncEvery(pendingInterval, s.pendingDB, s.pendingFS)
+		s.syncEvery(pendingInterval, s.pendingDB.fs)
 	}
 	return s, nil
+}
+
+// openDatabases opens both, the log first.
+func (s *Store) openDatabases(o Options) (err error) {
+	if err := s.beforeLog(o.Async); err != nil {
+		return err
+	}
+	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
+		return err
+	}
+	if err := s.checkVersion(); err != nil {
+		return err
+	}
+	s.pendingDB, err = s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable))
+	return err
+}
+
+// lockDirectory keeps other processes away. The lock ends with the process.
+func (s *Store) lockDirectory() error {
+	lock, err := s.fs.Lock(s.path("LOCK"))
+	var path *iofs.PathError
+	switch {
+	case errors.As(err, &path): // The file could not even be made.
+		return fmt.Errorf("store: create the lock: %w", err)
+	case err != nil:
+		return fmt.Errorf("store: data directory %s is %w: %w", s.dir, ErrInUse, err)
+	}
+	s.lock = lock
+	return nil
 }
 
 func (s *Store) makeDirectories() error {
@@ -185,32 +238,39 @@ func (s *Store) syncDirectory(path string) error {
 	return nil
 }
 
-func (s *Store) openDB(name string, fs vfs.FS, memTable uint64) (*pebble.DB, error) {
-	cache := pebble.NewCache(cacheBytes)
-	defer cache.Unref() // The database holds its own reference.
+func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, error) {
+	out := &database{fs: newGuardFS(s.fs, s.guard, lazy), guard: s.guard, memory: maxMemTables * memTable}
+	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
 	options := &pebble.Options{
-		FS: fs, Cache: cache, MemTableSize: memTable,
-		FormatMajorVersion: pebble.FormatNewest,
-		Logger:             &pebbleLog{log: s.log.Named(name), failure: &s.failure},
+		FS: out.fs, Cache: s.cache, MemTableSize: memTable,
+		FormatMajorVersion:          pebble.FormatNewest,
+		Logger:                      log,
+		EventListener:               log.events(),
+		MemTableStopWritesThreshold: pebbleStop,
+		L0StopWritesThreshold:       pebbleStop,
 	}
 	for n := range options.Levels {
 		options.Levels[n].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
 	}
-	db, err := pebble.Open(s.path(name), options)
-	if err != nil {
+	var err error
+	if out.DB, err = pebble.Open(s.path(name), options); err != nil {
 		return nil, fmt.Errorf("store: open %s: %w", s.path(name), err)
 	}
 	if err := s.syncDirectory(s.dir); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, out.close())
 	}
-	return db, nil
+	return out, nil
 }
 
-// openPending opens the pending predictions. What a power cut left of a log
-// that was not synced may be damaged; nothing in it was acknowledged as
-// learned, so it is put aside rather than keeping the server from starting.
-func (s *Store) openPending() (*pebble.DB, error) {
-	db, err := s.openDB(pendingDirectory, s.pendingFS, pendingMemTable)
+// openPending opens the pending predictions. A power cut may have damaged the
+// end of a log that was not synced, which is cut off. What is damaged beyond
+// that is put aside rather than keeping the server from starting: nothing in
+// it was acknowledged as learned.
+func (s *Store) openPending(lazy bool, memTable uint64) (*database, error) {
+	if err := s.trimTail(pendingDirectory); err != nil {
+		return nil, err
+	}
+	db, err := s.openDB(pendingDirectory, lazy, memTable)
 	if err == nil || !pebble.IsCorruptionError(err) {
 		return db, err
 	}
@@ -224,7 +284,7 @@ func (s *Store) openPending() (*pebble.DB, error) {
 		if renameErr := s.fs.Rename(s.path(pendingDirectory), s.path(aside)); renameErr != nil {
 			return nil, fmt.Errorf("store: put damaged predictions aside: %w", errors.Join(renameErr, err))
 		}
-		return s.openDB(pendingDirectory, s.pendingFS, pendingMemTable)
+		return s.openDB(pendingDirectory, lazy, memTable)
 	}
 }
 
@@ -248,11 +308,9 @@ func (s *Store) checkVersion() error {
 	return nil
 }
 
-// syncEvery syncs a database's log in the background, when it has changed.
-func (s *Store) syncEvery(interval time.Duration, db *pebble.DB, fs *syncFS) {
-	s.syncers.Add(1)
-	go func() {
-		defer s.syncers.Done()
+// syncEvery syncs in the background what a database's logs are behind.
+func (s *Store) syncEvery(interval time.Duration, logs *guardFS) {
+	s.background.Go(func() {
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
@@ -261,48 +319,56 @@ func (s *Store) syncEvery(interval time.Duration, db *pebble.DB, fs *syncFS) {
 				return
 			case <-ticker.C:
 			}
-			if !fs.dirty.Swap(false) {
-				continue
-			}
-			if err := s.force(db, fs); err != nil {
-				s.log.Error("background sync failed", zap.Error(err))
+			if logs.syncLogs() != nil {
+				return // Told by watch.
 			}
 		}
-	}()
+	})
 }
 
 // force syncs everything written to a database so far.
-func (s *Store) force(db *pebble.DB, fs *syncFS) error {
-	fs.forced.Add(1)
-	defer fs.forced.Add(-1)
-	return s.write(db, pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) })
-}
-
-// Sync makes everything written so far durable.
-func (s *Store) Sync() error {
-	if err := s.force(s.logDB, s.logFS); err != nil {
+func (s *Store) force(db *database) error {
+	// The empty commit takes what waits in the process's memory along.
+	if err := s.write(db, pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {
 		return err
 	}
-	return s.force(s.pendingDB, s.pendingFS)
+	return db.fs.syncLogs()
 }
 
-// Close syncs, joins every goroutine of the store and closes its files.
-func (s *Store) Close() error {
-	close(s.stop)
-	s.syncers.Wait()
-	var err error
-	if s.Failed() == nil {
-		err = s.Sync()
+// Sync makes everything written so far durable, remembered ids and pending
+// predictions too. It costs one sync for each database.
+func (s *Store) Sync() error {
+	if err := s.force(s.logDB); err != nil {
+		return err
 	}
-	return errors.Join(err, s.closeFiles())
+	return s.force(s.pendingDB)
+}
+
+// Close syncs, joins every goroutine of the store and closes its files. Nobody
+// may be using the store any more. Closed again, it does nothing.
+func (s *Store) Close() error {
+	var err error
+	s.closeOnce.Do(func() {
+		if s.logDB != nil && s.pendingDB != nil && s.Failed() == nil {
+			err = s.Sync()
+		}
+		close(s.stop)
+		close(s.guard.closing)
+		s.background.Wait()
+		err = errors.Join(err, s.closeFiles())
+	})
+	return err
 }
 
 func (s *Store) closeFiles() error {
 	var failures []error
-	for _, db := range []*pebble.DB{s.pendingDB, s.logDB} {
+	for _, db := range []*database{s.pendingDB, s.logDB} {
 		if db != nil {
-			failures = append(failures, closeDB(db))
+			failures = append(failures, db.close())
 		}
+	}
+	if s.cache != nil {
+		s.cache.Unref()
 	}
 	if s.lock != nil {
 		failures = append(failures, s.lock.Close())
@@ -310,86 +376,5 @@ func (s *Store) closeFiles() error {
 	return errors.Join(failures...)
 }
 
-// closeDB closes a database, which may panic after the disk has failed.
-func closeDB(db *pebble.DB) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("store: close: %v", p)
-		}
-	}()
-	if err := db.Close(); err != nil {
-		return fmt.Errorf("store: close: %w", err)
-	}
-	return nil
-}
-
 // Failed is why nothing can be written any more, nil while all is well.
-func (s *Store) Failed() error { return s.failure.get() }
-
-// write commits one batch. After a failed write Pebble's own state cannot be
-// relied on, so nothing more is handed to it.
-func (s *Store) write(db *pebble.DB, o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
-	if err := s.Failed(); err != nil {
-		return err
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = s.failure.set(fmt.Sprint(p))
-		}
-	}()
-	b := db.NewBatch()
-	if err := fill(b); err != nil {
-		return fmt.Errorf("store: fill a batch: %w", err)
-	}
-	if err := b.Commit(o); err != nil {
-		return s.failure.set(err.Error())
-	}
-	// A failed commit is told to the logger alone: Pebble expects the
-	// process to end there.
-	if err := s.Failed(); err != nil {
-		return err
-	}
-	if err := b.Close(); err != nil {
-		return fmt.Errorf("store: close a batch: %w", err)
-	}
-	return nil
-}
-
-// get copies a value out.
-func get(db *pebble.DB, key []byte) (value []byte, ok bool, err error) {
-	v, closer, err := db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("store: read: %w", err)
-	}
-	value = append([]byte{}, v...)
-	if err := closer.Close(); err != nil {
-		return nil, false, fmt.Errorf("store: read: %w", err)
-	}
-	return value, true, nil
-}
-
-// scan calls f for every key from lower to below upper, until f answers false.
-func scan(db *pebble.DB, lower, upper []byte, f func(key, value []byte) (bool, error)) (err error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return fmt.Errorf("store: scan: %w", err)
-	}
-	defer func() {
-		if closeErr := it.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("store: scan: %w", closeErr)
-		}
-	}()
-	for ok := it.First(); ok; ok = it.Next() {
-		value, err := it.ValueAndErr()
-		if err != nil {
-			return fmt.Errorf("store: scan: %w", err)
-		}
-		if more, err := f(it.Key(), value); err != nil || !more {
-			return err
-		}
-	}
-	return nil
-}
+func (s *Store) Failed() error { return s.guard.err() }

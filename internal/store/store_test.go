@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,7 +23,10 @@ import (
 )
 
 // childDirectory makes the test binary the victim of TestKill.
-const childDirectory = "HINDSIGHT_STORE_TEST_CHILD"
+const (
+	childDirectory = "HINDSIGHT_STORE_TEST_CHILD"
+	childAsync     = "HINDSIGHT_STORE_TEST_ASYNC"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDirectory); dir != "" {
@@ -156,8 +160,11 @@ func TestLog(t *testing.T) {
 			t.Errorf("after %d: %v, want %v", after, got, want)
 		}
 	}
-	if err := s.TruncateLog(m, 6); err != nil {
+	if err := errors.Join(s.TruncateLog(m, 6), s.TruncateLog(other, 99)); err != nil {
 		t.Fatal(err)
+	}
+	if got := replayed(t, s, other, 0); len(got) != 1 {
+		t.Errorf("%d records of a log cut behind its end, want the last one", len(got))
 	}
 	if got := replayed(t, s, m, 5); !reflect.DeepEqual(got, records[2:]) {
 		t.Errorf("after the cut: %v", got)
@@ -187,24 +194,30 @@ func TestSeen(t *testing.T) {
 	put(1, "a", "1")
 	put(2, "b", "2")
 	put(3, "c", "3")
-	put(4, "a", "4") // Remembered again, later.
-	if got := s.Metrics().RememberedIDs; got != 4 {
-		t.Errorf("%d entries counted, want 4", got)
+	put(4, "a", "4") // Remembered again, later: the earlier time is void.
+	if err := s.PutSeen(m, time.Unix(5, 0), []store.Seen{{ID: "d"}, {ID: "d"}, {ID: "e"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Metrics().RememberedIDs; got != 5 {
+		t.Errorf("%d ids counted, want 5", got)
 	}
 	closed(t, s)
 	s = open(t, fs)
 	defer closed(t, s)
+	if got := s.Metrics().RememberedIDs; got != 5 {
+		t.Errorf("%d ids counted when opened again, want 5", got)
+	}
 	for _, step := range []struct {
 		before      int64
 		keep, limit int
 		forgets     int
-	}{{10, 4, 10, 0}, {1, 0, 10, 0}, {10, 2, 1, 1}, {10, 2, 10, 1}, {4, 0, 10, 1}} {
+	}{{10, 5, 10, 0}, {2, 0, 10, 0}, {10, 3, 1, 1}, {10, 3, 10, 1}, {4, 0, 10, 0}} {
 		n, err := s.ForgetSeen(time.Unix(step.before, 0), step.keep, step.limit)
 		if err != nil || n != step.forgets {
 			t.Errorf("%+v forgot %d, %v", step, n, err)
 		}
 	}
-	for id, want := range map[string]string{"a": "4", "b": "", "c": "", "d": ""} {
+	for id, want := range map[string]string{"a": "4", "b": "", "c": "", "x": ""} {
 		value, ok, err := s.GetSeen(m, id)
 		if err != nil || string(value) != want || ok != (want != "") {
 			t.Errorf("%s: %q, %v, %v", id, value, ok, err)
@@ -439,7 +452,7 @@ func TestDamagedPendingIsPutAside(t *testing.T) {
 
 // child writes and is killed the moment its calls have returned.
 func child(dir string) {
-	s, err := store.Open(dir, store.Options{})
+	s, err := store.Open(dir, store.Options{Async: os.Getenv(childAsync) != ""})
 	if err != nil {
 		panic(err)
 	}
@@ -458,9 +471,20 @@ func child(dir string) {
 }
 
 func TestKill(t *testing.T) {
+	for name, async := range map[string]string{"synced": "", "async": "yes"} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 {
+				kill(t, async)
+			}
+		})
+	}
+}
+
+func kill(t *testing.T, async string) {
+	t.Helper()
 	dir := t.TempDir()
 	victim := exec.CommandContext(t.Context(), os.Args[0])
-	victim.Env = append(os.Environ(), childDirectory+"="+dir)
+	victim.Env = append(os.Environ(), childDirectory+"="+dir, childAsync+"="+async)
 	out, err := victim.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
@@ -476,6 +500,12 @@ func TestKill(t *testing.T) {
 	}
 	if p, ok, err := s.GetPending(1, "p"); err != nil || !ok || string(p.Value) != "kept" {
 		t.Errorf("pending: %+v, %v, %v", p, ok, err)
+	}
+	second := exec.CommandContext(t.Context(), os.Args[0])
+	second.Env = victim.Env
+	out, err = second.CombinedOutput()
+	if want := "store: data directory " + dir + " is in use by another process"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("a second process: %v: %s", err, out)
 	}
 	if _, err := store.Open(dir, store.Options{}); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("a second opener: %v", err)

@@ -1,0 +1,13 @@
+package store
+
+// SmallMemTables makes flushes and compactions come early.
+func SmallMemTables(o *Options) { o.memTable = 128 << 10 }
+
+// What reads stored bytes, for the fuzz test.
+var (
+	DecodeLogged = decodeLogged
+	SplitAged    = splitAged
+	SplitTimed   = splitTimed
+	SplitEntry   = splitEntry
+	SplitModel   = splitModel
+)

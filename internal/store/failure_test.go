@@ -1,0 +1,231 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"hindsight/internal/store"
+)
+
+func syncs(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
+}
+
+func creates(op errorfs.Op) bool {
+	return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite
+}
+
+// within fails the test when f takes suspiciously long.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s does not end", what)
+	}
+}
+
+// Whatever the disk refuses, and for good: every call ends, nothing is
+// acknowledged that is not there after a power cut, the process lives, and
+// Close ends.
+func TestRefusedWrites(t *testing.T) {
+	log := func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".log") }
+	for _, c := range []struct {
+		name    string
+		size    int
+		refuses func(errorfs.Op) bool
+	}{
+		{"log sync", 2_000, func(op errorfs.Op) bool { return log(op) && syncs(op) }},
+		{"log write", 2_000, func(op errorfs.Op) bool { return log(op) && op.Kind == errorfs.OpFileWrite }},
+		{"log begin", 8_000, func(op errorfs.Op) bool { return log(op) && creates(op) }},
+		{"table begin", 8_000, func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".sst") && creates(op) }},
+		{"table write", 8_000, func(op errorfs.Op) bool {
+			return strings.HasSuffix(op.Path, ".sst") && op.Kind == errorfs.OpFileWrite
+		}},
+		{"manifest", 8_000, func(op errorfs.Op) bool {
+			return strings.Contains(op.Path, "MANIFEST") && op.Kind == errorfs.OpFileWrite
+		}},
+		{"directory", 8_000, func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, "/log") && syncs(op) }},
+		{"everything", 8_000, func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 3 {
+				refuse(t, c.size, c.refuses)
+			}
+		})
+	}
+}
+
+func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
+	t.Helper()
+	const writers = 16
+	mem := vfs.NewCrashableMem()
+	var failing atomic.Bool
+	s := open(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && refuses(op) {
+			return syscall.EIO
+		}
+		return nil
+	})), store.SmallMemTables)
+	var group sync.WaitGroup
+	var acknowledged [writers]atomic.Uint64
+	data := make([]byte, size)
+	for n := range writers {
+		m := create(t, s, strconv.Itoa(n))
+		group.Go(func() {
+			for k := uint64(1); ; k++ {
+				if err := s.Append(m, store.Record{First: k, Last: k, Data: data}); err != nil {
+					if !errors.Is(err, store.ErrFailed) {
+						t.Errorf("append: %v", err)
+					}
+					return
+				}
+				acknowledged[n].Store(k)
+			}
+		})
+	}
+	time.Sleep(5 * time.Millisecond)
+	failing.Store(true)
+	within(t, "appending", group.Wait)
+	within(t, "reading the figures", func() { s.Metrics() })
+	if err := s.Failed(); !errors.Is(err, store.ErrFailed) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("failed with %v", err)
+	}
+	cut := mem.CrashClone(vfs.CrashCloneCfg{})
+	there := func(when string) {
+		t.Helper()
+		for n := range writers {
+			m := store.Model(n + 1)
+			if got := replayed(t, s, m, 0); uint64(len(got)) < acknowledged[n].Load() {
+				t.Errorf("%s, model %d: %d of %d acknowledged", when, m, len(got), acknowledged[n].Load())
+			}
+		}
+	}
+	within(t, "reading", func() { there("after the failure") })
+	within(t, "closing", func() { closed(t, s) })
+	s = open(t, cut)
+	there("opened again")
+	closed(t, s)
+}
+
+// A disk that fails at any step of Open: it says so and ends, and what was
+// there is there afterwards.
+func TestRefusedWhileOpening(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := open(t, mem)
+	m := create(t, s, "m")
+	appended(t, s, m, record(1), record(2))
+	disk := func() *vfs.MemFS { return mem.CrashClone(vfs.CrashCloneCfg{}) }
+	steps := func(fs vfs.FS, n int64) (*store.Store, int64, error) {
+		var step atomic.Int64
+		s, err := store.Open("data", store.Options{FS: errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpFileClose && step.Add(1) >= n {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))})
+		return s, step.Load(), err
+	}
+	whole, all, err := steps(disk(), 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed(t, whole)
+	for n := int64(1); n <= all; n++ {
+		fs := disk()
+		within(t, fmt.Sprintf("opening with step %d refused", n), func() {
+			s, _, err := steps(fs, n)
+			if err == nil {
+				// The last steps are in the background.
+				if err := s.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
+					t.Errorf("step %d: %v", n, err)
+				}
+			} else if !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("step %d: %v", n, err)
+			}
+		})
+		again := open(t, fs.CrashClone(vfs.CrashCloneCfg{}))
+		if got := replayed(t, again, m, 0); len(got) != 2 {
+			t.Errorf("step %d: %d records", n, len(got))
+		}
+		closed(t, again)
+	}
+	closed(t, s)
+	t.Logf("%d steps", all)
+}
+
+// Power cuts while syncs are left out: the end may be gone, but the directory
+// opens, nothing is in between, and what Sync covered is there.
+func TestPowerCutsWithoutSyncs(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	cuts := 100
+	if testing.Short() {
+		cuts = 10
+	}
+	async := func(o *store.Options) { o.Async = true }
+	kinds := []func(*store.Options){store.SmallMemTables, func(*store.Options) {}}
+	for range cuts {
+		fs := vfs.NewCrashableMem()
+		s := open(t, fs, async, kinds[rng.IntN(2)])
+		m := create(t, s, "m")
+		records, covered, size := 1+rng.IntN(200), 0, rng.IntN(3000)
+		for k := 1; k <= records; k++ {
+			id, value := strconv.Itoa(k), make([]byte, size)
+			if err := errors.Join(
+				s.Append(m, store.Record{First: uint64(k), Last: uint64(k), Data: value}),
+				s.PutPending(m, []store.Pending{{ID: id, Value: value, Expiry: time.Unix(int64(k), 0)}}),
+				s.PutSeen(m, time.Unix(int64(k), 0), []store.Seen{{ID: id}}),
+			); err != nil {
+				t.Fatal(err)
+			}
+			if rng.IntN(100) == 0 {
+				if err := s.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				covered = k
+			}
+		}
+		cut := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+		closed(t, s)
+
+		// The marker holds across the kinds of durability.
+		s = open(t, cut, func(o *store.Options) { o.Async = rng.IntN(2) == 0 })
+		if got := len(replayed(t, s, m, 0)); got < covered || got > records {
+			t.Fatalf("%d records of %d, Sync covered %d", got, records, covered)
+		}
+		for k := 1; k <= covered; k++ {
+			_, waits, err1 := s.GetPending(m, strconv.Itoa(k))
+			_, seen, err2 := s.GetSeen(m, strconv.Itoa(k))
+			if err := errors.Join(err1, err2); err != nil || !waits || !seen {
+				t.Fatalf("%d of %d that Sync covered: pending %v, seen %v, %v", k, covered, waits, seen, err)
+			}
+		}
+		closed(t, s)
+		if _, err := cut.Stat("data/pending.damaged-1"); err == nil {
+			t.Fatal("the predictions were put aside")
+		}
+		s = open(t, cut)
+		closed(t, s)
+		if _, err := cut.Stat("data/log.async"); err == nil {
+			t.Fatal("the marker stays")
+		}
+	}
+}

@@ -1,0 +1,366 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// guard is what the store knows about its disk: whether a write was refused,
+// and how far Open and Close have come. Both databases share it.
+//
+// Pebble cannot live on after a refused write. It panics with its locks held
+// when a write-ahead log fails, which leaves every other commit and Close
+// waiting for ever, or ends the process; it panics later, in the background,
+// when a manifest fails; it tries a failed flush again at once, without end,
+// in Open too; and it tells a failed commit to its logger alone. So the files
+// it gets (guardFS) keep the error from it: the first refused write is kept
+// here, nothing is changed on the disk after it, as if the power had been cut,
+// and Pebble is told that all is well. Only new tables are refused it, which
+// it copes with, so that it keeps in memory what it cannot flush, and reads
+// are right to the end. Store.write looks here after every commit and before
+// it answers. A refused write is kept here before Pebble goes on from it, so
+// that no commit which needed it is acknowledged.
+type guard struct {
+	first atomic.Pointer[error]
+	// failed is closed with the first failure, closing by Close.
+	failed, closing chan struct{}
+	// opening: Pebble cannot give up a flush in the middle of Open, so that
+	// until its end even tables are said to be well.
+	opening atomic.Bool
+}
+
+func newGuard() *guard {
+	g := &guard{failed: make(chan struct{}), closing: make(chan struct{})}
+	g.opening.Store(true)
+	return g
+}
+
+// err is the first failure, nil while all is well.
+func (g *guard) err() error {
+	if err := g.first.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail keeps the first failure and gives it back.
+func (g *guard) fail(cause error) error {
+	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	if g.first.CompareAndSwap(nil, &err) {
+		close(g.failed)
+	}
+	return g.err()
+}
+
+// guardFS is the file system of one database. It keeps failures from Pebble
+// and leaves out the syncs of write-ahead logs when it is lazy: a commit that
+// asks Pebble for a sync has then been written to the operating system when it
+// returns. (A commit that does not ask stays in the process's memory.)
+type guardFS struct {
+	vfs.FS
+	guard *guard
+	lazy  bool
+	// rotations counts the write-ahead logs that were begun.
+	rotations atomic.Int64
+	// syncs and nanoseconds account for the syncs of write-ahead logs.
+	syncs, nanoseconds atomic.Int64
+	open               struct {
+		sync.Mutex
+		logs map[*guardFile]struct{}
+	}
+}
+
+func newGuardFS(fs vfs.FS, g *guard, lazy bool) *guardFS {
+	f := &guardFS{FS: fs, guard: g, lazy: lazy}
+	f.open.logs = make(map[*guardFile]struct{})
+	return f
+}
+
+// Unwrap implements vfs.FS.
+func (f *guardFS) Unwrap() vfs.FS { return f.FS }
+
+// Create implements vfs.FS.
+func (f *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.writable(name, func() (vfs.File, error) { return f.FS.Create(name, category) })
+}
+
+// OpenReadWrite implements vfs.FS.
+func (f *guardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
+	return f.writable(name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, o...) })
+}
+
+// ReuseForWrite implements vfs.FS.
+func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	return f.writable(newName, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldName, newName, category) })
+}
+
+// writable opens a file for writing. After a failure it leads nowhere, and a
+// table waits for Close, where Pebble would try it again and again. It holds
+// none of its locks then.
+func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {
+	out := &guardFile{fs: f, log: strings.HasSuffix(name, ".log"), table: tables(name)}
+	if out.log {
+		f.rotations.Add(1)
+	}
+	err := f.guard.err()
+	if err == nil {
+		if out.File, err = open(); err == nil {
+			f.track(out)
+			return out, nil
+		}
+		err = f.guard.fail(err)
+	}
+	if out.pretends() {
+		out.File = vfs.NewMemFile(nil)
+		return out, nil
+	}
+	<-f.guard.closing
+	return nil, err
+}
+
+// tables says whether a file is what flushes and compactions write.
+func tables(name string) bool {
+	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+}
+
+func (f *guardFS) track(file *guardFile) {
+	if !file.log {
+		return
+	}
+	f.open.Lock()
+	defer f.open.Unlock()
+	f.open.logs[file] = struct{}{}
+}
+
+// OpenDir implements vfs.FS.
+func (f *guardFS) OpenDir(name string) (vfs.File, error) {
+	d, err := f.FS.OpenDir(name)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // Pebble's own file system.
+	}
+	return &guardDir{File: d, guard: f.guard}, nil
+}
+
+// Rename implements vfs.FS.
+func (f *guardFS) Rename(oldName, newName string) error {
+	return f.change(func() error { return f.FS.Rename(oldName, newName) })
+}
+
+// Link implements vfs.FS.
+func (f *guardFS) Link(oldName, newName string) error {
+	return f.change(func() error { return f.FS.Link(oldName, newName) })
+}
+
+func (f *guardFS) change(do func() error) error {
+	if f.guard.err() != nil {
+		return nil //nolint:nilerr // The disk is left alone.
+	}
+	if err := do(); err != nil {
+		_ = f.guard.fail(err)
+	}
+	return nil
+}
+
+// Remove implements vfs.FS. A file that cannot be removed is tried again at
+// the next start: that is no failure.
+func (f *guardFS) Remove(name string) error {
+	if f.guard.err() != nil {
+		return nil //nolint:nilerr // The disk is left alone.
+	}
+	return f.FS.Remove(name) //nolint:wrapcheck // Pebble's own file system.
+}
+
+// RemoveAll implements vfs.FS.
+func (f *guardFS) RemoveAll(name string) error {
+	if f.guard.err() != nil {
+		return nil //nolint:nilerr // The disk is left alone.
+	}
+	return f.FS.RemoveAll(name) //nolint:wrapcheck // Pebble's own file system.
+}
+
+// GetDiskUsage implements vfs.FS. Pebble only paces deletions by it, but would
+// report an error as one of the storage.
+func (f *guardFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
+	usage, err := f.FS.GetDiskUsage(path)
+	if err != nil {
+		return usage, vfs.ErrUnsupported
+	}
+	return usage, nil
+}
+
+// syncLogs syncs what was left out so far. Writers do not wait for it.
+func (f *guardFS) syncLogs() error {
+	f.open.Lock()
+	logs := make([]*guardFile, 0, len(f.open.logs))
+	for file := range f.open.logs {
+		logs = append(logs, file)
+	}
+	f.open.Unlock()
+	for _, file := range logs {
+		file.catchUp()
+	}
+	return f.guard.err()
+}
+
+// guardDir is a directory, opened to be synced.
+type guardDir struct {
+	vfs.File
+	guard *guard
+}
+
+// Sync implements vfs.File.
+func (d *guardDir) Sync() error {
+	if d.guard.err() != nil {
+		return nil //nolint:nilerr // The disk is left alone.
+	}
+	if err := d.File.Sync(); err != nil {
+		_ = d.guard.fail(err)
+	}
+	return nil
+}
+
+// guardFile is a file that Pebble writes.
+type guardFile struct {
+	vfs.File
+	fs         *guardFS
+	log, table bool
+	// dirty says that a log has something that was not synced.
+	dirty atomic.Bool
+	// mu is held during a late sync, so that it ends before the file closes.
+	mu struct {
+		sync.Mutex
+		closed bool
+	}
+}
+
+// pretends says whether Pebble is told that all is well after a failure.
+func (f *guardFile) pretends() bool { return !f.table || f.fs.guard.opening.Load() }
+
+// do runs one change of the file, unless the disk is left alone.
+func (f *guardFile) do(change func() error) error {
+	err := f.fs.guard.err()
+	if err == nil {
+		if err = change(); err == nil {
+			return nil
+		}
+		err = f.fs.guard.fail(err)
+	}
+	if f.pretends() {
+		return nil
+	}
+	return err
+}
+
+// Write implements vfs.File.
+func (f *guardFile) Write(p []byte) (int, error) {
+	length := len(p)
+	if err := f.do(func() error {
+		_, err := f.File.Write(p)
+		return err //nolint:wrapcheck // fail does.
+	}); err != nil {
+		return 0, err
+	}
+	if f.log {
+		// After the write: a sync that began before may have missed it.
+		f.dirty.Store(true)
+	}
+	return length, nil
+}
+
+// WriteAt implements vfs.File.
+func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
+	length := len(p)
+	if err := f.do(func() error {
+		_, err := f.File.WriteAt(p, offset)
+		return err //nolint:wrapcheck // fail does.
+	}); err != nil {
+		return 0, err
+	}
+	return length, nil
+}
+
+// Preallocate implements vfs.File. It is a hint, whose failure says nothing.
+func (f *guardFile) Preallocate(offset, length int64) error {
+	if f.fs.guard.err() != nil {
+		return nil //nolint:nilerr // The disk is left alone.
+	}
+	return f.File.Preallocate(offset, length) //nolint:wrapcheck // Pebble's own file.
+}
+
+// Sync implements vfs.File.
+func (f *guardFile) Sync() error { return f.sync(f.File.Sync) }
+
+// SyncData implements vfs.File.
+func (f *guardFile) SyncData() error { return f.sync(f.File.SyncData) }
+
+// SyncTo implements vfs.File. It promises nothing and may be left out.
+func (f *guardFile) SyncTo(length int64) (full bool, err error) {
+	if f.log && f.fs.lazy {
+		return false, nil
+	}
+	err = f.do(func() error {
+		var err error
+		full, err = f.File.SyncTo(length)
+		return err //nolint:wrapcheck // fail does.
+	})
+	return full, err
+}
+
+func (f *guardFile) sync(now func() error) error {
+	switch {
+	case f.log && f.fs.lazy:
+		return nil
+	case f.log:
+		f.dirty.Store(false)
+		return f.do(func() error { return f.measured(now) })
+	default:
+		return f.do(now)
+	}
+}
+
+func (f *guardFile) measured(sync func() error) error {
+	started := time.Now() //nolint:forbidigo // A duration for the metrics; nothing depends on it.
+	if err := sync(); err != nil {
+		return err
+	}
+	f.fs.syncs.Add(1)
+	f.fs.nanoseconds.Add(int64(time.Since(started)))
+	return nil
+}
+
+// catchUp syncs a log that is behind.
+func (f *guardFile) catchUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.closed || !f.dirty.Swap(false) {
+		return
+	}
+	_ = f.do(func() error { return f.measured(f.File.SyncData) }) // Kept by the guard.
+}
+
+// Close implements vfs.File. A log is synced first: closed, it is not the last
+// one any more, and recovery is strict about all but the last.
+func (f *guardFile) Close() error {
+	if f.log {
+		f.catchUp()
+		f.fs.open.Lock()
+		delete(f.fs.open.logs, f)
+		f.fs.open.Unlock()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.closed = true
+	err := f.File.Close()
+	if err == nil {
+		return nil
+	}
+	if err = f.fs.guard.fail(err); f.pretends() {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"go.uber.org/zap"
+)
+
+// pebbleLog takes Pebble's log lines. What Pebble calls fatal it would end
+// the process for; here it ends the store's writing.
+type pebbleLog struct {
+	log   *zap.Logger
+	guard *guard
+}
+
+// Infof implements pebble.Logger.
+func (l *pebbleLog) Infof(format string, args ...any) {
+	if l.log.Core().Enabled(zap.DebugLevel) {
+		l.log.Debug(fmt.Sprintf(format, args...))
+	}
+}
+
+// Errorf implements pebble.Logger.
+func (l *pebbleLog) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
+
+// Fatalf implements pebble.Logger.
+func (l *pebbleLog) Fatalf(format string, args ...any) {
+	_ = l.guard.fail(fmt.Errorf(format, args...))
+}
+
+// events are what goes wrong in the background: a flush or a compaction that
+// cannot read or write. Pebble would try it again for ever.
+func (l *pebbleLog) events() *pebble.EventListener {
+	fail := func(err error) {
+		select {
+		case <-l.guard.closing: // What Close interrupts has not failed.
+		default:
+			_ = l.guard.fail(err)
+		}
+	}
+	return &pebble.EventListener{
+		BackgroundError: fail,
+		DataCorruption:  func(i pebble.DataCorruptionInfo) { fail(errors.New(i.String())) },
+	}
+}
+
+// watch tells the first failure once, whoever met it.
+func (s *Store) watch() {
+	s.background.Go(func() {
+		select {
+		case <-s.guard.failed:
+			s.log.Error("storage failed: nothing is acknowledged any more; restart the server once the disk is well",
+				zap.Error(s.guard.err()))
+		case <-s.stop:
+		}
+	})
+}
