@@ -42,19 +42,19 @@ func TestCreateIsIdempotentBySpec(t *testing.T) {
 func TestPredictThenObserve(t *testing.T) {
 	h := start(t, newFS(), newClock())
 	h.create(t, "m", linear(2))
-	h.observe(t, "m", engine.Observation{Features: []float64{1, 0}, Label: 2})
+	h.observe(t, "m", engine.Observation{Features: []float64{1, 0}, Labels: []float64{2}})
 	p := h.predict(t, "m", 1, 0.5)
-	if p.ID == "" || p.Sequence != 1 || p.Value == 0 {
+	if p.ID == "" || p.Sequence != 1 || p.Values[0] == 0 {
 		t.Fatalf("prediction %+v", p)
 	}
 	if got := h.stats(t, "m").Pending; got != 1 {
 		t.Errorf("%d labels pending, want 1", got)
 	}
-	a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: 0})[0]
-	if a.Sequence != 2 || a.Duplicate || !a.Served || a.ServedPrediction != p.Value {
+	a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{0}})[0]
+	if a.Sequence != 2 || a.Duplicate || !a.Served || a.ServedPredictions[0] != p.Values[0] {
 		t.Errorf("answer %+v", a)
 	}
-	if math.Abs(a.Prediction-p.Value) > 1e-14 || math.Abs(a.Loss-p.Value*p.Value) > 1e-14 || a.ServedLoss != p.Value*p.Value {
+	if math.Abs(a.Predictions[0]-p.Values[0]) > 1e-14 || math.Abs(a.Loss-p.Values[0]*p.Values[0]) > 1e-14 || a.ServedLoss != p.Values[0]*p.Values[0] {
 		t.Errorf("answer %+v of prediction %+v", a, p)
 	}
 	s := h.stats(t, "m")
@@ -66,7 +66,7 @@ func TestPredictThenObserve(t *testing.T) {
 func TestPredictLeavesTheModelAsItWas(t *testing.T) {
 	h := start(t, newFS(), newClock())
 	h.create(t, "m", taylor(1, 3))
-	h.observe(t, "m", engine.Observation{Features: []float64{0.3}, Label: 1})
+	h.observe(t, "m", engine.Observation{Features: []float64{0.3}, Labels: []float64{1}})
 	before := h.stats(t, "m").Digest
 	for range 50 {
 		h.predict(t, "m", 0.7)
@@ -80,20 +80,20 @@ func TestObservingTwiceLearnsOnce(t *testing.T) {
 	h := start(t, newFS(), newClock())
 	h.create(t, "m", linear(1))
 	p := h.predict(t, "m", 2)
-	byPrediction := engine.Observation{PredictionID: p.ID, Label: 3}
-	byFeatures := engine.Observation{Features: []float64{4}, ObservationID: "o-1", Label: 5}
+	byPrediction := engine.Observation{PredictionID: p.ID, Labels: []float64{3}}
+	byFeatures := engine.Observation{Features: []float64{4}, ObservationID: "o-1", Labels: []float64{5}}
 	for _, o := range []engine.Observation{byPrediction, byFeatures} {
 		first := h.observe(t, "m", o)[0]
 		second := h.observe(t, "m", o)[0]
 		if first.Duplicate || !second.Duplicate {
 			t.Errorf("duplicate %v, then %v", first.Duplicate, second.Duplicate)
 		}
-		if second.Duplicate = false; second != first {
+		if second.Duplicate = false; !reflect.DeepEqual(second, first) {
 			t.Errorf("the retry is answered %+v, first %+v", second, first)
 		}
 	}
 	// A prediction's label may also come with its features.
-	o := engine.Observation{Features: []float64{2}, ObservationID: p.ID, Label: 3}
+	o := engine.Observation{Features: []float64{2}, ObservationID: p.ID, Labels: []float64{3}}
 	if a := h.observe(t, "m", o)[0]; !a.Duplicate {
 		t.Errorf("by features: %+v", a)
 	}
@@ -106,16 +106,16 @@ func TestSameIDOtherContentIsRefused(t *testing.T) {
 	h := start(t, newFS(), newClock())
 	h.create(t, "m", linear(1))
 	p := h.predict(t, "m", 2)
-	h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: 3})
-	h.observe(t, "m", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 3})
+	h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{3}})
+	h.observe(t, "m", engine.Observation{Features: []float64{1}, ObservationID: "o", Labels: []float64{3}})
 	waiting := h.predict(t, "m", 7)
 	before := h.stats(t, "m").Digest
 	for name, o := range map[string]engine.Observation{
-		"label by prediction": {PredictionID: p.ID, Label: 4, Weight: 1},
-		"weight":              {PredictionID: p.ID, Label: 3, Weight: 2},
-		"label by features":   {Features: []float64{1}, ObservationID: "o", Label: 4, Weight: 1},
-		"features":            {Features: []float64{2}, ObservationID: "o", Label: 3, Weight: 1},
-		"features of waiting": {Features: []float64{8}, ObservationID: waiting.ID, Label: 3, Weight: 1},
+		"label by prediction": {PredictionID: p.ID, Labels: []float64{4}, Weight: 1},
+		"weight":              {PredictionID: p.ID, Labels: []float64{3}, Weight: 2},
+		"label by features":   {Features: []float64{1}, ObservationID: "o", Labels: []float64{4}, Weight: 1},
+		"features":            {Features: []float64{2}, ObservationID: "o", Labels: []float64{3}, Weight: 1},
+		"features of waiting": {Features: []float64{8}, ObservationID: waiting.ID, Labels: []float64{3}, Weight: 1},
 	} {
 		if _, err := h.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrConflict) {
 			t.Errorf("%s: %v", name, err)
@@ -134,7 +134,7 @@ func TestConcurrentDuplicatesLearnOnce(t *testing.T) {
 	firsts := make(chan engine.Answer, 64)
 	for range 64 {
 		group.Go(func() {
-			a, err := h.Observe(context.Background(), "m", []engine.Observation{{PredictionID: p.ID, Label: 1, Weight: 1}})
+			a, err := h.Observe(context.Background(), "m", []engine.Observation{{PredictionID: p.ID, Labels: []float64{1}, Weight: 1}})
 			if err != nil {
 				t.Error(err)
 				return
@@ -158,7 +158,7 @@ func TestBatchIsAtomicAndInOrder(t *testing.T) {
 	var rows []engine.Observation
 	for n := range 20 {
 		rows = append(rows, engine.Observation{
-			Features: []float64{rng.NormFloat64()}, Label: rng.NormFloat64(),
+			Features: []float64{rng.NormFloat64()}, Labels: []float64{rng.NormFloat64()},
 			ObservationID: fmt.Sprint("o", n), Weight: 1 + float64(n%2),
 		})
 	}
@@ -167,7 +167,7 @@ func TestBatchIsAtomicAndInOrder(t *testing.T) {
 	answers := h.observe(t, "batch", rows...)
 	for n, r := range rows {
 		single := h.observe(t, "single", r)[0]
-		if single != answers[n] {
+		if !reflect.DeepEqual(single, answers[n]) {
 			t.Errorf("row %d: %+v in the batch, %+v alone", n, answers[n], single)
 		}
 	}
@@ -180,8 +180,8 @@ func TestBatchIsAtomicAndInOrder(t *testing.T) {
 	// One bad row refuses all, and names itself.
 	before := h.stats(t, "batch").Digest
 	bad := []engine.Observation{
-		{Features: []float64{1}, ObservationID: "new", Label: 1, Weight: 1},
-		{PredictionID: "unknown", Label: 1, Weight: 1},
+		{Features: []float64{1}, ObservationID: "new", Labels: []float64{1}, Weight: 1},
+		{PredictionID: "unknown", Labels: []float64{1}, Weight: 1},
 	}
 	_, err := h.Observe(context.Background(), "batch", bad)
 	var row *engine.RowError
@@ -202,6 +202,7 @@ func TestBadObservationsAreRefused(t *testing.T) {
 	h.create(t, "m", taylor(2, 2))
 	p := h.predict(t, "m", 1, 2)
 	before := h.stats(t, "m")
+	one := []float64{1}
 	for name, c := range map[string]struct {
 		o    engine.Observation
 		want error
@@ -209,15 +210,16 @@ func TestBadObservationsAreRefused(t *testing.T) {
 		"dimension":       {engine.Observation{Features: []float64{1}, Weight: 1}, model.ErrDimensionMismatch},
 		"no features":     {engine.Observation{Weight: 1}, model.ErrDimensionMismatch},
 		"NaN feature":     {engine.Observation{Features: []float64{1, math.NaN()}, Weight: 1}, model.ErrNotFinite},
-		"infinite label":  {engine.Observation{Features: []float64{1, 2}, Label: math.Inf(1), Weight: 1}, model.ErrNotFinite},
-		"huge label":      {engine.Observation{PredictionID: p.ID, Label: 1e101, Weight: 1}, model.ErrLabelOutOfRange},
-		"weight":          {engine.Observation{PredictionID: p.ID, Weight: -1}, model.ErrWeightOutOfRange},
+		"infinite label":  {engine.Observation{Features: []float64{1, 2}, Labels: []float64{math.Inf(1)}, Weight: 1}, model.ErrNotFinite},
+		"huge label":      {engine.Observation{PredictionID: p.ID, Labels: []float64{1e101}, Weight: 1}, model.ErrLabelOutOfRange},
+		"weight":          {engine.Observation{PredictionID: p.ID, Labels: one, Weight: -1}, model.ErrWeightOutOfRange},
 		"both":            {engine.Observation{PredictionID: p.ID, Features: []float64{1, 2}, Weight: 1}, engine.ErrInvalidRequest},
 		"two ids":         {engine.Observation{PredictionID: p.ID, ObservationID: "o", Weight: 1}, engine.ErrInvalidRequest},
 		"long id":         {engine.Observation{Features: []float64{1, 2}, ObservationID: strings.Repeat("x", 129), Weight: 1}, engine.ErrInvalidID},
-		"unknown id":      {engine.Observation{PredictionID: "nobody", Weight: 1}, engine.ErrPredictionNotFound},
-		"unknown, NaN":    {engine.Observation{PredictionID: "nobody", Label: math.NaN(), Weight: 1}, model.ErrNotFinite},
-		"weight infinite": {engine.Observation{Features: []float64{1, 2}, Weight: math.Inf(1)}, model.ErrWeightOutOfRange},
+		"unknown id":      {engine.Observation{PredictionID: "nobody", Labels: one, Weight: 1}, engine.ErrPredictionNotFound},
+		"unknown, NaN":    {engine.Observation{PredictionID: "nobody", Labels: []float64{math.NaN()}, Weight: 1}, model.ErrNotFinite},
+		"weight infinite": {engine.Observation{Features: []float64{1, 2}, Labels: one, Weight: math.Inf(1)}, model.ErrWeightOutOfRange},
+		"no label":        {engine.Observation{PredictionID: p.ID, Weight: 1}, model.ErrDimensionMismatch},
 	} {
 		if _, err := h.Observe(context.Background(), "m", []engine.Observation{c.o}); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -248,15 +250,15 @@ func TestChosenPredictionIDs(t *testing.T) {
 	if err != nil || first.ID != "mine" {
 		t.Fatal(first, err)
 	}
-	h.observe(t, "m", engine.Observation{Features: []float64{1}, Label: 9})
+	h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{9}})
 	again, err := predict(1)
-	if err != nil || again != first {
+	if err != nil || !reflect.DeepEqual(again, first) {
 		t.Errorf("a retried Predict answers %+v, %v; first %+v", again, err, first)
 	}
 	if _, err := predict(2); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("other features: %v", err)
 	}
-	h.observe(t, "m", engine.Observation{PredictionID: "mine", Label: 1})
+	h.observe(t, "m", engine.Observation{PredictionID: "mine", Labels: []float64{1}})
 	if _, err := predict(1); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("after its label: %v", err)
 	}
@@ -268,9 +270,9 @@ func TestLateLabels(t *testing.T) {
 	h.create(t, "m", linear(1))
 	early, late := h.predict(t, "m", 1), h.predict(t, "m", 2)
 	// Out of order is normal.
-	h.observe(t, "m", engine.Observation{PredictionID: late.ID, Label: 1})
+	h.observe(t, "m", engine.Observation{PredictionID: late.ID, Labels: []float64{1}})
 	c.advance(2 * time.Hour)
-	o := engine.Observation{PredictionID: early.ID, Label: 1, Weight: 1}
+	o := engine.Observation{PredictionID: early.ID, Labels: []float64{1}, Weight: 1}
 	if _, err := h.Observe(context.Background(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
 		t.Errorf("after expiry: %v", err)
 	}
@@ -279,7 +281,7 @@ func TestLateLabels(t *testing.T) {
 			t.Fatal("the expired prediction is still counted")
 		}
 	}
-	a := h.observe(t, "m", engine.Observation{Features: []float64{1}, ObservationID: early.ID, Label: 1})[0]
+	a := h.observe(t, "m", engine.Observation{Features: []float64{1}, ObservationID: early.ID, Labels: []float64{1}})[0]
 	if a.Duplicate || a.Served || a.Sequence != 2 {
 		t.Errorf("with its features: %+v", a)
 	}
@@ -309,7 +311,7 @@ func TestObservationLimit(t *testing.T) {
 	for n := range 40 {
 		var rows []engine.Observation
 		for k := range 3 {
-			rows = append(rows, engine.Observation{Features: []float64{float64(n)}, Label: float64(k), Weight: 1})
+			rows = append(rows, engine.Observation{Features: []float64{float64(n)}, Labels: []float64{float64(k)}, Weight: 1})
 		}
 		ticket, err := h.Submit(context.Background(), "m", rows)
 		if err == nil {
@@ -343,7 +345,7 @@ func TestListAndDelete(t *testing.T) {
 		h.create(t, id, linear(1))
 	}
 	p := h.predict(t, "b1", 1)
-	h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 1})
+	h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Labels: []float64{1}})
 	ids := func(prefix, after string, limit int) string {
 		var out []string
 		for _, i := range h.ListModels(prefix, after, limit) {
@@ -365,11 +367,11 @@ func TestListAndDelete(t *testing.T) {
 	if s := h.stats(t, "b1"); s.Observations != 0 || s.Pending != 0 {
 		t.Errorf("the new model starts with %+v", s)
 	}
-	o := engine.Observation{PredictionID: p.ID, Label: 1, Weight: 1}
+	o := engine.Observation{PredictionID: p.ID, Labels: []float64{1}, Weight: 1}
 	if _, err := h.Observe(context.Background(), "b1", []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
 		t.Errorf("an id of the old model: %v", err)
 	}
-	if a := h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Label: 1})[0]; a.Duplicate {
+	if a := h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Labels: []float64{1}})[0]; a.Duplicate {
 		t.Error("an observation id of the old model stands")
 	}
 	h.stop(t)

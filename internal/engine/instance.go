@@ -87,7 +87,7 @@ func (e *Engine) Predict(_ context.Context, id string, rows [][]float64, o Predi
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]Prediction, len(rows))
+	answers := newPredictions(len(rows), i.spec.Outputs)
 	if err := i.predict(answers, rows); err != nil {
 		return nil, err
 	}
@@ -101,15 +101,25 @@ func (e *Engine) Predict(_ context.Context, id string, rows [][]float64, o Predi
 	return answers, nil
 }
 
+// newPredictions makes room for predictions in three allocations.
+func newPredictions(n, outputs int) []Prediction {
+	answers := make([]Prediction, n)
+	values, deviations := make([]float64, n*outputs), make([]float64, n*outputs)
+	for k := range answers {
+		at, end := k*outputs, (k+1)*outputs
+		answers[k].Values, answers[k].StandardErrors = values[at:end:end], deviations[at:end:end]
+	}
+	return answers
+}
+
 func (i *instance) predict(answers []Prediction, rows [][]float64) error {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	for n, x := range rows {
-		p, err := i.mu.learner.Predict(x)
-		if err != nil {
+		if err := i.mu.learner.Predict(&answers[n].Prediction, x); err != nil {
 			return &RowError{Row: n, Err: err}
 		}
-		answers[n] = Prediction{Prediction: p, Sequence: i.mu.sequence}
+		answers[n].Sequence = i.mu.sequence
 	}
 	return nil
 }
@@ -193,7 +203,7 @@ func (i *instance) waiting(id string, now time.Time) (*pending, error) {
 	if !ok || !entry.Expiry.After(now) {
 		return nil, nil
 	}
-	p, err := decodePending(id, entry.Value)
+	p, err := decodePending(id, entry.Value, i.spec.Outputs)
 	if err != nil {
 		return nil, fmt.Errorf("engine: prediction %q: %w: %w", id, ErrCorrupt, err)
 	}

@@ -15,7 +15,8 @@ type Observation struct {
 	PredictionID  string
 	Features      []float64
 	ObservationID string
-	Label         float64
+	// Labels are one per output.
+	Labels []float64
 	// Weight is the importance of the observation; 1 when there is nothing
 	// to say.
 	Weight float64
@@ -25,13 +26,16 @@ type Observation struct {
 type Answer struct {
 	// Sequence is the place of the observation in the model's history.
 	Sequence uint64
-	// Prediction is the prequential prediction, Loss its loss, Regret the
-	// model's regret after the observation, NaN when it is not known a round.
-	Prediction, Loss, Regret float64
-	// Served says that there had been a prediction, ServedPrediction what
+	// Predictions are the prequential predictions, one per output.
+	Predictions []float64
+	// Loss is their loss, Regret the model's regret after the observation, NaN
+	// when it is not known a round.
+	Loss, Regret float64
+	// Served says that there had been a prediction, ServedPredictions what
 	// the client was told and ServedLoss its loss.
-	Served                       bool
-	ServedPrediction, ServedLoss float64
+	Served            bool
+	ServedPredictions []float64
+	ServedLoss        float64
 	// Duplicate says that the observation had been learned before; the rest
 	// is its first answer.
 	Duplicate bool
@@ -146,11 +150,11 @@ func (i *instance) prepare(o Observation, now time.Time) (row, error) {
 	}
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return r, i.mu.learner.Check(x, o.Label, o.Weight) //nolint:wrapcheck // A *model.FieldError is the answer.
+	return r, i.mu.learner.Check(x, o.Labels, o.Weight) //nolint:wrapcheck // A *model.FieldError is the answer.
 }
 
 func (i *instance) checkLabel(o Observation) error {
-	if err := model.CheckLabel(o.Label); err != nil {
+	if err := model.CheckLabels(o.Labels, i.spec.Outputs); err != nil {
 		return err //nolint:wrapcheck // A *model.FieldError is the answer.
 	}
 	return model.CheckWeight(o.Weight) //nolint:wrapcheck // A *model.FieldError is the answer.

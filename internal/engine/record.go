@@ -20,9 +20,10 @@ var errRecord = errors.New("not a value this version can read")
 
 // served is what a client had been told before the label came.
 type served struct {
-	// Prediction is the value, Sequence the state it was served from.
-	Prediction float64
-	Sequence   uint64
+	// Predictions are the values, one per output, Sequence the state they
+	// were served from.
+	Predictions []float64
+	Sequence    uint64
 }
 
 // observation is one learned observation, self-contained: replaying it needs
@@ -30,7 +31,7 @@ type served struct {
 type observation struct {
 	ID       string
 	Features []float64
-	Label    float64
+	Labels   []float64
 	Weight   float64
 	// Served is nil when there had been no prediction.
 	Served *served
@@ -66,12 +67,12 @@ func appendRecord(dst []byte, r record) []byte {
 		dst = binary.AppendUvarint(dst, uint64(len(o.ID)))
 		dst = append(dst, o.ID...)
 		dst = appendNumbers(dst, o.Features)
-		dst = appendNumbers(dst, []float64{o.Label})
+		dst = appendNumbers(dst, o.Labels)
 		if flags&flagWeight != 0 {
 			dst = codec.AppendFloats(dst, o.Weight)
 		}
 		if o.Served != nil {
-			dst = codec.AppendFloats(dst, o.Served.Prediction)
+			dst = codec.AppendFloats(dst, o.Served.Predictions...)
 			dst = codec.AppendUint64(dst, o.Served.Sequence)
 		}
 	}
@@ -92,20 +93,18 @@ func decodeRecord(data []byte) (record, error) {
 		}
 		o := observation{ID: string(d.Bytes(d.count(1))), Weight: 1}
 		o.Features = d.numbers()
-		labels := d.numbers()
-		if d.Err() == nil && len(labels) != 1 {
-			return record{}, fmt.Errorf("engine: observation of %d labels: %w", len(labels), errRecord)
-		}
+		o.Labels = d.numbers()
 		if flags&flagWeight != 0 {
 			o.Weight = d.Float()
 		}
 		if flags&flagServed != 0 {
-			o.Served = &served{Prediction: d.Float(), Sequence: d.Uint64()}
+			o.Served = &served{Predictions: make([]float64, len(o.Labels))}
+			d.Floats(o.Served.Predictions)
+			o.Served.Sequence = d.Uint64()
 		}
 		if d.Err() != nil {
 			break
 		}
-		o.Label = labels[0]
 		r.Observations = append(r.Observations, o)
 	}
 	if err := d.End(); err != nil {
@@ -123,11 +122,12 @@ type seen struct {
 }
 
 func newSeen(o observation, a Answer) seen {
-	return seen{Labels: labelsDigest(o.Label, o.Weight), Features: featuresDigest(o.Features), Answer: a}
+	return seen{Labels: labelsDigest(o.Labels, o.Weight), Features: featuresDigest(o.Features), Answer: a}
 }
 
-func labelsDigest(label, weight float64) [16]byte {
-	return truncated(codec.AppendFloats(make([]byte, 0, 16), label, weight))
+func labelsDigest(labels []float64, weight float64) [16]byte {
+	content := codec.AppendFloats(make([]byte, 0, 8*len(labels)+8), labels...)
+	return truncated(codec.AppendFloats(content, weight))
 }
 
 func featuresDigest(x []float64) [16]byte {
@@ -140,28 +140,34 @@ func truncated(data []byte) [16]byte {
 }
 
 func (s seen) encode() []byte {
-	out := make([]byte, 0, 1+32+8*6)
+	out := make([]byte, 0, 1+32+8*(4+2*len(s.Answer.Predictions)))
 	out = append(out, recordVersion)
 	out = append(out, s.Labels[:]...)
 	out = append(out, s.Features[:]...)
 	a := s.Answer
 	out = codec.AppendUint64(out, a.Sequence)
-	out = codec.AppendFloats(out, a.Prediction, a.Loss, a.Regret)
+	out = codec.AppendFloats(out, a.Predictions...)
+	out = codec.AppendFloats(out, a.Loss, a.Regret)
 	if a.Served {
-		out = codec.AppendFloats(out, a.ServedPrediction, a.ServedLoss)
+		out = codec.AppendFloats(out, a.ServedPredictions...)
+		out = codec.AppendFloats(out, a.ServedLoss)
 	}
 	return out
 }
 
-func decodeSeen(data []byte) (seen, error) {
+// decodeSeen reads what a model of so many outputs remembers.
+func decodeSeen(data []byte, outputs int) (seen, error) {
 	d := newDecoder(data)
 	var s seen
 	copy(s.Labels[:], d.Bytes(16))
 	copy(s.Features[:], d.Bytes(16))
-	s.Answer = Answer{Sequence: d.Uint64(), Prediction: d.Float(), Loss: d.Float(), Regret: d.Float()}
+	s.Answer = Answer{Sequence: d.Uint64(), Predictions: make([]float64, outputs)}
+	d.Floats(s.Answer.Predictions)
+	s.Answer.Loss, s.Answer.Regret = d.Float(), d.Float()
 	if d.Len() > 0 {
-		s.Answer.Served = true
-		s.Answer.ServedPrediction, s.Answer.ServedLoss = d.Float(), d.Float()
+		s.Answer.Served, s.Answer.ServedPredictions = true, make([]float64, outputs)
+		d.Floats(s.Answer.ServedPredictions)
+		s.Answer.ServedLoss = d.Float()
 	}
 	if err := d.End(); err != nil {
 		return seen{}, fmt.Errorf("engine: remembered observation: %w", err)
@@ -176,18 +182,24 @@ type pending struct {
 }
 
 func (p pending) encode() []byte {
-	out := make([]byte, 0, 1+8*4+10+8*len(p.Features))
+	out := make([]byte, 0, 1+8*(2+2*len(p.Prediction.Values))+10+8*len(p.Features))
 	out = append(out, recordVersion)
-	out = codec.AppendFloats(out, p.Prediction.Value, p.Prediction.StandardError, p.Prediction.Leverage)
+	out = codec.AppendFloats(out, p.Prediction.Values...)
+	out = codec.AppendFloats(out, p.Prediction.StandardErrors...)
+	out = codec.AppendFloats(out, p.Prediction.Leverage)
 	out = codec.AppendUint64(out, p.Prediction.Sequence)
 	return appendNumbers(out, p.Features)
 }
 
-func decodePending(id string, data []byte) (pending, error) {
+// decodePending reads what a model of so many outputs predicted.
+func decodePending(id string, data []byte, outputs int) (pending, error) {
 	d := newDecoder(data)
 	var p pending
 	p.Prediction.ID = id
-	p.Prediction.Value, p.Prediction.StandardError, p.Prediction.Leverage = d.Float(), d.Float(), d.Float()
+	p.Prediction.Resize(outputs)
+	d.Floats(p.Prediction.Values)
+	d.Floats(p.Prediction.StandardErrors)
+	p.Prediction.Leverage = d.Float()
 	p.Prediction.Sequence = d.Uint64()
 	p.Features = d.numbers()
 	if err := d.End(); err != nil {

@@ -10,9 +10,10 @@ import (
 
 func sampleRecord() engine.Record {
 	return engine.Record{Time: 1234567890, Observations: []engine.Stored{
-		{ID: "a", Features: []float64{1, -2}, Label: 0, Weight: 1},
-		{Features: []float64{}, Label: -3, Weight: 2.5},
-		{ID: "p", Features: []float64{1e-300}, Label: 4, Weight: 1, Served: &engine.ServedThere{Prediction: 5, Sequence: 6}},
+		{ID: "a", Features: []float64{1, -2}, Labels: []float64{0}, Weight: 1},
+		{Features: []float64{}, Labels: []float64{-3}, Weight: 2.5},
+		{ID: "k", Labels: []float64{1, 2, 3}, Features: []float64{7}, Weight: 1, Served: &engine.ServedThere{Predictions: []float64{4, 5, 6}, Sequence: 2}},
+		{ID: "p", Features: []float64{1e-300}, Labels: []float64{4}, Weight: 1, Served: &engine.ServedThere{Predictions: []float64{5}, Sequence: 6}},
 	}}
 }
 
@@ -54,8 +55,8 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%x became %x", a, b)
 			}
 		}
-		_, _ = engine.DecodeSeen(data)
-		_, _ = engine.DecodePending("id", data)
+		_, _ = engine.DecodeSeen(data, 1)
+		_, _ = engine.DecodePending("id", data, 1)
 		_, _ = engine.DecodeAccount(data)
 		_, _, _ = engine.DecodeEntry(data)
 	})

@@ -24,6 +24,10 @@ func (e *Engine) decodeInstance(name string, number store.Model, entry []byte) (
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
+	// A default that is younger than the entry is filled in.
+	if spec, _, err = catalog.Complete(spec); err != nil {
+		return nil, fmt.Errorf("model %q: %w", name, err)
+	}
 	learner, err := catalog.New(spec)
 	if err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
@@ -97,8 +101,12 @@ func (i *instance) restore(sequence uint64) error {
 	if err != nil {
 		return fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
-	if s.Sequence != sequence || !reflect.DeepEqual(s.Spec, i.spec) {
-		return fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, s.Sequence, s.Spec, ErrCorrupt)
+	spec, _, err := catalog.Complete(s.Spec)
+	if err != nil {
+		return fmt.Errorf("snapshot %d: %w: %w", sequence, ErrCorrupt, err)
+	}
+	if s.Sequence != sequence || !reflect.DeepEqual(spec, i.spec) {
+		return fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, s.Sequence, spec, ErrCorrupt)
 	}
 	account, err := decodeAccount(s.Account)
 	if err != nil {

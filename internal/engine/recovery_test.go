@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,11 +23,11 @@ func feed(t *testing.T, h *host, from, to int) {
 		rng := rand.New(rand.NewPCG(uint64(n), 9))
 		x, y := []float64{rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
 		if n%3 != 0 {
-			h.observe(t, "m", engine.Observation{Features: x, Label: y, ObservationID: fmt.Sprint("o-", n)})
+			h.observe(t, "m", engine.Observation{Features: x, Labels: []float64{y}, ObservationID: fmt.Sprint("o-", n)})
 			continue
 		}
 		p := h.predict(t, "m", x...)
-		h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: y})
+		h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{y}})
 	}
 }
 
@@ -132,7 +133,7 @@ func TestPowerCuts(t *testing.T) {
 			if k%3 == 0 {
 				continue
 			}
-			if a := retry(t, h, k); a != answers[k] {
+			if a := retry(t, h, k); !reflect.DeepEqual(a, answers[k]) {
 				t.Fatalf("the retry of %d is answered %+v, first %+v", k, a, answers[k])
 			}
 		}
@@ -145,7 +146,7 @@ func retry(t *testing.T, h *host, k int) engine.Answer {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(k), 9))
 	x, y := []float64{rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
-	a := h.observe(t, "m", engine.Observation{Features: x, Label: y, ObservationID: fmt.Sprint("o-", k)})[0]
+	a := h.observe(t, "m", engine.Observation{Features: x, Labels: []float64{y}, ObservationID: fmt.Sprint("o-", k)})[0]
 	if !a.Duplicate {
 		t.Fatalf("observation %d was learned again: %+v", k, a)
 	}
@@ -162,7 +163,7 @@ func TestPendingPredictionsSurviveARestart(t *testing.T) {
 	if got := h.stats(t, "m").Pending; got != 1 {
 		t.Errorf("%d pending, want 1", got)
 	}
-	if a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Label: 1})[0]; !a.Served || a.ServedPrediction != p.Value {
+	if a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{1}})[0]; !a.Served || a.ServedPredictions[0] != p.Values[0] {
 		t.Errorf("%+v", a)
 	}
 }
@@ -244,7 +245,7 @@ func TestOverload(t *testing.T) {
 	var tickets []*engine.Ticket
 	refused := 0
 	for n := range 2000 {
-		o := engine.Observation{Features: []float64{1, float64(n)}, Label: 1, Weight: 1}
+		o := engine.Observation{Features: []float64{1, float64(n)}, Labels: []float64{1}, Weight: 1}
 		ticket, err := h.Submit(context.Background(), "m", []engine.Observation{o})
 		switch {
 		case err == nil:

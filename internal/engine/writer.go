@@ -227,12 +227,12 @@ func (i *instance) place(c *commitment, r *row, answer *Answer) error {
 	if r.PredictionID != "" && r.waiting == nil {
 		return fmt.Errorf("prediction_id %q: %w", r.id, ErrPredictionNotFound)
 	}
-	o := observation{ID: r.id, Features: r.Features, Label: r.Label, Weight: r.Weight}
+	o := observation{ID: r.id, Features: r.Features, Labels: r.Labels, Weight: r.Weight}
 	if r.waiting != nil {
 		if !sameNumbers(r.waiting.Features, r.Features) {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other features", r.id, ErrConflict)
 		}
-		o.Served = &served{Prediction: r.waiting.Prediction.Value, Sequence: r.waiting.Prediction.Sequence}
+		o.Served = &served{Predictions: r.waiting.Prediction.Values, Sequence: r.waiting.Prediction.Sequence}
 		c.consumed = append(c.consumed, r.id)
 	}
 	if r.id != "" {
@@ -265,7 +265,7 @@ func (i *instance) recall(r *row, answer *Answer) (known bool, err error) {
 	if !known {
 		return false, nil
 	}
-	s, err := decodeSeen(value)
+	s, err := decodeSeen(value, i.spec.Outputs)
 	if err != nil {
 		return false, fmt.Errorf("engine: id %q: %w: %w", r.id, ErrCorrupt, err)
 	}
@@ -276,7 +276,7 @@ func (i *instance) recall(r *row, answer *Answer) (known bool, err error) {
 
 // conflicts compares a row with what its id stands for.
 func conflicts(r *row, s seen) error {
-	if labelsDigest(r.Label, r.Weight) != s.Labels {
+	if labelsDigest(r.Labels, r.Weight) != s.Labels {
 		return fmt.Errorf("id %q: %w: it was observed with another label or weight", r.id, ErrConflict)
 	}
 	if len(r.Features) > 0 && featuresDigest(r.Features) != s.Features {
@@ -317,19 +317,24 @@ var errUnlearnable = errors.New("a logged observation cannot be learned")
 // observations.
 func (i *instance) learn(r record) ([]Answer, error) {
 	answers := make([]Answer, len(r.Observations))
+	said := make([]float64, len(r.Observations)*i.spec.Outputs)
 	for n, o := range r.Observations {
+		at, end := n*i.spec.Outputs, (n+1)*i.spec.Outputs
+		outcome := model.Outcome{Predictions: said[at:end:end]}
 		i.mu.Lock()
-		outcome, err := i.mu.learner.Observe(o.Features, o.Label, o.Weight)
+		err := i.mu.learner.Observe(&outcome, o.Features, o.Labels, o.Weight)
 		if err != nil {
 			i.mu.Unlock()
 			return nil, fmt.Errorf("sequence %d of model %q: %w: %w: %w", i.mu.sequence+1, i.id, errUnlearnable, ErrCorrupt, err)
 		}
 		i.mu.sequence++
 		i.mu.account.Time = r.Time
-		a := Answer{Sequence: i.mu.sequence, Prediction: outcome.Prediction, Loss: outcome.Loss, Regret: outcome.Regret}
+		a := Answer{Sequence: i.mu.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret}
 		if o.Served != nil {
-			a.Served, a.ServedPrediction = true, o.Served.Prediction
-			a.ServedLoss = float64(o.Weight * i.lossOf(o.Served.Prediction, o.Label))
+			a.Served, a.ServedPredictions = true, o.Served.Predictions
+			for j, y := range o.Labels {
+				a.ServedLoss += float64(o.Weight * i.lossOf(o.Served.Predictions[j], y))
+			}
 			i.mu.account.Served++
 			i.mu.account.ServedLoss += a.ServedLoss
 		}

@@ -86,6 +86,26 @@ func CheckLabel(y float64) error {
 	}
 }
 
+// CheckLabels accepts k labels that CheckLabel accepts.
+func CheckLabels(y []float64, k int) error {
+	if len(y) != k {
+		return &FieldError{
+			Field: "labels", Err: ErrDimensionMismatch,
+			Got: plural(len(y), "label"), Want: plural(k, "label"),
+		}
+	}
+	for i, v := range y {
+		if err := CheckLabel(v); err != nil {
+			var field *FieldError
+			if k > 1 && errors.As(err, &field) {
+				field.Field = fmt.Sprintf("labels[%d]", i)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckWeight accepts a weight from MinWeight to MaxWeight.
 func CheckWeight(w float64) error {
 	if w >= MinWeight && w <= MaxWeight {

@@ -14,20 +14,21 @@ const (
 	MaxWeight = 1e9
 )
 
-// Learner is an online learner over inputs of a fixed dimension and one real
-// label.
+// Learner is an online learner over inputs of a fixed dimension and a fixed
+// number of real labels.
 //
 // Predict, Check, Stats and AppendBinary only read and may run concurrently
 // with each other; Observe needs exclusive access.
 type Learner interface {
-	// Predict answers from the present state and leaves it as it was.
-	// It fails with the errors of Check on x alone.
-	Predict(x []float64) (Prediction, error)
+	// Predict answers from the present state, which it leaves as it was, into
+	// p, whose slices it reuses. It fails with the errors of Check on x alone.
+	Predict(p *Prediction, x []float64) error
 	// Check tells whether Observe would accept the observation. What Check
 	// accepts, Observe learns without failing.
-	Check(x []float64, y, weight float64) error
-	// Observe learns one observation. On an error the state is as it was.
-	Observe(x []float64, y, weight float64) (Outcome, error)
+	Check(x, y []float64, weight float64) error
+	// Observe learns one observation and says what came of it in o, whose
+	// slices it reuses. On an error the state is as it was.
+	Observe(o *Outcome, x, y []float64, weight float64) error
 	// Stats tells how the learner is doing, at a cost of O(r): it is read at
 	// every scrape.
 	Stats() Stats
@@ -59,29 +60,50 @@ type Scored interface {
 
 // Prediction is what a learner says of one input.
 type Prediction struct {
-	// Value is the predicted label ŷ.
-	Value float64
-	// StandardError is sqrt(σ̂² q) with σ̂² = L*/n: how sure the learner is
-	// of the mean at this input. 0 before the first observation.
-	StandardError float64
+	// Values are the predicted labels ŷ, one per output.
+	Values []float64
+	// StandardErrors are sqrt(σ̂² q) with σ̂² = L*/n, one per output: how sure
+	// the learner is of the mean at this input. 0 before the first
+	// observation.
+	StandardErrors []float64
 	// Leverage is q/(1+q) in [0, 1), q = zᵀA⁻¹z before the input is added.
 	Leverage float64
 }
 
+// Resize makes room for so many outputs, of any value.
+func (p *Prediction) Resize(outputs int) {
+	if cap(p.Values) < outputs || cap(p.StandardErrors) < outputs {
+		both := make([]float64, 2*outputs)
+		p.Values, p.StandardErrors = both[:outputs:outputs], both[outputs:]
+	}
+	p.Values, p.StandardErrors = p.Values[:outputs], p.StandardErrors[:outputs]
+}
+
 // Outcome is what came of one observation.
 type Outcome struct {
-	// Prediction is the prequential prediction: from all that was learned
-	// before this observation.
-	Prediction float64
-	// Loss is the loss of Prediction, times the weight.
+	// Predictions are the prequential predictions, one per output: from all
+	// that was learned before this observation.
+	Predictions []float64
+	// Loss is the loss of Predictions, summed over the outputs, times the
+	// weight.
 	Loss float64
 	// Regret is the learner's regret after this observation; NaN for a
 	// learner that solves it on demand only, see Stats.
 	Regret float64
 }
 
+// Resize makes room for so many outputs, of any value.
+func (o *Outcome) Resize(outputs int) {
+	if cap(o.Predictions) < outputs {
+		o.Predictions = make([]float64, outputs)
+	}
+	o.Predictions = o.Predictions[:outputs]
+}
+
 // Stats tells how a learner is doing. Losses are weighted losses of the
-// prequential predictions: squared, unless the learner is Scored.
+// prequential predictions, summed over the outputs: squared, unless the
+// learner is Scored. With a forgetting factor f < 1 all but Observations and
+// Loss discount the round s at round t by f^(t−s).
 type Stats struct {
 	// Observations counts what was learned.
 	Observations uint64
@@ -100,11 +122,13 @@ type Stats struct {
 	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
 	// Regret = Loss − HindsightLoss, to rounding. False: corrupt state.
 	CertificateOK bool
-	// Certified says that the theorem applies: the feature space is fixed.
+	// Certified says that the theorem applies: the feature space is fixed and
+	// nothing is forgotten.
 	Certified bool
 	// LogDeterminant is log det(A/λ).
 	LogDeterminant float64
-	// LabelBound is B, the largest |y| seen (times √weight).
+	// LabelBound is B, the largest |y| seen (times √weight); with several
+	// outputs the root of the sum of their squares.
 	LabelBound float64
 	// Features is r, the number of features.
 	Features int

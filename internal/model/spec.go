@@ -113,6 +113,8 @@ type PKAWVNystrom struct {
 	HistoryWindow *int   `json:"history_window,omitempty"`
 	// Dictionary is given beforehand, and frozen.
 	Dictionary [][]float64 `json:"dictionary,omitempty"`
+	// Forgetting is f: the past counts f times as much each round.
+	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
 // FourierAWV is the forecaster over random Fourier features.
@@ -122,6 +124,8 @@ type FourierAWV struct {
 	Frequencies *int     `json:"frequencies,omitempty"`
 	Orthogonal  *bool    `json:"orthogonal,omitempty"`
 	Lambda      *float64 `json:"lambda,omitempty"`
+	// Forgetting is f: the past counts f times as much each round.
+	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
 // KernelAWV is exact Kernel-AWV.
@@ -144,12 +148,16 @@ type PKAWVTaylor struct {
 	Lambda *float64 `json:"lambda,omitempty"`
 	// MaxFeatures is the ceiling on the number of features.
 	MaxFeatures *int `json:"max_features,omitempty"`
+	// Forgetting is f: the past counts f times as much each round.
+	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
 // LinearAWV is the Azoury-Warmuth-Vovk forecaster over (x, 1).
 type LinearAWV struct {
 	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
+	// Forgetting is f: the past counts f times as much each round.
+	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
 // Name is the learner's name, as in the API: pkawv_taylor, linear_awv.

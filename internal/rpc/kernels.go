@@ -44,7 +44,7 @@ func kernelToProto(k *model.Kernel) *hindsightv1.Kernel {
 func nystromFromProto(p *hindsightv1.PkawvNystrom) *model.PKAWVNystrom {
 	s := &model.PKAWVNystrom{
 		Kernel: kernelFromProto(p.GetKernel()), Lambda: p.Lambda,
-		Mu: p.Mu, Epsilon: p.Epsilon, Beta: p.Beta, Horizon: p.Horizon, Delta: p.Delta,
+		Mu: p.Mu, Epsilon: p.Epsilon, Beta: p.Beta, Horizon: p.Horizon, Delta: p.Delta, Forgetting: p.Forgetting,
 		MaxDictionary: intFrom(p.MaxDictionary),                                                                //nolint:protogetter // Presence matters.
 		History:       nameOf(p.GetHistory().String(), historyPrefix), HistoryWindow: intFrom(p.HistoryWindow), //nolint:protogetter // Presence matters.
 	}
@@ -58,7 +58,7 @@ func nystromToProto(s *model.PKAWVNystrom) *hindsightv1.PkawvNystrom {
 	history := hindsightv1.PkawvNystrom_History_value[historyPrefix+strings.ToUpper(s.History)]
 	p := &hindsightv1.PkawvNystrom{
 		Kernel: kernelToProto(s.Kernel), Lambda: s.Lambda,
-		Mu: s.Mu, Epsilon: s.Epsilon, Beta: s.Beta, Horizon: s.Horizon, Delta: s.Delta,
+		Mu: s.Mu, Epsilon: s.Epsilon, Beta: s.Beta, Horizon: s.Horizon, Delta: s.Delta, Forgetting: s.Forgetting,
 		MaxDictionary: intTo(s.MaxDictionary),
 		History:       hindsightv1.PkawvNystrom_History(history), HistoryWindow: intTo(s.HistoryWindow),
 	}

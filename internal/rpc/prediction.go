@@ -159,10 +159,13 @@ func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOpt
 const maxLabelTTL = 366 * 24 * time.Hour
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
-	return &hindsightv1.Prediction{
-		PredictionId: p.ID, Value: &p.Value, StandardError: p.StandardError,
-		Leverage: p.Leverage, StateSequence: p.Sequence,
+	out := &hindsightv1.Prediction{PredictionId: p.ID, Leverage: p.Leverage, StateSequence: p.Sequence}
+	if len(p.Values) == 1 {
+		out.Value, out.StandardError = &p.Values[0], p.StandardErrors[0]
+	} else {
+		out.Values, out.StandardErrors = p.Values, p.StandardErrors
 	}
+	return out
 }
 
 // observationFromProto reads an observation; the engine checks its numbers.
@@ -176,17 +179,11 @@ func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, er
 	}
 	switch target := r.GetTarget().(type) {
 	case *hindsightv1.ObserveRequest_Label:
-		o.Label = target.Label
+		o.Labels = []float64{target.Label}
 		return o, nil
 	case *hindsightv1.ObserveRequest_Labels:
-		if values := target.Labels.GetValues(); len(values) == 1 {
-			o.Label = values[0]
-			return o, nil
-		}
-		return o, &model.FieldError{
-			Field: "labels", Err: model.ErrDimensionMismatch,
-			Got: fmt.Sprintf("%d labels", len(target.Labels.GetValues())), Want: "1",
-		}
+		o.Labels = target.Labels.GetValues()
+		return o, nil
 	case *hindsightv1.ObserveRequest_Class:
 		return o, &model.FieldError{
 			Field: "class", Err: errNotServed, Got: "a class", Want: "a label: this version serves no classifier",
@@ -199,15 +196,22 @@ func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, er
 }
 
 func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
-	o := &hindsightv1.Outcome{
-		Sequence: a.Sequence, Prediction: &a.Prediction, Loss: &a.Loss,
-		Duplicate: a.Duplicate,
+	o := &hindsightv1.Outcome{Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate}
+	if len(a.Predictions) == 1 {
+		o.Prediction = &a.Predictions[0]
+	} else {
+		o.Predictions = a.Predictions
 	}
 	if !math.IsNaN(a.Regret) {
 		o.Regret = &a.Regret
 	}
 	if a.Served {
-		o.ServedPrediction, o.ServedLoss = &a.ServedPrediction, &a.ServedLoss
+		o.ServedLoss = &a.ServedLoss
+		if len(a.ServedPredictions) == 1 {
+			o.ServedPrediction = &a.ServedPredictions[0]
+		} else {
+			o.ServedPredictions = a.ServedPredictions
+		}
 	}
 	return o
 }

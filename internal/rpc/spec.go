@@ -34,17 +34,18 @@ func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 	case *hindsightv1.ModelSpec_PkawvTaylor:
 		l := learner.PkawvTaylor
 		s.PKAWVTaylor = &model.PKAWVTaylor{
-			Sigma: l.Sigma, Degree: intFrom(l.Degree), Lambda: l.Lambda, MaxFeatures: intFrom(l.MaxFeatures),
+			Sigma: l.Sigma, Degree: intFrom(l.Degree), Lambda: l.Lambda, MaxFeatures: intFrom(l.MaxFeatures), Forgetting: l.Forgetting,
 		}
 	case *hindsightv1.ModelSpec_PkawvNystrom:
 		s.PKAWVNystrom = nystromFromProto(learner.PkawvNystrom)
 	case *hindsightv1.ModelSpec_FourierAwv:
 		l := learner.FourierAwv
 		s.FourierAWV = &model.FourierAWV{
-			Kernel: kernelFromProto(l.GetKernel()), Frequencies: intFrom(l.Frequencies), Orthogonal: l.Orthogonal, Lambda: l.Lambda,
+			Kernel: kernelFromProto(l.GetKernel()), Frequencies: intFrom(l.Frequencies), Orthogonal: l.Orthogonal, Lambda: l.Lambda, Forgetting: l.Forgetting,
 		}
 	case *hindsightv1.ModelSpec_LinearAwv:
-		s.LinearAWV = &model.LinearAWV{Lambda: learner.LinearAwv.Lambda}
+		l := learner.LinearAwv
+		s.LinearAWV = &model.LinearAWV{Lambda: l.Lambda, Forgetting: l.Forgetting}
 	case *hindsightv1.ModelSpec_KernelAwv:
 		l := learner.KernelAwv
 		s.KernelAWV = &model.KernelAWV{
@@ -70,17 +71,19 @@ func specToProto(s model.Spec) *hindsightv1.ModelSpec {
 	case s.PKAWVTaylor != nil:
 		l := s.PKAWVTaylor
 		p.Learner = &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{
-			Sigma: l.Sigma, Degree: intTo(l.Degree), Lambda: l.Lambda, MaxFeatures: intTo(l.MaxFeatures),
+			Sigma: l.Sigma, Degree: intTo(l.Degree), Lambda: l.Lambda, MaxFeatures: intTo(l.MaxFeatures), Forgetting: l.Forgetting,
 		}}
 	case s.PKAWVNystrom != nil:
 		p.Learner = &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: nystromToProto(s.PKAWVNystrom)}
 	case s.FourierAWV != nil:
 		l := s.FourierAWV
 		p.Learner = &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{
-			Kernel: kernelToProto(l.Kernel), Frequencies: intTo(l.Frequencies), Orthogonal: l.Orthogonal, Lambda: l.Lambda,
+			Kernel: kernelToProto(l.Kernel), Frequencies: intTo(l.Frequencies), Orthogonal: l.Orthogonal, Lambda: l.Lambda, Forgetting: l.Forgetting,
 		}}
 	case s.LinearAWV != nil:
-		p.Learner = &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{Lambda: s.LinearAWV.Lambda}}
+		p.Learner = &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{
+			Lambda: s.LinearAWV.Lambda, Forgetting: s.LinearAWV.Forgetting,
+		}}
 	case s.KernelAWV != nil:
 		l := s.KernelAWV
 		p.Learner = &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{

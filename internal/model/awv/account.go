@@ -9,7 +9,9 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// account is what a forecaster knows of its own losses.
+// account is what a forecaster knows of its losses in one label column. With
+// a forgetting factor f < 1 every sum discounts the round s at round t by
+// f^(t−s).
 type account struct {
 	n uint64
 	// loss is Σ(y−ŷ)², hindsight L* = Σε², energy Σy².
@@ -45,32 +47,58 @@ func (a *account) add(y, p, residual float64, rotation qr.Rotation) (prediction,
 	return prediction, loss
 }
 
+// discount multiplies every sum by f.
+func (a *account) discount(f float64) {
+	for _, s := range a.sums() {
+		s.Scale(f)
+	}
+}
+
+// raise is L* rising by what was added to the penalty, and regret falling.
+func (a *account) raise(by float64) {
+	a.hindsight.Add(by)
+	a.regret.Add(-by)
+}
+
 // deviation is σ̂ = sqrt(L*/n), 0 before the first observation.
-func (a *account) deviation() float64 {
+func (a *account) deviation(forgetting float64) float64 {
 	if a.n == 0 {
 		return 0
 	}
-	return math.Sqrt(math.Max(a.hindsight.Value(), 0) / float64(a.n))
+	n := float64(a.n)
+	if forgetting < 1 {
+		n = -math.Expm1(n*math.Log(forgetting)) / (1 - forgetting) // Σ f^(t−s).
+	}
+	return math.Sqrt(math.Max(a.hindsight.Value(), 0) / n)
 }
 
-// stats are the figures, given log det(A/λ) and ‖u‖². Without the theorem
-// there is no bound, and the certificate is the identities alone.
-func (a *account) stats(logDet, explained float64, certified bool) model.Stats {
-	s := model.Stats{
-		Observations:   a.n,
-		Loss:           a.loss.Value(),
-		HindsightLoss:  a.hindsight.Value(),
-		Regret:         a.regret.Value(),
-		Certified:      certified,
-		LogDeterminant: logDet,
-		LabelBound:     a.bound,
+// summarize adds up the figures of every label column, given log det(A/λ) and
+// each column's ‖u‖². Without the theorem there is no bound, and the
+// certificate is the identities alone.
+func summarize(columns []account, logDet float64, explained []float64, certified bool) model.Stats {
+	total := model.Stats{Certified: certified, CertificateOK: true, LogDeterminant: logDet}
+	for j := range columns {
+		a := &columns[j]
+		s := model.Stats{
+			Loss:          a.loss.Value(),
+			HindsightLoss: a.hindsight.Value(),
+			Regret:        a.regret.Value(),
+			Certified:     certified,
+		}
+		if certified {
+			s.Certificate = a.certificate.Value()
+			s.RegretBound = a.bound * a.bound * logDet
+		}
+		total.Observations = a.n
+		total.Loss += s.Loss
+		total.HindsightLoss += s.HindsightLoss
+		total.Regret += s.Regret
+		total.Certificate += s.Certificate
+		total.RegretBound += s.RegretBound
+		total.LabelBound = math.Hypot(total.LabelBound, a.bound)
+		total.CertificateOK = total.CertificateOK && a.holds(s, explained[j])
 	}
-	if certified {
-		s.Certificate = a.certificate.Value()
-		s.RegretBound = a.bound * a.bound * logDet
-	}
-	s.CertificateOK = a.holds(s, explained)
-	return s
+	return total
 }
 
 // tolerance is the rounding that the identities are allowed, relative to the

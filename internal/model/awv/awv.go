@@ -39,24 +39,57 @@ type Map interface {
 // Azoury and Warmuth's.
 type Forecaster struct {
 	features Map
-	lambda   float64
+	o        Options
 	factor   *qr.Factor
-	account  account
-	// row is Observe's scratch: features, then the label; prior is where its
-	// prediction goes.
+	columns  []account
+	// renewal is nil unless the forecaster forgets.
+	renewal *renewal
+	// row is Observe's scratch: features, then the labels; priors is where
+	// its predictions go.
 	row     []float64
-	prior   [1]float64
+	priors  []float64
 	scratch scratch
 }
 
-// New is a forecaster that has seen nothing. It panics unless lambda > 0.
-func New(features Map, lambda float64) *Forecaster {
-	r := features.Size()
-	return &Forecaster{
-		features: features, lambda: lambda,
-		factor: qr.New(r, 1, lambda),
-		row:    make([]float64, r+1),
+// Options of a forecaster.
+type Options struct {
+	// Lambda is the ridge λ > 0.
+	Lambda float64
+	// Outputs is k, the number of labels, which share one factor; 0 is 1.
+	Outputs int
+	// Forgetting is f in (0, 1]: the past counts f times as much each round.
+	// 0 is 1, nothing is forgotten. Below 1 no guarantee is stated, and no
+	// certificate is given.
+	Forgetting float64
+}
+
+func (o Options) completed() Options {
+	o.Outputs = max(o.Outputs, 1)
+	if o.Forgetting == 0 {
+		o.Forgetting = 1
 	}
+	return o
+}
+
+// New is a forecaster that has seen nothing. It panics unless the options are
+// in their ranges.
+func New(features Map, o Options) *Forecaster {
+	o = o.completed()
+	if !(o.Forgetting > 0 && o.Forgetting <= 1) {
+		panic(fmt.Sprintf("awv: a forgetting factor of %g", o.Forgetting))
+	}
+	r := features.Size()
+	f := &Forecaster{
+		features: features, o: o,
+		factor:  qr.New(r, o.Outputs, o.Lambda),
+		columns: make([]account, o.Outputs),
+		row:     make([]float64, r+o.Outputs),
+		priors:  make([]float64, o.Outputs),
+	}
+	if o.Forgetting < 1 {
+		f.renewal = newRenewal(r, o)
+	}
+	return f
 }
 
 // scratch lends the numbers that Predict works on, which many callers do at
@@ -81,22 +114,28 @@ func (s *scratch) give(buffer *[]float64) { s.pool.Put(buffer) }
 
 // Cost is what a forecaster with r features over a map of so many bytes comes
 // to.
-func Cost(r int, mapBytes uint64) model.Cost {
-	n := uint64(r)
-	return model.Cost{
+func Cost(r int, o Options, mapBytes uint64) model.Cost {
+	o = o.completed()
+	n, k := uint64(r), uint64(o.Outputs)
+	c := model.Cost{
 		Features:     r,
-		StateBytes:   8*uint64(qr.Size(r, 1)) + 16*n + mapBytes,
-		PredictFlops: n*(n+1)/2 + 3*n,
-		ObserveFlops: 2*n*(n+1) + 5*n,
+		StateBytes:   8*uint64(qr.Size(r, o.Outputs)) + 16*n + mapBytes,
+		PredictFlops: n*(n+1)/2 + (k+2)*n,
+		ObserveFlops: 2*n*(n+1) + 5*k*n,
 	}
+	if o.Forgetting < 1 {
+		c.StateBytes += 8 * n
+		c.ObserveFlops += uint64(renewedPerRound(r, o.Forgetting)) * n * (n + 1)
+	}
+	return c
 }
 
 // Check tells whether Observe would accept the observation.
-func (f *Forecaster) Check(x []float64, y, weight float64) error {
+func (f *Forecaster) Check(x, y []float64, weight float64) error {
 	if err := f.checkFeatures(x); err != nil {
 		return err
 	}
-	if err := model.CheckLabel(y); err != nil {
+	if err := model.CheckLabels(y, f.o.Outputs); err != nil {
 		return err
 	}
 	return model.CheckWeight(weight)
@@ -108,68 +147,83 @@ func (f *Forecaster) checkFeatures(x []float64) error {
 
 // Predict answers ŷ = p/(1+q) by one forward solve. It reads the state and
 // allocates nothing once its scratch is warm.
-func (f *Forecaster) Predict(x []float64) (model.Prediction, error) {
+func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 	if err := f.checkFeatures(x); err != nil {
-		return model.Prediction{}, err
+		return err
 	}
 	r := f.factor.Order()
-	buffer := f.scratch.take(r + 1)
+	buffer := f.scratch.take(r)
 	defer f.scratch.give(buffer)
-	z, p := (*buffer)[:r], (*buffer)[r:]
+	z := *buffer
 	f.features.Map(z, x)
-	q := f.factor.Solve(z, p)
-	prediction := model.Prediction{
-		Value:    p[0] / (1 + q),
-		Leverage: q / (1 + q),
+	p.Resize(f.o.Outputs)
+	q := f.factor.Solve(z, p.Values) / f.o.Forgetting
+	p.Leverage = q / (1 + q)
+	for j := range p.Values {
+		p.Values[j] /= 1 + q
+		p.StandardErrors[j] = f.columns[j].deviation(f.o.Forgetting) * math.Sqrt(q)
 	}
-	prediction.StandardError = f.account.deviation() * math.Sqrt(q)
-	return prediction, nil
+	return nil
 }
 
 // Observe learns (x, y) by one rotation pass, which also yields the
 // prequential prediction and the accounts. A weight w scales the row by √w.
-// It allocates nothing.
-func (f *Forecaster) Observe(x []float64, y, weight float64) (model.Outcome, error) {
+// It allocates nothing once the outcome has room.
+func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := f.Check(x, y, weight); err != nil {
-		return model.Outcome{}, err
+		return err
 	}
-	f.features.Map(f.row[:len(f.row)-1], x)
-	return f.learn(y, weight), nil
+	f.features.Map(f.row[:f.factor.Order()], x)
+	f.learn(o, y, weight)
+	return nil
 }
 
 // learn is Observe once the features stand in the row.
-func (f *Forecaster) learn(y, weight float64) model.Outcome {
-	r := len(f.row) - 1
-	z := f.row[:r]
-	scale := math.Sqrt(weight)
+func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
+	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
+	root := math.Sqrt(weight)
 	if weight != 1 {
 		for i := range z {
-			z[i] *= scale
+			z[i] *= root
 		}
 	}
-	label := float64(scale * y)
-	f.row[r] = label
-	rotation := f.factor.Rotate(f.row, f.prior[:])
-	residual := f.row[r] // ε_t
-	prediction, loss := f.account.add(label, f.prior[0], residual, rotation)
-	return model.Outcome{
-		Prediction: prediction / scale,
-		Loss:       loss,
-		Regret:     f.account.regret.Value(),
+	for j, v := range y {
+		labels[j] = float64(root * v)
+	}
+	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
+	o.Resize(f.o.Outputs)
+	o.Loss, o.Regret = 0, 0
+	for j := range f.columns {
+		a := &f.columns[j]
+		if f.renewal != nil {
+			a.discount(f.o.Forgetting)
+		}
+		prediction, loss := a.add(float64(root*y[j]), f.priors[j], labels[j], rotation)
+		o.Predictions[j] = prediction / root
+		o.Loss += loss
+	}
+	if f.renewal != nil {
+		f.renewal.loss.Add(o.Loss)
+		f.renew()
+	}
+	for j := range f.columns {
+		o.Regret += f.columns[j].regret.Value()
 	}
 }
 
 // grow adds a feature, given its inner products with the features so far, its
-// corner and right-hand side: see qr.Factor.Append. The space being larger,
-// the best function in it is better: L* falls by the square of the new entry
-// of u, and regret rises by it.
-func (f *Forecaster) grow(a []float64, corner, b float64) {
-	u := []float64{b}
-	f.factor.Append(a, corner, u, f.lambda)
-	gain := float64(u[0] * u[0])
-	f.account.hindsight.Add(-gain)
-	f.account.regret.Add(gain)
+// corner and right-hand sides, which it overwrites: see qr.Factor.Append. The
+// space being larger, the best function in it is better: L* falls by the
+// square of the new entry of u, and regret rises by it.
+func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
+	f.factor.Append(a, corner, b, f.o.Lambda)
+	for j, u := range b {
+		f.columns[j].raise(-float64(u * u))
+	}
 	f.row = append(f.row, 0)
+	if f.renewal != nil {
+		f.renewal.ridge = append(f.renewal.ridge, f.o.Lambda)
+	}
 }
 
 // Stats tells how the forecaster is doing. It costs r logarithms.
@@ -179,65 +233,111 @@ func (f *Forecaster) Stats() model.Stats {
 
 // stats leaves the theorem out of a forecaster whose space has grown.
 func (f *Forecaster) stats(certified bool) model.Stats {
-	s := f.account.stats(f.factor.LogDet(f.lambda), f.explained(), certified)
+	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.explained(), certified && f.renewal == nil)
+	if f.renewal != nil {
+		s.Loss = f.renewal.loss.Value()
+	}
 	s.Features = f.factor.Order()
-	s.StateBytes = Cost(f.factor.Order(), f.features.Bytes()).StateBytes
+	s.StateBytes = Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes
 	return s
 }
 
-// explained is ‖u‖² = Σy² − L*.
-func (f *Forecaster) explained() float64 {
-	var total compensated.Sum
+// explained is ‖u‖² = Σy² − L* of each label column.
+func (f *Forecaster) explained() []float64 {
+	totals := make([]compensated.Sum, f.o.Outputs)
 	packed, r := f.factor.Packed(), f.factor.Order()
-	at := -1
+	at := 0
 	for i := range r {
-		at += r - i + 1 // Row i ends with u_i.
-		total.Add(float64(packed[at] * packed[at]))
+		at += r - i // Row i ends with u_i.
+		for j := range totals {
+			u := packed[at+j]
+			totals[j].Add(float64(u * u))
+		}
+		at += f.o.Outputs
 	}
-	return total.Value()
+	out := make([]float64, f.o.Outputs)
+	for j := range out {
+		out[j] = totals[j].Value()
+	}
+	return out
 }
 
-// RegretUnpenalized is regret_λ + λ‖ĝ‖² with Rĝ = u, at r²/2 multiply-adds.
+// ridge is Λ_ii: λ, unless the forecaster forgets.
+func (f *Forecaster) ridge(i int) float64 {
+	if f.renewal != nil {
+		return f.renewal.ridge[i]
+	}
+	return f.o.Lambda
+}
+
+// RegretUnpenalized is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the
+// outputs, at r²/2 multiply-adds each.
 func (f *Forecaster) RegretUnpenalized() float64 {
 	g := make([]float64, f.factor.Order())
-	f.factor.Weights(g, 0)
-	var norm compensated.Sum
-	for _, v := range g {
-		norm.Add(float64(v * v))
+	regret := 0.0
+	for j := range f.columns {
+		f.factor.Weights(g, j)
+		var penalty compensated.Sum
+		for i, v := range g {
+			penalty.Add(float64(f.ridge(i) * float64(v*v)))
+		}
+		regret += f.columns[j].regret.Value() + penalty.Value()
 	}
-	return f.account.regret.Value() + f.lambda*norm.Value()
+	return regret
 }
 
-// EffectiveDimension is Tr(C(C+λI)⁻¹) = r − λ‖R⁻¹‖_F², at r³/6
-// multiply-adds.
+// EffectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds.
 func (f *Forecaster) EffectiveDimension() float64 {
-	return float64(f.factor.Order()) - f.lambda*f.factor.InverseNorm2()
+	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge)
 }
 
-// AppendBinary appends the accounts and the packed factor to dst.
+// AppendBinary appends the accounts, the packed factor and, when the
+// forecaster forgets, its ridges to dst.
 func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
-	dst = f.account.appendBinary(dst)
-	return codec.AppendFloats(dst, f.factor.Packed()...), nil
+	for j := range f.columns {
+		dst = f.columns[j].appendBinary(dst)
+	}
+	dst = codec.AppendFloats(dst, f.factor.Packed()...)
+	if f.renewal != nil {
+		dst = f.renewal.appendBinary(dst)
+	}
+	return dst, nil
 }
 
 // stateBytes is what AppendBinary appends for r features.
-func stateBytes(r int) int { return accountBytes + 8*qr.Size(r, 1) }
+func stateBytes(r int, o Options) int {
+	size := o.Outputs*accountBytes + 8*qr.Size(r, o.Outputs)
+	if o.Forgetting < 1 {
+		size += renewalBytes(r)
+	}
+	return size
+}
 
 // Restore replaces the state by one that AppendBinary wrote for the same
 // spec.
 func (f *Forecaster) Restore(state []byte) error {
 	reader := codec.NewReader(state)
-	restored := readAccount(reader)
+	columns := make([]account, f.o.Outputs)
+	for j := range columns {
+		columns[j] = readAccount(reader)
+	}
 	r := f.factor.Order()
-	packed := make([]float64, qr.Size(r, 1))
+	packed := make([]float64, qr.Size(r, f.o.Outputs))
 	reader.Floats(packed)
+	var restored *renewal
+	if f.renewal != nil {
+		restored = readRenewal(reader, r, f.o)
+	}
 	if err := reader.End(); err != nil {
 		return fmt.Errorf("awv: restore a factor of order %d: %w", r, err)
 	}
-	factor, err := qr.FromPacked(r, 1, packed)
+	factor, err := qr.FromPacked(r, f.o.Outputs, packed)
+	if err == nil && restored != nil {
+		err = restored.check(f.o.Lambda)
+	}
 	if err != nil {
 		return fmt.Errorf("awv: restore: %w: %w", err, model.ErrCorruptState)
 	}
-	f.account, f.factor = restored, factor
+	f.columns, f.factor, f.renewal = columns, factor, restored
 	return nil
 }

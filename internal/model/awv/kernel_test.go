@@ -17,7 +17,8 @@ func gaussian(sigma float64) kernel.Kernel { return kernel.Kernel{Kind: kernel.G
 
 func nystrom(set func(*awv.NystromOptions)) *awv.Nystrom {
 	o := awv.NystromOptions{
-		Kernel: gaussian(1), Dimension: 2, Lambda: 1, Mu: 0.1, Epsilon: 0.5, Beta: 1,
+		Options: awv.Options{Lambda: 1},
+		Kernel:  gaussian(1), Dimension: 2, Mu: 0.1, Epsilon: 0.5, Beta: 1,
 		MaxDictionary: 512, Seed: 1,
 	}
 	set(&o)
@@ -31,12 +32,14 @@ func TestKernelLearnersConform(t *testing.T) {
 	for name, s := range map[string]modeltest.Subject{
 		"kernel": {
 			Dimension: 2, Refuses: tooLarge, Grows: true,
-			New: func() model.Learner { return awv.NewKernel(gaussian(0.8), 2, 0.5, 4000) },
+			New: func() model.Learner {
+				return awv.NewKernel(awv.KernelOptions{Kernel: gaussian(0.8), Dimension: 2, Lambda: 0.5, Capacity: 4000})
+			},
 		},
 		"kernel, polynomial": {
 			Dimension: 2, Refuses: func(v float64) bool { return v > 500 }, Grows: true,
 			New: func() model.Learner {
-				return awv.NewKernel(kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}, 2, 1, 4000)
+				return awv.NewKernel(awv.KernelOptions{Kernel: kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}, Dimension: 2, Lambda: 1, Capacity: 4000})
 			},
 		},
 		"nystrom, no history": {
@@ -61,7 +64,7 @@ func TestKernelLearnersConform(t *testing.T) {
 			Dimension: 3, Refuses: tooLarge,
 			New: func() model.Learner {
 				rng := rand.New(rand.NewPCG(1, 1))
-				return awv.New(feature.NewFourier(gaussian(1), 3, 10, true, rng), 1)
+				return awv.New(feature.NewFourier(gaussian(1), 3, 10, true, rng), awv.Options{Lambda: 1})
 			},
 		},
 	} {
@@ -71,15 +74,15 @@ func TestKernelLearnersConform(t *testing.T) {
 
 // The growing factor agrees with systems solved anew.
 func TestKernelAgreesWithDenseOracle(t *testing.T) {
-	l := awv.NewKernel(gaussian(0.7), 2, 0.3, 100)
+	l := awv.NewKernel(awv.KernelOptions{Kernel: gaussian(0.7), Dimension: 2, Lambda: 0.3, Capacity: 100})
 	o := &modeltest.KernelAWV{Kernel: modeltest.Gaussian(0.7), Lambda: 0.3}
 	loss, energy := 0.0, 0.0
 	for n, s := range modeltest.Samples(3, 2, 80) {
-		p, err := l.Predict(s.X)
+		p, err := modeltest.Predict(l, s.X)
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := l.Observe(s.X, s.Y, 1)
+		out, err := modeltest.Observe(l, s.X, s.Y, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +119,7 @@ func TestNystromIsExactWithWholeHistory_NeurIPS_Eq4(t *testing.T) {
 			o := &modeltest.Nystrom{Kernel: k.At, Lambda: 0.4}
 			for n, s := range modeltest.Samples(5, 2, 120) {
 				before := l.Stats().Dictionary
-				out, err := l.Observe(s.X, s.Y, s.Weight)
+				out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +150,7 @@ func TestGivenDictionaryIsCertified_NeurIPS_Cor8(t *testing.T) {
 	l := nystrom(func(o *awv.NystromOptions) { o.Given = given })
 	for n := range 300 {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
-		p, err := l.Predict(x)
+		p, err := modeltest.Predict(l, x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +158,7 @@ func TestGivenDictionaryIsCertified_NeurIPS_Cor8(t *testing.T) {
 		if p.Value > 0 {
 			y = -1
 		}
-		if _, err := l.Observe(x, y, 1); err != nil {
+		if _, err := modeltest.Observe(l, x, y, 1); err != nil {
 			t.Fatal(err)
 		}
 		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Dictionary != 20 {
@@ -174,17 +177,17 @@ func TestNystromOnRealStreams(t *testing.T) {
 			samples := modeltest.Stream(t, name, n)
 			modeltest.Scale(samples)
 			d := len(samples[0].X)
-			exact := awv.NewKernel(gaussian(1), d, 1, n)
+			exact := awv.NewKernel(awv.KernelOptions{Kernel: gaussian(1), Dimension: d, Lambda: 1, Capacity: n})
 			learners := map[int]*awv.Nystrom{}
 			for _, window := range []int{0, awv.WholeHistory} {
 				learners[window] = nystrom(func(o *awv.NystromOptions) { o.Dimension, o.Window = d, window })
 			}
 			for _, s := range samples {
-				if _, err := exact.Observe(s.X, s.Y, 1); err != nil {
+				if _, err := modeltest.Observe(exact, s.X, s.Y, 1); err != nil {
 					t.Fatal(err)
 				}
 				for _, l := range learners {
-					if _, err := l.Observe(s.X, s.Y, 1); err != nil {
+					if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -206,7 +209,7 @@ func TestNystromOnRealStreams(t *testing.T) {
 func TestNystromConvergesToKernelAWV(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	const n = 600
-	exact := awv.NewKernel(gaussian(0.7), 2, 0.5, n)
+	exact := awv.NewKernel(awv.KernelOptions{Kernel: gaussian(0.7), Dimension: 2, Lambda: 0.5, Capacity: n})
 	type run struct {
 		mu     float64
 		window int
@@ -223,11 +226,11 @@ func TestNystromConvergesToKernelAWV(t *testing.T) {
 	for range n {
 		x := []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
 		y := math.Sin(3*x[0])*x[1] + 0.1*rng.NormFloat64()
-		if _, err := exact.Observe(x, y, 1); err != nil {
+		if _, err := modeltest.Observe(exact, x, y, 1); err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range learners {
-			if _, err := l.Observe(x, y, 1); err != nil {
+			if _, err := modeltest.Observe(l, x, y, 1); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -27,18 +27,27 @@ import (
 //
 // Source: PKAWV, HAL 2019, eq. (3) and §2.
 type Kernel struct {
-	kernel    kernel.Kernel
-	dimension int
-	lambda    float64
-	capacity  int
+	o     KernelOptions
+	limit float64
 
-	// inputs holds them one after another, scales their √weight.
-	inputs, scales []float64
-	limit          float64
-	gram           *qr.Lower
-	fitted         []float64
-	account        account
-	scratch        scratch
+	// inputs holds them one after another, scales their √weight; fitted holds
+	// a row of v, one entry per output, for each.
+	inputs, scales, fitted []float64
+	gram                   *qr.Lower
+	columns                []account
+	scratch                scratch
+}
+
+// KernelOptions say what exact Kernel-AWV is.
+type KernelOptions struct {
+	Kernel    kernel.Kernel
+	Dimension int
+	// Lambda is the ridge λ > 0.
+	Lambda float64
+	// Outputs is the number of labels; 0 is 1.
+	Outputs int
+	// Capacity caps the observations.
+	Capacity int
 }
 
 // KernelRange is how many times the ridge k(x,x) may be: beyond it the ridge
@@ -47,104 +56,120 @@ const KernelRange = 1e12
 
 // NewKernel is exact Kernel-AWV that has seen nothing. It panics unless
 // dimension, lambda and capacity are positive.
-func NewKernel(k kernel.Kernel, dimension int, lambda float64, capacity int) *Kernel {
-	if dimension < 1 || !(lambda > 0) || capacity < 1 {
+func NewKernel(o KernelOptions) *Kernel {
+	if o.Dimension < 1 || !(o.Lambda > 0) || o.Capacity < 1 {
 		panic("awv: NewKernel wants positive dimension, lambda and capacity")
 	}
+	o.Outputs = max(o.Outputs, 1)
 	return &Kernel{
-		kernel: k, dimension: dimension, lambda: lambda, capacity: capacity, gram: &qr.Lower{},
-		limit: feature.KernelInputLimit(k, dimension, KernelRange*lambda),
+		o: o, gram: &qr.Lower{}, columns: make([]account, o.Outputs),
+		limit: feature.KernelInputLimit(o.Kernel, o.Dimension, KernelRange*o.Lambda),
 	}
 }
 
 // KernelCost is what exact Kernel-AWV comes to when it is full.
-func KernelCost(dimension, capacity int) model.Cost {
-	t := uint64(capacity)
+func KernelCost(o KernelOptions) model.Cost {
+	t := uint64(o.Capacity)
+	round := t*t/2 + t*uint64(o.Dimension+o.Outputs)
 	return model.Cost{
-		Features: capacity, StateBytes: kernelBytes(capacity, dimension),
-		PredictFlops: t*t/2 + t*uint64(dimension), ObserveFlops: t*t/2 + t*uint64(dimension),
+		Features: o.Capacity, StateBytes: o.bytes(o.Capacity), PredictFlops: round, ObserveFlops: round,
 	}
 }
 
-func kernelBytes(t, dimension int) uint64 {
-	return 8 * uint64(qr.LowerSize(t)+t*(dimension+2))
+// bytes is the memory of t observations.
+func (o KernelOptions) bytes(t int) uint64 {
+	return 8 * uint64(qr.LowerSize(t)+t*(o.Dimension+max(o.Outputs, 1)+1))
 }
 
 // Remaining is how many more observations there is room for.
-func (k *Kernel) Remaining() int { return k.capacity - k.gram.Order() }
+func (k *Kernel) Remaining() int { return k.o.Capacity - k.gram.Order() }
 
 // Check tells whether Observe would accept the observation.
-func (k *Kernel) Check(x []float64, y, weight float64) error {
+func (k *Kernel) Check(x, y []float64, weight float64) error {
 	if err := k.checkFeatures(x); err != nil {
 		return err
 	}
-	if err := model.CheckLabel(y); err != nil {
+	if err := model.CheckLabels(y, k.o.Outputs); err != nil {
 		return err
 	}
 	if err := model.CheckWeight(weight); err != nil {
 		return err
 	}
 	if k.Remaining() < 1 {
-		return fmt.Errorf("kernel_awv holds max_observations = %d: %w", k.capacity, model.ErrObservationLimit)
+		return fmt.Errorf("kernel_awv holds max_observations = %d: %w", k.o.Capacity, model.ErrObservationLimit)
 	}
 	return nil
 }
 
 func (k *Kernel) checkFeatures(x []float64) error {
-	return model.CheckFeatures(x, k.dimension, k.limit)
+	return model.CheckFeatures(x, k.o.Dimension, k.limit)
 }
 
-// solve writes c = L⁻¹k for an input of the given √weight into dst, and
-// answers p = c·v and s².
-func (k *Kernel) solve(dst, x []float64, scale float64) (p, square float64) {
+// solve writes c = L⁻¹k for an input of the given √weight into dst and c·v of
+// each output into p, and answers s².
+func (k *Kernel) solve(dst, p, x []float64, scale float64) (square float64) {
+	d := k.o.Dimension
 	for i := range dst {
-		value := k.kernel.At(k.inputs[i*k.dimension:(i+1)*k.dimension], x)
+		value := k.o.Kernel.At(k.inputs[i*d:(i+1)*d], x)
 		dst[i] = float64(scale * k.scales[i] * value)
 	}
-	self := float64(scale * scale * k.kernel.At(x, x))
+	self := float64(scale * scale * k.o.Kernel.At(x, x))
 	explained := k.gram.Solve(dst)
-	for i, v := range k.fitted {
-		p += float64(v * dst[i])
+	clear(p)
+	for i, c := range dst {
+		for j, v := range k.fitted[i*len(p) : (i+1)*len(p)] {
+			p[j] += float64(v * c)
+		}
 	}
 	// In exact arithmetic at least λ.
-	return p, math.Max(self-explained, 0) + k.lambda
+	return math.Max(self-explained, 0) + k.o.Lambda
 }
 
 // Predict answers ŷ = p λ/s². It costs t kernel values and t²/2 multiply-adds.
-func (k *Kernel) Predict(x []float64) (model.Prediction, error) {
+func (k *Kernel) Predict(p *model.Prediction, x []float64) error {
 	if err := k.checkFeatures(x); err != nil {
-		return model.Prediction{}, err
+		return err
 	}
 	buffer := k.scratch.take(k.gram.Order())
 	defer k.scratch.give(buffer)
-	p, square := k.solve(*buffer, x, 1)
-	variance := square - k.lambda // λq
-	return model.Prediction{
-		Value:         p * (k.lambda / square),
-		Leverage:      variance / square,
-		StandardError: k.account.deviation() * math.Sqrt(variance/k.lambda),
-	}, nil
+	p.Resize(k.o.Outputs)
+	square := k.solve(*buffer, p.Values, x, 1)
+	variance := square - k.o.Lambda // λq
+	p.Leverage = variance / square
+	for j := range p.Values {
+		p.Values[j] *= k.o.Lambda / square
+		p.StandardErrors[j] = k.columns[j].deviation(1) * math.Sqrt(variance/k.o.Lambda)
+	}
+	return nil
 }
 
 // Observe learns (x, y), at the cost of Predict and the memory of a row.
-func (k *Kernel) Observe(x []float64, y, weight float64) (model.Outcome, error) {
+func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := k.Check(x, y, weight); err != nil {
-		return model.Outcome{}, err
+		return err
 	}
-	scale := math.Sqrt(weight)
+	root := math.Sqrt(weight)
 	buffer := k.scratch.take(k.gram.Order())
 	defer k.scratch.give(buffer)
 	row := *buffer
-	p, square := k.solve(row, x, scale)
-	label := float64(scale * y)
-	rotation := qr.Rotation{Gamma: math.Sqrt(k.lambda / square), Leverage: (square - k.lambda) / square}
-	prediction, loss := k.account.add(label, p, float64(rotation.Gamma*(label-p)), rotation)
+	o.Resize(k.o.Outputs)
+	square := k.solve(row, o.Predictions, x, root)
 	diagonal := math.Sqrt(square)
+	rotation := qr.Rotation{Gamma: math.Sqrt(k.o.Lambda / square), Leverage: (square - k.o.Lambda) / square}
+	o.Loss, o.Regret = 0, 0
+	for j := range k.columns {
+		a, p := &k.columns[j], o.Predictions[j]
+		label := float64(root * y[j])
+		prediction, loss := a.add(label, p, float64(rotation.Gamma*(label-p)), rotation)
+		k.fitted = append(k.fitted, (label-p)/diagonal)
+		o.Predictions[j] = prediction / root
+		o.Loss += loss
+		o.Regret += a.regret.Value()
+	}
 	k.gram.Append(row, diagonal)
-	k.fitted = append(k.fitted, (label-p)/diagonal)
 	k.inputs = append(k.inputs, x...)
-	k.scales = append(k.scales, scale)
-	return model.Outcome{Prediction: prediction / scale, Loss: loss, Regret: k.account.regret.Value()}, nil
+	k.scales = append(k.scales, root)
+	return nil
 }
 
 // Stats tells how the learner is doing. It costs t logarithms.
@@ -152,39 +177,54 @@ func (k *Kernel) Stats() model.Stats {
 	logDet := 0.0
 	for i := range k.gram.Order() {
 		row := k.gram.Row(i)
-		logDet += 2 * math.Log(row[i]/math.Sqrt(k.lambda))
+		logDet += 2 * math.Log(row[i]/math.Sqrt(k.o.Lambda))
 	}
-	var norm compensated.Sum
-	for _, v := range k.fitted {
-		norm.Add(float64(v * v))
+	explained := make([]float64, k.o.Outputs)
+	for j := range explained {
+		var norm compensated.Sum
+		for i := range k.gram.Order() {
+			v := k.fitted[i*k.o.Outputs+j]
+			norm.Add(float64(v * v))
+		}
+		explained[j] = k.columns[j].energy.Value() - k.o.Lambda*norm.Value()
 	}
-	s := k.account.stats(logDet, k.account.energy.Value()-k.lambda*norm.Value(), true)
+	s := summarize(k.columns, logDet, explained, true)
 	s.Features = k.gram.Order()
-	s.StateBytes = kernelBytes(k.gram.Order(), k.dimension)
+	s.StateBytes = k.o.bytes(k.gram.Order())
 	return s
 }
 
 // RegretUnpenalized is regret_λ + λ‖f̂‖², ‖f̂‖² = ‖v‖² − λ‖α‖² with
-// α = L⁻ᵀv, at t²/2 multiply-adds.
+// α = L⁻ᵀv, summed over the outputs, at t²/2 multiply-adds each.
 func (k *Kernel) RegretUnpenalized() float64 {
-	alpha := append([]float64(nil), k.fitted...)
-	k.gram.SolveTransposed(alpha)
-	var norm compensated.Sum
-	for i, v := range k.fitted {
-		norm.Add(float64(v * v))
-		norm.Add(-float64(k.lambda * float64(alpha[i]*alpha[i])))
+	alpha := make([]float64, k.gram.Order())
+	regret := 0.0
+	for j := range k.columns {
+		for i := range alpha {
+			alpha[i] = k.fitted[i*k.o.Outputs+j]
+		}
+		k.gram.SolveTransposed(alpha)
+		var norm compensated.Sum
+		for i, a := range alpha {
+			v := k.fitted[i*k.o.Outputs+j]
+			norm.Add(float64(v * v))
+			norm.Add(-float64(k.o.Lambda * float64(a*a)))
+		}
+		regret += k.columns[j].regret.Value() + k.o.Lambda*norm.Value()
 	}
-	return k.account.regret.Value() + k.lambda*norm.Value()
+	return regret
 }
 
 // EffectiveDimension is Tr K(K+λI)⁻¹ = t − λ‖L⁻¹‖_F², at t³/6 multiply-adds.
 func (k *Kernel) EffectiveDimension() float64 {
-	return float64(k.gram.Order()) - k.lambda*k.gram.InverseNorm2()
+	return float64(k.gram.Order()) - k.o.Lambda*k.gram.InverseNorm2()
 }
 
 // AppendBinary appends the accounts, the inputs, their scales, v and L to dst.
 func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
-	dst = k.account.appendBinary(dst)
+	for j := range k.columns {
+		dst = k.columns[j].appendBinary(dst)
+	}
 	dst = codec.AppendUint64(dst, uint64(k.gram.Order()))
 	for _, values := range [][]float64{k.inputs, k.scales, k.fitted, k.gram.Packed()} {
 		dst = codec.AppendFloats(dst, values...)
@@ -196,15 +236,18 @@ func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
 // spec.
 func (k *Kernel) Restore(state []byte) error {
 	reader := codec.NewReader(state)
-	restored := readAccount(reader)
-	t, err := readCount(reader, 8*(k.dimension+2))
+	columns := make([]account, k.o.Outputs)
+	for j := range columns {
+		columns[j] = readAccount(reader)
+	}
+	t, err := readCount(reader, 8*(k.o.Dimension+k.o.Outputs+1))
 	if err != nil {
 		return fmt.Errorf("awv: restore kernel_awv: %w", err)
 	}
-	if t > k.capacity {
-		return fmt.Errorf("awv: restore kernel_awv: %d observations, at most %d: %w", t, k.capacity, model.ErrCorruptState)
+	if t > k.o.Capacity {
+		return fmt.Errorf("awv: restore kernel_awv: %d observations, at most %d: %w", t, k.o.Capacity, model.ErrCorruptState)
 	}
-	inputs, scales, fitted := make([]float64, t*k.dimension), make([]float64, t), make([]float64, t)
+	inputs, scales, fitted := make([]float64, t*k.o.Dimension), make([]float64, t), make([]float64, t*k.o.Outputs)
 	for _, values := range [][]float64{inputs, scales, fitted} {
 		reader.Floats(values)
 	}
@@ -220,7 +263,7 @@ func (k *Kernel) Restore(state []byte) error {
 	if err != nil {
 		return fmt.Errorf("awv: restore kernel_awv: %w: %w", err, model.ErrCorruptState)
 	}
-	k.account, k.inputs, k.scales, k.fitted, k.gram = restored, inputs, scales, fitted, gram
+	k.columns, k.inputs, k.scales, k.fitted, k.gram = columns, inputs, scales, fitted, gram
 	return nil
 }
 

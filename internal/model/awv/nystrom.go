@@ -12,9 +12,10 @@ import (
 
 // NystromOptions say what a Nyström forecaster is.
 type NystromOptions struct {
+	// Options are the forecaster's.
+	Options
 	Kernel    kernel.Kernel
 	Dimension int
-	Lambda    float64
 	// Mu, Epsilon and Beta are KORS's.
 	Mu, Epsilon, Beta float64
 	// MaxDictionary caps the centres: at the cap no point is added.
@@ -60,8 +61,8 @@ type Nystrom struct {
 
 // pastRound is what a new feature is summed over.
 type pastRound struct {
-	x         []float64
-	y, weight float64
+	x, y   []float64
+	weight float64
 	// features are φ(x), grown with the dictionary; not scaled.
 	features []float64
 }
@@ -69,6 +70,7 @@ type pastRound struct {
 // NewNystrom is a forecaster that has seen nothing. It panics where the
 // feature package would.
 func NewNystrom(o NystromOptions) *Nystrom {
+	o.Options = o.completed()
 	n := &Nystrom{
 		o:          o,
 		dictionary: feature.NewNystrom(o.Kernel, o.Dimension, KernelRange*o.Lambda),
@@ -79,7 +81,7 @@ func NewNystrom(o NystromOptions) *Nystrom {
 	for _, centre := range o.Given {
 		n.dictionary.Grow(centre) // One in the span of the others adds nothing.
 	}
-	n.forecaster = New(n.dictionary, o.Lambda)
+	n.forecaster = New(n.dictionary, o.Options)
 	return n
 }
 
@@ -90,10 +92,10 @@ func NystromCost(o NystromOptions) model.Cost {
 		m = uint64(len(o.Given))
 	}
 	d := uint64(o.Dimension)
-	c := Cost(int(m), 8*(m*d+m*(m+1)/2))
+	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
 	if o.Window > 0 {
-		c.StateBytes += 8 * uint64(o.Window) * (d + 2 + m)
+		c.StateBytes += 8 * uint64(o.Window) * (d + 1 + m + uint64(max(o.Outputs, 1)))
 	}
 	c.PredictFlops += m*d + m*m/2
 	c.ObserveFlops += 2*m*d + m*m
@@ -101,25 +103,28 @@ func NystromCost(o NystromOptions) model.Cost {
 }
 
 // Check tells whether Observe would accept the observation.
-func (n *Nystrom) Check(x []float64, y, weight float64) error {
+func (n *Nystrom) Check(x, y []float64, weight float64) error {
 	return n.forecaster.Check(x, y, weight)
 }
 
 // Predict answers with the dictionary as it stands.
-func (n *Nystrom) Predict(x []float64) (model.Prediction, error) { return n.forecaster.Predict(x) }
+func (n *Nystrom) Predict(p *model.Prediction, x []float64) error {
+	return n.forecaster.Predict(p, x)
+}
 
 // Observe draws for x, grows when it is kept, and learns. A round costs the
 // forecaster's and two forward solves in the dictionary; a growing one also
 // O(m) for every past round that is kept.
-func (n *Nystrom) Observe(x []float64, y, weight float64) (model.Outcome, error) {
+func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
-		return model.Outcome{}, err
+		return err
 	}
 	n.consider(x)
 	features := n.forecaster.row[:n.dictionary.Size()]
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
-	return n.forecaster.learn(y, weight), nil
+	n.forecaster.learn(o, y, weight)
+	return nil
 }
 
 // consider draws for a point, and grows the space when it is kept.
@@ -139,23 +144,45 @@ func (n *Nystrom) consider(x []float64) {
 	}
 	n.sampler.Keep(p)
 	// a = Σφψ, corner = λ + Σψ², b = Σψy over the past that is kept.
-	a, corner, b := make([]float64, m), n.o.Lambda, 0.0
+	a, corner, b := make([]float64, m), n.o.Lambda, make([]float64, n.o.Outputs)
+	discounts := n.discounts()
 	for i := range n.past {
 		r := &n.past[i]
 		psi := n.dictionary.Last(r.features, r.x)
 		weighted := float64(r.weight * psi)
+		if discounts != nil {
+			weighted *= discounts[i]
+		}
 		for j, phi := range r.features {
 			a[j] += float64(phi * weighted)
 		}
 		corner += float64(psi * weighted)
-		b += float64(weighted * r.y)
+		for j, y := range r.y {
+			b[j] += float64(weighted * y)
+		}
 		r.features = append(r.features, psi)
 	}
 	n.forecaster.grow(a, corner, b)
 }
 
+// discounts are f^(t−s) of the past that is kept, nil when nothing is
+// forgotten. Every round is kept, so that the age of one is its place.
+func (n *Nystrom) discounts() []float64 {
+	if n.o.Forgetting == 1 || len(n.past) == 0 {
+		return nil
+	}
+	out := make([]float64, len(n.past))
+	discount := 1.0
+	for age := range out {
+		at := (n.next - 1 - age + 2*len(n.past)) % len(n.past)
+		out[at] = discount
+		discount *= n.o.Forgetting
+	}
+	return out
+}
+
 // keep remembers a round for features to come.
-func (n *Nystrom) keep(x []float64, y, weight float64, features []float64) {
+func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	switch {
 	case n.o.Window == 0 || len(n.o.Given) > 0:
 		return
@@ -164,12 +191,24 @@ func (n *Nystrom) keep(x []float64, y, weight float64, features []float64) {
 		n.next = len(n.past) - 1
 	}
 	r := &n.past[n.next]
-	r.x, r.y, r.weight = append(r.x[:0], x...), y, weight
+	r.x, r.y, r.weight = append(r.x[:0], x...), append(r.y[:0], y...), weight
 	r.features = append(r.features[:0], features...)
 	n.next++
 	if n.o.Window > 0 {
 		n.next %= n.o.Window
 	}
+}
+
+// Centres are copies of the dictionary's centres, in the order in which they
+// were added.
+func (n *Nystrom) Centres() [][]float64 {
+	d := n.o.Dimension
+	flat := n.dictionary.Centres()
+	out := make([][]float64, 0, n.dictionary.Size())
+	for at := 0; at < len(flat); at += d {
+		out = append(out, append([]float64(nil), flat[at:at+d]...))
+	}
+	return out
 }
 
 // Stats tells how the forecaster is doing. While the dictionary may grow the
@@ -179,7 +218,7 @@ func (n *Nystrom) Stats() model.Stats {
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes += n.sampler.Bytes()
 	for _, r := range n.past {
-		s.StateBytes += 8 * uint64(len(r.x)+len(r.features)+2)
+		s.StateBytes += 8 * uint64(len(r.x)+len(r.y)+len(r.features)+1)
 	}
 	return s
 }
@@ -206,7 +245,7 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	dst = codec.AppendUint64(dst, uint64(len(n.past)))
 	dst = codec.AppendUint64(dst, uint64(n.next))
 	for _, r := range n.past {
-		dst = codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y, r.weight)
+		dst = codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y...), r.weight)
 	}
 	return dst, nil
 }
@@ -238,8 +277,8 @@ func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.forecaster = New(fresh.dictionary, n.o.Lambda)
-	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(m))); err != nil {
+	fresh.forecaster = New(fresh.dictionary, n.o.Options)
+	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(m, n.o.Options))); err != nil {
 		return nil, err
 	}
 	generator := reader.Bytes(generatorBytes)
@@ -276,7 +315,7 @@ func (n *Nystrom) regrow(centres []float64, reader *codec.Reader) error {
 
 // remember reads the past that was kept.
 func (n *Nystrom) remember(reader *codec.Reader) error {
-	count, err := readCount(reader, 8*(n.o.Dimension+2))
+	count, err := readCount(reader, 8*(n.o.Dimension+n.o.Outputs+1))
 	if err != nil {
 		return err
 	}
@@ -286,7 +325,9 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 		r := &n.past[i]
 		r.x = make([]float64, n.o.Dimension)
 		reader.Floats(r.x)
-		r.y, r.weight = reader.Float(), reader.Float()
+		r.y = make([]float64, n.o.Outputs)
+		reader.Floats(r.y)
+		r.weight = reader.Float()
 		r.features = make([]float64, n.dictionary.Size())
 		n.dictionary.Map(r.features, r.x)
 	}

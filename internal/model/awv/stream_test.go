@@ -25,7 +25,7 @@ func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
 			d := len(samples[0].X)
 			taylor := feature.NewTaylor(d, 1, 2)
 			r := taylor.Size()
-			learner, phi := awv.New(taylor, 1), modeltest.TaylorFeatures(d, 1, 2)
+			learner, phi := awv.New(taylor, awv.Options{Lambda: 1}), modeltest.TaylorFeatures(d, 1, 2)
 			a, b := mat.NewSymDense(r, nil), mat.NewVecDense(r, nil)
 			for i := range r {
 				a.SetSym(i, i, 1)
@@ -44,7 +44,7 @@ func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
 				}
 				miss := s.Y - mat.Dot(z, &w)
 				b.AddScaledVec(b, s.Y, z)
-				out, err := learner.Observe(s.X, s.Y, 1)
+				out, err := modeltest.Observe(learner, s.X, s.Y, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -26,6 +26,11 @@ const (
 	defaultFeatures      = 512
 	defaultGivenFeatures = 4096
 	minScale, maxScale   = 1e-30, 1e30
+
+	// MaxOutputs is the largest number of label columns.
+	MaxOutputs = 1024
+
+	minForgetting = 0.01
 )
 
 // entry is what the catalogue knows of one completed spec.
@@ -57,8 +62,11 @@ func look(s model.Spec) (entry, error) {
 	if s.Outputs == 0 {
 		s.Outputs = 1
 	}
-	if s.Outputs != 1 {
-		return entry{}, invalid("outputs", s.Outputs, "1: this version serves single labels")
+	if s.Outputs < 1 || s.Outputs > MaxOutputs {
+		return entry{}, invalid("outputs", s.Outputs, fmt.Sprintf("1 to %d", MaxOutputs))
+	}
+	if firstOrder := s.Raker != nil || s.AdaRaker != nil || s.FOGD != nil; firstOrder && s.Outputs != 1 {
+		return entry{}, invalid("outputs", s.Outputs, "1: "+s.Name()+" learns a single label")
 	}
 	learners := 0
 	for _, set := range []bool{
@@ -142,12 +150,18 @@ func taylor(s model.Spec) (entry, error) {
 	if degree > 0 {
 		spans = feature.TaylorSize(s.Dimension, degree-1, ceiling)
 	}
-	s.PKAWVTaylor = &model.PKAWVTaylor{Sigma: &sigma, Degree: &degree, Lambda: &lambda, MaxFeatures: &ceiling}
+	o, err := forecaster(s, "pkawv_taylor", lambda, given.Forgetting)
+	if err != nil {
+		return entry{}, err
+	}
+	s.PKAWVTaylor = &model.PKAWVTaylor{
+		Sigma: &sigma, Degree: &degree, Lambda: &lambda, MaxFeatures: &ceiling, Forgetting: &o.Forgetting,
+	}
 	return entry{
 		spec: s,
-		cost: awv.Cost(size, 16*uint64(spans)),
+		cost: awv.Cost(size, o, 16*uint64(spans)),
 		make: func() model.Learner {
-			return awv.New(feature.NewTaylor(s.Dimension, sigma, degree), lambda)
+			return awv.New(feature.NewTaylor(s.Dimension, sigma, degree), o)
 		},
 	}, nil
 }
@@ -163,12 +177,29 @@ func linear(s model.Spec) (entry, error) {
 			Got: strconv.Itoa(s.Dimension), Want: fmt.Sprintf("at most %d for linear_awv", MaxFeatures-1),
 		}
 	}
-	s.LinearAWV = &model.LinearAWV{Lambda: &lambda}
+	o, err := forecaster(s, "linear_awv", lambda, s.LinearAWV.Forgetting)
+	if err != nil {
+		return entry{}, err
+	}
+	s.LinearAWV = &model.LinearAWV{Lambda: &lambda, Forgetting: &o.Forgetting}
 	return entry{
 		spec: s,
-		cost: awv.Cost(s.Dimension+1, 0),
-		make: func() model.Learner { return awv.New(feature.NewAffine(s.Dimension), lambda) },
+		cost: awv.Cost(s.Dimension+1, o, 0),
+		make: func() model.Learner { return awv.New(feature.NewAffine(s.Dimension), o) },
 	}, nil
+}
+
+// forecaster is what the AWV learners share. Unless a forgetting factor is
+// given, nothing is forgotten.
+func forecaster(s model.Spec, learner string, lambda float64, forgetting *float64) (awv.Options, error) {
+	o := awv.Options{Lambda: lambda, Outputs: s.Outputs, Forgetting: 1}
+	if forgetting != nil {
+		o.Forgetting = *forgetting
+	}
+	if !(o.Forgetting >= minForgetting && o.Forgetting <= 1) {
+		return o, invalid(learner+".forgetting", o.Forgetting, fmt.Sprintf("a number from %g to 1", minForgetting))
+	}
+	return o, nil
 }
 
 // positive is the given value, 1 when none is, checked to be a scale that

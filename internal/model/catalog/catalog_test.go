@@ -31,27 +31,27 @@ func TestDefaults(t *testing.T) {
 		{
 			model.Spec{Dimension: 25, PKAWVTaylor: &model.PKAWVTaylor{}},
 			model.Spec{Dimension: 25, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
-				Sigma: ptr(1.0), Degree: ptr(2), Lambda: ptr(1.0), MaxFeatures: ptr(512),
+				Sigma: ptr(1.0), Degree: ptr(2), Lambda: ptr(1.0), MaxFeatures: ptr(512), Forgetting: ptr(1.0),
 			}},
 			351,
 		},
 		{
 			model.Spec{Dimension: 600, PKAWVTaylor: &model.PKAWVTaylor{}},
 			model.Spec{Dimension: 600, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
-				Sigma: ptr(1.0), Degree: ptr(1), Lambda: ptr(1.0), MaxFeatures: ptr(601),
+				Sigma: ptr(1.0), Degree: ptr(1), Lambda: ptr(1.0), MaxFeatures: ptr(601), Forgetting: ptr(1.0),
 			}},
 			601,
 		},
 		{
 			model.Spec{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(0), Sigma: ptr(3.0)}},
 			model.Spec{Dimension: 2, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
-				Sigma: ptr(3.0), Degree: ptr(0), Lambda: ptr(1.0), MaxFeatures: ptr(4096),
+				Sigma: ptr(3.0), Degree: ptr(0), Lambda: ptr(1.0), MaxFeatures: ptr(4096), Forgetting: ptr(1.0),
 			}},
 			1,
 		},
 		{
 			model.Spec{Dimension: 4, Seed: 7, LinearAWV: &model.LinearAWV{}},
-			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, LinearAWV: &model.LinearAWV{Lambda: ptr(1.0)}},
+			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, LinearAWV: &model.LinearAWV{Lambda: ptr(1.0), Forgetting: ptr(1.0)}},
 			5,
 		},
 	} {
@@ -83,7 +83,10 @@ func TestRefusals(t *testing.T) {
 		says  string
 	}{
 		"no dimension":  {model.Spec{LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.dimension", "1 to"},
-		"two outputs":   {model.Spec{Dimension: 1, Outputs: 2, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.outputs", "2"},
+		"two outputs":   {model.Spec{Dimension: 1, Outputs: 2, FOGD: &model.FOGD{}}, model.ErrInvalidSpec, "spec.outputs", "single label"},
+		"many outputs":  {model.Spec{Dimension: 1, Outputs: 2000, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.outputs", "1 to 1024"},
+		"forgetting":    {taylor(model.PKAWVTaylor{Forgetting: ptr(1.1)}), model.ErrInvalidSpec, "spec.pkawv_taylor.forgetting", "to 1"},
+		"forgets all":   {nystrom(model.PKAWVNystrom{Forgetting: ptr(0.0)}), model.ErrInvalidSpec, "spec.pkawv_nystrom.forgetting", "0.01"},
 		"no learner":    {model.Spec{Dimension: 1}, model.ErrInvalidSpec, "spec.learner", "0 learners"},
 		"two learners":  {model.Spec{Dimension: 1, LinearAWV: &model.LinearAWV{}, PKAWVTaylor: &model.PKAWVTaylor{}}, model.ErrInvalidSpec, "spec.learner", "2 learners"},
 		"sigma":         {taylor(model.PKAWVTaylor{Sigma: ptr(0.0)}), model.ErrInvalidSpec, "spec.pkawv_taylor.sigma", "0"},
@@ -131,6 +134,7 @@ func TestGoldenSnapshots(t *testing.T) {
 	for name, spec := range map[string]model.Spec{
 		"pkawv_taylor": {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), Sigma: ptr(0.8)}},
 		"linear_awv":   {Dimension: 2, LinearAWV: &model.LinearAWV{Lambda: ptr(0.5)}},
+		"forgetting":   {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.95)}},
 		"pkawv_nystrom": {Dimension: 2, Seed: 3, PKAWVNystrom: &model.PKAWVNystrom{
 			Mu: ptr(0.3), History: model.HistoryWindow, HistoryWindow: ptr(7),
 		}},
@@ -190,7 +194,7 @@ func write(t *testing.T, spec model.Spec, samples []modeltest.Sample, path, answ
 		t.Fatal(err)
 	}
 	for _, o := range samples[:20] {
-		if _, err := learner.Observe(o.X, o.Y, o.Weight); err != nil {
+		if _, err := modeltest.Observe(learner, o.X, o.Y, o.Weight); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +219,7 @@ func answer(t *testing.T, learner model.Learner, samples []modeltest.Sample) str
 	t.Helper()
 	var out bytes.Buffer
 	for _, o := range samples {
-		p, err := learner.Predict(o.X)
+		p, err := modeltest.Predict(learner, o.X)
 		if err != nil {
 			t.Fatal(err)
 		}

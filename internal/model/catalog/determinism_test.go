@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		for _, o := range modeltest.Samples(5, spec.Dimension, 3000) {
-			if _, err := learner.Observe(o.X, o.Y, o.Weight); err != nil {
+			if _, err := modeltest.Observe(learner, o.X, o.Y, o.Weight); err != nil {
 				panic(err)
 			}
 		}

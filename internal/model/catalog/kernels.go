@@ -150,13 +150,19 @@ func fourier(s model.Spec) (entry, error) {
 	if orthogonal && !k.Radial() {
 		return entry{}, invalid("fourier_awv.orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
 	}
-	s.FourierAWV = &model.FourierAWV{Kernel: kernelSpec, Frequencies: &frequencies, Orthogonal: &orthogonal, Lambda: &lambda}
-	cost := awv.Cost(2*frequencies, 8*uint64(frequencies*s.Dimension))
+	o, err := forecaster(s, "fourier_awv", lambda, given.Forgetting)
+	if err != nil {
+		return entry{}, err
+	}
+	s.FourierAWV = &model.FourierAWV{
+		Kernel: kernelSpec, Frequencies: &frequencies, Orthogonal: &orthogonal, Lambda: &lambda, Forgetting: &o.Forgetting,
+	}
+	cost := awv.Cost(2*frequencies, o, 8*uint64(frequencies*s.Dimension))
 	cost.PredictFlops += uint64(frequencies * s.Dimension)
 	cost.ObserveFlops += uint64(frequencies * s.Dimension)
 	return entry{spec: s, cost: cost, make: func() model.Learner {
 		rng := rand.New(rand.NewPCG(s.Seed, fourierStream))
-		return awv.New(feature.NewFourier(k, s.Dimension, frequencies, orthogonal, rng), lambda)
+		return awv.New(feature.NewFourier(k, s.Dimension, frequencies, orthogonal, rng), o)
 	}}, nil
 }
 
@@ -175,9 +181,8 @@ func exact(s model.Spec) (entry, error) {
 		return entry{}, err
 	}
 	s.KernelAWV = &model.KernelAWV{Kernel: kernelSpec, Lambda: &lambda, MaxObservations: &capacity}
-	return entry{spec: s, cost: awv.KernelCost(s.Dimension, capacity), make: func() model.Learner {
-		return awv.NewKernel(k, s.Dimension, lambda, capacity)
-	}}, nil
+	o := awv.KernelOptions{Kernel: k, Dimension: s.Dimension, Lambda: lambda, Outputs: s.Outputs, Capacity: capacity}
+	return entry{spec: s, cost: awv.KernelCost(o), make: func() model.Learner { return awv.NewKernel(o) }}, nil
 }
 
 func nystrom(s model.Spec) (entry, error) {
@@ -186,9 +191,15 @@ func nystrom(s model.Spec) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	done := model.PKAWVNystrom{Kernel: kernelSpec, History: given.History, HistoryWindow: given.HistoryWindow, Dictionary: given.Dictionary}
+	done := model.PKAWVNystrom{
+		Kernel: kernelSpec, History: given.History, HistoryWindow: given.HistoryWindow, Dictionary: given.Dictionary,
+	}
 	o := awv.NystromOptions{Kernel: k, Dimension: s.Dimension, Seed: s.Seed, Given: given.Dictionary}
-	if o.Lambda, err = ridge("pkawv_nystrom.lambda", given.Lambda); err != nil {
+	lambda, err := ridge("pkawv_nystrom.lambda", given.Lambda)
+	if err != nil {
+		return entry{}, err
+	}
+	if o.Options, err = forecaster(s, "pkawv_nystrom", lambda, given.Forgetting); err != nil {
 		return entry{}, err
 	}
 	if err := sampling(&o, given, &done); err != nil {
@@ -203,7 +214,7 @@ func nystrom(s model.Spec) (entry, error) {
 	if err := beforehand(o); err != nil {
 		return entry{}, err
 	}
-	done.Lambda, done.MaxDictionary = &o.Lambda, &o.MaxDictionary
+	done.Lambda, done.MaxDictionary, done.Forgetting = &o.Lambda, &o.MaxDictionary, &o.Forgetting
 	s.PKAWVNystrom = &done
 	return entry{spec: s, cost: awv.NystromCost(o), make: func() model.Learner { return awv.NewNystrom(o) }}, nil
 }

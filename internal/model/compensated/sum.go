@@ -21,5 +21,11 @@ func (s *Sum) Add(v float64) {
 	s.High = t
 }
 
+// Scale multiplies the sum by f, to the rounding of one product.
+func (s *Sum) Scale(f float64) {
+	s.High *= f
+	s.Low *= f
+}
+
 // Value is the sum.
 func (s *Sum) Value() float64 { return s.High + s.Low }

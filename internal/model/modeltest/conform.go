@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -22,6 +23,24 @@ type Subject struct {
 	Refuses func(magnitude float64) bool
 	// Grows says that every observation adds to the state.
 	Grows bool
+	// Outputs is the number of labels; 0 is 1.
+	Outputs int
+	// Label makes a learner's label of any number; nil leaves it as it is.
+	Label func(y float64) float64
+	// Warm is how many rounds come before what holds in the steady state.
+	Warm int
+}
+
+// labels are an observation's, one per output.
+func (s Subject) labels(o Sample) []float64 {
+	y := make([]float64, max(s.Outputs, 1))
+	for j := range y {
+		y[j] = float64(o.Y * math.Cos(float64(j)))
+		if s.Label != nil {
+			y[j] = s.Label(y[j])
+		}
+	}
+	return y
 }
 
 // Sample is one observation.
@@ -65,13 +84,23 @@ func Samples(seed uint64, dimension, n int) []Sample {
 	return out
 }
 
-func learn(t *testing.T, l model.Learner, samples []Sample) {
+func (s Subject) learn(t *testing.T, l model.Learner, samples []Sample) {
 	t.Helper()
+	var out model.Outcome
 	for n, o := range samples {
-		if _, err := l.Observe(o.X, o.Y, o.Weight); err != nil {
+		if err := l.Observe(&out, o.X, s.labels(o), o.Weight); err != nil {
 			t.Fatalf("observation %d: %v", n, err)
 		}
 	}
+}
+
+func predict(t *testing.T, l model.Learner, x []float64) model.Prediction {
+	t.Helper()
+	var p model.Prediction
+	if err := l.Predict(&p, x); err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 func state(t *testing.T, l model.Learner) []byte {
@@ -88,39 +117,34 @@ func (s Subject) predictIsPure(t *testing.T) {
 	samples := Samples(1, s.Dimension, 30)
 	for n, o := range samples {
 		before := state(t, l)
-		first, err := l.Predict(o.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := predict(t, l, o.X)
 		var group sync.WaitGroup
 		for k := range 4 {
 			group.Go(func() {
-				if _, err := l.Predict(samples[(n+k)%len(samples)].X); err != nil {
+				var p model.Prediction
+				if err := l.Predict(&p, samples[(n+k)%len(samples)].X); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		group.Wait()
-		again, err := l.Predict(o.X)
-		if err != nil || again != first {
-			t.Fatalf("round %d: predicted %+v, then %+v (%v)", n, first, again, err)
+		if again := predict(t, l, o.X); !reflect.DeepEqual(again, first) {
+			t.Fatalf("round %d: predicted %+v, then %+v", n, first, again)
 		}
 		if !bytes.Equal(before, state(t, l)) {
 			t.Fatalf("round %d: Predict changed the state", n)
 		}
-		learn(t, l, samples[n:n+1])
+		s.learn(t, l, samples[n:n+1])
 	}
 }
 
 func (s Subject) deterministic(t *testing.T) {
 	a, b := s.New(), s.New()
 	samples := Samples(2, s.Dimension, 80)
-	learn(t, a, samples)
+	s.learn(t, a, samples)
 	for _, o := range samples {
-		if _, err := b.Predict(o.X); err != nil {
-			t.Fatal(err)
-		}
-		learn(t, b, []Sample{o})
+		predict(t, b, o.X)
+		s.learn(t, b, []Sample{o})
 	}
 	if !bytes.Equal(state(t, a), state(t, b)) {
 		t.Error("the same observations gave two states")
@@ -130,25 +154,24 @@ func (s Subject) deterministic(t *testing.T) {
 func (s Subject) restore(t *testing.T) {
 	samples := Samples(3, s.Dimension, 80)
 	whole := s.New()
-	learn(t, whole, samples)
+	s.learn(t, whole, samples)
 	for _, at := range []int{0, 1, 37, 80} {
 		first := s.New()
-		learn(t, first, samples[:at])
+		s.learn(t, first, samples[:at])
 		second := s.New()
 		if err := second.Restore(state(t, first)); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range samples[:5] {
-			p, err := first.Predict(o.X)
-			q, err2 := second.Predict(o.X)
-			if err := errors.Join(err, err2); err != nil || p != q {
-				t.Fatalf("restored at %d predicts %+v, want %+v (%v)", at, q, p, err)
+			p, q := predict(t, first, o.X), predict(t, second, o.X)
+			if !reflect.DeepEqual(p, q) {
+				t.Fatalf("restored at %d predicts %+v, want %+v", at, q, p)
 			}
 		}
 		if known(first.Stats()) != known(second.Stats()) {
 			t.Errorf("restored at %d: %+v, want %+v", at, second.Stats(), first.Stats())
 		}
-		learn(t, second, samples[at:])
+		s.learn(t, second, samples[at:])
 		if !bytes.Equal(state(t, second), state(t, whole)) {
 			t.Errorf("restored at %d, it ends elsewhere", at)
 		}
@@ -169,7 +192,7 @@ func (s Subject) restore(t *testing.T) {
 
 func (s Subject) refusals(t *testing.T) {
 	l := s.New()
-	learn(t, l, Samples(4, s.Dimension, 10))
+	s.learn(t, l, Samples(4, s.Dimension, 10))
 	before := state(t, l)
 	x := make([]float64, s.Dimension)
 	with := func(at int, v float64) []float64 {
@@ -199,16 +222,21 @@ func (s Subject) refusals(t *testing.T) {
 		cases[fmt.Sprint("weight ", w)] = refusal{Sample{x, 1, w}, model.ErrWeightOutOfRange}
 	}
 	for name, c := range cases {
-		_, err := l.Observe(c.o.X, c.o.Y, c.o.Weight)
+		labels := make([]float64, max(s.Outputs, 1))
+		for j := range labels {
+			labels[j] = c.o.Y
+		}
+		var out model.Outcome
+		err := l.Observe(&out, c.o.X, labels, c.o.Weight)
 		var field *model.FieldError
 		if !errors.Is(err, c.want) || !errors.As(err, &field) || field.Field == "" || field.Got == "" || field.Want == "" {
 			t.Errorf("%s: %v, want a field error of %v", name, err, c.want)
 		}
-		if check := l.Check(c.o.X, c.o.Y, c.o.Weight); !errors.Is(check, c.want) {
+		if check := l.Check(c.o.X, labels, c.o.Weight); !errors.Is(check, c.want) {
 			t.Errorf("%s: Check says %v", name, check)
 		}
 		if errors.Is(c.want, model.ErrNotFinite) && model.CheckLabel(c.o.Y) == nil {
-			if _, err := l.Predict(c.o.X); !errors.Is(err, c.want) {
+			if err := l.Predict(&model.Prediction{}, c.o.X); !errors.Is(err, c.want) {
 				t.Errorf("%s: Predict says %v", name, err)
 			}
 		}
@@ -227,41 +255,46 @@ func (s Subject) streams(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 19))
 			for n := range 60 {
 				o := next(rng, n)
-				if err := l.Check(o.X, o.Y, o.Weight); err != nil {
+				if err := l.Check(o.X, s.labels(o), o.Weight); err != nil {
 					if s.Refuses == nil || !s.Refuses(math.Abs(o.X[0])) {
 						t.Fatalf("refused %v: %v", o, err)
 					}
 					return
 				}
-				round(t, l, n, o)
+				s.round(t, l, n, o)
 			}
 		})
 	}
 }
 
 // round takes one observation through the learner and checks what it says.
-func round(t *testing.T, l model.Learner, n int, o Sample) {
+func (s Subject) round(t *testing.T, l model.Learner, n int, o Sample) {
 	t.Helper()
 	centres := l.Stats().Dictionary
-	p, err := l.Predict(o.X)
-	if err != nil {
+	p := predict(t, l, o.X)
+	var out model.Outcome
+	if err := l.Observe(&out, o.X, s.labels(o), o.Weight); err != nil {
 		t.Fatal(err)
 	}
-	out, err := l.Observe(o.X, o.Y, o.Weight)
-	if err != nil {
-		t.Fatal(err)
-	}
-	finite(t, n, p.Value, p.StandardError, p.Leverage, out.Prediction, out.Loss)
+	finite(t, n, p.Leverage, out.Loss)
+	finite(t, n, p.Values...)
+	finite(t, n, p.StandardErrors...)
+	finite(t, n, out.Predictions...)
 	if !math.IsNaN(out.Regret) { // Not known a round.
 		finite(t, n, out.Regret)
 	}
 	if p.Leverage < 0 || p.Leverage > 1 {
 		t.Fatalf("round %d: leverage %g", n, p.Leverage)
 	}
-	// The two ways to ŷ differ by rounding, which the label does not touch, as
-	// long as Observe does not predict from a larger dictionary.
-	if o.Weight == 1 && l.Stats().Dictionary == centres && math.Abs(p.Value-out.Prediction) > 1e-9*math.Abs(p.Value) {
-		t.Fatalf("round %d: Predict says %.17g, Observe %.17g", n, p.Value, out.Prediction)
+	if outputs := max(s.Outputs, 1); len(p.Values) != outputs || len(p.StandardErrors) != outputs || len(out.Predictions) != outputs {
+		t.Fatalf("round %d: %+v and %+v of %d outputs", n, p, out, outputs)
+	}
+	for j, v := range p.Values {
+		// The two ways to ŷ differ by rounding, which the label does not touch,
+		// as long as Observe does not predict from a larger dictionary.
+		if o.Weight == 1 && l.Stats().Dictionary == centres && math.Abs(v-out.Predictions[j]) > 1e-9*math.Abs(v) {
+			t.Fatalf("round %d: Predict says %.17g, Observe %.17g", n, v, out.Predictions[j])
+		}
 	}
 	checkTheorem(t, n, l.Stats())
 }
@@ -348,9 +381,9 @@ func (s Subject) kinds() map[string]func(rng *rand.Rand, n int) Sample {
 
 func (s Subject) memory(t *testing.T) {
 	l := s.New()
-	learn(t, l, Samples(6, s.Dimension, 200)) // A dictionary is full by then.
+	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm))) // A dictionary is full by then.
 	stats, size := l.Stats(), len(state(t, l))
-	learn(t, l, Samples(7, s.Dimension, 500))
+	s.learn(t, l, Samples(7, s.Dimension, 500))
 	if after := len(state(t, l)); after != size || l.Stats().StateBytes != stats.StateBytes {
 		t.Errorf("the state grew from %d to %d bytes", size, after)
 	}
@@ -361,13 +394,17 @@ func (s Subject) memory(t *testing.T) {
 
 func (s Subject) allocations(t *testing.T) {
 	l := s.New()
-	samples := Samples(8, s.Dimension, 200)
-	learn(t, l, samples)
+	samples := Samples(8, s.Dimension, max(200, s.Warm))
+	s.learn(t, l, samples)
+	labels := s.labels(Sample{Y: 1})
+	var p model.Prediction
+	var o model.Outcome
 	n := 0
 	for name, call := range map[string]func(){
-		"Predict": func() { _, _ = l.Predict(samples[n%64].X); n++ },
-		"Observe": func() { _, _ = l.Observe(samples[n%64].X, 1, 1); n++ },
+		"Predict": func() { _ = l.Predict(&p, samples[n%64].X); n++ },
+		"Observe": func() { _ = l.Observe(&o, samples[n%64].X, labels, 1); n++ },
 	} {
+		call() // Makes room in p and o.
 		if got := testing.AllocsPerRun(500, call); got != 0 {
 			t.Errorf("%s allocates %g times a round", name, got)
 		}

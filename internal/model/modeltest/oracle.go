@@ -18,9 +18,18 @@ type AWV struct {
 	// Features is how many there are.
 	Features int
 	Lambda   float64
+	// Forgetting is f < 1, or 0: nothing is forgotten.
+	Forgetting float64
 
-	z       [][]float64
-	y       []float64
+	z [][]float64
+	y []float64
+	// discounts are f^(t−s), ridge is the diagonal of Λ_t, next the coordinate
+	// that is renewed next.
+	discounts []float64
+	ridge     []float64
+	next      int
+	// total is the loss without discounts.
+	total   float64
 	loss    float64
 	certify float64
 	bound   float64
@@ -38,13 +47,17 @@ type Round struct {
 func (o *AWV) Predict(x []float64, weight float64) Round {
 	z := scaled(o.Phi(x), math.Sqrt(weight))
 	before := o.matrix()
+	before.ScaleSym(o.forgetting(), before)
 	var solved mat.VecDense
 	v := mat.NewVecDense(len(z), z)
 	solve(before, &solved, v)
 	after := o.matrix()
+	after.ScaleSym(o.forgetting(), after)
 	after.SymRankOne(after, 1, v)
 	var w mat.VecDense
-	solve(after, &w, o.right())
+	b := o.right()
+	b.ScaleVec(o.forgetting(), b)
+	solve(after, &w, b)
 	return Round{Prediction: mat.Dot(v, &w) / math.Sqrt(weight), Q: mat.Dot(v, &solved)}
 }
 
@@ -53,17 +66,52 @@ func (o *AWV) Observe(x []float64, y, weight float64) (prediction, loss float64)
 	r := o.Predict(x, weight)
 	miss := y - r.Prediction
 	loss = weight * miss * miss
-	root := math.Sqrt(weight)
+	root, f := math.Sqrt(weight), o.forgetting()
 	o.z = append(o.z, scaled(o.Phi(x), root))
 	o.y = append(o.y, root*y)
-	o.loss += loss
-	o.certify += weight * y * y * r.Q / (1 + r.Q)
+	for s := range o.discounts {
+		o.discounts[s] *= f
+	}
+	o.discounts = append(o.discounts, 1)
+	o.renew()
+	o.total += loss
+	o.loss = f*o.loss + loss
+	o.certify = f*o.certify + weight*y*y*r.Q/(1+r.Q)
 	o.bound = math.Max(o.bound, math.Abs(root*y))
 	return r.Prediction, loss
 }
 
-// Figures are what the theory says after the rounds so far.
+func (o *AWV) forgetting() float64 {
+	if o.Forgetting == 0 {
+		return 1
+	}
+	return o.Forgetting
+}
+
+// renew is the ridge of a round: all of it discounted, then the next few
+// coordinates raised to λ, as many as keep it above λ/1000.
+func (o *AWV) renew() {
+	if o.Forgetting == 0 {
+		return
+	}
+	o.matrix() // Makes the ridge.
+	for i := range o.ridge {
+		o.ridge[i] *= o.Forgetting
+	}
+	n := 1
+	for math.Pow(o.Forgetting, float64(o.Features)/float64(n)) < 1e-3 {
+		n++
+	}
+	for range n {
+		o.ridge[o.next] = o.Lambda
+		o.next = (o.next + 1) % o.Features
+	}
+}
+
+// Figures are what the theory says after the rounds so far. All but Total
+// discount the past.
 type Figures struct {
+	Total                                 float64
 	Loss, Hindsight, Regret, Unpenalized  float64
 	Certificate, Bound, LogDet, Effective float64
 }
@@ -73,30 +121,57 @@ func (o *AWV) Figures() Figures {
 	a := o.matrix()
 	var w mat.VecDense
 	solve(a, &w, o.right())
-	f := Figures{Loss: o.loss, Certificate: o.certify}
+	f := Figures{Total: o.total, Loss: o.loss, Certificate: o.certify}
 	fit := 0.0
 	for s, z := range o.z {
 		miss := o.y[s] - mat.Dot(mat.NewVecDense(len(z), z), &w)
-		fit += miss * miss
+		fit += o.discounts[s] * miss * miss
 	}
-	f.Hindsight = fit + o.Lambda*mat.Dot(&w, &w)
+	f.Hindsight = fit
+	for i, ridge := range o.ridge {
+		f.Hindsight += ridge * w.AtVec(i) * w.AtVec(i)
+	}
 	f.Regret, f.Unpenalized = f.Loss-f.Hindsight, f.Loss-fit
-	f.LogDet, f.Effective = spectrum(a, o.Lambda)
+	f.LogDet = logDet(a, o.Lambda)
+	f.Effective = float64(o.Features) - traceInverse(a, o.ridge)
 	f.Bound = o.bound * o.bound * f.LogDet
 	return f
 }
 
 // spectrum gives log det(A/λ) and Tr (A−λI)A⁻¹ by the eigenvalues.
-func spectrum(a *mat.SymDense, lambda float64) (logDet, effective float64) {
+func spectrum(a *mat.SymDense, lambda float64) (logDeterminant, effective float64) {
+	n, _ := a.Dims()
+	ridge := make([]float64, n)
+	for i := range ridge {
+		ridge[i] = lambda
+	}
+	return logDet(a, lambda), float64(n) - traceInverse(a, ridge)
+}
+
+// logDet is log det(A/λ), by the eigenvalues.
+func logDet(a *mat.SymDense, lambda float64) float64 {
 	var eigen mat.EigenSym
 	if !eigen.Factorize(a, false) {
 		panic("modeltest: no eigenvalues")
 	}
+	sum := 0.0
 	for _, v := range eigen.Values(nil) {
-		logDet += math.Log(v / lambda)
-		effective += (v - lambda) / v
+		sum += math.Log(v / lambda)
 	}
-	return logDet, effective
+	return sum
+}
+
+// traceInverse is Tr ΛA⁻¹, by solving for every column.
+func traceInverse(a *mat.SymDense, diagonal []float64) float64 {
+	trace := 0.0
+	for i, v := range diagonal {
+		unit := mat.NewVecDense(len(diagonal), nil)
+		unit.SetVec(i, 1)
+		var column mat.VecDense
+		solve(a, &column, unit)
+		trace += v * column.AtVec(i)
+	}
+	return trace
 }
 
 // Energy is Σy², to which rounding is relative.
@@ -108,23 +183,28 @@ func (o *AWV) Energy() float64 {
 	return e
 }
 
-// matrix is A = λI + Σzzᵀ.
+// matrix is A = Λ + Σ f^(t−s) zzᵀ.
 func (o *AWV) matrix() *mat.SymDense {
-	a := mat.NewSymDense(o.Features, nil)
-	for i := range o.Features {
-		a.SetSym(i, i, o.Lambda)
+	if o.ridge == nil {
+		for range o.Features {
+			o.ridge = append(o.ridge, o.Lambda)
+		}
 	}
-	for _, z := range o.z {
-		a.SymRankOne(a, 1, mat.NewVecDense(len(z), z))
+	a := mat.NewSymDense(o.Features, nil)
+	for i, v := range o.ridge {
+		a.SetSym(i, i, v)
+	}
+	for s, z := range o.z {
+		a.SymRankOne(a, o.discounts[s], mat.NewVecDense(len(z), z))
 	}
 	return a
 }
 
-// right is b = Σyz.
+// right is b = Σ f^(t−s) yz.
 func (o *AWV) right() *mat.VecDense {
 	b := mat.NewVecDense(o.Features, nil)
 	for s, z := range o.z {
-		b.AddScaledVec(b, o.y[s], mat.NewVecDense(len(z), z))
+		b.AddScaledVec(b, o.discounts[s]*o.y[s], mat.NewVecDense(len(z), z))
 	}
 	return b
 }

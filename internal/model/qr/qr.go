@@ -6,7 +6,7 @@
 //
 // One observation is one pass of Givens rotations over R. Unlike a kept A⁻¹,
 // which a downdate makes lose positive definiteness after enough rounds, R
-// only ever gains: its diagonal never decreases.
+// only ever gains, unless it is told to forget: its diagonal never decreases.
 //
 // Every product that is added to something is written float64(x*y), so that
 // no compiler fuses the two and the same source gives the same bits on every
@@ -123,10 +123,19 @@ func (r Rotation) LogDet() float64 {
 //
 // Source: QRD-RLS as in Haykin, Adaptive Filter Theory;
 // Vovk's division by 1+q is PKAWV (HAL 2019) §3.
-func (f *Factor) Rotate(row, p []float64) Rotation {
+func (f *Factor) Rotate(row, p []float64) Rotation { return f.RotateDiscounted(row, p, 1) }
+
+// RotateDiscounted is Rotate after [R u] was multiplied by root, in one pass:
+// A ← root² A + zzᵀ, b ← root² b + y zᵀ. What it yields is in terms of the
+// discounted factor; p is the same for both. A root of 1 is Rotate. It panics
+// unless root is in (0, 1].
+func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 	n := f.order + f.columns
 	if len(row) != n || len(p) != f.columns {
 		panic("qr: Rotate wants a row of order+columns numbers and columns predictions")
+	}
+	if !(root > 0 && root <= 1) {
+		panic("qr: RotateDiscounted wants a root in (0, 1]")
 	}
 	clear(p)
 	gamma, leverage, rest := 1.0, 0.0, 1.0
@@ -138,18 +147,21 @@ func (f *Factor) Rotate(row, p []float64) Rotation {
 		in := row[i:]
 		in = in[:len(own)]
 		z := in[0]
-		if z == 0 {
-			continue // c = 1, s = 0: nothing turns.
+		if z == 0 { // c = 1, s = 0: nothing turns.
+			if root != 1 {
+				scale(own, root)
+			}
+			continue
 		}
-		d := own[0]
+		d := float64(root * own[0])
 		v := z / (d * gamma)
 		for j, u := range own[width-f.columns:] {
-			p[j] += float64(v * u)
+			p[j] += float64(v * float64(root*u))
 		}
 		norm := math.Sqrt(float64(d*d) + float64(z*z))
 		c, s := d/norm, z/norm
 		own[0], in[0] = norm, 0
-		rotate(own[1:], in[1:], c, s)
+		rotate(own[1:], in[1:], c, s, root)
 		gamma *= c
 		leverage += float64(rest * float64(s*s))
 		rest *= float64(c * c)
@@ -157,30 +169,37 @@ func (f *Factor) Rotate(row, p []float64) Rotation {
 	return Rotation{Gamma: gamma, Leverage: math.Min(leverage, 1)}
 }
 
-// rotate turns the pair of rows (a, b) by the rotation (c, s):
+func scale(x []float64, by float64) {
+	for i := range x {
+		x[i] *= by
+	}
+}
+
+// rotate turns the pair of rows (root a, b) by the rotation (c, s):
 //
-//	for j := range a { a[j], b[j] = c*a[j] + s*b[j], c*b[j] - s*a[j] }
+//	for j := range a { a[j], b[j] = c*root*a[j] + s*b[j], c*b[j] - s*root*a[j] }
 //
 // a and b have equal length and do not overlap.
-func rotate(a, b []float64, c, s float64) {
+func rotate(a, b []float64, c, s, root float64) {
+	ca, sa := float64(c*root), float64(s*root)
 	for len(a) >= 4 && len(b) >= 4 {
 		a0, a1, a2, a3 := a[0], a[1], a[2], a[3]
 		b0, b1, b2, b3 := b[0], b[1], b[2], b[3]
-		a[0] = float64(c*a0) + float64(s*b0)
-		a[1] = float64(c*a1) + float64(s*b1)
-		a[2] = float64(c*a2) + float64(s*b2)
-		a[3] = float64(c*a3) + float64(s*b3)
-		b[0] = float64(c*b0) - float64(s*a0)
-		b[1] = float64(c*b1) - float64(s*a1)
-		b[2] = float64(c*b2) - float64(s*a2)
-		b[3] = float64(c*b3) - float64(s*a3)
+		a[0] = float64(ca*a0) + float64(s*b0)
+		a[1] = float64(ca*a1) + float64(s*b1)
+		a[2] = float64(ca*a2) + float64(s*b2)
+		a[3] = float64(ca*a3) + float64(s*b3)
+		b[0] = float64(c*b0) - float64(sa*a0)
+		b[1] = float64(c*b1) - float64(sa*a1)
+		b[2] = float64(c*b2) - float64(sa*a2)
+		b[3] = float64(c*b3) - float64(sa*a3)
 		a, b = a[4:], b[4:]
 	}
 	b = b[:len(a)]
 	for j, v := range a {
 		w := b[j]
-		a[j] = float64(c*v) + float64(s*w)
-		b[j] = float64(c*w) - float64(s*v)
+		a[j] = float64(ca*v) + float64(s*w)
+		b[j] = float64(c*w) - float64(sa*v)
 	}
 }
 
@@ -262,16 +281,22 @@ func (f *Factor) LogDet(lambda float64) float64 {
 // InverseNorm2 is ‖R⁻¹‖_F² = Tr A⁻¹, from which the effective dimension is
 // r − λ Tr A⁻¹. It costs r³/6 multiply-adds and a scratch of r numbers.
 func (f *Factor) InverseNorm2() float64 {
+	return f.TraceInverse(func(int) float64 { return 1 })
+}
+
+// TraceInverse is Tr ΛA⁻¹ for a diagonal Λ, at the cost of InverseNorm2.
+func (f *Factor) TraceInverse(diagonal func(i int) float64) float64 {
 	total := 0.0
 	v := make([]float64, f.order)
 	for start := range f.order {
 		// Column `start` of R⁻ᵀ: forward substitution of a unit vector.
 		clear(v)
 		v[start] = 1
+		weight := diagonal(start)
 		for i := start; i < f.order; i++ {
 			row := f.rowSlice(i)
 			v[i] /= row[0]
-			total += float64(v[i] * v[i])
+			total += float64(weight * float64(v[i]*v[i]))
 			axpy(v[i+1:], row[1:f.order-i], -v[i])
 		}
 	}

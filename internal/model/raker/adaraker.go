@@ -131,9 +131,9 @@ func (a *AdaRaker) topWeight() float64 {
 // Predict answers ŷ, for the logistic and the hinge loss the score, of which
 // the sign is the class. It reads the state and allocates nothing once its
 // scratch is warm. Standard error and leverage are not known: 0.
-func (a *AdaRaker) Predict(x []float64) (model.Prediction, error) {
+func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	if err := a.checkFeatures(x); err != nil {
-		return model.Prediction{}, err
+		return err
 	}
 	buffer := a.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
 	defer a.scratch.Put(buffer)
@@ -146,7 +146,8 @@ func (a *AdaRaker) Predict(x []float64) (model.Prediction, error) {
 		value += float64(h * a.mix(&e.expert, *buffer, nil))
 		total += h
 	}
-	return model.Prediction{Value: value / total}, nil
+	answer(p, value/total)
+	return nil
 }
 
 // Observe learns (x, y) in every expert and updates their weights: one
@@ -154,10 +155,11 @@ func (a *AdaRaker) Predict(x []float64) (model.Prediction, error) {
 // one over each kernel's r(r+1)/2 second moments. It allocates nothing, but
 // for the expert that appears when the count of blocks reaches a power of two.
 // The regret of a round is not known: NaN.
-func (a *AdaRaker) Observe(x []float64, y, weight float64) (model.Outcome, error) {
-	if err := a.Check(x, y, weight); err != nil {
-		return model.Outcome{}, err
+func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
+	if err := a.Check(x, labels, weight); err != nil {
+		return err
 	}
+	y := labels[0]
 	a.prepare(x)
 	top := a.topWeight()
 	value, total := 0.0, 0.0
@@ -181,7 +183,8 @@ func (a *AdaRaker) Observe(x []float64, y, weight float64) (model.Outcome, error
 	}
 	a.record(y, weight, loss)
 	a.begin(t + 1)
-	return model.Outcome{Prediction: prediction, Loss: loss, Regret: math.NaN()}, nil
+	outcome(o, prediction, loss)
+	return nil
 }
 
 // Stats tells how the learner is doing. With TrackRegret it solves for the

@@ -129,11 +129,14 @@ func (c *core) total() int { return c.offsets[len(c.offsets)-1] }
 
 // Check tells whether Observe would accept the observation. Labels of the
 // logistic and the hinge loss are −1 or 1.
-func (c *core) Check(x []float64, y, weight float64) error {
+func (c *core) Check(x, y []float64, weight float64) error {
 	if err := c.checkFeatures(x); err != nil {
 		return err
 	}
-	if err := c.options.Loss.check(y); err != nil {
+	if err := model.CheckLabels(y, 1); err != nil {
+		return err
+	}
+	if err := c.options.Loss.check(y[0]); err != nil {
 		return err
 	}
 	return model.CheckWeight(weight)
@@ -148,6 +151,19 @@ func (c *core) features(z, x []float64) {
 	for p, m := range c.maps {
 		m.Map(z[c.offsets[p]:c.offsets[p+1]], x)
 	}
+}
+
+// answer is a prediction of which neither standard error nor leverage is
+// known.
+func answer(p *model.Prediction, value float64) {
+	p.Resize(1)
+	p.Values[0], p.StandardErrors[0], p.Leverage = value, 0, 0
+}
+
+// outcome is one of which the regret is not known a round.
+func outcome(o *model.Outcome, prediction, loss float64) {
+	o.Resize(1)
+	o.Predictions[0], o.Loss, o.Regret = prediction, loss, math.NaN()
 }
 
 // prepare maps x into the scratch of Observe.

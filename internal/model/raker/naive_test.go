@@ -215,7 +215,7 @@ func TestAdaRakerIsAlgorithm2_JMLR_2019(t *testing.T) {
 				n := &naiveAda{maps: maps, o: o, rakers: map[span]*naive{}, h: map[span]float64{}}
 				worst := 0.0
 				for round, s := range samples(l, 300) {
-					p, err := a.Predict(s.X)
+					p, err := modeltest.Predict(a, s.X)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -43,30 +43,33 @@ func NewRaker(maps []Map, o Options) *Raker {
 // Predict answers ŷ, for the logistic and the hinge loss the score, of which
 // the sign is the class. It reads the state and allocates nothing once its
 // scratch is warm. Standard error and leverage are not known: 0.
-func (r *Raker) Predict(x []float64) (model.Prediction, error) {
+func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	if err := r.checkFeatures(x); err != nil {
-		return model.Prediction{}, err
+		return err
 	}
 	buffer := r.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
 	defer r.scratch.Put(buffer)
 	r.features(*buffer, x)
-	return model.Prediction{Value: r.mix(&r.expert, *buffer, nil)}, nil
+	answer(p, r.mix(&r.expert, *buffer, nil))
+	return nil
 }
 
 // Observe learns (x, y) by one gradient step a kernel: one feature map and
 // three passes over the features, and with TrackRegret one over each kernel's
 // r(r+1)/2 second moments. It allocates nothing. The regret of a round is not
 // known: NaN.
-func (r *Raker) Observe(x []float64, y, weight float64) (model.Outcome, error) {
-	if err := r.Check(x, y, weight); err != nil {
-		return model.Outcome{}, err
+func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
+	if err := r.Check(x, labels, weight); err != nil {
+		return err
 	}
+	y := labels[0]
 	r.prepare(x)
 	prediction := r.mix(&r.expert, r.z, r.expert.f)
 	loss := float64(weight * r.options.Loss.Value(prediction, y))
 	r.learn(&r.expert, r.options.Step, y, weight)
 	r.record(y, weight, loss)
-	return model.Outcome{Prediction: prediction, Loss: loss, Regret: math.NaN()}, nil
+	outcome(o, prediction, loss)
+	return nil
 }
 
 // Weights are the normalized weights of the kernels, of sum 1.

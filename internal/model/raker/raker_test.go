@@ -86,9 +86,9 @@ func options(l raker.Loss) raker.Options {
 	return raker.Options{Loss: l, Step: 0.4, StepCap: 0.3, WeightStep: 0.5, Lambda: 0.01}
 }
 
-func observe(t *testing.T, l model.Learner, s modeltest.Sample) model.Outcome {
+func observe(t *testing.T, l model.Learner, s modeltest.Sample) modeltest.Outcome {
 	t.Helper()
-	out, err := l.Observe(s.X, s.Y, s.Weight)
+	out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestStepIsTheGradientOfTheLoss(t *testing.T) {
 				for i, v := range theta {
 					want += v * z[i]
 				}
-				got, err := r.Predict(s.X)
+				got, err := modeltest.Predict(r, s.X)
 				if err != nil || math.Abs(got.Value-want) > 1e-7 {
 					t.Fatalf("round %d: predicts %g, want %g (%v)", n, got.Value, want, err)
 				}
@@ -290,7 +290,7 @@ func TestWeightDoesNotOvershoot(t *testing.T) {
 	o := raker.Options{Loss: raker.Squared, Step: 0.1, WeightStep: 0.5, Lambda: 0}
 	r := raker.NewRaker(gaussians(2, 2, 4)[:1], o)
 	observe(t, r, modeltest.Sample{X: []float64{1, 2}, Y: 5, Weight: 1e6})
-	p, err := r.Predict([]float64{1, 2})
+	p, err := modeltest.Predict(r, []float64{1, 2})
 	if err != nil || math.Abs(p.Value-5) > 1e-12 {
 		t.Errorf("predicts %g, want 5 (%v)", p.Value, err)
 	}
@@ -302,7 +302,7 @@ func TestClassLabels(t *testing.T) {
 		a := raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
 		before := state(t, a)
 		for _, y := range []float64{0, 0.5, 2, -1.0000001, 1e100} {
-			_, err := a.Observe([]float64{1, 2}, y, 1)
+			_, err := modeltest.Observe(a, []float64{1, 2}, y, 1)
 			var field *model.FieldError
 			if !errors.Is(err, model.ErrLabelOutOfRange) || !errors.As(err, &field) || field.Field != "label" {
 				t.Errorf("%v: label %g: %v", l, y, err)

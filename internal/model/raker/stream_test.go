@@ -81,30 +81,6 @@ func TestRegretOnStream(t *testing.T) {
 	}
 }
 
-// A round allocates nothing between the appearances of experts.
-func TestAllocations(t *testing.T) {
-	if modeltest.RaceDetector {
-		t.Skip("under the race detector pools drop what they hold")
-	}
-	for _, l := range losses() {
-		a := raker.NewAdaRaker(gaussians(1, 25, 50), raker.DefaultOptions(l, true))
-		samples := modeltest.Samples(1, 25, 600)
-		for n := range samples {
-			samples[n].Y = label(l, samples[n].Y)
-			observe(t, a, samples[n])
-		}
-		n := 0
-		if got := testing.AllocsPerRun(300, func() {
-			s := samples[n%600]
-			_, _ = a.Predict(s.X)
-			_, _ = a.Observe(s.X, s.Y, 1)
-			n++
-		}); got != 0 {
-			t.Errorf("%v: %g allocations a round", l, got)
-		}
-	}
-}
-
 // productAndSincos is a function of its own: in the body of b.Loop the compiler
 // would keep every variable alive.
 func productAndSincos(z, v, x []float64) {
@@ -139,7 +115,7 @@ func BenchmarkRound(b *testing.B) {
 	tracked.TrackRegret = true
 	aged := raker.NewAdaRaker(maps, plain)
 	for n := range 4096 {
-		if _, err := aged.Observe(samples[n%1024].X, samples[n%1024].Y, 1); err != nil {
+		if _, err := modeltest.Observe(aged, samples[n%1024].X, samples[n%1024].Y, 1); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -153,16 +129,18 @@ func BenchmarkRound(b *testing.B) {
 	} {
 		b.Run(l.name+" predict", func(b *testing.B) {
 			b.ReportAllocs()
+			var p model.Prediction
 			for n := 0; b.Loop(); n++ {
-				if _, err := l.Predict(samples[n%1024].X); err != nil {
+				if err := l.Predict(&p, samples[n%1024].X); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(l.name+" observe", func(b *testing.B) {
 			b.ReportAllocs()
+			var o model.Outcome
 			for n := 0; b.Loop(); n++ {
-				if _, err := l.Observe(samples[n%1024].X, samples[n%1024].Y, 1); err != nil {
+				if err := l.Observe(&o, samples[n%1024].X, []float64{samples[n%1024].Y}, 1); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -171,7 +149,7 @@ func BenchmarkRound(b *testing.B) {
 	b.Run("stats tracked", func(b *testing.B) {
 		l := raker.NewRaker(maps, tracked)
 		for _, s := range samples {
-			if _, err := l.Observe(s.X, s.Y, 1); err != nil {
+			if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -171,8 +171,10 @@ type Prediction struct {
 	Leverage float64 `protobuf:"fixed64,7,opt,name=leverage,proto3" json:"leverage,omitempty"`
 	// How many observations the prediction had learned from.
 	StateSequence uint64 `protobuf:"varint,8,opt,name=state_sequence,json=stateSequence,proto3" json:"state_sequence,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The standard errors of a model with several outputs.
+	StandardErrors []float64 `protobuf:"fixed64,9,rep,packed,name=standard_errors,json=standardErrors,proto3" json:"standard_errors,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Prediction) Reset() {
@@ -259,6 +261,13 @@ func (x *Prediction) GetStateSequence() uint64 {
 		return x.StateSequence
 	}
 	return 0
+}
+
+func (x *Prediction) GetStandardErrors() []float64 {
+	if x != nil {
+		return x.StandardErrors
+	}
+	return nil
 }
 
 // PredictBatchRequest asks for a prediction of each row.
@@ -650,9 +659,13 @@ type Outcome struct {
 	// regret is solved on demand, see GetModelStats.
 	Regret *float64 `protobuf:"fixed64,6,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The observation had been learned before; this is its first answer.
-	Duplicate     bool `protobuf:"varint,7,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Duplicate bool `protobuf:"varint,7,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
+	// The prequential predictions of a model with several outputs.
+	Predictions []float64 `protobuf:"fixed64,8,rep,packed,name=predictions,proto3" json:"predictions,omitempty"`
+	// What the client had been told by a model with several outputs.
+	ServedPredictions []float64 `protobuf:"fixed64,9,rep,packed,name=served_predictions,json=servedPredictions,proto3" json:"served_predictions,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
@@ -732,6 +745,20 @@ func (x *Outcome) GetDuplicate() bool {
 		return x.Duplicate
 	}
 	return false
+}
+
+func (x *Outcome) GetPredictions() []float64 {
+	if x != nil {
+		return x.Predictions
+	}
+	return nil
+}
+
+func (x *Outcome) GetServedPredictions() []float64 {
+	if x != nil {
+		return x.ServedPredictions
+	}
+	return nil
 }
 
 // ObserveBatchRequest carries many observations of one model.
@@ -1124,7 +1151,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xe7\x02\n" +
+	"prediction\"\x90\x03\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1134,7 +1161,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06scores\x18\x05 \x03(\v2$.hindsight.v1.Prediction.ScoresEntryR\x06scores\x12%\n" +
 	"\x0estandard_error\x18\x06 \x01(\x01R\rstandardError\x12\x1a\n" +
 	"\bleverage\x18\a \x01(\x01R\bleverage\x12%\n" +
-	"\x0estate_sequence\x18\b \x01(\x04R\rstateSequence\x1a9\n" +
+	"\x0estate_sequence\x18\b \x01(\x04R\rstateSequence\x12'\n" +
+	"\x0fstandard_errors\x18\t \x03(\x01R\x0estandardErrors\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
@@ -1162,7 +1190,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xbf\x02\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\x90\x03\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12#\n" +
 	"\n" +
@@ -1173,7 +1201,9 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\vserved_loss\x18\x05 \x01(\x01H\x03R\n" +
 	"servedLoss\x88\x01\x01\x12\x1b\n" +
 	"\x06regret\x18\x06 \x01(\x01H\x04R\x06regret\x88\x01\x01\x12\x1c\n" +
-	"\tduplicate\x18\a \x01(\bR\tduplicateB\r\n" +
+	"\tduplicate\x18\a \x01(\bR\tduplicate\x12 \n" +
+	"\vpredictions\x18\b \x03(\x01R\vpredictions\x12-\n" +
+	"\x12served_predictions\x18\t \x03(\x01R\x11servedPredictionsB\r\n" +
 	"\v_predictionB\a\n" +
 	"\x05_lossB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +

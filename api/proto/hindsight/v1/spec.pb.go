@@ -716,7 +716,11 @@ type PkawvTaylor struct {
 	Lambda *float64 `protobuf:"fixed64,3,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// Ceiling on the number of features r. Default 512 when the degree is left
 	// to the server, 4096 when it is given. At most 16384.
-	MaxFeatures   *int32 `protobuf:"varint,4,opt,name=max_features,json=maxFeatures,proto3,oneof" json:"max_features,omitempty"`
+	MaxFeatures *int32 `protobuf:"varint,4,opt,name=max_features,json=maxFeatures,proto3,oneof" json:"max_features,omitempty"`
+	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
+	// model tracks what changes: no bound is stated, and regret, the loss in
+	// hindsight and the effective dimension discount the past. Default 1.
+	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -779,11 +783,22 @@ func (x *PkawvTaylor) GetMaxFeatures() int32 {
 	return 0
 }
 
+func (x *PkawvTaylor) GetForgetting() float64 {
+	if x != nil && x.Forgetting != nil {
+		return *x.Forgetting
+	}
+	return 0
+}
+
 // LinearAwv is the Azoury-Warmuth-Vovk forecaster over the features (x, 1).
 type LinearAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ridge. Default 1.
-	Lambda        *float64 `protobuf:"fixed64,1,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	Lambda *float64 `protobuf:"fixed64,1,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
+	// model tracks what changes: no bound is stated, and regret, the loss in
+	// hindsight and the effective dimension discount the past. Default 1.
+	Forgetting    *float64 `protobuf:"fixed64,2,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -821,6 +836,13 @@ func (*LinearAwv) Descriptor() ([]byte, []int) {
 func (x *LinearAwv) GetLambda() float64 {
 	if x != nil && x.Lambda != nil {
 		return *x.Lambda
+	}
+	return 0
+}
+
+func (x *LinearAwv) GetForgetting() float64 {
+	if x != nil && x.Forgetting != nil {
+		return *x.Forgetting
 	}
 	return 0
 }
@@ -931,7 +953,11 @@ type PkawvNystrom struct {
 	// Rounds kept when history is a window.
 	HistoryWindow *int32 `protobuf:"varint,10,opt,name=history_window,json=historyWindow,proto3,oneof" json:"history_window,omitempty"`
 	// A dictionary given beforehand, and frozen.
-	Dictionary    []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
+	Dictionary []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
+	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
+	// model tracks what changes: no bound is stated, and regret, the loss in
+	// hindsight and the effective dimension discount the past. Default 1.
+	Forgetting    *float64 `protobuf:"fixed64,12,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1043,6 +1069,13 @@ func (x *PkawvNystrom) GetDictionary() []*Row {
 	return nil
 }
 
+func (x *PkawvNystrom) GetForgetting() float64 {
+	if x != nil && x.Forgetting != nil {
+		return *x.Forgetting
+	}
+	return 0
+}
+
 // FourierAwv is the Azoury-Warmuth-Vovk forecaster over random Fourier
 // features.
 type FourierAwv struct {
@@ -1054,7 +1087,11 @@ type FourierAwv struct {
 	// Orthogonal frequencies (default) or independent ones.
 	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
 	// Ridge. Default 1.
-	Lambda        *float64 `protobuf:"fixed64,4,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	Lambda *float64 `protobuf:"fixed64,4,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
+	// model tracks what changes: no bound is stated, and regret, the loss in
+	// hindsight and the effective dimension discount the past. Default 1.
+	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1113,6 +1150,13 @@ func (x *FourierAwv) GetOrthogonal() bool {
 func (x *FourierAwv) GetLambda() float64 {
 	if x != nil && x.Lambda != nil {
 		return *x.Lambda
+	}
+	return 0
+}
+
+func (x *FourierAwv) GetForgetting() float64 {
+	if x != nil && x.Forgetting != nil {
+		return *x.Forgetting
 	}
 	return 0
 }
@@ -1583,19 +1627,27 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"labelScale\x88\x01\x01B\x0e\n" +
 	"\f_label_scale\"3\n" +
 	"\rWarmupScaling\x12\"\n" +
-	"\fobservations\x18\x01 \x01(\x05R\fobservations\"\xbb\x01\n" +
+	"\fobservations\x18\x01 \x01(\x05R\fobservations\"\xef\x01\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +
 	"\x06lambda\x18\x03 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12&\n" +
-	"\fmax_features\x18\x04 \x01(\x05H\x03R\vmaxFeatures\x88\x01\x01B\b\n" +
+	"\fmax_features\x18\x04 \x01(\x05H\x03R\vmaxFeatures\x88\x01\x01\x12#\n" +
+	"\n" +
+	"forgetting\x18\x05 \x01(\x01H\x04R\n" +
+	"forgetting\x88\x01\x01B\b\n" +
 	"\x06_sigmaB\t\n" +
 	"\a_degreeB\t\n" +
 	"\a_lambdaB\x0f\n" +
-	"\r_max_features\"3\n" +
+	"\r_max_featuresB\r\n" +
+	"\v_forgetting\"g\n" +
 	"\tLinearAwv\x12\x1b\n" +
-	"\x06lambda\x18\x01 \x01(\x01H\x00R\x06lambda\x88\x01\x01B\t\n" +
-	"\a_lambda\"\xa7\x03\n" +
+	"\x06lambda\x18\x01 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12#\n" +
+	"\n" +
+	"forgetting\x18\x02 \x01(\x01H\x01R\n" +
+	"forgetting\x88\x01\x01B\t\n" +
+	"\a_lambdaB\r\n" +
+	"\v_forgetting\"\xa7\x03\n" +
 	"\x06Kernel\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.hindsight.v1.Kernel.KindR\x04kind\x12\x19\n" +
 	"\x05sigma\x18\x02 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x19\n" +
@@ -1616,7 +1668,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06_sigmaB\b\n" +
 	"\x06_alphaB\t\n" +
 	"\a_degreeB\t\n" +
-	"\a_offset\"\xe8\x04\n" +
+	"\a_offset\"\x9c\x05\n" +
 	"\fPkawvNystrom\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12\x1b\n" +
 	"\x06lambda\x18\x02 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12\x13\n" +
@@ -1631,7 +1683,10 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	" \x01(\x05H\aR\rhistoryWindow\x88\x01\x01\x121\n" +
 	"\n" +
 	"dictionary\x18\v \x03(\v2\x11.hindsight.v1.RowR\n" +
-	"dictionary\"Z\n" +
+	"dictionary\x12#\n" +
+	"\n" +
+	"forgetting\x18\f \x01(\x01H\bR\n" +
+	"forgetting\x88\x01\x01\"Z\n" +
 	"\aHistory\x12\x17\n" +
 	"\x13HISTORY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fHISTORY_NONE\x10\x01\x12\x12\n" +
@@ -1646,7 +1701,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\b_horizonB\b\n" +
 	"\x06_deltaB\x11\n" +
 	"\x0f_max_dictionaryB\x11\n" +
-	"\x0f_history_window\"\xcd\x01\n" +
+	"\x0f_history_windowB\r\n" +
+	"\v_forgetting\"\x81\x02\n" +
 	"\n" +
 	"FourierAwv\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
@@ -1654,10 +1710,14 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"orthogonal\x18\x03 \x01(\bH\x01R\n" +
 	"orthogonal\x88\x01\x01\x12\x1b\n" +
-	"\x06lambda\x18\x04 \x01(\x01H\x02R\x06lambda\x88\x01\x01B\x0e\n" +
+	"\x06lambda\x18\x04 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12#\n" +
+	"\n" +
+	"forgetting\x18\x05 \x01(\x01H\x03R\n" +
+	"forgetting\x88\x01\x01B\x0e\n" +
 	"\f_frequenciesB\r\n" +
 	"\v_orthogonalB\t\n" +
-	"\a_lambda\"\xa6\x01\n" +
+	"\a_lambdaB\r\n" +
+	"\v_forgetting\"\xa6\x01\n" +
 	"\tKernelAwv\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12\x1b\n" +
 	"\x06lambda\x18\x02 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12.\n" +

@@ -1,0 +1,177 @@
+package awv_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/modeltest"
+)
+
+// A learner of several outputs is so many learners of one that share a factor:
+// every figure agrees, and the sums are the sums of theirs.
+func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
+	const outputs = 3
+	for name, create := range map[string]func(outputs int) model.Learner{
+		"taylor": func(k int) model.Learner {
+			return awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.5, Outputs: k})
+		},
+		"taylor, forgetting": func(k int) model.Learner {
+			return awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.5, Outputs: k, Forgetting: 0.97})
+		},
+		"nystrom": func(k int) model.Learner {
+			return nystrom(func(o *awv.NystromOptions) { o.Outputs, o.Window = k, 20 })
+		},
+		"nystrom, forgetting": func(k int) model.Learner {
+			return nystrom(func(o *awv.NystromOptions) {
+				o.Outputs, o.Window, o.Forgetting = k, awv.WholeHistory, 0.97
+			})
+		},
+		"kernel": func(k int) model.Learner {
+			return awv.NewKernel(awv.KernelOptions{Kernel: gaussian(1), Dimension: 2, Lambda: 0.5, Outputs: k, Capacity: 200})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := create(outputs)
+			var single []model.Learner
+			for range outputs {
+				single = append(single, create(1))
+			}
+			rng := rand.New(rand.NewPCG(3, 4))
+			var p model.Prediction
+			var o model.Outcome
+			for n, s := range modeltest.Samples(21, 2, 120) {
+				y := []float64{s.Y, rng.NormFloat64(), 10 * s.X[0]}
+				if err := whole.Predict(&p, s.X); err != nil {
+					t.Fatal(err)
+				}
+				if err := whole.Observe(&o, s.X, y, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				loss, regret := 0.0, 0.0
+				for j, l := range single {
+					said, err := modeltest.Predict(l, s.X)
+					if err != nil {
+						t.Fatal(err)
+					}
+					near(t, fmt.Sprint("prediction ", n), p.Values[j], said.Value, 1, 1e-12)
+					near(t, "standard error", p.StandardErrors[j], said.StandardError, 1, 1e-12)
+					near(t, "leverage", p.Leverage, said.Leverage, 1, 1e-12)
+					out, err := modeltest.Observe(l, s.X, y[j], s.Weight)
+					if err != nil {
+						t.Fatal(err)
+					}
+					near(t, "prequential prediction", o.Predictions[j], out.Prediction, 1, 1e-12)
+					loss, regret = loss+out.Loss, regret+out.Regret
+				}
+				near(t, "loss", o.Loss, loss, 1, 1e-12)
+				near(t, "regret", o.Regret, regret, 1, 1e-10)
+			}
+			got, unpenalized, bound := whole.Stats(), 0.0, 0.0
+			var sum model.Stats
+			for _, l := range single {
+				s := l.Stats()
+				sum.Loss, sum.HindsightLoss, sum.Certificate = sum.Loss+s.Loss, sum.HindsightLoss+s.HindsightLoss, sum.Certificate+s.Certificate
+				sum.RegretBound += s.RegretBound
+				bound += s.LabelBound * s.LabelBound
+				unpenalized += l.RegretUnpenalized()
+			}
+			near(t, "loss sum", got.Loss, sum.Loss, 0, 1e-12)
+			near(t, "hindsight loss", got.HindsightLoss, sum.HindsightLoss, 0, 1e-10)
+			near(t, "certificate", got.Certificate, sum.Certificate, 0, 1e-12)
+			near(t, "bound", got.RegretBound, sum.RegretBound, 0, 1e-12)
+			near(t, "label bound", got.LabelBound, math.Sqrt(bound), 0, 1e-12)
+			near(t, "unpenalized regret", whole.RegretUnpenalized(), unpenalized, 0, 1e-9)
+			near(t, "effective dimension", whole.EffectiveDimension(), single[0].EffectiveDimension(), 0, 1e-12)
+			if !got.CertificateOK {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A forecaster that forgets follows a function that changes, which one that
+// does not forget averages; and a direction that is never seen again keeps its
+// ridge, for as long as it may be.
+func TestForgettingTracks(t *testing.T) {
+	create := func(f float64) model.Learner {
+		return awv.New(feature.NewAffine(2), awv.Options{Lambda: 1, Forgetting: f})
+	}
+	forgets, keeps := create(0.98), create(1)
+	rng := rand.New(rand.NewPCG(8, 9))
+	late := map[model.Learner]float64{}
+	for n := range 100_000 {
+		slope := 1.0
+		if n/1000%2 == 1 {
+			slope = -1
+		}
+		x := []float64{rng.NormFloat64(), 0} // The second input never says anything.
+		for _, l := range []model.Learner{forgets, keeps} {
+			out, err := modeltest.Observe(l, x, slope*x[0], 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n%1000 >= 500 {
+				late[l] += out.Loss
+			}
+		}
+	}
+	if late[forgets] > 0.02*late[keeps] {
+		t.Errorf("loss %g with forgetting, %g without", late[forgets], late[keeps])
+	}
+	p, err := modeltest.Predict(forgets, []float64{0, 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Its ridge is between λ/1000 and λ, discounted once more for the prediction.
+	if q := p.Leverage / (1 - p.Leverage); q < 1/0.98 || q > 1000/0.98 {
+		t.Errorf("q = %g in a direction never seen", q)
+	}
+	if s := forgets.Stats(); !s.CertificateOK || s.Certified || s.Observations != 100_000 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// With the whole history a dictionary that grows predicts as one that was
+// there from the start, the ridge of whose coordinates is renewed in the same
+// turns: with f = 1 exactly, and with f < 1 up to what the ridge was worth when
+// its turn came.
+func TestGrowingWhileForgetting(t *testing.T) {
+	for _, f := range []float64{1, 0.999} {
+		grown := nystrom(func(o *awv.NystromOptions) { o.Window, o.Forgetting, o.Lambda = awv.WholeHistory, f, 1e-3 })
+		samples := modeltest.Samples(31, 2, 400)
+		for _, s := range samples {
+			if _, err := modeltest.Observe(grown, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The same centres, in their order, given beforehand.
+		given := nystrom(func(o *awv.NystromOptions) {
+			o.Given, o.Forgetting, o.Lambda = grown.Centres(), f, 1e-3
+		})
+		for _, s := range samples {
+			if _, err := modeltest.Observe(given, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		within := map[float64]float64{1: 1e-9, 0.999: 1e-2}[f]
+		for _, s := range modeltest.Samples(32, 2, 50) {
+			a, err := modeltest.Predict(grown, s.X)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := modeltest.Predict(given, s.X)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, fmt.Sprint("prediction, f = ", f), a.Value, b.Value, 1, within)
+		}
+		if m := grown.Stats().Dictionary; m < 5 || m != given.Stats().Dictionary {
+			t.Errorf("%d centres grown, %d given", m, given.Stats().Dictionary)
+		}
+	}
+}

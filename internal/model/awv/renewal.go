@@ -1,0 +1,98 @@
+package awv
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
+)
+
+// renewal is what a forecaster that forgets keeps beside its factor. With a
+// forgetting factor f < 1,
+//
+//	A_t = Λ_t + Σ f^(t−s) z_s z_sᵀ,  b_t = Σ f^(t−s) y_s z_s
+//
+// Plainly discounted, the ridge would go with the past: Λ_t = f^t λ, and a
+// direction that no input excites would in the end have nothing in A at all.
+// So the ridge is renewed: after a round the next few coordinates in turn are
+// raised to λ, each by a row √(λ−Λ_ii) e_i of label 0, which one more rotation
+// pass takes in, from row i on. Every Λ_ii stays in [λ/1000, λ], and all
+// identities hold with Λ_t for λ.
+type renewal struct {
+	// ridge is the diagonal of Λ_t.
+	ridge []float64
+	// next is the coordinate whose turn it is.
+	next int
+	// loss is the sum of all losses, not discounted.
+	loss compensated.Sum
+}
+
+func newRenewal(r int, o Options) *renewal {
+	n := &renewal{ridge: make([]float64, r)}
+	for i := range n.ridge {
+		n.ridge[i] = o.Lambda
+	}
+	return n
+}
+
+// ridgeFloor is how much of the ridge is left when it is renewed, at least.
+const ridgeFloor = 1e-3
+
+// renewedPerRound is how many coordinates are renewed a round: after r/n
+// rounds a ridge has fallen by f^(r/n), which is to be at least ridgeFloor.
+func renewedPerRound(r int, forgetting float64) int {
+	n := math.Ceil(float64(r) * math.Log(forgetting) / math.Log(ridgeFloor))
+	return min(r, max(1, int(n)))
+}
+
+// renew ends a round of a forecaster that forgets. It costs a rotation pass a
+// coordinate, half of one on average.
+func (f *Forecaster) renew() {
+	n := f.renewal
+	r := len(n.ridge)
+	for i := range n.ridge {
+		n.ridge[i] *= f.o.Forgetting
+	}
+	for range min(r, renewedPerRound(r, f.o.Forgetting)) {
+		i := n.next % r
+		n.next = i + 1
+		clear(f.row)
+		f.row[i] = math.Sqrt(math.Max(f.o.Lambda-n.ridge[i], 0))
+		n.ridge[i] = f.o.Lambda
+		f.factor.Rotate(f.row, f.priors)
+		for j := range f.columns {
+			residual := f.row[r+j]
+			f.columns[j].raise(float64(residual * residual))
+		}
+	}
+}
+
+func (n *renewal) appendBinary(dst []byte) []byte {
+	dst = codec.AppendFloats(dst, n.ridge...)
+	dst = codec.AppendUint64(dst, uint64(n.next))
+	return codec.AppendFloats(dst, n.loss.High, n.loss.Low)
+}
+
+// renewalBytes is what appendBinary appends.
+func renewalBytes(r int) int { return 8*r + 8 + 16 }
+
+func readRenewal(reader *codec.Reader, r int, o Options) *renewal {
+	n := newRenewal(r, o)
+	reader.Floats(n.ridge)
+	n.next = int(reader.Uint64())
+	n.loss.High, n.loss.Low = reader.Float(), reader.Float()
+	return n
+}
+
+func (n *renewal) check(lambda float64) error {
+	for i, v := range n.ridge {
+		if !(v > 0 && v <= lambda) {
+			return fmt.Errorf("ridge %d is %g, want it in (0, %g]", i, v, lambda)
+		}
+	}
+	if n.next < 0 || n.next > len(n.ridge) {
+		return fmt.Errorf("coordinate %d of %d to renew", n.next, len(n.ridge))
+	}
+	return nil
+}
