@@ -55,7 +55,8 @@ func layers() []layer {
 		{"internal/model/feature", []string{"internal/model", "internal/model/codec", "internal/model/kernel", "internal/model/qr"}},
 		{"internal/model/awv", learner},
 		{"internal/model/raker", learner},
-		{"internal/model/catalog", append([]string{"internal/model/awv", "internal/model/raker"}, learner...)},
+		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
+		{"internal/model/catalog", append([]string{"internal/model/awv", "internal/model/raker", "internal/model/scaling"}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine", []string{
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/store",

@@ -53,6 +53,8 @@ func TestRestartContinuesBitForBit(t *testing.T) {
 		{Dimension: 2, KernelAWV: &model.KernelAWV{}},
 		{Dimension: 2, Seed: 3, Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}},
 		{Dimension: 2, Seed: 4, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
+		{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.9)}},
+		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 30}}, LinearAWV: &model.LinearAWV{}},
 		{Dimension: 2, Seed: 5, FOGD: &model.FOGD{}},
 	} {
 		c := newClock()

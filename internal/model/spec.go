@@ -10,6 +10,9 @@ type Spec struct {
 	Outputs int `json:"outputs"`
 	// Seed seeds every random draw of the learner.
 	Seed uint64 `json:"seed"`
+	// Scaling is what happens to inputs and labels before the learner, nil for
+	// nothing.
+	Scaling *Scaling `json:"scaling,omitempty"`
 
 	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty"`
 	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty"`
@@ -19,6 +22,29 @@ type Spec struct {
 	Raker        *Raker        `json:"raker,omitempty"`
 	AdaRaker     *AdaRaker     `json:"ada_raker,omitempty"`
 	FOGD         *FOGD         `json:"fogd,omitempty"`
+}
+
+// Scaling is one of its kinds.
+type Scaling struct {
+	Fixed  *FixedScaling  `json:"fixed,omitempty"`
+	Warmup *WarmupScaling `json:"warmup,omitempty"`
+}
+
+// FixedScaling is given: (x − offset)·scale, and the same for labels. What is
+// left out is offset 0 and scale 1.
+type FixedScaling struct {
+	Offset      []float64 `json:"offset,omitempty"`
+	Scale       []float64 `json:"scale,omitempty"`
+	LabelOffset []float64 `json:"label_offset,omitempty"`
+	LabelScale  *float64  `json:"label_scale,omitempty"`
+}
+
+// WarmupScaling is determined from the first observations.
+type WarmupScaling struct {
+	// Observations is how many.
+	Observations int `json:"observations"`
+	// Labels says whether labels are scaled too.
+	Labels *bool `json:"labels,omitempty"`
 }
 
 // Losses of the first-order learners.

@@ -209,7 +209,7 @@ func TestRefusals(t *testing.T) {
 		Dimension: 1, Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{Step: proto.Float64(-1)}},
 	}), codes.InvalidArgument, "INVALID_SPEC", "spec.raker.step", "-1")
 	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Scaling: &hindsightv1.Scaling{}, Learner: linear(1).GetLearner()}),
-		codes.Unimplemented, "NOT_SERVED", "scaling")
+		codes.InvalidArgument, "INVALID_SPEC", "spec.scaling", "fixed", "warmup")
 
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "n"}), codes.NotFound, "MODEL_NOT_FOUND")
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}), codes.InvalidArgument, "DIMENSION_MISMATCH", "1 number", "2 numbers")

@@ -18,15 +18,11 @@ func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 			Field: "spec", Err: model.ErrInvalidSpec, Got: "nothing", Want: "a dimension and a learner",
 		}
 	}
-	if p.GetScaling() != nil {
-		return model.Spec{}, &model.FieldError{
-			Field: "spec.scaling", Err: errNotServed, Got: "a scaling", Want: "none: this version does not scale",
-		}
-	}
 	s := model.Spec{
 		Dimension: int(p.GetDimension()),
 		Outputs:   int(p.GetOutputs()),
 		Seed:      p.GetSeed(),
+		Scaling:   scalingFromProto(p.GetScaling()),
 	}
 	switch learner := p.GetLearner().(type) {
 	case nil:
@@ -66,6 +62,7 @@ func specToProto(s model.Spec) *hindsightv1.ModelSpec {
 		Dimension: int32(s.Dimension),
 		Outputs:   int32(s.Outputs),
 		Seed:      s.Seed,
+		Scaling:   scalingToProto(s.Scaling),
 	}
 	switch {
 	case s.PKAWVTaylor != nil:
@@ -97,6 +94,39 @@ func specToProto(s model.Spec) *hindsightv1.ModelSpec {
 		p.Learner = &hindsightv1.ModelSpec_Fogd{Fogd: fogdToProto(s.FOGD)}
 	}
 	return p
+}
+
+func scalingFromProto(p *hindsightv1.Scaling) *model.Scaling {
+	switch kind := p.GetKind().(type) {
+	case *hindsightv1.Scaling_Fixed:
+		f := kind.Fixed
+		return &model.Scaling{Fixed: &model.FixedScaling{
+			Offset: f.GetOffset(), Scale: f.GetScale(), LabelOffset: f.GetLabelOffset(), LabelScale: f.LabelScale,
+		}}
+	case *hindsightv1.Scaling_Warmup:
+		return &model.Scaling{Warmup: &model.WarmupScaling{
+			Observations: int(kind.Warmup.GetObservations()), Labels: kind.Warmup.Labels,
+		}}
+	}
+	if p != nil {
+		return &model.Scaling{} // The catalogue says what is missing.
+	}
+	return nil
+}
+
+func scalingToProto(s *model.Scaling) *hindsightv1.Scaling {
+	switch {
+	case s == nil:
+		return nil
+	case s.Fixed != nil:
+		return &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_Fixed{Fixed: &hindsightv1.FixedScaling{
+			Offset: s.Fixed.Offset, Scale: s.Fixed.Scale, LabelOffset: s.Fixed.LabelOffset, LabelScale: s.Fixed.LabelScale,
+		}}}
+	default:
+		return &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_Warmup{Warmup: &hindsightv1.WarmupScaling{
+			Observations: int32(s.Warmup.Observations), Labels: s.Warmup.Labels,
+		}}}
+	}
 }
 
 func intFrom(v *int32) *int {

@@ -94,7 +94,8 @@ func summarize(columns []account, logDet float64, explained []float64, certified
 		total.HindsightLoss += s.HindsightLoss
 		total.Regret += s.Regret
 		total.Certificate += s.Certificate
-		total.RegretBound += s.RegretBound
+		// A determinant within rounding of 1 has lost what C still knows.
+		total.RegretBound += math.Max(s.RegretBound, s.Certificate)
 		total.LabelBound = math.Hypot(total.LabelBound, a.bound)
 		total.CertificateOK = total.CertificateOK && a.holds(s, explained[j])
 	}

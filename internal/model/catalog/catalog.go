@@ -38,6 +38,11 @@ type entry struct {
 	spec model.Spec
 	cost model.Cost
 	make func() model.Learner
+	// inputLimit is the largest magnitude of an input, 0 for any; forgetting
+	// the learner's factor, 0 for none.
+	inputLimit, forgetting float64
+	// classifies says that labels are classes, -1 and 1.
+	classifies bool
 }
 
 // Complete checks a spec and fills in its defaults.
@@ -56,6 +61,14 @@ func New(s model.Spec) (model.Learner, error) {
 }
 
 func look(s model.Spec) (entry, error) {
+	e, err := lookUnscaled(s)
+	if err != nil {
+		return entry{}, err
+	}
+	return scaled(e)
+}
+
+func lookUnscaled(s model.Spec) (entry, error) {
 	if s.Dimension < 1 || s.Dimension > MaxDimension {
 		return entry{}, invalid("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
 	}
@@ -158,7 +171,7 @@ func taylor(s model.Spec) (entry, error) {
 		Sigma: &sigma, Degree: &degree, Lambda: &lambda, MaxFeatures: &ceiling, Forgetting: &o.Forgetting,
 	}
 	return entry{
-		spec: s,
+		spec: s, forgetting: o.Forgetting,
 		cost: awv.Cost(size, o, 16*uint64(spans)),
 		make: func() model.Learner {
 			return awv.New(feature.NewTaylor(s.Dimension, sigma, degree), o)
@@ -183,7 +196,7 @@ func linear(s model.Spec) (entry, error) {
 	}
 	s.LinearAWV = &model.LinearAWV{Lambda: &lambda, Forgetting: &o.Forgetting}
 	return entry{
-		spec: s,
+		spec: s, forgetting: o.Forgetting,
 		cost: awv.Cost(s.Dimension+1, o, 0),
 		make: func() model.Learner { return awv.New(feature.NewAffine(s.Dimension), o) },
 	}, nil

@@ -83,6 +83,14 @@ func TestRefusals(t *testing.T) {
 		says  string
 	}{
 		"no dimension":  {model.Spec{LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.dimension", "1 to"},
+		"no scaling":    {model.Spec{Dimension: 1, Scaling: &model.Scaling{}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling", "one of them"},
+		"offsets":       {model.Spec{Dimension: 2, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{1}}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.fixed.offset", "1 numbers"},
+		"scale":         {model.Spec{Dimension: 1, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Scale: []float64{math.Inf(1)}}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.fixed.scale[0]", "Inf"},
+		"label scale":   {model.Spec{Dimension: 1, Scaling: &model.Scaling{Fixed: &model.FixedScaling{LabelScale: ptr(-1.0)}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.fixed.label_scale", "-1"},
+		"warm-up":       {model.Spec{Dimension: 1, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.warmup.observations", "10000"},
+		"long warm-up":  {model.Spec{Dimension: 1, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 9}}, KernelAWV: &model.KernelAWV{MaxObservations: ptr(8)}}, model.ErrInvalidSpec, "spec.scaling.warmup.observations", "max_observations = 8"},
+		"scaled class":  {model.Spec{Dimension: 1, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 9, Labels: ptr(true)}}, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Loss: "hinge"}}}, model.ErrInvalidSpec, "spec.scaling.warmup.labels", "-1 and 1"},
+		"moved class":   {model.Spec{Dimension: 1, Scaling: &model.Scaling{Fixed: &model.FixedScaling{LabelOffset: []float64{2}}}, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Loss: "logistic"}}}, model.ErrInvalidSpec, "spec.scaling.fixed.label_offset[0]", "-1 and 1"},
 		"two outputs":   {model.Spec{Dimension: 1, Outputs: 2, FOGD: &model.FOGD{}}, model.ErrInvalidSpec, "spec.outputs", "single label"},
 		"many outputs":  {model.Spec{Dimension: 1, Outputs: 2000, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.outputs", "1 to 1024"},
 		"forgetting":    {taylor(model.PKAWVTaylor{Forgetting: ptr(1.1)}), model.ErrInvalidSpec, "spec.pkawv_taylor.forgetting", "to 1"},
@@ -134,6 +142,7 @@ func TestGoldenSnapshots(t *testing.T) {
 	for name, spec := range map[string]model.Spec{
 		"pkawv_taylor": {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), Sigma: ptr(0.8)}},
 		"linear_awv":   {Dimension: 2, LinearAWV: &model.LinearAWV{Lambda: ptr(0.5)}},
+		"scaled":       {Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 8}}, LinearAWV: &model.LinearAWV{}},
 		"forgetting":   {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.95)}},
 		"pkawv_nystrom": {Dimension: 2, Seed: 3, PKAWVNystrom: &model.PKAWVNystrom{
 			Mu: ptr(0.3), History: model.HistoryWindow, HistoryWindow: ptr(7),

@@ -160,7 +160,7 @@ func fourier(s model.Spec) (entry, error) {
 	cost := awv.Cost(2*frequencies, o, 8*uint64(frequencies*s.Dimension))
 	cost.PredictFlops += uint64(frequencies * s.Dimension)
 	cost.ObserveFlops += uint64(frequencies * s.Dimension)
-	return entry{spec: s, cost: cost, make: func() model.Learner {
+	return entry{spec: s, cost: cost, forgetting: o.Forgetting, make: func() model.Learner {
 		rng := rand.New(rand.NewPCG(s.Seed, fourierStream))
 		return awv.New(feature.NewFourier(k, s.Dimension, frequencies, orthogonal, rng), o)
 	}}, nil
@@ -182,7 +182,8 @@ func exact(s model.Spec) (entry, error) {
 	}
 	s.KernelAWV = &model.KernelAWV{Kernel: kernelSpec, Lambda: &lambda, MaxObservations: &capacity}
 	o := awv.KernelOptions{Kernel: k, Dimension: s.Dimension, Lambda: lambda, Outputs: s.Outputs, Capacity: capacity}
-	return entry{spec: s, cost: awv.KernelCost(o), make: func() model.Learner { return awv.NewKernel(o) }}, nil
+	limit := feature.KernelInputLimit(k, s.Dimension, awv.KernelRange*lambda)
+	return entry{spec: s, cost: awv.KernelCost(o), inputLimit: limit, make: func() model.Learner { return awv.NewKernel(o) }}, nil
 }
 
 func nystrom(s model.Spec) (entry, error) {
@@ -216,7 +217,11 @@ func nystrom(s model.Spec) (entry, error) {
 	}
 	done.Lambda, done.MaxDictionary, done.Forgetting = &o.Lambda, &o.MaxDictionary, &o.Forgetting
 	s.PKAWVNystrom = &done
-	return entry{spec: s, cost: awv.NystromCost(o), make: func() model.Learner { return awv.NewNystrom(o) }}, nil
+	return entry{
+		spec: s, cost: awv.NystromCost(o), forgetting: o.Forgetting,
+		inputLimit: feature.KernelInputLimit(k, s.Dimension, awv.KernelRange*lambda),
+		make:       func() model.Learner { return awv.NewNystrom(o) },
+	}, nil
 }
 
 // sampling completes KORS's parameters: β is given, follows from horizon and

@@ -149,7 +149,10 @@ func rakerEntry(s model.Spec, f features, o raker.Options) entry {
 	cost := raker.Cost(sizes, bytes, o)
 	cost.PredictFlops += f.mapFlops()
 	cost.ObserveFlops += f.mapFlops()
-	return entry{spec: s, cost: cost, make: func() model.Learner { return raker.NewRaker(f.draw(), o) }}
+	return entry{
+		spec: s, cost: cost, classifies: o.Loss != raker.Squared,
+		make: func() model.Learner { return raker.NewRaker(f.draw(), o) },
+	}
 }
 
 func fogd(s model.Spec) (entry, error) {
@@ -197,5 +200,8 @@ func adaRaker(s model.Spec) (entry, error) {
 	cost := raker.AdaptiveCost(sizes, bytes, o)
 	cost.PredictFlops += f.mapFlops()
 	cost.ObserveFlops += f.mapFlops()
-	return entry{spec: s, cost: cost, make: func() model.Learner { return raker.NewAdaRaker(f.draw(), o) }}, nil
+	return entry{
+		spec: s, cost: cost, classifies: o.Loss != raker.Squared,
+		make: func() model.Learner { return raker.NewAdaRaker(f.draw(), o) },
+	}, nil
 }

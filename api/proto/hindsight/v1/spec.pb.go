@@ -275,13 +275,14 @@ type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of input features d, at least 1. Required.
 	Dimension int32 `protobuf:"varint,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	// The number of label columns. Default 1; this version serves 1 only.
+	// The number of label columns. Default 1. Several share one factor: the AWV
+	// family takes up to 1024, the first-order learners 1.
 	Outputs int32 `protobuf:"varint,2,opt,name=outputs,proto3" json:"outputs,omitempty"`
 	// Seeds every random draw of the learner. The same spec, seed and
 	// observations in the same order give the same state, bit for bit.
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
 	// How inputs and labels are scaled before they reach the learner.
-	// Default: not at all, and this version serves nothing else.
+	// Default: not at all.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The learner. Required; an empty message takes every default.
 	//
@@ -497,7 +498,9 @@ func (*ModelSpec_AdaRaker) isModelSpec_Learner() {}
 
 func (*ModelSpec_Fogd) isModelSpec_Learner() {}
 
-// Scaling of inputs and labels, part of the model's state.
+// Scaling of inputs and labels before the learner, part of the model's state.
+// What a model is asked and answers, losses and regrets included, stays in the
+// caller's units.
 type Scaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How the scaling is found.
@@ -587,13 +590,14 @@ func (*Scaling_Warmup) isScaling_Kind() {}
 // FixedScaling is a given affine scaling.
 type FixedScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Subtracted from each input; one entry per input.
+	// Subtracted from each input; one entry per input, or none: 0.
 	Offset []float64 `protobuf:"fixed64,1,rep,packed,name=offset,proto3" json:"offset,omitempty"`
-	// Multiplies each input after the offset; one entry per input.
+	// Multiplies each input after the offset; one entry per input, or none: 1.
+	// 0 leaves an input out.
 	Scale []float64 `protobuf:"fixed64,2,rep,packed,name=scale,proto3" json:"scale,omitempty"`
-	// Subtracted from the label.
-	LabelOffset float64 `protobuf:"fixed64,3,opt,name=label_offset,json=labelOffset,proto3" json:"label_offset,omitempty"`
-	// Multiplies the label after the offset. Default 1.
+	// Subtracted from each label; one entry per output, or none: 0.
+	LabelOffset []float64 `protobuf:"fixed64,3,rep,packed,name=label_offset,json=labelOffset,proto3" json:"label_offset,omitempty"`
+	// Multiplies every label after its offset. Default 1.
 	LabelScale    *float64 `protobuf:"fixed64,4,opt,name=label_scale,json=labelScale,proto3,oneof" json:"label_scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -643,11 +647,11 @@ func (x *FixedScaling) GetScale() []float64 {
 	return nil
 }
 
-func (x *FixedScaling) GetLabelOffset() float64 {
+func (x *FixedScaling) GetLabelOffset() []float64 {
 	if x != nil {
 		return x.LabelOffset
 	}
-	return 0
+	return nil
 }
 
 func (x *FixedScaling) GetLabelScale() float64 {
@@ -657,11 +661,17 @@ func (x *FixedScaling) GetLabelScale() float64 {
 	return 0
 }
 
-// WarmupScaling is determined from the first observations.
+// WarmupScaling is determined from the first observations: to mean 0 and mean
+// square 1/(4 dimension) of every input, and to mean 0 of each label and mean
+// square 1 of all. Until then the model predicts the mean of the labels so
+// far; with the last of them it learns them all, in order.
 type WarmupScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations determine the scaling.
-	Observations  int32 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
+	// How many observations determine the scaling, from 1 to 10000. 100 is good.
+	Observations int32 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
+	// Scales the labels too. Default true; false for labels -1 and 1 of the
+	// logistic and the hinge loss, where true is refused.
+	Labels        *bool `protobuf:"varint,2,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,6 +711,13 @@ func (x *WarmupScaling) GetObservations() int32 {
 		return x.Observations
 	}
 	return 0
+}
+
+func (x *WarmupScaling) GetLabels() bool {
+	if x != nil && x.Labels != nil {
+		return *x.Labels
+	}
+	return false
 }
 
 // PkawvTaylor is PKAWV over the orthonormal Taylor basis of the Gaussian
@@ -1622,12 +1639,14 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\fFixedScaling\x12\x16\n" +
 	"\x06offset\x18\x01 \x03(\x01R\x06offset\x12\x14\n" +
 	"\x05scale\x18\x02 \x03(\x01R\x05scale\x12!\n" +
-	"\flabel_offset\x18\x03 \x01(\x01R\vlabelOffset\x12$\n" +
+	"\flabel_offset\x18\x03 \x03(\x01R\vlabelOffset\x12$\n" +
 	"\vlabel_scale\x18\x04 \x01(\x01H\x00R\n" +
 	"labelScale\x88\x01\x01B\x0e\n" +
-	"\f_label_scale\"3\n" +
+	"\f_label_scale\"[\n" +
 	"\rWarmupScaling\x12\"\n" +
-	"\fobservations\x18\x01 \x01(\x05R\fobservations\"\xef\x01\n" +
+	"\fobservations\x18\x01 \x01(\x05R\fobservations\x12\x1b\n" +
+	"\x06labels\x18\x02 \x01(\bH\x00R\x06labels\x88\x01\x01B\t\n" +
+	"\a_labels\"\xef\x01\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +
@@ -1868,6 +1887,7 @@ func file_hindsight_v1_spec_proto_init() {
 		(*Scaling_Warmup)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[2].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[3].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[5].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[6].OneofWrappers = []any{}

@@ -1,0 +1,296 @@
+// Package scaling puts an affine scaling of inputs and labels before a
+// learner. The scaling is given, or determined from the first observations and
+// then frozen; either way it is part of the learner's state.
+package scaling
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"hindsight/internal/model"
+)
+
+// Affine is a scaling: x_i becomes (x_i − Offset_i) Scale_i, and y_j becomes
+// (y_j − LabelOffset_j) LabelScale. All labels share one scale, so that losses
+// summed over the outputs have one unit.
+type Affine struct {
+	Offset, Scale []float64
+	LabelOffset   []float64
+	LabelScale    float64
+}
+
+// Options say what a scaled learner is.
+type Options struct {
+	// Dimension and Outputs are the learner's.
+	Dimension, Outputs int
+	// Fixed is the scaling, unless Warmup is above 0.
+	Fixed Affine
+	// Warmup is how many observations determine the scaling: to mean 0 and
+	// mean square 1/(4 Dimension) of every input, and, with Labels, to mean 0 and
+	// mean square 1 of the labels.
+	Warmup int
+	Labels bool
+	// InputLimit is the largest magnitude of an input that the learner takes.
+	InputLimit float64
+	// Forgetting is the learner's forgetting factor, 1 without one.
+	Forgetting float64
+	// New makes the learner behind the scaling.
+	New func() model.Learner
+}
+
+// Learner is a learner behind a scaling. What it is asked and what it answers
+// are in the units of the caller: losses and regrets are those of the learner
+// over LabelScale².
+//
+// While it warms up it keeps the observations and predicts the mean of their
+// labels. The last of them freezes the scaling, at which the learner learns
+// all of them in order. Regret stays exact: what the means lost in place of
+// the learner's predictions is added to it, and to its bound.
+//
+// What a scaling makes of an input is not known while it warms up, so that
+// nothing can be refused for it: an input or label that the frozen scaling
+// takes beyond what the learner can carry counts as being there. For all but
+// polynomial and linear kernels that is 1e100 deviations away. A given scaling
+// refuses such input.
+type Learner struct {
+	o      Options
+	inner  model.Learner
+	affine Affine
+	// warm is nil once the scaling is frozen.
+	warm *warmup
+	// extra is what the warm-up's predictions lost beyond the learner's own;
+	// owed is the same as far as regret has not forgotten it.
+	extra, owed float64
+	// x and y are scratch of Observe, rows that of Predict and Check: room for
+	// an input and its labels.
+	x, y []float64
+	rows sync.Pool
+}
+
+// New is a scaled learner that has seen nothing.
+func New(o Options) *Learner {
+	l := &Learner{
+		o: o, inner: o.New(), affine: o.Fixed,
+		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs),
+	}
+	l.rows.New = func() any {
+		both := make([]float64, o.Dimension+o.Outputs)
+		return &both
+	}
+	if o.Warmup > 0 {
+		l.warm = newWarmup(o)
+	}
+	return l
+}
+
+// Cost is what a scaled learner comes to, beside the learner.
+func (o Options) Cost() uint64 {
+	size := 8 * uint64(3*o.Dimension+2*o.Outputs+3)
+	if o.Warmup > 0 {
+		size += o.rowBytes() * uint64(o.Warmup)
+	}
+	return size
+}
+
+func (o Options) rowBytes() uint64 { return 8 * uint64(o.Dimension+o.Outputs+1) }
+
+// Remaining is how many more observations the learner takes.
+func (l *Learner) Remaining() int {
+	bounded, ok := l.inner.(model.Bounded)
+	if !ok {
+		return math.MaxInt
+	}
+	if l.warm != nil {
+		return bounded.Remaining() - len(l.warm.rows)
+	}
+	return bounded.Remaining()
+}
+
+// LossOf is the learner's loss, in the units of the caller.
+func (l *Learner) LossOf(prediction, label float64) float64 {
+	if scored, ok := l.inner.(model.Scored); ok {
+		return scored.LossOf(prediction, label)
+	}
+	miss := label - prediction
+	return float64(miss * miss)
+}
+
+// Check tells whether Observe would accept the observation.
+func (l *Learner) Check(x, y []float64, weight float64) error {
+	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
+		return err
+	}
+	if err := model.CheckLabels(y, l.o.Outputs); err != nil {
+		return err
+	}
+	if l.Remaining() < 1 {
+		return fmt.Errorf("no room for another observation: %w", model.ErrObservationLimit)
+	}
+	buffer := l.take()
+	defer l.rows.Put(buffer)
+	inputs, labels := (*buffer)[:l.o.Dimension], (*buffer)[l.o.Dimension:]
+	if l.o.Warmup > 0 {
+		clear(inputs)
+		return l.inner.Check(inputs, y, weight) //nolint:wrapcheck // The learner's own refusal.
+	}
+	l.scaleInput(inputs, x)
+	l.scaleLabels(labels, y)
+	return scaledError(l.inner.Check(inputs, labels, weight))
+}
+
+// scaledError says that a number was refused as it is after the scaling.
+func scaledError(err error) error {
+	if err == nil {
+		return nil // Before anything escapes.
+	}
+	var field *model.FieldError
+	if !errors.As(err, &field) || errors.Is(err, model.ErrWeightOutOfRange) {
+		return err
+	}
+	moved := *field
+	moved.Want += ", after scaling"
+	return &moved
+}
+
+func (l *Learner) take() *[]float64 {
+	return l.rows.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
+}
+
+func (l *Learner) scaleInput(dst, x []float64) {
+	for i, v := range x {
+		dst[i] = l.within((v-l.affine.Offset[i])*l.affine.Scale[i], l.o.InputLimit)
+	}
+}
+
+// within is v, or the limit beyond it, after a warm-up.
+func (l *Learner) within(v, limit float64) float64 {
+	if l.o.Warmup == 0 {
+		return v
+	}
+	return math.Max(-limit, math.Min(limit, v))
+}
+
+func (l *Learner) scaleLabels(dst, y []float64) {
+	for j, v := range y {
+		dst[j] = l.within((v-l.affine.LabelOffset[j])*l.affine.LabelScale, model.MaxMagnitude)
+	}
+}
+
+// unscale brings predictions back into the caller's units.
+func (l *Learner) unscale(predictions []float64) {
+	for j, v := range predictions {
+		scaled := v / l.affine.LabelScale
+		predictions[j] = scaled + l.affine.LabelOffset[j]
+	}
+}
+
+// loss brings a loss back into the caller's units, without the square of the
+// scale, which may be out of range.
+func (l *Learner) loss(v float64) float64 { return v / l.affine.LabelScale / l.affine.LabelScale }
+
+// Predict answers from the learner; while warming up, the mean of the labels.
+func (l *Learner) Predict(p *model.Prediction, x []float64) error {
+	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
+		return err
+	}
+	if l.warm != nil {
+		l.warm.predict(p)
+		return nil
+	}
+	buffer := l.take()
+	defer l.rows.Put(buffer)
+	inputs := (*buffer)[:l.o.Dimension]
+	l.scaleInput(inputs, x)
+	if err := l.inner.Predict(p, inputs); err != nil {
+		return scaledError(err)
+	}
+	l.unscale(p.Values)
+	for j := range p.StandardErrors {
+		p.StandardErrors[j] /= l.affine.LabelScale
+	}
+	return nil
+}
+
+// Observe learns at the frozen scaling; while warming up it keeps the
+// observation, and with the last one freezes the scaling and learns them all.
+func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	if err := l.Check(x, y, weight); err != nil {
+		return err
+	}
+	if l.warm == nil {
+		return l.learn(o, x, y, weight)
+	}
+	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.LossOf)
+	if len(l.warm.rows) < l.o.Warmup {
+		return nil
+	}
+	return l.freeze(o)
+}
+
+func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error {
+	l.scaleInput(l.x, x)
+	l.scaleLabels(l.y, y)
+	if err := l.inner.Observe(o, l.x, l.y, weight); err != nil {
+		return err //nolint:wrapcheck // The learner's own refusal.
+	}
+	l.unscale(o.Predictions)
+	o.Loss = l.loss(o.Loss)
+	l.owed *= l.o.Forgetting
+	o.Regret = l.loss(o.Regret) + l.owed
+	return nil
+}
+
+// freeze ends the warm-up. The outcome of its last round is at hand already,
+// but for the regret.
+func (l *Learner) freeze(o *model.Outcome) error {
+	done := l.warm
+	l.affine, l.warm = done.affine(), nil
+	var learned model.Outcome
+	own := 0.0
+	for _, r := range done.rows {
+		if err := l.learn(&learned, r.x, r.y, r.weight); err != nil {
+			return fmt.Errorf("learn from the warm-up: %w", err)
+		}
+		own += learned.Loss
+	}
+	l.extra = done.loss.Value() - own
+	l.owed = l.extra
+	o.Regret = learned.Regret + l.owed
+	return nil
+}
+
+// Stats tells how the learner is doing, in the units of the caller.
+func (l *Learner) Stats() model.Stats {
+	s := l.inner.Stats()
+	s.StateBytes += 8 * uint64(3*l.o.Dimension+2*l.o.Outputs+3)
+	if l.warm != nil {
+		s.StateBytes += l.o.rowBytes() * uint64(len(l.warm.rows))
+		s.Observations, s.Loss = uint64(len(l.warm.rows)), l.warm.loss.Value()
+		s.HindsightLoss, s.Regret = math.NaN(), math.NaN() // Not before there is a scaling.
+		s.Certified = false
+		return s
+	}
+	s.Loss = l.loss(s.Loss) + l.extra
+	s.HindsightLoss = l.loss(s.HindsightLoss)
+	s.Regret = l.loss(s.Regret) + l.owed
+	if s.Certified {
+		s.RegretBound = l.loss(s.RegretBound) + l.owed
+		s.Certificate = l.loss(s.Certificate) + l.owed
+	}
+	s.LabelBound /= l.affine.LabelScale
+	return s
+}
+
+// RegretUnpenalized is the learner's, in the units of the caller; NaN while
+// warming up.
+func (l *Learner) RegretUnpenalized() float64 {
+	if l.warm != nil {
+		return math.NaN()
+	}
+	return l.loss(l.inner.RegretUnpenalized()) + l.owed
+}
+
+// EffectiveDimension is the learner's, which labels do not touch.
+func (l *Learner) EffectiveDimension() float64 { return l.inner.EffectiveDimension() }

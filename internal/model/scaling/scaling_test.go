@@ -1,0 +1,257 @@
+package scaling_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/raker"
+	"hindsight/internal/model/scaling"
+)
+
+const dimension = 2
+
+func taylor(outputs int, forgetting float64) func() model.Learner {
+	return func() model.Learner {
+		return awv.New(feature.NewTaylor(dimension, 1, 3), awv.Options{Lambda: 0.5, Outputs: outputs, Forgetting: forgetting})
+	}
+}
+
+func options(outputs int, create func() model.Learner) scaling.Options {
+	return scaling.Options{
+		Dimension: dimension, Outputs: outputs, New: create, Forgetting: 1, InputLimit: model.MaxMagnitude,
+	}
+}
+
+func fixed(outputs int) scaling.Options {
+	o := options(outputs, taylor(outputs, 1))
+	o.Fixed = scaling.Affine{
+		Offset: []float64{1, -2}, Scale: []float64{0.5, 3}, LabelOffset: make([]float64, outputs), LabelScale: 0.25,
+	}
+	for j := range o.Fixed.LabelOffset {
+		o.Fixed.LabelOffset[j] = float64(3 - j)
+	}
+	return o
+}
+
+func warming(n, outputs int, forgetting float64) scaling.Options {
+	o := options(outputs, taylor(outputs, forgetting))
+	o.Warmup, o.Labels, o.Forgetting = n, true, forgetting
+	return o
+}
+
+func TestConformance(t *testing.T) {
+	above := func(limit float64) func(float64) bool { return func(v float64) bool { return v > limit } }
+	for name, c := range map[string]struct {
+		o       scaling.Options
+		label   func(float64) float64
+		refuses func(float64) bool
+	}{
+		"fixed":               {fixed(1), nil, above(1e99)},
+		"fixed, two outputs":  {fixed(2), nil, above(1e99)},
+		"warm-up":             {warming(20, 1, 1), nil, above(model.MaxMagnitude)},
+		"warm-up, forgetting": {warming(20, 2, 0.9), nil, above(model.MaxMagnitude)},
+		"long warm-up":        {warming(60, 2, 1), nil, above(model.MaxMagnitude)},
+		"classes": {
+			scaling.Options{
+				Dimension: dimension, Outputs: 1, Warmup: 10, Forgetting: 1, InputLimit: model.MaxMagnitude,
+				New: func() model.Learner {
+					return raker.NewRaker([]raker.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(raker.Logistic, false))
+				},
+			},
+			func(y float64) float64 {
+				if math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
+					return y
+				}
+				return math.Copysign(1, y)
+			},
+			above(model.MaxMagnitude),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			modeltest.Conform(t, modeltest.Subject{
+				New: func() model.Learner { return scaling.New(c.o) }, Dimension: dimension, Outputs: c.o.Outputs,
+				Label: c.label, Refuses: c.refuses, Warm: 200,
+			})
+		})
+	}
+}
+
+func near(t *testing.T, what string, got, want, tolerance float64) {
+	t.Helper()
+	if math.IsNaN(got) || math.Abs(got-want) > tolerance*(1+math.Abs(want)) {
+		t.Fatalf("%s: got %.17g, want %.17g", what, got, want)
+	}
+}
+
+// A given scaling is the learner asked in other units.
+func TestFixedIsTheLearnerInOtherUnits(t *testing.T) {
+	o := fixed(1)
+	l, plain := scaling.New(o), o.New()
+	a := o.Fixed
+	for n, s := range modeltest.Samples(41, dimension, 100) {
+		x := []float64{(s.X[0] - a.Offset[0]) * a.Scale[0], (s.X[1] - a.Offset[1]) * a.Scale[1]}
+		p, err := modeltest.Predict(l, s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := modeltest.Predict(plain, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, fmt.Sprint("prediction ", n), p.Value, want.Value/a.LabelScale+a.LabelOffset[0], 1e-12)
+		near(t, "standard error", p.StandardError, want.StandardError/a.LabelScale, 1e-12)
+		near(t, "leverage", p.Leverage, want.Leverage, 1e-12)
+		out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		miss := s.Y - out.Prediction
+		near(t, "loss", out.Loss, s.Weight*miss*miss, 1e-12)
+		if _, err := modeltest.Observe(plain, x, (s.Y-a.LabelOffset[0])*a.LabelScale, s.Weight); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "regret", out.Regret, plain.Stats().Regret/(a.LabelScale*a.LabelScale), 1e-9)
+	}
+	got, want := l.Stats(), plain.Stats()
+	near(t, "certificate", got.Certificate, want.Certificate/(a.LabelScale*a.LabelScale), 1e-12)
+	near(t, "bound", got.RegretBound, want.RegretBound/(a.LabelScale*a.LabelScale), 1e-12)
+	near(t, "label bound", got.LabelBound, want.LabelBound/a.LabelScale, 1e-12)
+}
+
+// A warm-up ends where a given scaling, of the first observations' means and
+// deviations, would be: the same state but for what the means had lost.
+func TestWarmupFreezesMeansAndDeviations(t *testing.T) {
+	const n = 25
+	samples := modeltest.Samples(42, dimension, 120)
+	for i := range samples {
+		samples[i].X[0] = 1000 + 5*samples[i].X[0]
+		samples[i].Y = -300 + 20*samples[i].Y
+	}
+	column := func(value func(modeltest.Sample) float64) (mean, deviation float64) {
+		for _, s := range samples[:n] {
+			mean += value(s) / n
+		}
+		for _, s := range samples[:n] {
+			deviation += (value(s) - mean) * (value(s) - mean) / n
+		}
+		return mean, math.Sqrt(deviation)
+	}
+	given := options(1, taylor(1, 1))
+	for i := range dimension {
+		mean, deviation := column(func(s modeltest.Sample) float64 { return s.X[i] })
+		given.Fixed.Offset = append(given.Fixed.Offset, mean)
+		given.Fixed.Scale = append(given.Fixed.Scale, 1/(2*deviation*math.Sqrt(dimension)))
+	}
+	mean, deviation := column(func(s modeltest.Sample) float64 { return s.Y })
+	given.Fixed.LabelOffset, given.Fixed.LabelScale = []float64{mean}, 1/deviation
+	warm, frozen := scaling.New(warming(n, 1, 1)), scaling.New(given)
+	sum, count, lost, total := 0.0, 0.0, 0.0, 0.0
+	for i, s := range samples {
+		p, err := modeltest.Predict(warm, s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := modeltest.Observe(warm, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := modeltest.Observe(frozen, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += out.Loss
+		if i < n {
+			near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/math.Max(1, count), 1e-12)
+			near(t, "the mean as predicted", p.Value, out.Prediction, 0)
+			lost += out.Loss - want.Loss
+			if i < n-1 && !math.IsNaN(out.Regret) {
+				t.Fatalf("a regret of %g before there is a scaling", out.Regret)
+			}
+		} else {
+			near(t, fmt.Sprint("prediction ", i), out.Prediction, want.Prediction, 1e-9)
+			near(t, "regret", out.Regret, want.Regret+lost, 1e-7)
+		}
+		sum, count = sum+s.Y, count+1
+	}
+	got, want := warm.Stats(), frozen.Stats()
+	near(t, "loss", got.Loss, total, 1e-12)
+	near(t, "hindsight loss", got.HindsightLoss, want.HindsightLoss, 1e-9)
+	near(t, "regret is the difference", got.Regret, got.Loss-got.HindsightLoss, 1e-7)
+	if !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound || got.Observations != 120 {
+		t.Errorf("%+v", got)
+	}
+	near(t, "unpenalized", warm.RegretUnpenalized()-got.Regret, frozen.RegretUnpenalized()-want.Regret, 1e-7)
+}
+
+// Columns that do not change, and numbers at the ends of their range, make a
+// scaling that nothing falls out of, also what comes after it.
+func TestHardColumns(t *testing.T) {
+	for name, first := range map[string]modeltest.Sample{
+		"zero":     {X: []float64{0, 0}, Y: 0, Weight: 1},
+		"constant": {X: []float64{7, 1e100}, Y: -1e100, Weight: 1e9},
+		"denormal": {X: []float64{5e-324, 1e-200}, Y: 1e-300, Weight: 1e-9},
+	} {
+		l := scaling.New(warming(4, 1, 1))
+		for n := range 12 {
+			s := first
+			if n >= 4 {
+				s = modeltest.Sample{X: []float64{-1e100, 3}, Y: 1e100, Weight: 1}
+			}
+			if n == 8 {
+				s.X = []float64{1e100, -1e100}
+			}
+			p, err := modeltest.Predict(l, s.X)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for _, v := range []float64{p.Value, p.StandardError, o.Prediction, o.Loss} {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					t.Fatalf("%s, round %d: %+v, %+v", name, n, p, o)
+				}
+			}
+		}
+	}
+}
+
+// A state restored in the warm-up, at its end or after it goes on bit for bit.
+func TestRestoreAroundTheFreeze(t *testing.T) {
+	const n = 20
+	samples := modeltest.Samples(43, dimension, 40)
+	whole := scaling.New(warming(n, 1, 0.95))
+	var states [][]byte
+	for _, s := range samples {
+		state, err := whole.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		states = append(states, state)
+		if _, err := modeltest.Observe(whole, s.X, s.Y, s.Weight); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []int{0, 1, n - 1, n, n + 1, 39} {
+		l := scaling.New(warming(n, 1, 0.95))
+		if err := l.Restore(states[at]); err != nil {
+			t.Fatal(err)
+		}
+		for k := at; k < len(samples); k++ {
+			state, err := l.AppendBinary(nil)
+			if err != nil || !bytes.Equal(state, states[k]) {
+				t.Fatalf("restored at %d, differs at %d (%v)", at, k, err)
+			}
+			if _, err := modeltest.Observe(l, samples[k].X, samples[k].Y, samples[k].Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
