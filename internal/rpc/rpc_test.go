@@ -455,3 +455,42 @@ func FuzzObserve(f *testing.F) {
 		}
 	})
 }
+
+// A model of several outputs answers lists where one of a single output
+// answers numbers, and takes labels where that takes a label.
+func TestSeveralOutputs(t *testing.T) {
+	s := serve(t)
+	spec := linear(1)
+	spec.Outputs = 2
+	spec.Scaling = &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_Fixed{Fixed: &hindsightv1.FixedScaling{LabelOffset: []float64{1, -1}}}}
+	m := s.create(t, "two", spec)
+	if f := m.GetSpec().GetScaling().GetFixed(); f.GetLabelScale() != 1 || len(f.GetOffset()) != 1 || m.GetSpec().GetLinearAwv().GetForgetting() != 1 {
+		t.Errorf("defaults %v", m)
+	}
+	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prediction := p.GetPrediction()
+	if v := prediction.GetValues(); len(v) != 2 || v[0] != 1 || v[1] != -1 || prediction.Value != nil || len(prediction.GetStandardErrors()) != 2 {
+		t.Errorf("%v", prediction)
+	}
+	labels := func(y ...float64) *hindsightv1.ObserveRequest {
+		return &hindsightv1.ObserveRequest{
+			Model: "two", PredictionId: prediction.GetPredictionId(),
+			Target: &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: y}},
+		}
+	}
+	_, err = s.Observe(t.Context(), labels(1))
+	refused(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "labels", "1 label", "2 labels")
+	_, err = s.Observe(t.Context(), labels(1, math.NaN()))
+	refused(t, err, codes.InvalidArgument, "NOT_FINITE", "labels[1]")
+	answer, err := s.Observe(t.Context(), labels(3, -1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := answer.GetOutcome()
+	if o.GetLoss() != 4 || o.GetServedLoss() != 4 || len(o.GetPredictions()) != 2 || len(o.GetServedPredictions()) != 2 || o.Prediction != nil || o.ServedPrediction != nil {
+		t.Errorf("%v", o)
+	}
+}

@@ -170,7 +170,7 @@ func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Strea
 		Dimension: demoDimension,
 		Learner:   &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	}
-	if err := c.startModel(ctx, demoModel, spec, demoDimension); err != nil {
+	if err := c.startModel(ctx, demoModel, spec, demoDimension, 1); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, d.limit)

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -11,9 +13,10 @@ func newObserve(e *env) *cobra.Command {
 	var (
 		o             observation
 		label, weight float64
+		labels        string
 	)
 	cmd := &cobra.Command{
-		Use:   "observe --model ID (--prediction-id P | --features X1,X2,... [--observation-id O]) --label Y",
+		Use:   "observe --model ID (--prediction-id P | --features X1,X2,... [--observation-id O]) (--label Y | --labels Y1,Y2,...)",
 		Short: "Say what happened",
 		Long: `Say what happened. The model learns it exactly once: the same prediction or
 observation id again answers the first answer. Features without an observation
@@ -23,14 +26,21 @@ id have no identity and are learned every time.`,
 		Annotations: map[string]string{takesFeatures: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("label") {
-				return usagef("--label is missing (0 is a label too)")
+			if cmd.Flags().Changed("label") == (labels != "") {
+				return usagef("give --label (0 is a label too), or --labels for several outputs")
 			}
 			request, err := o.request(args)
 			if err != nil {
 				return err
 			}
 			request.Target = &hindsightv1.ObserveRequest_Label{Label: label}
+			if labels != "" {
+				values, err := numbers("label", strings.Split(labels, ","))
+				if err != nil {
+					return err
+				}
+				request.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: values}}
+			}
 			if cmd.Flags().Changed("weight") {
 				request.Weight = &weight
 			}
@@ -51,7 +61,8 @@ id have no identity and are learned every time.`,
 	flags.StringVar(&o.prediction, "prediction-id", "", "the prediction that the label belongs to")
 	flags.StringVar(&o.features, "features", "", "the input, numbers with commas between them")
 	flags.StringVar(&o.id, "observation-id", "", "identity of an observation given by its features")
-	flags.Float64Var(&label, "label", 0, "what happened (required)")
+	flags.Float64Var(&label, "label", 0, "what happened")
+	flags.StringVar(&labels, "labels", "", "what happened, for a model of several outputs: numbers with commas between them")
 	flags.Float64Var(&weight, "weight", 1, "importance of the observation")
 	return cmd
 }
@@ -86,10 +97,18 @@ func (o observation) request(args []string) (*hindsightv1.ObserveRequest, error)
 // writeOutcome writes an outcome for people.
 func writeOutcome(w *page, o *hindsightv1.Outcome) {
 	w.printf("sequence\t%d\n", o.GetSequence())
-	w.row("prediction", exact(o.GetPrediction()))
+	if len(o.GetPredictions()) > 0 {
+		w.printf("predictions\t%v\n", o.GetPredictions())
+	} else {
+		w.row("prediction", exact(o.GetPrediction()))
+	}
 	w.float("loss", o.GetLoss())
-	if o.ServedPrediction != nil {
-		w.row("served prediction", exact(o.GetServedPrediction()))
+	if o.ServedLoss != nil {
+		if len(o.GetServedPredictions()) > 0 {
+			w.printf("served predictions\t%v\n", o.GetServedPredictions())
+		} else {
+			w.row("served prediction", exact(o.GetServedPrediction()))
+		}
 		w.float("served loss", o.GetServedLoss())
 	}
 	if o.Regret != nil {

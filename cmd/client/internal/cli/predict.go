@@ -85,7 +85,11 @@ func writePrediction(w *page, p *hindsightv1.Prediction) {
 	default:
 		w.row("value", exact(p.GetValue()))
 	}
-	w.float("standard error", p.GetStandardError())
+	if len(p.GetStandardErrors()) > 0 {
+		w.printf("standard errors\t%v\n", p.GetStandardErrors())
+	} else {
+		w.float("standard error", p.GetStandardError())
+	}
 	w.float("leverage", p.GetLeverage())
 	w.printf("learned from\t%d observations\n", p.GetStateSequence())
 	if p.GetPredictionId() != "" {

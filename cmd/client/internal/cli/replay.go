@@ -16,8 +16,9 @@ func newReplay(e *env) *cobra.Command {
 		Short: "Take the rows of a CSV file through a model",
 		Long: `Take the rows of a CSV file through a model: predict, then observe, row by row.
 
-The first line names the columns. One of them is the target; every other one is
-a feature. Gzip is recognised by the content of the file. Fields are finite
+The first line names the columns. One of them is the target, or several, whose
+labels go to as many outputs; every other one is a feature. Without a column y,
+the targets are y1, y2 and so on. Gzip is recognised by the content of the file. Fields are finite
 numbers; a mistake is reported with its line and column.
 
 --shuffle permutes the rows of the whole file, the same way for the same seed.
@@ -42,7 +43,7 @@ last one taken; a constant becomes 0. The target is left as it is.
 	r.flags(e, cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&r.csv, "csv", "", "the file, plain or gzip (required)")
-	flags.StringVar(&r.options.Target, "target", "y", "the column with the labels")
+	flags.StringVar(&r.options.Target, "target", "y", "the column with the labels, or several with commas between them")
 	flags.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
 	flags.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
 	flags.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
@@ -84,7 +85,7 @@ func (r *replay) execute(cmd *cobra.Command, e *env) error {
 	}
 	r.title, r.total, r.offset = "replay", source.Total(), r.options.Offset
 	err = e.withClient(func(c *client) error {
-		if err := r.start(cmd.Context(), e, c, source.Dimension()); err != nil {
+		if err := r.start(cmd.Context(), e, c, source.Dimension(), source.Outputs()); err != nil {
 			return err
 		}
 		return r.take(cmd.Context(), e, c, source)

@@ -186,11 +186,16 @@ func features(flag string, args []string) ([]float64, error) {
 		}
 		args = strings.Split(flag, ",")
 	}
-	x := make([]float64, len(args))
-	for i, a := range args {
-		v, err := strconv.ParseFloat(strings.TrimSpace(a), 64)
+	return numbers("feature", args)
+}
+
+// numbers reads numbers, which errors call by a name.
+func numbers(name string, texts []string) ([]float64, error) {
+	x := make([]float64, len(texts))
+	for i, text := range texts {
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil {
-			return nil, usagef("feature %d: %q is not a number", i+1, a)
+			return nil, usagef("%s %d: %q is not a number", name, i+1, text)
 		}
 		x[i] = v
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,8 @@ the inputs: the running mean of the labels, and the last label. Regret,
 guarantee and certificate are those of the model's whole history.
 
 --out writes t,y,prediction,loss,regret for every acknowledged round, with as
-many digits as it takes to read the number back.`
+many digits as it takes to read the number back; of several outputs y1, y2, ...
+and prediction1, prediction2, ...`
 
 // rounds are the flags of the commands that take a stream through a model.
 type rounds struct {
@@ -149,7 +151,7 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 }
 
 // start creates the model if the flags say so.
-func (r *rounds) start(ctx context.Context, e *env, c *client, dimension int) error {
+func (r *rounds) start(ctx context.Context, e *env, c *client, dimension, outputs int) error {
 	if r.create == "" {
 		return nil
 	}
@@ -157,7 +159,7 @@ func (r *rounds) start(ctx context.Context, e *env, c *client, dimension int) er
 	if err != nil {
 		return err
 	}
-	return c.startModel(ctx, r.model, spec, dimension)
+	return c.startModel(ctx, r.model, spec, dimension, outputs)
 }
 
 // createSpec reads the spec of --create.
@@ -169,11 +171,14 @@ func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 	return spec, nil
 }
 
-// startModel creates a model, whose dimension is filled in if the spec leaves
-// it out.
-func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.ModelSpec, dimension int) error {
+// startModel creates a model, whose dimension and outputs are filled in if the
+// spec leaves them out.
+func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
 	if spec.GetDimension() == 0 {
 		spec.Dimension = int32(dimension)
+	}
+	if spec.GetOutputs() == 0 {
+		spec.Outputs = int32(outputs)
 	}
 	if _, err := c.create(ctx, id, spec); err != nil {
 		return fmt.Errorf("create %s: %w", id, err)
@@ -183,9 +188,10 @@ func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.Mo
 
 // outcomes writes the file of --out. Without a name it writes nothing.
 type outcomes struct {
-	file *os.File
-	w    *bufio.Writer
-	line []byte
+	file   *os.File
+	w      *bufio.Writer
+	line   []byte
+	header bool
 }
 
 func newOutcomes(name string) (*outcomes, error) {
@@ -196,10 +202,27 @@ func newOutcomes(name string) (*outcomes, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &outcomes{file: file, w: bufio.NewWriter(file)}
-	// An error of the writer stays with it until the end.
-	_, _ = o.w.WriteString("t,y,prediction,loss,regret\n")
-	return o, nil
+	return &outcomes{file: file, w: bufio.NewWriter(file)}, nil
+}
+
+// begin writes the header, for so many outputs. An error of the writer stays
+// with it until the end.
+func (o *outcomes) begin(outputs int) {
+	if o.header {
+		return
+	}
+	o.header = true
+	_, _ = o.w.WriteString("t")
+	for _, name := range []string{"y", "prediction"} {
+		if outputs == 1 {
+			_, _ = o.w.WriteString("," + name)
+			continue
+		}
+		for j := range outputs {
+			_, _ = o.w.WriteString("," + name + strconv.Itoa(j+1))
+		}
+	}
+	_, _ = o.w.WriteString(",loss,regret\n")
 }
 
 // write writes the line of one round.
@@ -207,8 +230,13 @@ func (o *outcomes) write(r drive.Observed) error {
 	if o.file == nil {
 		return nil
 	}
+	o.begin(len(r.Labels))
 	o.line = strconv.AppendInt(o.line[:0], int64(r.T), 10)
-	for _, v := range [...]float64{r.Label, r.Outcome.GetPrediction(), r.Outcome.GetLoss()} {
+	predictions := r.Outcome.GetPredictions()
+	if r.Outcome.Prediction != nil {
+		predictions = []float64{r.Outcome.GetPrediction()}
+	}
+	for _, v := range slices.Concat(r.Labels, predictions, []float64{r.Outcome.GetLoss()}) {
 		o.line = append(o.line, ',')
 		o.line = strconv.AppendFloat(o.line, v, 'g', -1, 64)
 	}
@@ -225,5 +253,6 @@ func (o *outcomes) close() error {
 	if o.file == nil {
 		return nil
 	}
+	o.begin(1) // Of no round at all.
 	return errors.Join(o.w.Flush(), o.file.Close())
 }

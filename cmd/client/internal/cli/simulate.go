@@ -104,7 +104,7 @@ func (s *simulate) begin(ctx context.Context, e *env, c *client) error {
 		if s.dimension == 0 {
 			s.dimension = defaultDimension
 		}
-		return c.startModel(ctx, s.model, spec, s.dimension)
+		return c.startModel(ctx, s.model, spec, s.dimension, 1)
 	}
 	if s.dimension > 0 {
 		return nil

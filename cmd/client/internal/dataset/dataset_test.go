@@ -59,7 +59,7 @@ func take(t *testing.T, path string, o dataset.Options) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, fmt.Sprint(r.Features, r.Label(0)))
+		out = append(out, fmt.Sprint(r.Features, r.Labels(nil)[0]))
 	}
 }
 
@@ -81,6 +81,53 @@ func TestRows(t *testing.T) {
 			if got := take(t, path, c.o); got != c.want {
 				t.Errorf("%+v of %s: %s, want %s", c.o, filepath.Base(path), got, c.want)
 			}
+		}
+	}
+}
+
+func TestSeveralTargets(t *testing.T) {
+	const text = "y2,x1,y1,other\n1,2,3,4\n5,6,7,8\n"
+	path := write(t, "a.csv", []byte(text))
+	seed := uint64(3)
+	for _, c := range []struct {
+		o         dataset.Options
+		want      string
+		dimension int
+		outputs   int
+	}{
+		{dataset.Options{Target: "y"}, "[2 4] [3 1] [6 8] [7 5]", 2, 2},
+		{dataset.Options{Target: "y2, y1"}, "[2 4] [1 3] [6 8] [5 7]", 2, 2},
+		{dataset.Options{Target: "other,y1,y2", MinMax: true}, "[0] [4 3 1] [1] [8 7 5]", 1, 3},
+		{dataset.Options{Target: "y", Shuffle: &seed, Offset: 1}, "", 2, 2},
+		{dataset.Options{Target: "other,y2,y1", Limit: 1}, "[2] [4 1 3]", 1, 3},
+	} {
+		s, err := dataset.Open(path, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []string
+		for {
+			r, err := s.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, fmt.Sprint(r.Features, r.Labels(nil)))
+		}
+		if got := strings.Join(rows, " "); c.want != "" && got != c.want || len(rows) == 0 || s.Dimension() != c.dimension || s.Outputs() != c.outputs {
+			t.Errorf("%+v: %s of %d features and %d outputs", c.o, got, s.Dimension(), s.Outputs())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for target, says := range map[string]string{
+		"y1": "y2 looks like a target", "y1,y3": `"y3"`, "y1,y2,y1": "named twice", "other,x1,y1,y2": "no feature",
+	} {
+		if _, err := dataset.Open(path, dataset.Options{Target: target}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("target %s: %v", target, err)
 		}
 	}
 }
@@ -154,14 +201,15 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		for range 1000 {
-			x, y, err := r.Read(nil)
+			y := make([]float64, r.Outputs())
+			x, err := r.Read(nil, y)
 			if err != nil {
 				return
 			}
 			if len(x) != r.Dimension() {
 				t.Fatalf("%d features, want %d", len(x), r.Dimension())
 			}
-			for _, v := range append(x, y) {
+			for _, v := range append(x, y...) {
 				if math.IsNaN(v) || math.IsInf(v, 0) {
 					t.Fatalf("row %v, %v", x, y)
 				}

@@ -1,5 +1,5 @@
 // Package dataset reads labelled rows from CSV files: a header that names the
-// columns, one of them the target, and numbers below.
+// columns, one or several of them targets, and numbers below.
 package dataset
 
 import (
@@ -57,13 +57,17 @@ type Reader struct {
 	name    string
 	csv     *csv.Reader
 	columns []string
-	target  int
+	// outputs has, for each column, the place of its labels, or -1.
+	outputs []int
+	targets int
 	line    int // of the row last read
 }
 
 // NewReader reads the header of r, which is decompressed if it begins like a
 // gzip file. Name is what errors call the file, target the name of the column
-// with the labels; every other column is a feature.
+// with the labels, or several with commas between them; every other column is
+// a feature. Where there is no column y, the target "y" stands for y1, y2 and
+// so on.
 func NewReader(r io.Reader, name, target string) (*Reader, error) {
 	plain, err := plainText(r)
 	if err != nil {
@@ -111,7 +115,6 @@ func (r *Reader) header(fields []string, target string) error {
 	}
 	seen := make(map[string]int, len(fields))
 	numbers := 0
-	r.target = -1
 	for i, f := range fields {
 		f = strings.TrimSpace(f)
 		if f == "" {
@@ -125,39 +128,50 @@ func (r *Reader) header(fields []string, target string) error {
 		}
 		seen[f] = i
 		r.columns = append(r.columns, f)
-		if f == target {
-			r.target = i
-		}
 	}
 	if numbers == len(fields) {
 		return at(0, "the first line holds numbers, not the names of the columns")
 	}
-	if err := r.oneTarget(target, at); err != nil {
+	if err := r.findTargets(target, at); err != nil {
 		return err
 	}
-	if len(fields) < 2 {
+	if len(fields) == r.targets {
 		return at(0, "there is no feature beside the target %q", target)
 	}
 	return nil
 }
 
-// oneTarget checks that the target is there and that it is the only one.
-func (r *Reader) oneTarget(target string, at func(int, string, ...any) error) error {
-	var others []string
-	position := 0
-	for i, c := range r.columns {
-		if i != r.target && isTargetName(c) {
-			others = append(others, c)
-			position = i
+// findTargets looks for the targets among the columns, and for columns that
+// look like targets but would be features.
+func (r *Reader) findTargets(target string, at func(int, string, ...any) error) error {
+	names := strings.Split(target, ",")
+	if target == "y" && !slices.Contains(r.columns, target) {
+		for n := 1; slices.Contains(r.columns, "y"+strconv.Itoa(n)); n++ {
+			names = append(names[:n-1], "y"+strconv.Itoa(n))
 		}
 	}
-	switch {
-	case r.target < 0 && len(others) > 0:
-		return at(position, "there is no column %q but %s: a single target is supported", target, strings.Join(others, ", "))
-	case r.target < 0:
-		return &Error{File: r.name, Line: 1, Err: fmt.Errorf("there is no target column %q among %s", target, strings.Join(r.columns, ", "))}
-	case len(others) > 0 && isTargetName(target):
-		return at(position, "%s is a target beside %q: a single one is supported", strings.Join(others, ", "), target)
+	r.outputs = make([]int, len(r.columns))
+	for i := range r.outputs {
+		r.outputs[i] = -1
+	}
+	for output, name := range names {
+		i := slices.Index(r.columns, strings.TrimSpace(name))
+		switch {
+		case i < 0:
+			return &Error{File: r.name, Line: 1, Err: fmt.Errorf("there is no target column %q among %s", name, strings.Join(r.columns, ", "))}
+		case r.outputs[i] >= 0:
+			return at(i, "the target %q is named twice", name)
+		}
+		r.outputs[i] = output
+	}
+	r.targets = len(names)
+	if !isTargetName(names[0]) {
+		return nil
+	}
+	for i, c := range r.columns {
+		if r.outputs[i] < 0 && isTargetName(c) {
+			return at(i, "%s looks like a target beside %q: name all of them, with commas between them", c, target)
+		}
 	}
 	return nil
 }
@@ -174,37 +188,46 @@ func isTargetName(s string) bool {
 
 // Features returns the names of the feature columns.
 func (r *Reader) Features() []string {
-	return slices.Delete(slices.Clone(r.columns), r.target, r.target+1)
+	var names []string
+	for i, c := range r.columns {
+		if r.outputs[i] < 0 {
+			names = append(names, c)
+		}
+	}
+	return names
 }
 
 // Dimension returns the number of features.
-func (r *Reader) Dimension() int { return len(r.columns) - 1 }
+func (r *Reader) Dimension() int { return len(r.columns) - r.targets }
 
-// Read appends the features of the next row to x and returns them and the
-// label. It returns io.EOF after the last row and *Error for a bad one.
-func (r *Reader) Read(x []float64) ([]float64, float64, error) {
+// Outputs returns the number of labels.
+func (r *Reader) Outputs() int { return r.targets }
+
+// Read appends the features of the next row to x and writes its labels, in the
+// order of the targets, to y, which has room for them. It returns io.EOF after
+// the last row and *Error for a bad one.
+func (r *Reader) Read(x, y []float64) ([]float64, error) {
 	record, err := r.csv.Read()
 	if errors.Is(err, io.EOF) {
-		return x, 0, io.EOF
+		return x, io.EOF
 	}
 	if err != nil {
-		return x, 0, r.syntax(record, err)
+		return x, r.syntax(record, err)
 	}
 	r.line, _ = r.csv.FieldPos(0)
-	var label float64
 	for i, f := range record {
 		v, err := number(f)
 		if err != nil {
 			line, _ := r.csv.FieldPos(i)
-			return x, 0, &Error{File: r.name, Line: line, Column: i + 1, Name: r.columns[i], Err: err}
+			return x, &Error{File: r.name, Line: line, Column: i + 1, Name: r.columns[i], Err: err}
 		}
-		if i == r.target {
-			label = v
+		if output := r.outputs[i]; output >= 0 {
+			y[output] = v
 		} else {
 			x = append(x, v)
 		}
 	}
-	return x, label, nil
+	return x, nil
 }
 
 // number reads a finite number.

@@ -14,7 +14,8 @@ import (
 
 // Options say which rows of a file to take, and how.
 type Options struct {
-	// Target is the name of the column with the labels.
+	// Target is the name of the column with the labels, or several, see
+	// NewReader.
 	Target string
 	// MinMax maps every feature onto [0, 1] by its smallest and largest value
 	// among the rows up to the last one taken, skipped ones included, so that a
@@ -44,6 +45,7 @@ type Source struct {
 	path      string
 	options   Options
 	dimension int
+	outputs   int
 	total     int // rows that will be taken, -1 when not known
 	position  int
 	low, high []float64
@@ -51,7 +53,7 @@ type Source struct {
 	file   *os.File
 	reader *Reader
 
-	values []float64 // of a shuffled file: rows of features and label
+	values []float64 // of a shuffled file: rows of features and labels
 	order  []int
 }
 
@@ -64,7 +66,7 @@ func Open(path string, o Options) (*Source, error) {
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s.dimension = s.reader.Dimension()
+	s.dimension, s.outputs = s.reader.Dimension(), s.reader.Outputs()
 	var err error
 	switch {
 	case o.Shuffle != nil:
@@ -98,6 +100,9 @@ func (s *Source) open() error {
 // Dimension returns the number of features.
 func (s *Source) Dimension() int { return s.dimension }
 
+// Outputs returns the number of labels.
+func (s *Source) Outputs() int { return s.outputs }
+
 // Total returns the number of rows that Next will yield in all, or -1 as long
 // as the file has not been read to its end.
 func (s *Source) Total() int { return s.total }
@@ -125,32 +130,34 @@ func (s *Source) Next() (stream.Round, error) {
 	if s.options.MinMax {
 		s.scale(x)
 	}
-	return stream.Given(x, y), nil
+	return stream.Given(x, y...), nil
 }
 
 // row returns the row at the position.
-func (s *Source) row() ([]float64, float64, error) {
+func (s *Source) row() (x, y []float64, err error) {
 	if s.options.Shuffle == nil {
-		return s.reader.Read(make([]float64, 0, s.dimension))
+		y = make([]float64, s.outputs)
+		x, err = s.reader.Read(make([]float64, 0, s.dimension), y)
+		return x, y, err
 	}
 	if s.position >= len(s.order) {
-		return nil, 0, io.EOF
+		return nil, nil, io.EOF
 	}
-	row := s.at(s.order[s.position])
-	return slices.Clone(row[:s.dimension]), row[s.dimension], nil
+	row := slices.Clone(s.at(s.order[s.position]))
+	return row[:s.dimension:s.dimension], row[s.dimension:], nil
 }
 
 // at returns row i of a file that was loaded.
 func (s *Source) at(i int) []float64 {
-	width := s.dimension + 1
+	width := s.dimension + s.outputs
 	return s.values[i*width : (i+1)*width]
 }
 
 // load reads the whole file and draws the permutation.
 func (s *Source) load() error {
-	rows := 0
+	rows, y := 0, make([]float64, s.outputs)
 	for {
-		x, y, err := s.reader.Read(s.values)
+		x, err := s.reader.Read(s.values, y)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -158,7 +165,7 @@ func (s *Source) load() error {
 			return err
 		}
 		s.values = x
-		s.values = append(s.values, y)
+		s.values = append(s.values, y...)
 		rows++
 	}
 	if rows == 0 {
@@ -176,11 +183,11 @@ func (s *Source) load() error {
 
 // survey finds the range of every feature in a first pass, and begins anew.
 func (s *Source) survey() error {
-	rows := 0
+	rows, y := 0, make([]float64, s.outputs)
 	var x []float64
 	for rows < s.options.end() {
 		var err error
-		x, _, err = s.reader.Read(x[:0])
+		x, err = s.reader.Read(x[:0], y)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -230,9 +237,10 @@ func (s *Source) skip() error {
 		return nil
 	}
 	var x []float64
+	y := make([]float64, s.outputs)
 	for ; s.position < s.options.Offset; s.position++ {
 		var err error
-		x, _, err = s.reader.Read(x[:0])
+		x, err = s.reader.Read(x[:0], y)
 		if errors.Is(err, io.EOF) {
 			s.position = s.options.end()
 			return nil

@@ -26,8 +26,8 @@ type Source interface {
 type Observed struct {
 	// T counts the rounds of the stream from 1, skipped ones included.
 	T int
-	// Label is what was learned.
-	Label float64
+	// Labels are what was learned.
+	Labels []float64
 	// Outcome is the server's answer.
 	Outcome *hindsightv1.Outcome
 }
@@ -143,7 +143,7 @@ type flight struct {
 	id         string
 	round      stream.Round
 	predicted  bool
-	label      float64
+	labels     []float64
 	byFeatures bool // the server has lost the prediction
 	sent       time.Time
 	outcome    *hindsightv1.Outcome
@@ -174,8 +174,12 @@ func (d *driver) predict(f *flight) *hindsightv1.PredictRequest {
 // prediction is given the features, under the same identity.
 func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
 	r := &hindsightv1.ObserveRequest{
-		Model:  d.options.Model,
-		Target: &hindsightv1.ObserveRequest_Label{Label: f.label},
+		Model: d.options.Model,
+	}
+	if len(f.labels) == 1 {
+		r.Target = &hindsightv1.ObserveRequest_Label{Label: f.labels[0]}
+	} else {
+		r.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: f.labels}}
 	}
 	if f.byFeatures {
 		r.Features, r.ObservationId = f.round.Features, f.id
@@ -183,6 +187,14 @@ func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
 		r.PredictionId = f.id
 	}
 	return r
+}
+
+// served are the predicted labels, one or several.
+func served(p *hindsightv1.Prediction) []float64 {
+	if p.Value != nil {
+		return []float64{p.GetValue()}
+	}
+	return p.GetValues()
 }
 
 // lost tells whether the server has lost the prediction that f observes.
@@ -203,12 +215,12 @@ func (d *driver) account(f *flight) error {
 	}
 	r.LossSum += f.outcome.GetLoss()
 	r.Regret = f.outcome.GetRegret()
-	r.RunningMean.learnMean(f.label)
-	r.LastLabel.learnLast(f.label)
+	r.RunningMean.learnMean(f.labels)
+	r.LastLabel.learnLast(f.labels)
 	if d.options.OnObserved == nil {
 		return nil
 	}
-	return d.options.OnObserved(Observed{T: f.t, Label: f.label, Outcome: f.outcome})
+	return d.options.OnObserved(Observed{T: f.t, Labels: f.labels, Outcome: f.outcome})
 }
 
 // inTurn finishes every round before it begins the next.
@@ -235,7 +247,7 @@ func (d *driver) turn(ctx context.Context, f *flight) error {
 	err := d.patiently(ctx, &d.result.Predict, func(ctx context.Context) error {
 		answer, err := d.service.Predict(ctx, d.predict(f))
 		if err == nil {
-			f.label = f.round.Label(answer.GetPrediction().GetValue())
+			f.labels = f.round.Labels(served(answer.GetPrediction()))
 		}
 		return err
 	})

@@ -248,7 +248,7 @@ func (s *session) handle(answer *hindsightv1.SessionResponse) error {
 func (s *session) predicted(f *flight, p *hindsightv1.Prediction) error {
 	s.result.Predict.Add(time.Since(f.sent))
 	f.predicted = true
-	f.label = f.round.Label(p.GetValue())
+	f.labels = f.round.Labels(served(p))
 	if s.refusal != nil {
 		f.abandoned = true
 		return s.settle()

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// Round is one round of a stream: an input, and the label that belongs to it.
+// Round is one round of a stream: an input, and the labels that belong to it.
 type Round struct {
 	// Features is the input. The receiver owns it.
 	Features []float64
-	label    float64
+	labels   []float64
 	opposed  bool
 }
 
-// Given returns the round of an input whose label is known beforehand.
-func Given(features []float64, label float64) Round {
-	return Round{Features: features, label: label}
+// Given returns the round of an input whose labels are known beforehand.
+func Given(features []float64, labels ...float64) Round {
+	return Round{Features: features, labels: labels}
 }
 
 // opposed returns the round of an input whose label opposes its prediction.
@@ -29,17 +29,17 @@ func opposedTo(features []float64) Round {
 	return Round{Features: features, opposed: true}
 }
 
-// Label tells the label, given the prediction that was served for the input.
-// Only an adversary looks at the prediction: it answers -1 to a positive one
-// and 1 to any other.
-func (r Round) Label(served float64) float64 {
+// Labels tells the labels, given the predictions that were served for the
+// input. Only an adversary looks at the first of them: it answers -1 to a
+// positive one and 1 to any other.
+func (r Round) Labels(served []float64) []float64 {
 	switch {
 	case !r.opposed:
-		return r.label
-	case served > 0:
-		return -1
+		return r.labels
+	case len(served) > 0 && served[0] > 0:
+		return []float64{-1}
 	default:
-		return 1
+		return []float64{1}
 	}
 }
 

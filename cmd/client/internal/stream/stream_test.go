@@ -30,7 +30,7 @@ func take(t *testing.T, kind stream.Kind, rounds, dimension int, seed uint64) []
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, taken{r.Features, r.Label(0.5)})
+		out = append(out, taken{r.Features, r.Labels([]float64{0.5})[0]})
 	}
 }
 
@@ -78,8 +78,10 @@ func TestAdversaryOpposes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Label(0.1) != -1 || r.Label(-0.1) != 1 || r.Label(0) != 1 {
-		t.Errorf("labels %g, %g, %g", r.Label(0.1), r.Label(-0.1), r.Label(0))
+	for served, want := range map[float64]float64{0.1: -1, -0.1: 1, 0: 1} {
+		if got := r.Labels([]float64{served}); len(got) != 1 || got[0] != want {
+			t.Errorf("%g is answered with %v", served, got)
+		}
 	}
 }
 
