@@ -39,6 +39,10 @@ build: ## build bin/hindsight-server and bin/hindsight, static
 demo: build ## build, serve, stream a changing environment, draw the regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
+.PHONY: reproduce
+reproduce: build ## take published streams through every learner, into docs/results
+	bin/hindsight bench papers --server bin/hindsight-server $(ARGS)
+
 .PHONY: test
 test: ## run every test, with the race detector where there is a C compiler
 	@if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \

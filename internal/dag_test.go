@@ -146,6 +146,13 @@ func rules() []rule {
 			broken: [2]string{"internal/store", "testing"},
 		},
 		{
+			name: "one drawer of figures",
+			why:  "figures of published streams are all that is drawn, by cmd/client/internal/papers",
+			from: []string{"..."}, except: []string{"cmd/client/internal/papers"},
+			to:     []string{"gonum.org/v1/plot/..."},
+			broken: [2]string{"cmd/client/internal/cli", "gonum.org/v1/plot"},
+		},
+		{
 			name: "the client is a client",
 			why:  "the client knows the server by its API alone, in its tests too",
 			from: []string{"cmd/client/..."},

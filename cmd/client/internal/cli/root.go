@@ -69,7 +69,7 @@ numbers. Messages and progress go to standard error.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
-		newReplay(e), newSimulate(e), newDemo(e),
+		newReplay(e), newSimulate(e), newDemo(e), newBench(e),
 	)
 	return root
 }

@@ -1,0 +1,241 @@
+package papers
+
+import (
+	"bytes"
+	"image/color"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+const (
+	figureWidth  = 9 * vg.Inch
+	figureHeight = 5 * vg.Inch
+	// A largest value of so many times the least takes a logarithmic axis.
+	logarithmic = 4
+)
+
+// Draw draws the curves of a stream as SVG: the mean loss, or the error rate
+// where labels are signs, over the rounds. The same result gives the same
+// bytes.
+func Draw(w io.Writer, r *Result) error {
+	p, err := figure(r)
+	if err != nil {
+		return err
+	}
+	return write(w, p)
+}
+
+// figure plots the curves of a stream.
+func figure(r *Result) (*plot.Plot, error) {
+	p := plot.New()
+	p.X.Label.Text = "round t (rows of the stream)"
+	p.Title.Text, p.Y.Label.Text = captions(r.Stream)
+	p.Add(plotter.NewGrid())
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, e := range r.Entries {
+		points := r.points(e)
+		if len(points) == 0 {
+			continue
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		line.LineStyle = style(e.Name)
+		p.Add(line)
+		p.Legend.Add(e.Name, line)
+		for _, xy := range points {
+			low, high = min(low, xy.Y), max(high, xy.Y)
+		}
+	}
+	if err := asPrinted(p, r, &low, &high); err != nil {
+		return nil, err
+	}
+	p.X.Min, p.X.Max = 0, float64(r.Rows)
+	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
+	if low > 0 && high >= logarithmic*low {
+		p.Y.Scale = plot.LogScale{}
+		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+		p.Y.Min, p.Y.Max = low/1.1, high*1.1
+	}
+	dress(p)
+	return p, nil
+}
+
+// captions are the title and the name of the vertical axis, which has room for
+// about half its height.
+func captions(s Stream) (title, axis string) {
+	switch {
+	case s.Signs:
+		return s.Name + ": errors in rounds 1..t", "errors so far (% of rounds)"
+	case s.AsPublished:
+		return s.Name + ": mean squared loss of rounds 1..t", "mean loss (label units²)"
+	default:
+		return s.Name + ": mean squared loss of rounds 1..t", "mean loss (scaled label²)"
+	}
+}
+
+// points are those of a curve, without those at 0, which a logarithmic axis has
+// no place for, unless all are.
+func (r *Result) points(e Entry) plotter.XYs {
+	var all, positive plotter.XYs
+	for _, c := range e.Curve {
+		xy := plotter.XY{X: float64(c.T), Y: c.MeanLoss}
+		if r.Stream.Signs {
+			xy.Y = 100 * c.ErrorRate
+		}
+		all = append(all, xy)
+		if xy.Y > 0 {
+			positive = append(positive, xy)
+		}
+	}
+	if len(positive) == 0 {
+		return all
+	}
+	return positive
+}
+
+// asPrinted adds the paper's AdaRaker, known after the last round only, as a
+// level line.
+func asPrinted(p *plot.Plot, r *Result, low, high *float64) error {
+	i := slices.IndexFunc(r.Stream.Published, func(f Figure) bool { return f.Of == NameAdaRaker })
+	if i < 0 {
+		return nil
+	}
+	y := r.Stream.Published[i].Value
+	if r.Stream.Signs {
+		y *= 100
+	}
+	line, err := plotter.NewLine(plotter.XYs{{X: 0, Y: y}, {X: float64(r.Rows), Y: y}})
+	if err != nil {
+		return err
+	}
+	line.LineStyle = draw.LineStyle{Color: color.Gray{Y: 0}, Width: vg.Points(0.8), Dashes: []vg.Length{2, 4}}
+	p.Add(line)
+	p.Legend.Add("paper's AdaRaker, last round", line)
+	*low, *high = min(*low, y), max(*high, y)
+	return nil
+}
+
+// style is the line of a learner or a baseline: the same in every figure, in
+// colours that people who see fewer of them can tell apart.
+func style(name string) draw.LineStyle {
+	s := draw.LineStyle{Color: color.Gray{Y: 120}, Width: vg.Points(1.4)}
+	switch name {
+	case NameMean:
+		s.Dashes = []vg.Length{6, 3}
+	case NameLast:
+		s.Dashes = []vg.Length{2, 2}
+	case NameLinear:
+		s.Color = color.RGBA{R: 0x33, G: 0x22, B: 0x88, A: 0xff}
+	case NameTaylor:
+		s.Color = color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}
+	case NameNystrom:
+		s.Color = color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}
+	case NameFourier:
+		s.Color = color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}
+	case NameKernel:
+		s.Color = color.RGBA{A: 0xff}
+	case NameFogd:
+		s.Color = color.RGBA{R: 0xe6, G: 0x9f, A: 0xff}
+	case NameRaker:
+		s.Color = color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}
+	case NameAdaRaker:
+		s.Color = color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}
+		s.Width = vg.Points(2)
+	}
+	return s
+}
+
+// dress sets type and legend.
+func dress(p *plot.Plot) {
+	sans := func(f *font.Font, size vg.Length) {
+		*f = font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
+	}
+	sans(&p.Title.TextStyle.Font, 14)
+	sans(&p.X.Label.TextStyle.Font, 11)
+	sans(&p.Y.Label.TextStyle.Font, 11)
+	sans(&p.X.Tick.Label.Font, 10)
+	sans(&p.Y.Tick.Label.Font, 10)
+	sans(&p.Legend.TextStyle.Font, 10)
+	p.BackgroundColor = color.White
+	p.Title.Padding = vg.Points(6)
+	p.Legend.Padding = vg.Points(2)
+	p.Legend.ThumbnailWidth = vg.Points(24)
+}
+
+// write writes the figure as SVG. A reader without the font that it is measured
+// for gets one like it.
+func write(w io.Writer, p *plot.Plot) error {
+	canvas := vgsvg.New(figureWidth, figureHeight)
+	compose(draw.New(canvas), p)
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return err
+	}
+	_, err := w.Write(bytes.ReplaceAll(out.Bytes(),
+		[]byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")))
+	return err
+}
+
+// compose draws the figure and, to the right of it, its legend.
+func compose(whole draw.Canvas, p *plot.Plot) {
+	whole.SetColor(color.White)
+	whole.Fill(whole.Path())
+	legend := p.Legend
+	legend.Top, legend.Left = true, true
+	p.Legend = plot.NewLegend()
+	width := legend.Rectangle(whole).Size().X + vg.Points(12)
+	p.Draw(draw.Crop(whole, 0, -width, 0, 0))
+	legend.Draw(draw.Crop(whole, whole.Size().X-width+vg.Points(8), 0, 0, -vg.Points(28)))
+}
+
+// wholeTicks are up to six ticks at multiples of 1, 2 or 5 times a power of ten.
+func wholeTicks(low, high float64) []plot.Tick {
+	step := math.Pow10(int(math.Floor(math.Log10(max(1, high-low)))))
+	for _, factor := range []float64{0.2, 0.5, 1, 2} {
+		if (high-low)/(step*factor) <= 6 {
+			step = max(1, step*factor)
+			break
+		}
+	}
+	var ticks []plot.Tick
+	for v := math.Ceil(low/step) * step; v <= high; v += step {
+		ticks = append(ticks, plot.Tick{Value: v, Label: thousands(int(v))})
+	}
+	return ticks
+}
+
+// logTicks are ticks at every digit times a power of ten, labelled at 1, 2 and
+// 5, or, over more than two powers, at 1 alone.
+func logTicks(low, high float64) []plot.Tick {
+	labelled := "125"
+	if high > 100*low {
+		labelled = "1"
+	}
+	var ticks []plot.Tick
+	for power := int(math.Floor(math.Log10(low))); power <= int(math.Ceil(math.Log10(high))); power++ {
+		for digit := 1; digit < 10; digit++ {
+			v := float64(digit) * math.Pow10(power)
+			if v < low || v > high {
+				continue
+			}
+			tick := plot.Tick{Value: v}
+			if strings.Contains(labelled, strconv.Itoa(digit)) {
+				tick.Label = strconv.FormatFloat(v, 'g', 3, 64)
+			}
+			ticks = append(ticks, tick)
+		}
+	}
+	return ticks
+}
