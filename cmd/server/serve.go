@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +29,6 @@ import (
 
 // Limits that no user has asked to set.
 const (
-	pendingPerModel   = 1_000_000
 	sweepInterval     = time.Second
 	readHeaderTimeout = 5 * time.Second
 )
@@ -41,6 +41,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	defer func() { _ = log.Sync() }() // Standard error may not be syncable.
 	if c.Durability == config.DurabilityAsync {
 		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
+	}
+	if c.MemoryLimit > 0 {
+		debug.SetMemoryLimit(int64(c.MemoryLimit))
 	}
 	listener := net.ListenConfig{}
 	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
@@ -153,7 +156,10 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		IDWindowMin:          c.IDWindowMin,
 		LabelTTL:             c.LabelTTL,
 		Queue:                c.Queue,
-		PendingLimit:         pendingPerModel,
+		PendingLimit:         int64(c.MaxPending),
+		PendingTotalLimit:    int64(c.MaxPendingTotal),
+		ModelLimit:           c.MaxModels,
+		ModelMemory:          int64(c.MemoryLimit) / 2,
 		Sweep:                sweepInterval,
 	}
 }
@@ -169,7 +175,17 @@ func watch(
 	if err := instruments.WatchModels(liveModels{models}); err != nil {
 		return fmt.Errorf("instruments of models: %w", err)
 	}
-	err := instruments.WatchStore(func() metrics.StoreStats {
+	err := instruments.WatchMemory(func() metrics.MemoryStats {
+		t := models.Totals()
+		return metrics.MemoryStats{
+			Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
+			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots,
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("instruments of memory: %w", err)
+	}
+	err = instruments.WatchStore(func() metrics.StoreStats {
 		m := disk.Metrics()
 		return metrics.StoreStats{
 			DiskBytes: m.DiskBytes, LogBytes: m.LogBytes, MemTableBytes: m.MemTableBytes,

@@ -7,9 +7,13 @@
 // ids are both derived from it, and recovery derives them again from the
 // records after the newest snapshot. A snapshot is therefore written only
 // after everything derived from the records before it is durable.
+//
+// A model is recovered when it is first used, and its state may leave memory
+// again while it is idle: what is not in memory is recovered in the same way.
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +22,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -63,9 +67,18 @@ type Options struct {
 	// says otherwise.
 	LabelTTL time.Duration
 	// Queue bounds the observations that wait for a model's writer,
-	// PendingLimit the predictions of a model that wait for their labels.
-	Queue        int
-	PendingLimit int64
+	// PendingLimit the predictions of a model that wait for their labels,
+	// PendingTotalLimit those of all models.
+	Queue                           int
+	PendingLimit, PendingTotalLimit int64
+	// ModelLimit bounds the models.
+	ModelLimit int
+	// ModelMemory is what the states in memory may take, in bytes; 0 is
+	// without a limit. Models that are idle leave it when it is exceeded.
+	ModelMemory int64
+	// OnSnapshot is told every snapshot once it is on disk. It must not block,
+	// and may be nil.
+	OnSnapshot func(model string, created time.Time, sequence uint64, data []byte)
 	// Sweep is how often due snapshots, expired predictions and old ids are
 	// looked for.
 	Sweep time.Duration
@@ -86,49 +99,79 @@ type Engine struct {
 	writers   sync.WaitGroup
 	stop      chan struct{}
 	sweeper   sync.WaitGroup
+
+	// lifetime ends with Close. Loads are recoveries on their way, of which
+	// loading bounds those at work.
+	lifetime context.Context //nolint:containedctx // It is that of the engine's own goroutines.
+	end      context.CancelFunc
+	loads    sync.WaitGroup
+	loading  chan struct{}
+	// pending counts the predictions that wait, resident the bytes of the
+	// states in memory; pressure asks the sweeper to let some go.
+	pending, resident atomic.Int64
+	pressure          chan struct{}
+	figures
 }
 
-// Open recovers every model of the store and starts the engine. It fails
-// when a model cannot be recovered, naming the model and the place.
+// figures count what happened since the start.
+type figures struct {
+	wakes, wakeNanoseconds, hibernations atomic.Int64
+	badSnapshots, unrecovered            atomic.Int64
+}
+
+// loadsAtOnce bounds the recoveries at work, each of which holds a snapshot.
+const loadsAtOnce = 8
+
+// Open reads the registry and starts the engine. A model is recovered when it
+// is first used; the first ones are recovered in the background at once.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	e := &Engine{o: o, stop: make(chan struct{})}
+	e := &Engine{
+		o: o, stop: make(chan struct{}),
+		loading: make(chan struct{}, loadsAtOnce), pressure: make(chan struct{}, 1),
+	}
+	e.lifetime, e.end = context.WithCancel(context.Background())
 	e.mu.models = map[string]*instance{}
-	started := o.Now()
 	var found []*instance
 	err := o.Store.Models(func(name string, number store.Model, entry []byte) error {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		}
 		i, err := e.decodeInstance(name, number, entry)
 		found = append(found, i)
 		return err
 	})
 	if err != nil {
+		e.end()
 		return nil, fmt.Errorf("engine: read the registry: %w", err)
 	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(8)
-	for _, i := range found {
-		group.Go(func() error {
-			if err := i.recover(groupCtx); err != nil {
-				return fmt.Errorf("engine: recover model %q: %w", i.id, err)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // Wrapped above.
+	waiting, err := o.Store.CountPending()
+	if err != nil {
+		e.end()
+		return nil, fmt.Errorf("engine: count the predictions that wait: %w", err)
 	}
 	for _, i := range found {
 		e.mu.models[i.id] = i
+		i.timings = o.Timings(i.id, i.spec.Name())
+		i.addPending(int64(waiting[i.number]))
 	}
-	o.Log.Info("recovered", zap.Int("models", len(found)), zap.Duration("took", o.Now().Sub(started)))
 	e.snapshots.start(e)
 	e.sweeper.Add(1)
 	go e.sweep()
+	e.loads.Add(1)
+	go func() {
+		defer e.loads.Done()
+		e.prefetch(found)
+	}()
 	return e, nil
 }
 
-// Close stops taking observations, waits for those accepted, writes a
-// snapshot of every model that changed since its last, and joins every
-// goroutine of the engine. The store stays open.
+// closing is how long Close begins snapshots for. What is not in one is
+// replayed from the log when it is needed.
+const closing = 5 * time.Second
+
+// Close stops taking observations, waits for those accepted, writes snapshots
+// of the models that changed since their last, those with the most to replay
+// first, and joins every goroutine of the engine. The store stays open.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.mu.closed {
@@ -136,25 +179,56 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.mu.closed = true
-	models := make([]*instance, 0, len(e.mu.models))
-	for _, i := range e.mu.models {
-		models = append(models, i)
-	}
 	e.mu.Unlock()
+	models := e.instances()
 	close(e.stop)
 	e.sweeper.Wait()
 	for _, i := range models {
 		i.shut(ErrClosed)
 	}
 	e.writers.Wait()
+	e.end()
+	e.loads.Wait()
 	e.snapshots.close()
+	return e.snapshotAll(models)
+}
+
+// snapshotAll writes the snapshots of a shutdown.
+func (e *Engine) snapshotAll(models []*instance) error {
+	models = slices.DeleteFunc(models, func(i *instance) bool { return !i.changed() })
+	if len(models) == 0 {
+		return nil
+	}
+	slices.SortFunc(models, func(a, b *instance) int { return cmp.Compare(b.ahead(), a.ahead()) })
+	if err := e.o.Store.Sync(); err != nil {
+		return fmt.Errorf("engine: sync before the last snapshots: %w", err)
+	}
+	deadline := e.o.Now().Add(closing)
 	var failures []error
+	left := 0
 	for _, i := range models {
+		if e.o.Now().After(deadline) {
+			left++
+			continue
+		}
 		if err := i.snapshotNow(); err != nil {
 			failures = append(failures, fmt.Errorf("engine: snapshot of model %q: %w", i.id, err))
 		}
 	}
+	if left > 0 {
+		e.o.Log.Info("models without a last snapshot: their logs will be replayed", zap.Int("models", left))
+	}
 	return errors.Join(failures...)
+}
+
+func (e *Engine) instances() []*instance {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	models := make([]*instance, 0, len(e.mu.models))
+	for _, i := range e.mu.models {
+		models = append(models, i)
+	}
+	return models
 }
 
 var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
@@ -185,7 +259,7 @@ func (e *Engine) CreateModel(_ context.Context, id string, spec model.Spec) (Inf
 	if err := CheckID(id); err != nil {
 		return Info{}, err
 	}
-	spec, _, err := catalog.Complete(spec)
+	spec, cost, err := catalog.Complete(spec)
 	if err != nil {
 		return Info{}, err //nolint:wrapcheck // The catalogue's errors are the answer.
 	}
@@ -195,8 +269,11 @@ func (e *Engine) CreateModel(_ context.Context, id string, spec model.Spec) (Inf
 		if !reflect.DeepEqual(there.spec, spec) {
 			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 		}
-		return there.info(), nil
+		return there.info()
 	} else if errors.Is(err, ErrClosed) {
+		return Info{}, err
+	}
+	if err := e.admit(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
 	encoded, err := codec.EncodeSpec(spec)
@@ -212,15 +289,46 @@ func (e *Engine) CreateModel(_ context.Context, id string, spec model.Spec) (Inf
 	if err != nil {
 		return Info{}, fmt.Errorf("engine: register model %q: %w: %w", id, ErrStorage, err)
 	}
-	i := newInstance(e, id, number, spec, created, learner)
+	i := newInstance(e, id, number, spec, created)
+	i.mu.learner, i.mu.loaded = learner, true
+	if err := e.host(i); err != nil {
+		return Info{}, err
+	}
+	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", spec.Name()))
+	return i.info()
+}
+
+// host takes a new model in.
+func (e *Engine) host(i *instance) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.closed {
-		return Info{}, ErrClosed
+		return ErrClosed
 	}
-	e.mu.models[id] = i
-	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", spec.Name()))
-	return i.info(), nil
+	e.mu.models[i.id] = i
+	i.timings = e.o.Timings(i.id, i.spec.Name())
+	i.used.Store(i.created.UnixNano())
+	i.measure()
+	e.relieve()
+	return nil
+}
+
+// admit refuses a model for which there is no room.
+func (e *Engine) admit(bytes uint64) error {
+	e.mu.RLock()
+	models := len(e.mu.models)
+	e.mu.RUnlock()
+	if models >= e.o.ModelLimit {
+		return fmt.Errorf("%w: there are %d", ErrModelLimit, models)
+	}
+	if e.o.ModelMemory > 0 && bytes > uint64(e.o.ModelMemory) {
+		return &model.FieldError{
+			Field: "spec", Err: model.ErrSpecTooLarge,
+			Got:  fmt.Sprintf("a state of up to %d bytes", bytes),
+			Want: fmt.Sprintf("at most %d, what the states of all models may take in memory", e.o.ModelMemory),
+		}
+	}
+	return nil
 }
 
 // DeleteModel removes a model, after the observations already accepted.
@@ -233,6 +341,7 @@ func (e *Engine) DeleteModel(_ context.Context, id string) error {
 	}
 	i.shut(notFound(id))
 	i.settle()
+	i.retire(notFound(id))
 	if err := e.o.Store.DeleteModel(id); err != nil {
 		return fmt.Errorf("engine: delete model %q: %w: %w", id, ErrStorage, err)
 	}
@@ -250,12 +359,12 @@ func (e *Engine) GetModel(id string) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
-	return i.info(), nil
+	return i.info()
 }
 
 // ListModels gives up to limit models with the prefix, in the order of their
 // ids, whose ids come after the given one.
-func (e *Engine) ListModels(prefix, after string, limit int) []Info {
+func (e *Engine) ListModels(prefix, after string, limit int) ([]Info, error) {
 	e.mu.RLock()
 	ids := make([]string, 0, len(e.mu.models))
 	for id := range e.mu.models {
@@ -272,9 +381,12 @@ func (e *Engine) ListModels(prefix, after string, limit int) []Info {
 	e.mu.RUnlock()
 	infos := make([]Info, len(models))
 	for n, i := range models {
-		infos[n] = i.info()
+		var err error
+		if infos[n], err = i.info(); err != nil {
+			return nil, err
+		}
 	}
-	return infos
+	return infos, nil
 }
 
 // ValidateSpec fills in a spec's defaults and tells what it would cost.
@@ -302,22 +414,24 @@ func (e *Engine) sweep() {
 	defer e.sweeper.Done()
 	ticker := time.NewTicker(e.o.Sweep)
 	defer ticker.Stop()
+	last := e.o.Now()
 	for {
 		select {
 		case <-e.stop:
 			return
+		case <-e.pressure:
+			e.hibernateIdle()
+			continue
 		case <-ticker.C:
 		}
 		now := e.o.Now()
-		e.mu.RLock()
-		models := make(map[store.Model]*instance, len(e.mu.models))
-		for _, i := range e.mu.models {
+		models := map[store.Model]*instance{}
+		for _, i := range e.instances() {
 			models[i.number] = i
-		}
-		e.mu.RUnlock()
-		for _, i := range models {
 			i.snapshotIfDue(now)
 		}
+		e.settleMemory(last)
+		last = now
 		if err := e.expire(now, models); err != nil {
 			e.o.Log.Error("sweep failed", zap.Error(err))
 		}
@@ -331,7 +445,7 @@ func (e *Engine) expire(now time.Time, models map[store.Model]*instance) error {
 	for {
 		n, err := e.o.Store.ExpirePending(now, sweepLimit, func(m store.Model, _ string) {
 			if i := models[m]; i != nil {
-				i.pending.Add(-1)
+				i.addPending(-1)
 				i.expired.Add(1)
 			}
 		})

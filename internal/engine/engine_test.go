@@ -348,7 +348,11 @@ func TestListAndDelete(t *testing.T) {
 	h.observe(t, "b1", engine.Observation{Features: []float64{1}, ObservationID: "o", Labels: []float64{1}})
 	ids := func(prefix, after string, limit int) string {
 		var out []string
-		for _, i := range h.ListModels(prefix, after, limit) {
+		models, err := h.ListModels(prefix, after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range models {
 			out = append(out, i.ID)
 		}
 		return strings.Join(out, " ")

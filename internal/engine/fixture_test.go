@@ -73,7 +73,7 @@ func tryStart(t *testing.T, fs vfs.FS, c *clock, options ...option) (*host, erro
 		ForgetTimings: func(string, string) {},
 		Durability:    "sync", SnapshotObservations: 1 << 40, SnapshotInterval: time.Hour, SnapshotsKept: 3,
 		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 1024, PendingLimit: 1000, Sweep: time.Millisecond,
+		Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelLimit: 100_000, Sweep: time.Millisecond,
 	}
 	for _, set := range options {
 		set(&o)
@@ -147,7 +147,7 @@ func (h *host) observe(t *testing.T, id string, observations ...engine.Observati
 
 func (h *host) stats(t *testing.T, id string) engine.Stats {
 	t.Helper()
-	s, err := h.ModelStats(id, false)
+	s, err := h.ModelStats(context.Background(), id, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,18 @@ import (
 	"hindsight/internal/store"
 )
 
-// instance is one hosted model.
+// state is what a model has learned, and its host's account of it.
+type state struct {
+	learner  model.Learner
+	sequence uint64
+	account  account
+}
+
+// instance is one hosted model. Its state is in memory while it is used and
+// may be elsewhere while it is not: see load and hibernate.
 //
-// Lock order: gate before mu. The writer alone changes what mu guards, and
-// only it reads that without the lock.
+// Lock order: gate before mu. Whoever runs at the gate, the writer as a rule,
+// alone changes the state, and only it reads that without the lock.
 type instance struct {
 	engine  *Engine
 	id      string
@@ -25,13 +33,28 @@ type instance struct {
 
 	mu struct {
 		sync.RWMutex
-		learner  model.Learner
-		sequence uint64
-		account  account
+		// Its learner is nil while the model is not in memory.
+		state
 		// broken is why the model no longer learns.
 		broken error
+		// loading is the load that is on its way, nil when there is none.
+		loading *load
+		// gone is what a model that was deleted answers.
+		gone error
+		// loaded says that the state was in memory since the start, stats what
+		// the learner said when it left.
+		loaded bool
+		stats  model.Stats
 	}
 	gate gate
+
+	// used is when the model was last asked for something, bytes what its
+	// state is accounted with while it is in memory.
+	used  atomic.Int64
+	bytes atomic.Int64
+	// derived is the sequence up to which ids and answered predictions are in
+	// the store, as far as this process knows.
+	derived uint64
 
 	// predictions counts rows answered since the start.
 	predictions atomic.Uint64
@@ -44,21 +67,25 @@ type instance struct {
 	snapshotTime atomic.Int64
 }
 
-func newInstance(e *Engine, id string, number store.Model, spec model.Spec, created time.Time, learner model.Learner) *instance {
-	i := &instance{
-		engine: e, id: id, number: number, spec: spec, created: created,
-		timings: e.o.Timings(id, spec.Name()),
-	}
-	i.mu.learner = learner
+// newInstance is a model that is not in memory.
+func newInstance(e *Engine, id string, number store.Model, spec model.Spec, created time.Time) *instance {
+	i := &instance{engine: e, id: id, number: number, spec: spec, created: created}
 	i.gate.changed.L = &i.gate
 	i.snapshotTime.Store(e.o.Now().UnixNano())
 	return i
 }
 
-func (i *instance) info() Info {
+func (i *instance) info() (Info, error) {
 	i.mu.RLock()
-	defer i.mu.RUnlock()
-	return Info{ID: i.id, Learner: i.spec.Name(), Spec: i.spec, Created: i.created, Sequence: i.mu.sequence}
+	sequence, loaded := i.mu.sequence, i.mu.loaded
+	i.mu.RUnlock()
+	if !loaded {
+		var err error
+		if sequence, err = i.engine.o.Store.LastSequence(i.number); err != nil {
+			return Info{}, fmt.Errorf("engine: find the end of the log of model %q: %w: %w", i.id, ErrStorage, err)
+		}
+	}
+	return Info{ID: i.id, Learner: i.spec.Name(), Spec: i.spec, Created: i.created, Sequence: sequence}, nil
 }
 
 // Prediction is the answer to one row of Predict.
@@ -81,14 +108,15 @@ type PredictOptions struct {
 }
 
 // Predict answers every row from one state, which it leaves as it was.
-func (e *Engine) Predict(_ context.Context, id string, rows [][]float64, o PredictOptions) ([]Prediction, error) {
+func (e *Engine) Predict(ctx context.Context, id string, rows [][]float64, o PredictOptions) ([]Prediction, error) {
 	started := e.o.Now()
 	i, err := e.find(id)
 	if err != nil {
 		return nil, err
 	}
 	answers := newPredictions(len(rows), i.spec.Outputs)
-	if err := i.predict(answers, rows); err != nil {
+	i.used.Store(started.UnixNano())
+	if err := i.predict(ctx, answers, rows); err != nil {
 		return nil, err
 	}
 	if o.Remember {
@@ -112,8 +140,10 @@ func newPredictions(n, outputs int) []Prediction {
 	return answers
 }
 
-func (i *instance) predict(answers []Prediction, rows [][]float64) error {
-	i.mu.RLock()
+func (i *instance) predict(ctx context.Context, answers []Prediction, rows [][]float64) error {
+	if err := i.lockLoaded(ctx); err != nil {
+		return err
+	}
 	defer i.mu.RUnlock()
 	for n, x := range rows {
 		if err := i.mu.learner.Predict(&answers[n].Prediction, x); err != nil {
@@ -132,8 +162,11 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 	if ttl == 0 {
 		ttl = i.engine.o.LabelTTL
 	}
-	if i.pending.Load()+int64(len(rows)) > i.engine.o.PendingLimit {
-		return fmt.Errorf("model %q: %w: %d wait, the limit is %d", i.id, ErrPendingLimit, i.pending.Load(), i.engine.o.PendingLimit)
+	if n := i.pending.Load(); n+int64(len(rows)) > i.engine.o.PendingLimit {
+		return fmt.Errorf("model %q: %w: %d wait, the limit is %d", i.id, ErrPendingLimit, n, i.engine.o.PendingLimit)
+	}
+	if n := i.engine.pending.Load(); n+int64(len(rows)) > i.engine.o.PendingTotalLimit {
+		return fmt.Errorf("%w: %d wait over all models, the limit is %d", ErrPendingLimit, n, i.engine.o.PendingTotalLimit)
 	}
 	entries := make([]store.Pending, 0, len(rows))
 	for n, x := range rows {
@@ -163,8 +196,14 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 	if err := i.engine.o.Store.PutPending(i.number, entries); err != nil {
 		return fmt.Errorf("engine: remember predictions of model %q: %w: %w", i.id, ErrStorage, err)
 	}
-	i.pending.Add(int64(len(entries)))
+	i.addPending(int64(len(entries)))
 	return nil
+}
+
+// addPending counts predictions that wait, of the model and of all.
+func (i *instance) addPending(n int64) {
+	i.pending.Add(n)
+	i.engine.pending.Add(n)
 }
 
 // rememberedAs is the prediction waiting under an id that the caller chose,

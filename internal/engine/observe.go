@@ -87,16 +87,17 @@ func (e *Engine) Observe(ctx context.Context, id string, observations []Observat
 }
 
 // Submit checks observations and queues them for the model's writer: they
-// are learned in the order of the calls, all or none of one call. It never
-// blocks: a full queue is ErrOverloaded.
-func (e *Engine) Submit(_ context.Context, id string, observations []Observation) (*Ticket, error) {
+// are learned in the order of the calls, all or none of one call. It waits only
+// for a model that is not in memory: a full queue is ErrOverloaded.
+func (e *Engine) Submit(ctx context.Context, id string, observations []Observation) (*Ticket, error) {
 	t := &Ticket{started: e.o.Now(), done: make(chan struct{}), rows: make([]row, len(observations))}
 	i, err := e.find(id)
 	if err != nil {
 		return nil, err
 	}
+	i.used.Store(t.started.UnixNano())
 	for n, o := range observations {
-		r, err := i.prepare(o, t.started)
+		r, err := i.prepare(ctx, o, t.started)
 		if err != nil {
 			return nil, &RowError{Row: n, Err: err}
 		}
@@ -110,7 +111,7 @@ func (e *Engine) Submit(_ context.Context, id string, observations []Observation
 
 // prepare checks one observation and looks up its prediction. What prepare
 // accepts, the learner accepts.
-func (i *instance) prepare(o Observation, now time.Time) (row, error) {
+func (i *instance) prepare(ctx context.Context, o Observation, now time.Time) (row, error) {
 	r := row{Observation: o, id: o.ObservationID}
 	switch {
 	case o.PredictionID != "" && len(o.Features) > 0:
@@ -148,7 +149,9 @@ func (i *instance) prepare(o Observation, now time.Time) (row, error) {
 		x = r.waiting.Features
 		r.Features = x
 	}
-	i.mu.RLock()
+	if err := i.lockLoaded(ctx); err != nil {
+		return row{}, err
+	}
 	defer i.mu.RUnlock()
 	return r, i.mu.learner.Check(x, o.Labels, o.Weight) //nolint:wrapcheck // A *model.FieldError is the answer.
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 
 	"go.uber.org/zap"
@@ -13,8 +14,7 @@ import (
 	"hindsight/internal/store"
 )
 
-// decodeInstance makes the model of a registry entry, before it has learned
-// anything.
+// decodeInstance makes the model of a registry entry, not yet in memory.
 func (e *Engine) decodeInstance(name string, number store.Model, entry []byte) (*instance, error) {
 	created, encoded, err := decodeEntry(entry)
 	if err != nil {
@@ -28,99 +28,141 @@ func (e *Engine) decodeInstance(name string, number store.Model, entry []byte) (
 	if spec, _, err = catalog.Complete(spec); err != nil {
 		return nil, fmt.Errorf("model %q: %w", name, err)
 	}
-	learner, err := catalog.New(spec)
-	if err != nil {
-		return nil, fmt.Errorf("model %q: %w", name, err)
-	}
-	return newInstance(e, name, number, spec, unixTime(created), learner), nil
+	return newInstance(e, name, number, spec, unixTime(created)), nil
 }
 
-// recover brings the model to the end of its log: the newest good snapshot,
-// then every record after it, learned as it was the first time.
-func (i *instance) recover(ctx context.Context) error {
-	if err := i.restoreNewest(); err != nil {
-		return err
+// fresh is the state of a model that has learned nothing.
+func (i *instance) fresh() (state, error) {
+	learner, err := catalog.New(i.spec)
+	if err != nil {
+		return state{}, fmt.Errorf("make the learner: %w: %w", err, ErrCorrupt)
 	}
-	snapshot := i.mu.sequence
-	i.snapshotAt.Store(snapshot)
+	return state{learner: learner}, nil
+}
+
+// everything is the end of a log, wherever it is.
+const everything = math.MaxUint64
+
+// recover brings a state to the end of the model's log.
+func (i *instance) recover(ctx context.Context) (state, error) {
 	last, err := i.engine.o.Store.LastSequence(i.number)
 	if err != nil {
-		return fmt.Errorf("find the end of the log: %w", err)
+		return state{}, fmt.Errorf("find the end of the log: %w: %w", ErrStorage, err)
+	}
+	s, snapshot, err := i.stateAt(ctx, everything)
+	if err != nil {
+		return state{}, err
 	}
 	if last < snapshot {
-		return fmt.Errorf("the log ends at sequence %d, behind the snapshot at %d: acknowledged observations may be missing: %w",
+		return state{}, fmt.Errorf("the log ends at sequence %d, behind the snapshot at %d: acknowledged observations may be missing: %w",
 			last, snapshot, ErrCorrupt)
 	}
+	if s.sequence != last {
+		return state{}, fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, s.sequence, ErrCorrupt)
+	}
+	i.snapshotAt.Store(snapshot)
+	i.derived = max(i.derived, last)
+	return s, nil
+}
+
+// stateAt is the state at a sequence, or at the end of the log: the newest
+// good snapshot that is not later, and then every record up to it, learned as
+// it was the first time. It also tells where the snapshot is.
+func (i *instance) stateAt(ctx context.Context, sequence uint64) (s state, snapshot uint64, err error) {
+	if s, err = i.restoreNewest(sequence); err != nil {
+		return state{}, 0, err
+	}
+	snapshot = s.sequence
 	err = i.engine.o.Store.Replay(i.number, snapshot, func(r store.Record) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("recovery interrupted: %w", context.Cause(ctx))
 		}
-		return i.replay(r)
+		return i.replay(&s, r, sequence)
 	})
-	if err != nil {
-		return fmt.Errorf("replay the log after sequence %d: %w", snapshot, err)
+	var corrupt *store.CorruptError
+	switch {
+	case errors.Is(err, errReached):
+	case errors.As(err, &corrupt):
+		return state{}, 0, fmt.Errorf("replay the log after sequence %d: %w: %w", snapshot, ErrCorrupt, err)
+	case err != nil:
+		return state{}, 0, fmt.Errorf("replay the log after sequence %d: %w", snapshot, err)
 	}
-	if i.mu.sequence != last {
-		return fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, i.mu.sequence, ErrCorrupt)
-	}
-	waiting, err := i.engine.o.Store.CountPending(i.number)
-	if err != nil {
-		return fmt.Errorf("count waiting predictions: %w", err)
-	}
-	i.pending.Store(int64(waiting))
-	return nil
+	return s, snapshot, nil
 }
 
-// restoreNewest restores the newest snapshot that is good. A bad one costs
-// time, not data: the log reaches back to the oldest.
-func (i *instance) restoreNewest() error {
+// restoreNewest restores the newest snapshot up to a sequence that is good. A
+// bad one costs time, not data: the log reaches back to the oldest.
+func (i *instance) restoreNewest(through uint64) (state, error) {
 	sequences, err := i.engine.o.Store.Snapshots(i.number)
 	if err != nil {
-		return fmt.Errorf("list snapshots: %w", err)
+		return state{}, fmt.Errorf("list snapshots: %w: %w", ErrStorage, err)
 	}
 	for _, sequence := range sequences {
-		err := i.restore(sequence)
+		if sequence > through {
+			continue
+		}
+		s, err := i.restore(sequence)
 		if err == nil {
-			return nil
+			return s, nil
 		}
 		if errors.Is(err, codec.ErrNewer) {
-			return err
+			return state{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
+		i.engine.badSnapshots.Add(1)
 		i.engine.o.Log.Error("bad snapshot passed over",
 			zap.String("model", i.id), zap.Uint64("sequence", sequence), zap.Error(err))
 	}
-	return nil
+	return i.fresh()
 }
 
-func (i *instance) restore(sequence uint64) error {
+func (i *instance) restore(sequence uint64) (state, error) {
 	data, err := i.engine.o.Store.ReadSnapshot(i.number, sequence)
 	if err != nil {
-		return fmt.Errorf("read snapshot %d: %w", sequence, err)
+		return state{}, fmt.Errorf("read snapshot %d: %w", sequence, err)
 	}
 	s, err := codec.Decode(data)
 	if err != nil {
-		return fmt.Errorf("snapshot %d: %w", sequence, err)
+		return state{}, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
 	spec, _, err := catalog.Complete(s.Spec)
 	if err != nil {
-		return fmt.Errorf("snapshot %d: %w: %w", sequence, ErrCorrupt, err)
+		return state{}, fmt.Errorf("snapshot %d: %w: %w", sequence, ErrCorrupt, err)
 	}
 	if s.Sequence != sequence || !reflect.DeepEqual(spec, i.spec) {
-		return fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, s.Sequence, spec, ErrCorrupt)
+		return state{}, fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, s.Sequence, spec, ErrCorrupt)
 	}
-	account, err := decodeAccount(s.Account)
-	if err != nil {
-		return fmt.Errorf("snapshot %d: %w", sequence, err)
-	}
-	if err := i.mu.learner.Restore(s.Learner); err != nil {
-		return fmt.Errorf("snapshot %d: %w", sequence, err)
-	}
-	i.mu.sequence, i.mu.account = sequence, account
-	return nil
+	return i.decodeState(s)
 }
 
-// replay learns one logged record again and derives what is derived from it.
-func (i *instance) replay(logged store.Record) error {
+// decodeState is the state that a snapshot of the model's spec holds.
+func (i *instance) decodeState(s codec.Snapshot) (state, error) {
+	account, err := decodeAccount(s.Account)
+	if err != nil {
+		return state{}, fmt.Errorf("snapshot %d: %w", s.Sequence, err)
+	}
+	out, err := i.fresh()
+	if err != nil {
+		return state{}, err
+	}
+	if err := out.learner.Restore(s.Learner); err != nil {
+		return state{}, fmt.Errorf("snapshot %d: %w", s.Sequence, err)
+	}
+	out.sequence, out.account = s.Sequence, account
+	return out, nil
+}
+
+// errReached ends a replay that is where it was to go.
+var errReached = errors.New("reached")
+
+// free is the lock of what nobody else can see.
+type free struct{}
+
+func (free) Lock()   {}
+func (free) Unlock() {}
+
+// replay learns one logged record again, as far as a sequence, and derives
+// what is derived from it unless that was done in this process.
+func (i *instance) replay(s *state, logged store.Record, through uint64) error {
 	r, err := decodeRecord(logged.Data)
 	if err != nil {
 		return fmt.Errorf("record of sequences %d to %d: %w: %w", logged.First, logged.Last, ErrCorrupt, err)
@@ -129,14 +171,26 @@ func (i *instance) replay(logged store.Record) error {
 		return fmt.Errorf("record of sequences %d to %d holds %d observations: %w",
 			logged.First, logged.Last, len(r.Observations), ErrCorrupt)
 	}
-	if logged.First != i.mu.sequence+1 {
-		// The snapshot was taken inside this record: the writer never does.
+	if logged.First != s.sequence+1 {
+		// A snapshot is never taken inside a record.
 		return fmt.Errorf("record of sequences %d to %d follows sequence %d: %w",
-			logged.First, logged.Last, i.mu.sequence, ErrCorrupt)
+			logged.First, logged.Last, s.sequence, ErrCorrupt)
 	}
-	answers, err := i.learn(r)
+	if logged.Last > through {
+		if logged.First <= through {
+			r.Observations = r.Observations[:through-logged.First+1]
+			if _, err := i.learn(s, free{}, r); err != nil {
+				return err
+			}
+		}
+		return errReached
+	}
+	answers, err := i.learn(s, free{}, r)
 	if err != nil {
 		return err
+	}
+	if logged.Last <= i.derived || through != everything {
+		return nil
 	}
 	if err := i.rememberSeen(r, answers); err != nil {
 		return err
@@ -150,8 +204,10 @@ func (i *instance) replay(logged store.Record) error {
 	if len(consumed) == 0 {
 		return nil
 	}
-	if err := i.engine.o.Store.RemovePending(i.number, consumed); err != nil {
+	removed, err := i.engine.o.Store.RemovePending(i.number, consumed)
+	if err != nil {
 		return fmt.Errorf("forget answered predictions: %w: %w", ErrStorage, err)
 	}
+	i.addPending(-int64(removed))
 	return nil
 }

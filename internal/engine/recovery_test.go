@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -198,21 +199,32 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		for _, file := range files[2-bad:] {
 			spoil(t, clone, dir+"/"+file)
 		}
-		h, err := tryStart(t, clone, c)
+		h := start(t, clone, c)
 		if bad < 2 {
-			if err != nil {
-				t.Fatal(err)
-			}
 			compare(t, h, want)
+			if got := h.Totals().BadSnapshots; got != int64(bad+1) {
+				t.Errorf("%d bad snapshots counted, want %d", got, bad+1)
+			}
 			continue
 		}
-		// With all gone the log no longer reaches back, and the server must
-		// say so rather than start with less.
-		if err == nil {
-			t.Errorf("started with %d of 50 observations", h.stats(t, "m").Observations)
-		} else if !strings.Contains(err.Error(), `"m"`) {
-			t.Errorf("the error does not name the model: %v", err)
+		// With all gone the log no longer reaches back, and the model must say
+		// so rather than go on with less. Others go on.
+		for range 2 {
+			_, err := h.ModelStats(context.Background(), "m", false)
+			if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), `"m"`) || !strings.Contains(err.Error(), "sequence 1: missing") {
+				t.Errorf("statistics: %v", err)
+			}
 		}
+		_, err = h.Predict(context.Background(), "m", [][]float64{{1, 2}}, engine.PredictOptions{})
+		if !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("predict: %v", err)
+		}
+		_, err = h.Observe(context.Background(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})
+		if !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("observe: %v", err)
+		}
+		h.create(t, "other", linear(1))
+		h.observe(t, "other", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	}
 }
 

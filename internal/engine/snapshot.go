@@ -60,7 +60,7 @@ func (i *instance) snapshotCountDue() bool {
 // and whose last is old enough.
 func (i *instance) snapshotIfDue(now time.Time) {
 	i.mu.RLock()
-	changed := i.mu.sequence > i.snapshotAt.Load() && i.mu.broken == nil
+	changed := i.mu.learner != nil && i.mu.sequence > i.snapshotAt.Load() && i.mu.broken == nil
 	i.mu.RUnlock()
 	if !changed || now.Sub(unixTime(i.snapshotTime.Load())) < i.engine.o.SnapshotInterval {
 		return
@@ -132,6 +132,11 @@ func (i *instance) store(s codec.Snapshot) error {
 	if err := i.engine.o.Store.Sync(); err != nil {
 		return fmt.Errorf("sync before the snapshot: %w", err)
 	}
+	return i.keep(s)
+}
+
+// keep is store once everything before the snapshot is durable.
+func (i *instance) keep(s codec.Snapshot) error {
 	s.Digest = codec.Digest(s.Learner)
 	data, err := codec.Encode(s)
 	if err != nil {
@@ -141,6 +146,9 @@ func (i *instance) store(s codec.Snapshot) error {
 		return fmt.Errorf("write: %w", err)
 	}
 	i.snapshotAt.Store(s.Sequence)
+	if i.engine.o.OnSnapshot != nil {
+		i.engine.o.OnSnapshot(i.id, i.created, s.Sequence, data)
+	}
 	kept, err := i.engine.o.Store.Snapshots(i.number)
 	if err != nil {
 		return fmt.Errorf("list: %w", err)
@@ -161,15 +169,27 @@ func (i *instance) store(s codec.Snapshot) error {
 	return nil
 }
 
-// snapshotNow writes a snapshot unless the newest has everything. The writer
-// and the snapshotter have ended.
+// changed tells whether there is more in memory than in the newest snapshot.
+// What a broken model holds beyond its last snapshot is in the log.
+func (i *instance) changed() bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.mu.learner != nil && i.mu.broken == nil && i.mu.sequence > i.snapshotAt.Load()
+}
+
+// ahead is how many observations the model is ahead of its newest snapshot.
+func (i *instance) ahead() uint64 {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.mu.sequence - i.snapshotAt.Load()
+}
+
+// snapshotNow writes a snapshot of a model that changed. The writer and the
+// snapshotter have ended, and the store was synced since.
 func (i *instance) snapshotNow() error {
-	if i.mu.sequence == i.snapshotAt.Load() || i.mu.broken != nil {
-		return nil //nolint:nilerr // What a broken model holds beyond its last snapshot is in the log.
-	}
 	s, err := i.capture()
 	if err != nil {
 		return err
 	}
-	return i.store(s)
+	return i.keep(s)
 }

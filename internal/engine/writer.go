@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +20,10 @@ type gate struct {
 	sync.Mutex
 	waiting []*Ticket
 	rows    int
+	// running says that somebody, the writer as a rule, has the state to
+	// itself; asked counts those that wait for it to be nobody.
 	running bool
+	asked   int
 	// shut, once set, refuses every later ticket with this error.
 	shut error
 	// snapshot asks the writer for a snapshot; snapshots counts those on
@@ -50,9 +54,10 @@ func (i *instance) enqueue(t *Ticket) error {
 	return nil
 }
 
-// wake starts the writer unless it runs. The gate is locked.
+// wake starts the writer unless it runs, or others wait for their turn. The
+// gate is locked.
 func (i *instance) wake() {
-	if i.gate.running {
+	if i.gate.running || i.gate.asked > 0 {
 		return
 	}
 	i.gate.running = true
@@ -98,6 +103,11 @@ func (i *instance) take() (batch []*Ticket, snapshot bool) {
 	i.gate.Lock()
 	defer i.gate.Unlock()
 	rows, n := 0, 0
+	if i.gate.asked > 0 {
+		i.gate.running = false
+		i.gate.changed.Broadcast()
+		return nil, false
+	}
 	for n < len(i.gate.waiting) && (n == 0 || rows+len(i.gate.waiting[n].rows) <= maxCommitRows) {
 		rows += len(i.gate.waiting[n].rows)
 		n++
@@ -116,6 +126,55 @@ func (i *instance) take() (batch []*Ticket, snapshot bool) {
 	return batch, snapshot
 }
 
+// alone runs f with the state to itself, between two commits and with no
+// snapshot on its way. The model is in memory then.
+func (i *instance) alone(ctx context.Context, f func() error) error {
+	if err := i.enter(ctx); err != nil {
+		return err
+	}
+	defer i.leave()
+	if err := i.ready(ctx); err != nil {
+		return err
+	}
+	return f()
+}
+
+func (i *instance) enter(ctx context.Context) error {
+	ended := context.AfterFunc(ctx, func() {
+		i.gate.Lock()
+		defer i.gate.Unlock()
+		i.gate.changed.Broadcast()
+	})
+	defer ended()
+	i.gate.Lock()
+	defer i.gate.Unlock()
+	i.gate.asked++
+	defer func() { i.gate.asked-- }()
+	for i.gate.running || i.gate.snapshots > 0 {
+		if ctx.Err() != nil {
+			return fmt.Errorf("engine: wait for model %q: %w", i.id, context.Cause(ctx))
+		}
+		i.gate.changed.Wait()
+	}
+	if i.gate.shut != nil {
+		return i.gate.shut
+	}
+	i.gate.running = true
+	i.engine.writers.Add(1)
+	return nil
+}
+
+func (i *instance) leave() {
+	defer i.engine.writers.Done()
+	i.gate.Lock()
+	defer i.gate.Unlock()
+	i.gate.running = false
+	i.gate.changed.Broadcast()
+	if len(i.gate.waiting) > 0 || i.gate.snapshot {
+		i.wake()
+	}
+}
+
 // commit makes the new observations of a batch durable in one record, learns
 // them in order and answers every ticket.
 func (i *instance) commit(batch []*Ticket) {
@@ -125,6 +184,10 @@ func (i *instance) commit(batch []*Ticket) {
 			i.timings.Observe(i.engine.o.Now().Sub(t.started).Seconds())
 		}
 	}()
+	if err := i.ready(i.engine.lifetime); err != nil {
+		refuse(batch, err)
+		return
+	}
 	if i.mu.broken != nil {
 		refuse(batch, i.mu.broken)
 		return
@@ -293,18 +356,20 @@ func (i *instance) apply(c *commitment) error {
 	if err != nil {
 		return fmt.Errorf("append observations %d to %d of model %q: %w: %w", first, last, i.id, ErrStorage, err)
 	}
-	if c.answers, err = i.learn(c.record); err != nil {
+	if c.answers, err = i.learn(&i.mu.state, &i.mu, c.record); err != nil {
 		return err
 	}
 	if err := i.rememberSeen(c.record, c.answers); err != nil {
 		return err
 	}
 	if len(c.consumed) > 0 {
-		i.pending.Add(-int64(len(c.consumed)))
-		if err := i.engine.o.Store.RemovePending(i.number, c.consumed); err != nil {
+		removed, err := i.engine.o.Store.RemovePending(i.number, c.consumed)
+		if err != nil {
 			return fmt.Errorf("forget answered predictions of model %q: %w: %w", i.id, ErrStorage, err)
 		}
+		i.addPending(-int64(removed))
 	}
+	i.derived = last
 	return nil
 }
 
@@ -312,41 +377,41 @@ func (i *instance) apply(c *commitment) error {
 // written for another, or the state is not what it was.
 var errUnlearnable = errors.New("a logged observation cannot be learned")
 
-// learn feeds a durable record to the learner, in order, and answers. It is
-// what the writer and recovery share. Predictions may be answered between two
-// observations.
-func (i *instance) learn(r record) ([]Answer, error) {
+// learn feeds a durable record to a learner, in order, and answers. It is what
+// the writer and recovery share. Between two observations it lets go of the
+// lock, so that predictions are answered.
+func (i *instance) learn(s *state, lock sync.Locker, r record) ([]Answer, error) {
 	answers := make([]Answer, len(r.Observations))
 	said := make([]float64, len(r.Observations)*i.spec.Outputs)
 	for n, o := range r.Observations {
 		at, end := n*i.spec.Outputs, (n+1)*i.spec.Outputs
 		outcome := model.Outcome{Predictions: said[at:end:end]}
-		i.mu.Lock()
-		err := i.mu.learner.Observe(&outcome, o.Features, o.Labels, o.Weight)
+		lock.Lock()
+		err := s.learner.Observe(&outcome, o.Features, o.Labels, o.Weight)
 		if err != nil {
-			i.mu.Unlock()
-			return nil, fmt.Errorf("sequence %d of model %q: %w: %w: %w", i.mu.sequence+1, i.id, errUnlearnable, ErrCorrupt, err)
+			lock.Unlock()
+			return nil, fmt.Errorf("sequence %d of model %q: %w: %w: %w", s.sequence+1, i.id, errUnlearnable, ErrCorrupt, err)
 		}
-		i.mu.sequence++
-		i.mu.account.Time = r.Time
-		a := Answer{Sequence: i.mu.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret}
+		s.sequence++
+		s.account.Time = r.Time
+		a := Answer{Sequence: s.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret}
 		if o.Served != nil {
 			a.Served, a.ServedPredictions = true, o.Served.Predictions
 			for j, y := range o.Labels {
-				a.ServedLoss += float64(o.Weight * i.lossOf(o.Served.Predictions[j], y))
+				a.ServedLoss += float64(o.Weight * lossOf(s.learner, o.Served.Predictions[j], y))
 			}
-			i.mu.account.Served++
-			i.mu.account.ServedLoss += a.ServedLoss
+			s.account.Served++
+			s.account.ServedLoss += a.ServedLoss
 		}
-		i.mu.Unlock()
+		lock.Unlock()
 		answers[n] = a
 	}
 	return answers, nil
 }
 
 // lossOf is the learner's loss of a served prediction.
-func (i *instance) lossOf(prediction, label float64) float64 {
-	if scored, ok := i.mu.learner.(model.Scored); ok {
+func lossOf(l model.Learner, prediction, label float64) float64 {
+	if scored, ok := l.(model.Scored); ok {
 		return scored.LossOf(prediction, label)
 	}
 	miss := label - prediction

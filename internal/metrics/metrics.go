@@ -110,6 +110,14 @@ func (m *Metrics) WatchStore(read func() StoreStats) error {
 	return nil
 }
 
+// WatchMemory is WatchStore for the models as a whole.
+func (m *Metrics) WatchMemory(read func() MemoryStats) error {
+	if err := m.reg.Register(newMemoryCollector(read)); err != nil {
+		return fmt.Errorf("metrics: memory: %w", err)
+	}
+	return nil
+}
+
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hindsight_build_info",

@@ -22,26 +22,13 @@ type StoreStats struct {
 	Failed bool
 }
 
-// storeMetric is one number of the store.
-type storeMetric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(StoreStats) float64
-}
-
-// storeCollector reads the store at scrape time.
-type storeCollector struct {
-	read    func() StoreStats
-	metrics []storeMetric
-}
-
-func newStoreCollector(read func() StoreStats) *storeCollector {
-	metric := func(name, help string, kind prometheus.ValueType, value func(StoreStats) float64) storeMetric {
-		return storeMetric{prometheus.NewDesc("hindsight_store_"+name, help, nil, nil), kind, value}
+func newStoreCollector(read func() StoreStats) *collector[StoreStats] {
+	metric := func(name, help string, kind prometheus.ValueType, value func(StoreStats) float64) figure[StoreStats] {
+		return figure[StoreStats]{prometheus.NewDesc("hindsight_store_"+name, help, nil, nil), kind, value}
 	}
-	return &storeCollector{
+	return &collector[StoreStats]{
 		read: read,
-		metrics: []storeMetric{
+		figures: []figure[StoreStats]{
 			metric("disk_bytes", "Space that the store takes on disk.", prometheus.GaugeValue,
 				func(s StoreStats) float64 { return float64(s.DiskBytes) }),
 			metric("log_bytes", "Space that the store's write-ahead log takes.", prometheus.GaugeValue,
@@ -59,22 +46,5 @@ func newStoreCollector(read func() StoreStats) *storeCollector {
 			metric("failed", "1 when the store takes no more writes and models are read-only, else 0.", prometheus.GaugeValue,
 				func(s StoreStats) float64 { return flag(s.Failed) }),
 		},
-	}
-}
-
-// Describe implements prometheus.Collector.
-func (c *storeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range c.metrics {
-		ch <- m.desc
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c *storeCollector) Collect(ch chan<- prometheus.Metric) {
-	stats := c.read()
-	for _, m := range c.metrics {
-		if v := m.value(stats); finite(v) {
-			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v)
-		}
 	}
 }

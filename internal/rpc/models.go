@@ -58,7 +58,10 @@ func (m *models) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest)
 		}
 	}
 	// One more than asked for tells whether there is a next page.
-	infos := m.engine.ListModels(r.GetPrefix(), string(after), size+1)
+	infos, err := m.engine.ListModels(r.GetPrefix(), string(after), size+1)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The error table maps it.
+	}
 	response := &hindsightv1.ListModelsResponse{}
 	if len(infos) > size {
 		infos = infos[:size]
@@ -77,8 +80,8 @@ func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequ
 	return &hindsightv1.DeleteModelResponse{}, nil
 }
 
-func (m *models) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
-	stats, err := m.engine.ModelStats(r.GetId(), r.GetIncludeEffectiveDimension())
+func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
+	stats, err := m.engine.ModelStats(ctx, r.GetId(), r.GetIncludeEffectiveDimension())
 	if err != nil {
 		return nil, err //nolint:wrapcheck // The error table maps it.
 	}

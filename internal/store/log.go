@@ -29,18 +29,22 @@ func (s *Store) Append(m Model, r Record) error {
 	if r.First != last+1 || r.Last < r.First {
 		return fmt.Errorf("%w: record of %d to %d behind %d", ErrSequence, r.First, r.Last, last)
 	}
-	value := make([]byte, recordHeader, recordHeader+len(r.Data))
-	binary.BigEndian.PutUint64(value, r.First)
-	binary.BigEndian.PutUint32(value[8:], r.checksum())
-	value = append(value, r.Data...)
 	err = s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-		return b.Set(key(familyLog, uint64(m), r.Last), value, nil)
+		return b.Set(key(familyLog, uint64(m), r.Last), r.encode(), nil)
 	})
 	if err != nil {
 		return err
 	}
 	s.last.Store(m, r.Last)
 	return nil
+}
+
+// encode is the record as it stands under its last sequence.
+func (r Record) encode() []byte {
+	value := make([]byte, recordHeader, recordHeader+len(r.Data))
+	binary.BigEndian.PutUint64(value, r.First)
+	binary.BigEndian.PutUint32(value[8:], r.checksum())
+	return append(value, r.Data...)
 }
 
 // checksum covers the sequences and the data.
@@ -112,6 +116,35 @@ func (s *Store) Replay(m Model, after uint64, f func(Record) error) error {
 		next = r.Last + 1
 		return true, f(r)
 	})
+}
+
+// FirstSequence is the first sequence that the log holds, 0 of an empty log.
+func (s *Store) FirstSequence(m Model) (first uint64, err error) {
+	lower, upper := modelRange(familyLog, m)
+	err = scan(s.logDB, lower, upper, func(k, v []byte) (bool, error) {
+		r, err := decodeLogged(m, k, v)
+		first = r.First
+		return false, err
+	})
+	return first, err
+}
+
+// RewindLog drops the records that end after a sequence and puts the last of
+// them, cut to end there, in their place; nil when a record ends there anyway.
+// It is durable on return.
+func (s *Store) RewindLog(m Model, sequence uint64, last *Record) error {
+	_, upper := modelRange(familyLog, m)
+	err := s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
+		if err := b.DeleteRange(key(familyLog, uint64(m), sequence+1), upper, nil); err != nil {
+			return err //nolint:wrapcheck // write does.
+		}
+		if last == nil {
+			return nil
+		}
+		return b.Set(key(familyLog, uint64(m), last.Last), last.encode(), nil)
+	})
+	s.last.Delete(m)
+	return err
 }
 
 // TruncateLog drops the records that end before a sequence. The one that

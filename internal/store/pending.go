@@ -46,10 +46,10 @@ func (s *Store) GetPending(m Model, id string) (Pending, bool, error) {
 	return Pending{ID: id, Value: value, Expiry: time.Unix(0, expiry)}, err == nil, err
 }
 
-// RemovePending drops predictions. It waits for nothing: a crash may bring
-// them back.
-func (s *Store) RemovePending(m Model, ids []string) error {
-	return s.write(s.pendingDB, pebble.NoSync, func(b *pebble.Batch) error {
+// RemovePending drops predictions, and tells how many were there. It waits for
+// nothing: a crash may bring them back.
+func (s *Store) RemovePending(m Model, ids []string) (removed int, err error) {
+	err = s.write(s.pendingDB, pebble.NoSync, func(b *pebble.Batch) error {
 		for _, id := range ids {
 			p, ok, err := s.GetPending(m, id)
 			if err != nil {
@@ -64,9 +64,14 @@ func (s *Store) RemovePending(m Model, ids []string) error {
 			if err := b.Delete(agedKey(familyExpiry, nanoseconds(p.Expiry), m, id), nil); err != nil {
 				return err //nolint:wrapcheck // write does.
 			}
+			removed++
 		}
 		return nil
 	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
 }
 
 // ExpirePending drops predictions whose expiry is not after now, at most
@@ -148,12 +153,16 @@ func (s *Store) expireSome(now time.Time, limit int) (through int, dropped []age
 	return len(due), dropped, nil
 }
 
-// CountPending counts a model's predictions. It reads every key.
-func (s *Store) CountPending(m Model) (n int, err error) {
-	lower, upper := modelRange(familyPending, m)
-	err = scan(s.pendingDB, lower, upper, func([]byte, []byte) (bool, error) {
-		n++
-		return true, nil
+// CountPending counts the predictions of every model that has any. It reads
+// every key.
+func (s *Store) CountPending() (map[Model]int, error) {
+	counts := map[Model]int{}
+	err := scan(s.pendingDB, []byte{familyPending}, []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
+		m, err := splitModel(k)
+		if err == nil {
+			counts[m]++
+		}
+		return true, err
 	})
-	return n, err
+	return counts, err
 }

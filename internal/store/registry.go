@@ -14,31 +14,72 @@ import (
 func (s *Store) CreateModel(name string, value []byte) (Model, error) {
 	s.registry.Lock()
 	defer s.registry.Unlock()
+	m, err := s.nextModel(name)
+	if err != nil {
+		return 0, err
+	}
+	return m, s.register(name, m, value, nil)
+}
+
+// ImportModel is CreateModel for a model that begins with a snapshot at a
+// sequence, which is there, and in the log as a record without data, when the
+// name is.
+func (s *Store) ImportModel(name string, value []byte, sequence uint64, snapshot []byte) (Model, error) {
+	s.registry.Lock()
+	defer s.registry.Unlock()
+	m, err := s.nextModel(name)
+	if err != nil {
+		return 0, err
+	}
+	// What a crash leaves of a number without a name is removed at a start;
+	// what a failure before left, here.
+	if err := s.removeAll(s.path(snapshots, number(m))); err != nil {
+		return 0, err
+	}
+	if err := s.WriteSnapshot(m, sequence, snapshot); err != nil {
+		return 0, err
+	}
+	if sequence == 0 {
+		return m, s.register(name, m, value, nil)
+	}
+	return m, s.register(name, m, value, &Record{First: sequence, Last: sequence})
+}
+
+// nextModel is the number of a new name. The registry is locked.
+func (s *Store) nextModel(name string) (Model, error) {
 	if _, ok, err := s.lookUp(name); err != nil {
 		return 0, err
 	} else if ok {
 		return 0, fmt.Errorf("%w: %q", ErrModelExists, name)
 	}
 	newest, ok, err := get(s.logDB, []byte{familyNumber})
-	if err != nil {
-		return 0, err
+	if err != nil || !ok {
+		return 1, err
 	}
-	var number uint64
-	if ok {
-		if len(newest) != 8 {
-			return 0, fmt.Errorf("store: newest model number of %d bytes, want 8", len(newest))
-		}
-		number = binary.BigEndian.Uint64(newest)
+	if len(newest) != 8 {
+		return 0, fmt.Errorf("store: newest model number of %d bytes, want 8", len(newest))
 	}
-	number++
-	encoded := binary.BigEndian.AppendUint64(nil, number)
-	err = s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
+	return Model(binary.BigEndian.Uint64(newest) + 1), nil
+}
+
+// register makes a name durable, and the record that its log begins with.
+func (s *Store) register(name string, m Model, value []byte, begin *Record) error {
+	encoded := binary.BigEndian.AppendUint64(nil, uint64(m))
+	err := s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
 		if err := b.Set([]byte{familyNumber}, encoded, nil); err != nil {
 			return err //nolint:wrapcheck // write does.
 		}
+		if begin != nil {
+			if err := b.Set(key(familyLog, uint64(m), begin.Last), begin.encode(), nil); err != nil {
+				return err //nolint:wrapcheck // write does.
+			}
+		}
 		return b.Set(registryKey(name), append(encoded, value...), nil)
 	})
-	return Model(number), err
+	if err == nil {
+		s.last.Delete(m)
+	}
+	return err
 }
 
 func registryKey(name string) []byte { return append([]byte{familyRegistry}, name...) }

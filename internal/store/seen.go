@@ -157,6 +157,54 @@ func (s *Store) dropSeen(m Model, counted bool) error {
 	}
 }
 
+// ForgetWhere drops the ids of a model whose value is such. It reads all of them,
+// and does not wait for the disk.
+func (s *Store) ForgetWhere(m Model, such func(value []byte) (bool, error)) error {
+	lower, upper := modelRange(familySeen, m)
+	for lower != nil {
+		var err error
+		if lower, err = s.forgetPortion(m, lower, upper, such); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetPortion goes through some ids and tells where the next begin, nil at
+// the end.
+func (s *Store) forgetPortion(m Model, lower, upper []byte, such func(value []byte) (bool, error)) (next []byte, err error) {
+	s.seen.Lock()
+	defer s.seen.Unlock()
+	dropped, through := int64(0), 0
+	err = s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
+		return scan(s.logDB, lower, upper, func(k, v []byte) (bool, error) {
+			if through == sweepPortion {
+				next = append([]byte(nil), k...)
+				return false, nil
+			}
+			through++
+			at, value, err := splitTimed(v)
+			if err != nil {
+				return false, err
+			}
+			drop, err := such(value)
+			if err != nil || !drop {
+				return true, err
+			}
+			dropped++
+			if err := b.Delete(agedKey(familySeenAge, at, m, string(k[9:])), nil); err != nil {
+				return false, err //nolint:wrapcheck // write does.
+			}
+			return true, b.Delete(k, nil)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.remembered.Add(-dropped)
+	return next, nil
+}
+
 func (s *Store) dropSomeSeen(m Model) (n int, err error) {
 	s.seen.Lock()
 	defer s.seen.Unlock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -47,12 +48,20 @@ func (s *Store) writeFile(name string, data []byte) error {
 	if err != nil {
 		return err //nolint:wrapcheck // The caller does.
 	}
-	_, err = f.Write(data)
+	// A vfs.File may change what it is given to write, so it gets copies.
+	piece := make([]byte, min(len(data), writePiece))
+	for len(data) > 0 && err == nil {
+		n := copy(piece, data)
+		data = data[n:]
+		_, err = f.Write(piece[:n])
+	}
 	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
+
+const writePiece = 256 << 10
 
 // Snapshots are the sequences of a model's snapshots, the newest first.
 func (s *Store) Snapshots(m Model) ([]uint64, error) {
@@ -78,6 +87,31 @@ func (s *Store) Snapshots(m Model) ([]uint64, error) {
 	return sequences, nil
 }
 
+// SnapshotFile is what a snapshot is as a file.
+type SnapshotFile struct {
+	Bytes    int64
+	Modified time.Time
+	// Head is its first bytes.
+	Head []byte
+}
+
+// StatSnapshot reads the first bytes of a snapshot, at most head of them.
+func (s *Store) StatSnapshot(m Model, sequence uint64, head int) (out SnapshotFile, err error) {
+	f, err := s.fs.Open(s.snapshotPath(m, sequence))
+	if err != nil {
+		return out, fmt.Errorf("store: open snapshot: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		out = SnapshotFile{Bytes: info.Size(), Modified: info.ModTime(), Head: make([]byte, min(int64(head), info.Size()))}
+		_, err = io.ReadFull(f, out.Head)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return out, fmt.Errorf("store: read snapshot: %w", err)
+	}
+	return out, nil
+}
+
 // ReadSnapshot gives the bytes of a snapshot.
 func (s *Store) ReadSnapshot(m Model, sequence uint64) ([]byte, error) {
 	f, err := s.fs.Open(s.snapshotPath(m, sequence))
@@ -91,12 +125,13 @@ func (s *Store) ReadSnapshot(m Model, sequence uint64) ([]byte, error) {
 	return data, nil
 }
 
-// RemoveSnapshot drops a snapshot.
+// RemoveSnapshot drops a snapshot. It is gone for good on return: one that came
+// back after the log was cut before it would stand against the log.
 func (s *Store) RemoveSnapshot(m Model, sequence uint64) error {
 	if err := s.fs.Remove(s.snapshotPath(m, sequence)); err != nil {
 		return fmt.Errorf("store: remove snapshot: %w", err)
 	}
-	return nil
+	return s.syncDirectory(s.path(snapshots, number(m)))
 }
 
 // Metrics are the store's figures.

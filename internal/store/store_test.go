@@ -243,14 +243,14 @@ func TestPending(t *testing.T) {
 	put("b", 2)
 	put("c", 3)
 	put("a", 9) // Kept longer.
-	if err := s.RemovePending(m, []string{"b", "nobody"}); err != nil {
+	if n, err := s.RemovePending(m, []string{"b", "nobody"}); n != 1 || err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
 	s = open(t, fs)
 	defer closed(t, s)
-	if n, err := s.CountPending(m); n != 2 || err != nil {
-		t.Errorf("%d wait, %v", n, err)
+	if n, err := s.CountPending(); n[m] != 2 || err != nil {
+		t.Errorf("%v wait, %v", n, err)
 	}
 	var expired []string
 	if _, err := s.ExpirePending(time.Unix(3, 0), 10, func(_ store.Model, id string) { expired = append(expired, id) }); err != nil {

@@ -77,6 +77,22 @@ func Encode(s Snapshot) ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(out, checksum(out)), nil
 }
 
+// HeadBytes is how much of a snapshot DecodeHead reads.
+const HeadBytes = len(Magic) + 4 + 8 + sha256.Size
+
+// DecodeHead reads the sequence and the digest that a snapshot begins with. It
+// checks nothing else of it.
+func DecodeHead(head []byte) (sequence uint64, digest [sha256.Size]byte, err error) {
+	r := NewReader(head)
+	magic, version := r.Bytes(len(Magic)), r.Uint32()
+	sequence = r.Uint64()
+	copy(digest[:], r.Bytes(len(digest)))
+	if r.Err() != nil || string(magic) != Magic || version != Version {
+		return 0, digest, fmt.Errorf("codec: a head that begins with %q, version %d: %w", magic, version, ErrCorrupt)
+	}
+	return sequence, digest, nil
+}
+
 func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 	if len(data) > math.MaxInt32 {
 		return nil, fmt.Errorf("codec: section %s of %d bytes: want at most %d", name, len(data), math.MaxInt32)

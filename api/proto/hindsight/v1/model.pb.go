@@ -600,8 +600,9 @@ func (x *GetModelStatsResponse) GetStats() *ModelStats {
 	return nil
 }
 
-// ModelStats tells how a model is doing. Losses are squared losses of the
-// prequential predictions unless they are called served.
+// ModelStats tells how a model is doing. Losses are those of the prequential
+// predictions, unless they are called served, summed over the outputs: squared,
+// or the learner's own.
 type ModelStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model's id.
@@ -634,7 +635,8 @@ type ModelStats struct {
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
 	// log det(A / lambda).
 	LogDeterminant float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3" json:"log_determinant,omitempty"`
-	// The largest |label| seen, B.
+	// The largest |label| seen, B; of several outputs, the root of the sum of
+	// their squares.
 	LabelBound float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3" json:"label_bound,omitempty"`
 	// The number of features r.
 	Features int32 `protobuf:"varint,15,opt,name=features,proto3" json:"features,omitempty"`
@@ -1249,8 +1251,9 @@ type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// A sequence whose snapshot or log is still there.
-	Sequence      uint64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The sequence of a snapshot, or any that the log still reaches from one.
+	// Required; 0 undoes everything.
+	Sequence      *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1293,8 +1296,8 @@ func (x *RestoreModelRequest) GetId() string {
 }
 
 func (x *RestoreModelRequest) GetSequence() uint64 {
-	if x != nil {
-		return x.Sequence
+	if x != nil && x.Sequence != nil {
+		return *x.Sequence
 	}
 	return 0
 }
@@ -1635,10 +1638,11 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14ListSnapshotsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"M\n" +
 	"\x15ListSnapshotsResponse\x124\n" +
-	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"A\n" +
+	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"S\n" +
 	"\x13RestoreModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
-	"\bsequence\x18\x02 \x01(\x04R\bsequence\"A\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\bsequence\x18\x02 \x01(\x04H\x00R\bsequence\x88\x01\x01B\v\n" +
+	"\t_sequence\"A\n" +
 	"\x14RestoreModelResponse\x12)\n" +
 	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"$\n" +
 	"\x12ExportModelRequest\x12\x0e\n" +
@@ -1757,6 +1761,7 @@ func file_hindsight_v1_model_proto_init() {
 	}
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_model_proto_msgTypes[11].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

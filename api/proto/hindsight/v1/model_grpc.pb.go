@@ -56,11 +56,14 @@ type ModelServiceClient interface {
 	SnapshotModel(ctx context.Context, in *SnapshotModelRequest, opts ...grpc.CallOption) (*SnapshotModelResponse, error)
 	// ListSnapshots lists the snapshots kept of a model.
 	ListSnapshots(ctx context.Context, in *ListSnapshotsRequest, opts ...grpc.CallOption) (*ListSnapshotsResponse, error)
-	// RestoreModel takes a model back to an earlier sequence.
+	// RestoreModel takes a model back to an earlier sequence. What it had learned
+	// after that is undone for good, its log and its ids included: it can be
+	// learned again. Export the model first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
-	// ExportModel streams a model out.
+	// ExportModel streams a model out, as it is now: its spec and its state, not
+	// the ids it remembers or the predictions that wait for their labels.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
-	// ImportModel streams an exported model in.
+	// ImportModel streams an exported model in, under a new id.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
 }
 
@@ -218,11 +221,14 @@ type ModelServiceServer interface {
 	SnapshotModel(context.Context, *SnapshotModelRequest) (*SnapshotModelResponse, error)
 	// ListSnapshots lists the snapshots kept of a model.
 	ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error)
-	// RestoreModel takes a model back to an earlier sequence.
+	// RestoreModel takes a model back to an earlier sequence. What it had learned
+	// after that is undone for good, its log and its ids included: it can be
+	// learned again. Export the model first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
-	// ExportModel streams a model out.
+	// ExportModel streams a model out, as it is now: its spec and its state, not
+	// the ids it remembers or the predictions that wait for their labels.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
-	// ImportModel streams an exported model in.
+	// ImportModel streams an exported model in, under a new id.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
 	mustEmbedUnimplementedModelServiceServer()
 }

@@ -30,6 +30,13 @@ type Config struct {
 	MaxBatchRows int
 	// Queue bounds the observations that wait for one model.
 	Queue int
+	// MemoryLimit is the memory to stay below, in bytes; 0 is no limit.
+	MemoryLimit int
+	// MaxModels bounds the models.
+	MaxModels int
+	// MaxPending and MaxPendingTotal bound the predictions of one model, and of
+	// all, that wait for their labels.
+	MaxPending, MaxPendingTotal int
 	// Reflection says whether gRPC reflection is registered.
 	Reflection bool
 	// ShutdownTimeout is how long calls in flight have to end.

@@ -72,6 +72,22 @@ func settings() []setting {
 			count(1, 1<<20, func(c *Config) *int { return &c.Queue }),
 		},
 		{
+			"memory-limit", groupServing, "memory to stay below, half of it for models; 0 is no limit", "0",
+			sizeOrNone(256*mib, 1<<44, func(c *Config) *int { return &c.MemoryLimit }),
+		},
+		{
+			"max-models", groupServing, "most models", "100000",
+			count(1, 10_000_000, func(c *Config) *int { return &c.MaxModels }),
+		},
+		{
+			"max-pending", groupServing, "most predictions of one model that wait for their labels", "1000000",
+			count(1, 1_000_000_000, func(c *Config) *int { return &c.MaxPending }),
+		},
+		{
+			"max-pending-total", groupServing, "most predictions of all models that wait for their labels", "4000000",
+			count(1, 1_000_000_000, func(c *Config) *int { return &c.MaxPendingTotal }),
+		},
+		{
 			"reflection", groupServing, "serve gRPC reflection", "true",
 			truth(func(c *Config) *bool { return &c.Reflection }),
 		},
@@ -211,6 +227,21 @@ func size(least, most int, field func(*Config) *int) kind {
 		*field(c) = n
 		return ok && least <= n && n <= most
 	}}
+}
+
+// sizeOrNone is size, or 0.
+func sizeOrNone(least, most int, field func(*Config) *int) kind {
+	k := size(least, most, field)
+	set := k.set
+	k.want = "0, or " + k.want
+	k.set = func(c *Config, s string) bool {
+		if n, ok := parseBytes(s); ok && n == 0 {
+			*field(c) = 0
+			return true
+		}
+		return set(c, s)
+	}
+	return k
 }
 
 // parseBytes reads a number of bytes with or without a unit.

@@ -1,0 +1,211 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/modeltest"
+)
+
+// Models that do not fit into memory together take turns in it, and nobody
+// notices: every answer and every state is that of models that stay.
+func TestHibernation(t *testing.T) {
+	const models, rounds = 12, 60
+	run := func(h *host) (answers [models][]engine.Answer, digests [models][32]byte) {
+		var group sync.WaitGroup
+		for m := range models {
+			h.create(t, fmt.Sprint("m-", m), taylor(2, 4))
+		}
+		for m := range models {
+			group.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(m), 5))
+				id := fmt.Sprint("m-", m)
+				for n := range rounds {
+					x := []float64{rng.NormFloat64(), rng.NormFloat64()}
+					p, err := h.Predict(context.Background(), id, [][]float64{x}, engine.PredictOptions{Remember: n%2 == 0, IDs: []string{fmt.Sprint("p-", n)}})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					o := engine.Observation{Features: x, ObservationID: fmt.Sprint("o-", n), Labels: []float64{rng.NormFloat64()}, Weight: 1}
+					if n%2 == 0 {
+						o.Features, o.ObservationID, o.PredictionID = nil, "", p[0].ID
+					}
+					for range 2 {
+						a, err := h.Observe(context.Background(), id, []engine.Observation{o})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						answers[m] = append(answers[m], a[0])
+					}
+				}
+			})
+		}
+		group.Wait()
+		for m := range models {
+			digests[m] = h.stats(t, fmt.Sprint("m-", m)).Digest
+		}
+		return answers, digests
+	}
+	whole := start(t, newFS(), newClock())
+	size := whole.Totals().ResidentBytes
+	wantAnswers, wantDigests := run(whole)
+	size = (whole.Totals().ResidentBytes - size) / models
+	for _, every := range []uint64{1 << 40, 7} {
+		tight := start(t, newFS(), newClock(), func(o *engine.Options) {
+			o.ModelMemory, o.SnapshotObservations = 3*size, every
+		})
+		answers, digests := run(tight)
+		if digests != wantDigests {
+			t.Error("models that hibernated learned something else")
+		}
+		for m := range answers {
+			for n, a := range answers[m] {
+				want := wantAnswers[m][n]
+				if a.Sequence != want.Sequence || a.Duplicate != want.Duplicate || a.Loss != want.Loss || a.Predictions[0] != want.Predictions[0] || a.Served != want.Served {
+					t.Fatalf("model %d, answer %d: %+v, want %+v", m, n, a, want)
+				}
+			}
+		}
+		waitFor(t, func() bool { return tight.Totals().ResidentBytes <= 3*size })
+		totals := tight.Totals()
+		t.Logf("%+v", totals)
+		if totals.Hibernations == 0 || totals.Wakes == 0 || totals.Loaded > 3 || totals.Models != models {
+			t.Errorf("%+v", totals)
+		}
+		tight.stop(t)
+	}
+}
+
+// waitFor polls until something holds.
+func waitFor(t *testing.T, holds func() bool) {
+	t.Helper()
+	for range 2000 {
+		if holds() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("it does not come to pass")
+}
+
+// What is not loaded is listed, described, deleted and counted all the same.
+func TestModelsThatAreNotLoaded(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := start(t, fs, c)
+	for _, id := range []string{"a", "b"} {
+		h.create(t, id, linear(1))
+		for n := range 5 {
+			h.observe(t, id, engine.Observation{Features: []float64{float64(n)}, Labels: []float64{1}})
+		}
+		h.predict(t, id, 3)
+	}
+	h.stop(t)
+	// Nothing fits, so that nothing is loaded that is not asked for.
+	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 128 })
+	if totals := h.Totals(); totals.Pending != 2 {
+		t.Errorf("%+v", totals)
+	}
+	models, err := h.ListModels("", "", 10)
+	if err != nil || len(models) != 2 || models[0].Sequence != 5 || models[0].Learner != "linear_awv" {
+		t.Errorf("%+v, %v", models, err)
+	}
+	if err := h.DeleteModel(context.Background(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.GetModel("a"); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+	if totals := h.Totals(); totals.Pending != 1 || totals.Models != 1 {
+		t.Errorf("%+v", totals)
+	}
+	h.create(t, "a", model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}})
+}
+
+func TestLimitsOfAServer(t *testing.T) {
+	h := start(t, newFS(), newClock(), func(o *engine.Options) {
+		o.ModelLimit, o.ModelMemory, o.PendingLimit, o.PendingTotalLimit = 2, 100_000, 3, 4
+	})
+	ctx := context.Background()
+	if _, err := h.CreateModel(ctx, "large", taylor(10, 4)); !errors.Is(err, model.ErrSpecTooLarge) {
+		t.Errorf("a state larger than memory: %v", err)
+	}
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	if _, err := h.CreateModel(ctx, "c", linear(1)); !errors.Is(err, engine.ErrModelLimit) {
+		t.Errorf("a third model: %v", err)
+	}
+	h.create(t, "a", linear(1)) // There already.
+	predict := func(id string, rows int) error {
+		var err error
+		for range rows {
+			if _, err = h.Predict(ctx, id, [][]float64{{1}}, engine.PredictOptions{Remember: true}); err != nil {
+				break
+			}
+		}
+		return err
+	}
+	if err := predict("a", 3); err != nil {
+		t.Fatal(err)
+	}
+	if err := predict("a", 1); !errors.Is(err, engine.ErrPendingLimit) {
+		t.Errorf("a fourth prediction: %v", err)
+	}
+	if err := predict("b", 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := predict("b", 1); !errors.Is(err, engine.ErrPendingLimit) {
+		t.Errorf("a fifth over all models: %v", err)
+	}
+	if err := h.DeleteModel(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := predict("b", 2); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// A hundred thousand small models in one engine: what is used is in memory,
+// the rest is not, and a start reads only the registry.
+func TestManyModels(t *testing.T) {
+	count := 2000
+	if testing.Short() || modeltest.RaceDetector {
+		count = 300
+	}
+	fs, c := newFS(), newClock()
+	h := start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
+	for n := range count {
+		h.create(t, fmt.Sprint("m-", n), linear(3))
+	}
+	// Zipf's law: few models get most.
+	law := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.2, 1, uint64(count-1))
+	learned := map[uint64]uint64{}
+	for range 5 * count {
+		m := law.Uint64()
+		learned[m]++
+		h.observe(t, fmt.Sprint("m-", m), engine.Observation{Features: []float64{1, 2, float64(learned[m])}, Labels: []float64{1}})
+	}
+	h = start(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
+	if totals := h.Totals(); totals.Models != count {
+		t.Errorf("%+v", totals)
+	}
+	for m, n := range learned {
+		if got := h.stats(t, fmt.Sprint("m-", m)).Observations; got != n {
+			t.Errorf("model %d: %d observations, want %d", m, got, n)
+		}
+	}
+	waitFor(t, func() bool { return h.Totals().ResidentBytes <= 1<<20 })
+	if totals := h.Totals(); totals.Loaded == 0 || totals.Loaded > count/2 && count > 600 {
+		t.Errorf("%+v", totals)
+	}
+}

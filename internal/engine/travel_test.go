@@ -1,0 +1,278 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// history is a model's observations, in calls of one or several.
+func history(seed uint64, calls int) [][]engine.Observation {
+	rng := rand.New(rand.NewPCG(seed, 77))
+	var out [][]engine.Observation
+	n := 0
+	for range calls {
+		var call []engine.Observation
+		for range 1 + rng.IntN(3) {
+			n++
+			call = append(call, engine.Observation{
+				Features: []float64{rng.NormFloat64(), rng.NormFloat64()}, Labels: []float64{rng.NormFloat64()},
+				ObservationID: fmt.Sprint("o-", n), Weight: 1,
+			})
+		}
+		out = append(out, call)
+	}
+	return out
+}
+
+// digests are the states after each observation.
+func digests(t *testing.T, calls [][]engine.Observation) [][32]byte {
+	t.Helper()
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(2))
+	out := [][32]byte{h.stats(t, "m").Digest}
+	for _, call := range calls {
+		for _, o := range call {
+			h.observe(t, "m", o)
+			out = append(out, h.stats(t, "m").Digest)
+		}
+	}
+	return out
+}
+
+// A model goes back to any sequence that is kept, inside a batch too; what was
+// undone may be learned again, what was not is not; and a restart agrees.
+func TestRestoreModel(t *testing.T) {
+	calls := history(1, 12)
+	want := digests(t, calls)
+	last := uint64(len(want) - 1)
+	for _, every := range []uint64{1 << 40, 5} {
+		for target := range last + 1 {
+			fs, c := newFS(), newClock()
+			h := start(t, fs, c, func(o *engine.Options) { o.SnapshotObservations, o.SnapshotsKept = every, 2 })
+			h.create(t, "m", linear(2))
+			for _, call := range calls {
+				h.observe(t, "m", call...)
+			}
+			if every == 5 {
+				if _, err := h.SnapshotModel(context.Background(), "m"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept, err := h.ListSnapshots("m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			oldest := uint64(0)
+			if len(kept) == 2 {
+				oldest = kept[1].Sequence
+			}
+			info, err := h.RestoreModel(context.Background(), "m", target)
+			if target < oldest {
+				if !errors.Is(err, engine.ErrSnapshotNotFound) || h.stats(t, "m").Digest != want[last] {
+					t.Fatalf("restored to %d of %d: %+v, %v", target, oldest, info, err)
+				}
+				h.stop(t)
+				continue
+			}
+			if err != nil || info.Sequence != target || h.stats(t, "m").Digest != want[target] {
+				t.Fatalf("restored to %d: %+v, %v", target, info, err)
+			}
+			if target%3 == 0 {
+				h.stop(t)
+				h = start(t, fs, c)
+			}
+			n := uint64(0)
+			for _, call := range calls {
+				for _, o := range call {
+					n++
+					a := h.observe(t, "m", o)[0]
+					if a.Duplicate != (n <= target) || a.Sequence != n {
+						t.Fatalf("restored to %d, observation %d again: %+v", target, n, a)
+					}
+				}
+			}
+			if h.stats(t, "m").Digest != want[last] {
+				t.Fatalf("restored to %d, it ends elsewhere", target)
+			}
+			h.stop(t)
+		}
+	}
+}
+
+// A power cut at any moment of a restore leaves the model as it was, or as it
+// is to be, with the ids that belong to it.
+func TestPowerCutsDuringRestore(t *testing.T) {
+	calls := history(2, 10)
+	want := digests(t, calls)
+	last := uint64(len(want) - 1)
+	const target = 7
+	fs, c := newFS(), newClock()
+	var cuts []*vfs.MemFS
+	var recording sync.Mutex
+	armed := false
+	watched := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		recording.Lock()
+		defer recording.Unlock()
+		if armed && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			armed = false // Cloning makes operations of its own.
+			for _, percent := range []int{0, 50, 100} {
+				cuts = append(cuts, fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(uint64(len(cuts)), 3))}))
+			}
+			armed = true
+		}
+		return nil
+	}))
+	h := start(t, watched, c, func(o *engine.Options) { o.SnapshotObservations = 4; o.SnapshotsKept = 9 })
+	h.create(t, "m", linear(2))
+	for _, call := range calls {
+		h.observe(t, "m", call...)
+	}
+	if _, err := h.SnapshotModel(context.Background(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	recording.Lock()
+	armed = true
+	recording.Unlock()
+	if _, err := h.RestoreModel(context.Background(), "m", target); err != nil {
+		t.Fatal(err)
+	}
+	recording.Lock()
+	armed = false
+	recording.Unlock()
+	h.stop(t)
+	t.Logf("%d cuts", len(cuts))
+	outcomes := map[uint64]int{}
+	for n, cut := range cuts {
+		h := start(t, cut, c)
+		s := h.stats(t, "m")
+		if s.Observations != last && s.Observations != target || s.Digest != want[s.Observations] {
+			t.Fatalf("cut %d leaves %d observations", n, s.Observations)
+		}
+		outcomes[s.Observations]++
+		k := uint64(0)
+		for _, call := range calls {
+			for _, o := range call {
+				k++
+				if a := h.observe(t, "m", o)[0]; a.Duplicate != (k <= s.Observations) {
+					t.Fatalf("cut %d leaves %d observations; observation %d again: %+v", n, s.Observations, k, a)
+				}
+			}
+		}
+		h.stop(t)
+	}
+	if outcomes[last] == 0 || outcomes[target] == 0 {
+		t.Errorf("the cuts led to %v", outcomes)
+	}
+}
+
+func TestSnapshotModel(t *testing.T) {
+	h := start(t, newFS(), newClock())
+	h.create(t, "m", linear(2))
+	feed(t, h, 0, 10)
+	ctx := context.Background()
+	first, err := h.SnapshotModel(ctx, "m")
+	if err != nil || first.Sequence != 10 || first.Bytes == 0 || first.Digest != h.stats(t, "m").Digest {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	again, err := h.SnapshotModel(ctx, "m")
+	if err != nil || again != first {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	// While it learns.
+	fed := make(chan struct{})
+	go func() {
+		defer close(fed)
+		feed(t, h, 10, 200)
+	}()
+	for learning := true; learning; {
+		if _, err := h.SnapshotModel(ctx, "m"); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-fed:
+			learning = false
+		default:
+		}
+	}
+	kept, err := h.ListSnapshots("m")
+	if err != nil || len(kept) != 3 || kept[0].Sequence <= kept[1].Sequence {
+		t.Errorf("%+v, %v", kept, err)
+	}
+	if _, err := h.ListSnapshots("nobody"); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Error(err)
+	}
+	if _, err := h.RestoreModel(ctx, "m", 201); !errors.Is(err, engine.ErrSnapshotNotFound) {
+		t.Errorf("the future: %v", err)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := h.RestoreModel(ended, "m", 200); err == nil {
+		// It may be done before it is noticed; the state is the same.
+		if got := h.stats(t, "m").Observations; got != 200 {
+			t.Errorf("%d observations", got)
+		}
+	}
+}
+
+// A model moves to another server under another id, and goes on there bit for
+// bit, across restarts too.
+func TestExportAndImport(t *testing.T) {
+	for _, spec := range []model.Spec{linear(2), taylor(2, 3), {Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{}}} {
+		from := start(t, newFS(), newClock())
+		from.create(t, "m", spec)
+		feed(t, from, 0, 40)
+		ctx := context.Background()
+		data, err := from.ExportModel(ctx, "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs, c := newFS(), newClock()
+		to := start(t, fs, c)
+		info, err := to.ImportModel(ctx, "m", data)
+		if err != nil || info.Sequence != 40 {
+			t.Fatalf("%+v, %v", info, err)
+		}
+		if _, err := to.ImportModel(ctx, "m", data); !errors.Is(err, engine.ErrModelExists) {
+			t.Errorf("imported twice: %v", err)
+		}
+		if got, want := to.stats(t, "m"), from.stats(t, "m"); got.Digest != want.Digest || got.Served != want.Served {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		to.stop(t)
+		to = start(t, fs, c)
+		feed(t, from, 40, 60)
+		feed(t, to, 40, 60)
+		if to.stats(t, "m").Digest != from.stats(t, "m").Digest {
+			t.Error("the copy goes on elsewhere")
+		}
+		if _, err := to.RestoreModel(ctx, "m", 40); err != nil {
+			t.Error(err)
+		}
+		if _, err := to.RestoreModel(ctx, "m", 39); !errors.Is(err, engine.ErrSnapshotNotFound) {
+			t.Errorf("before its import: %v", err)
+		}
+		for n := 0; n < len(data); n += 7 {
+			bad := append([]byte(nil), data...)
+			bad[n] ^= 0x10
+			if _, err := to.ImportModel(ctx, "bad", bad); !errors.Is(err, engine.ErrInvalidRequest) {
+				t.Fatalf("byte %d flipped: %v", n, err)
+			}
+		}
+		if _, err := to.ImportModel(ctx, "BAD", data); !errors.Is(err, engine.ErrInvalidID) {
+			t.Error(err)
+		}
+		if models, err := to.ListModels("", "", 9); err != nil || len(models) != 1 {
+			t.Errorf("%+v, %v", models, err)
+		}
+	}
+}

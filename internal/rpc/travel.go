@@ -1,0 +1,115 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
+	s, err := m.engine.SnapshotModel(ctx, r.GetId())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The error table maps it.
+	}
+	return &hindsightv1.SnapshotModelResponse{Snapshot: snapshotToProto(s)}, nil
+}
+
+func (m *models) ListSnapshots(_ context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
+	kept, err := m.engine.ListSnapshots(r.GetId())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The error table maps it.
+	}
+	response := &hindsightv1.ListSnapshotsResponse{}
+	for _, s := range kept {
+		response.Snapshots = append(response.Snapshots, snapshotToProto(s))
+	}
+	return response, nil
+}
+
+func snapshotToProto(s engine.Snapshot) *hindsightv1.Snapshot {
+	return &hindsightv1.Snapshot{
+		Sequence: s.Sequence, CreateTime: timestamppb.New(s.Created), Bytes: uint64(s.Bytes),
+		StateDigest: fmt.Sprintf("%x", s.Digest),
+	}
+}
+
+func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
+	if r.Sequence == nil { // 0 undoes everything.
+		return nil, &model.FieldError{
+			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes everything",
+		}
+	}
+	info, err := m.engine.RestoreModel(ctx, r.GetId(), r.GetSequence())
+	if err != nil {
+		return nil, err //nolint:wrapcheck // The error table maps it.
+	}
+	return &hindsightv1.RestoreModelResponse{Model: infoToProto(info)}, nil
+}
+
+// chunkBytes is the size of a piece of an exported model.
+const chunkBytes = 256 << 10
+
+func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
+	data, err := m.engine.ExportModel(stream.Context(), r.GetId())
+	if err != nil {
+		return err //nolint:wrapcheck // The error table maps it.
+	}
+	for len(data) > 0 {
+		n := min(len(data), chunkBytes)
+		if err := stream.Send(&hindsightv1.ExportModelResponse{Chunk: data[:n]}); err != nil {
+			return fmt.Errorf("rpc: export: %w", err)
+		}
+		data = data[n:]
+	}
+	return nil
+}
+
+// maxImportBytes bounds what an import holds in memory before it is known to
+// be a model.
+const maxImportBytes = 2 << 30
+
+func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse]) error {
+	var id string
+	var data []byte
+	for n := 0; ; n++ {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("rpc: import: %w", err)
+		}
+		if n == 0 {
+			// Before anything is held for it.
+			if id = r.GetId(); engine.CheckID(id) != nil {
+				return engine.CheckID(id) //nolint:wrapcheck // The error table maps it.
+			}
+		} else if r.GetId() != "" && r.GetId() != id {
+			return &model.FieldError{
+				Field: "id", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q after %q", r.GetId(), id), Want: "one id, in the first message",
+			}
+		}
+		if len(data)+len(r.GetChunk()) > maxImportBytes {
+			return &model.FieldError{
+				Field: "chunk", Err: model.ErrSpecTooLarge, Got: fmt.Sprintf("more than %d bytes", maxImportBytes), Want: "less",
+			}
+		}
+		data = append(data, r.GetChunk()...)
+	}
+	info, err := m.engine.ImportModel(stream.Context(), id, data)
+	if err != nil {
+		return err //nolint:wrapcheck // The error table maps it.
+	}
+	if err := stream.SendAndClose(&hindsightv1.ImportModelResponse{Model: infoToProto(info)}); err != nil {
+		return fmt.Errorf("rpc: import: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package rpc_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+func (s *service) export(t *testing.T, id string) []byte {
+	t.Helper()
+	stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Id: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data []byte
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return data
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, piece.GetChunk()...)
+	}
+}
+
+func (s *service) importFrom(t *testing.T, id string, data []byte) (*hindsightv1.Model, error) {
+	t.Helper()
+	stream, err := s.models.ImportModel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < len(data) || n == 0; n += 1000 {
+		if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: data[n:min(n+1000, len(data))]}); err != nil {
+			break // The answer says why.
+		}
+	}
+	answer, err := stream.CloseAndRecv()
+	return answer.GetModel(), err //nolint:wrapcheck // The test looks at the status.
+}
+
+func TestTimeTravel(t *testing.T) {
+	s := serve(t)
+	ctx := t.Context()
+	s.create(t, "m", linear(1))
+	observe := func(y float64) {
+		t.Helper()
+		if _, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{y}, Target: label(y)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := func(id string) string {
+		t.Helper()
+		stats, err := s.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.GetStats().GetStateDigest()
+	}
+	observe(1)
+	observe(2)
+	kept, err := s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at2 := digest("m")
+	if k := kept.GetSnapshot(); k.GetSequence() != 2 || k.GetStateDigest() != at2 || k.GetBytes() == 0 || k.GetCreateTime().GetSeconds() == 0 {
+		t.Errorf("%v", kept)
+	}
+	observe(3)
+	at3, exported := digest("m"), s.export(t, "m")
+	list, err := s.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Id: "m"})
+	if err != nil || len(list.GetSnapshots()) != 1 || !proto.Equal(list.GetSnapshots()[0], kept.GetSnapshot()) {
+		t.Errorf("%v, %v", list, err)
+	}
+	back, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: "m", Sequence: proto.Uint64(2)})
+	if err != nil || back.GetModel().GetSequence() != 2 || digest("m") != at2 {
+		t.Errorf("%v, %v", back, err)
+	}
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: "m", Sequence: proto.Uint64(3)})
+	refused(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND", "sequence 3", "2 observations")
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: "m"})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "sequence")
+	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: "nobody"})
+	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "nobody")
+	if m, err := s.importFrom(t, "copy", exported); err != nil || m.GetSequence() != 3 || digest("copy") != at3 {
+		t.Errorf("%v, %v", m, err)
+	}
+	_, err = s.importFrom(t, "copy", exported)
+	refused(t, err, codes.AlreadyExists, "MODEL_EXISTS")
+	_, err = s.importFrom(t, "other", exported[:len(exported)-1])
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk", "checksum")
+	_, err = s.importFrom(t, "other", nil)
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	_, err = s.importFrom(t, "Other", exported)
+	refused(t, err, codes.InvalidArgument, "INVALID_ID", "id")
+}
