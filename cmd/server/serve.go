@@ -43,7 +43,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
 	}
 	if c.MemoryLimit > 0 {
-		debug.SetMemoryLimit(int64(c.MemoryLimit))
+		// The program itself, which the runtime does not count, takes the rest.
+		debug.SetMemoryLimit(int64(c.MemoryLimit) / 8 * 7)
 	}
 	listener := net.ListenConfig{}
 	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
@@ -178,7 +179,7 @@ func watch(
 	err := instruments.WatchMemory(func() metrics.MemoryStats {
 		t := models.Totals()
 		return metrics.MemoryStats{
-			Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
+			Models: t.Models, Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
 			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots,
 		}
 	})

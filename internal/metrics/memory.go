@@ -4,10 +4,10 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // MemoryStats is what the models as a whole say of themselves at one moment.
 type MemoryStats struct {
-	// Loaded is the number of models whose state is in memory, ResidentBytes
+	// Models is the number of models, Loaded of those whose state is in memory, ResidentBytes
 	// what their states take there.
-	Loaded        int
-	ResidentBytes int64
+	Models, Loaded int
+	ResidentBytes  int64
 	// Wakes counts the models that were loaded, WakeSeconds the time that took.
 	Wakes       int64
 	WakeSeconds float64
@@ -24,6 +24,8 @@ func newMemoryCollector(read func() MemoryStats) *collector[MemoryStats] {
 	return &collector[MemoryStats]{
 		read: read,
 		figures: []figure[MemoryStats]{
+			metric("models", "Models that the server holds.", prometheus.GaugeValue,
+				func(s MemoryStats) float64 { return float64(s.Models) }),
 			metric("models_loaded", "Models whose state is in memory.", prometheus.GaugeValue,
 				func(s MemoryStats) float64 { return float64(s.Loaded) }),
 			metric("models_memory_bytes", "Memory that the states of all models take.", prometheus.GaugeValue,

@@ -98,9 +98,6 @@ hindsight_loss_sum{kind="prequential",learner="linear_awv",model="price"} 0
 hindsight_loss_sum{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
 hindsight_loss_sum{kind="served",learner="linear_awv",model="price"} 0
 hindsight_loss_sum{kind="served",learner="pkawv_taylor",model="energy"} 3.5
-# HELP hindsight_models Models that the server holds.
-# TYPE hindsight_models gauge
-hindsight_models 2
 # HELP hindsight_models_aggregated Models without series of their own, shown together under the model label "other".
 # TYPE hindsight_models_aggregated gauge
 hindsight_models_aggregated 0
@@ -128,7 +125,7 @@ hindsight_regret_bound{learner="pkawv_taylor",model="energy"} 4
 # TYPE hindsight_state_bytes gauge
 hindsight_state_bytes{learner="linear_awv",model="price"} 0
 hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
-`, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_sum", "hindsight_models",
+`, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_sum",
 		"hindsight_models_aggregated", "hindsight_observations_total", "hindsight_pending_labels",
 		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_bound", "hindsight_state_bytes")
 }
@@ -204,6 +201,32 @@ func TestStoreSeries(t *testing.T) {
 		"hindsight_store_remembered_ids 6",
 		"hindsight_store_compactions_total 7",
 		"hindsight_store_failed 1",
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("not exposed: %s", want)
+		}
+	}
+}
+
+func TestMemorySeries(t *testing.T) {
+	m, reg := newMetrics(t, metrics.Options{})
+	err := m.WatchMemory(func() metrics.MemoryStats {
+		return metrics.MemoryStats{
+			Models: 9, Loaded: 1, ResidentBytes: 2, Wakes: 3, WakeSeconds: 0.5, Hibernations: 4, BadSnapshots: 5,
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := expose(t, reg, "text/plain")
+	for _, want := range []string{
+		"hindsight_models 9",
+		"hindsight_models_loaded 1",
+		"hindsight_models_memory_bytes 2",
+		"hindsight_model_wakes_total 3",
+		"hindsight_model_wake_seconds_total 0.5",
+		"hindsight_model_hibernations_total 4",
+		"hindsight_bad_snapshots_total 5",
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("not exposed: %s", want)

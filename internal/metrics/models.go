@@ -54,7 +54,7 @@ type modelCollector struct {
 	source Source
 	slots  *slots
 
-	models, aggregated                  *prometheus.Desc
+	aggregated                          *prometheus.Desc
 	observations, predictions, loss     *prometheus.Desc
 	regret, regretBound, certificate    *prometheus.Desc
 	features, stateBytes, pendingLabels *prometheus.Desc
@@ -77,7 +77,6 @@ func newModelCollector(src Source, s *slots) *modelCollector {
 	c := &modelCollector{
 		source: src,
 		slots:  s,
-		models: desc("models", "Models that the server holds."),
 		aggregated: desc("models_aggregated",
 			`Models without series of their own, shown together under the model label "other".`),
 		observations: desc("observations_total", "Observations learned.", labelModel, labelLearner),
@@ -105,7 +104,7 @@ func newModelCollector(src Source, s *slots) *modelCollector {
 // Describe implements prometheus.Collector.
 func (c *modelCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		c.models, c.aggregated, c.observations, c.predictions, c.loss, c.regret,
+		c.aggregated, c.observations, c.predictions, c.loss, c.regret,
 		c.regretBound, c.certificate, c.features, c.stateBytes, c.pendingLabels,
 		c.expiredLabels, c.readOnly,
 	} {
@@ -125,7 +124,6 @@ func (c *modelCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, learner := range slices.Sorted(maps.Keys(others.present)) {
 		c.show(ch, others.sum(learner))
 	}
-	ch <- prometheus.MustNewConstMetric(c.models, prometheus.GaugeValue, float64(len(c.scrape.listed)))
 	ch <- prometheus.MustNewConstMetric(c.aggregated, prometheus.GaugeValue, float64(len(others.last)))
 }
 
