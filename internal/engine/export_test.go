@@ -16,3 +16,9 @@ type (
 	Stored      = observation
 	ServedThere = served
 )
+
+// Hibernate lets a model go, and tells whether it is gone.
+func (e *Engine) Hibernate(id string) bool {
+	i, err := e.find(id)
+	return err == nil && i.hibernate()
+}
