@@ -180,7 +180,7 @@ func watch(
 		t := models.Totals()
 		return metrics.MemoryStats{
 			Models: t.Models, Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
-			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots,
+			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots, PendingLabels: t.Pending,
 		}
 	})
 	if err != nil {

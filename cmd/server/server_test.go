@@ -59,8 +59,15 @@ type process struct {
 // launch starts a server on the directory and waits until it serves.
 func launch(t *testing.T, dir string, flags ...string) *process {
 	t.Helper()
+	return launchBy(t, dir, []string{binary}, flags...)
+}
+
+// launchBy is launch by a command that ends in the server's.
+func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
+	t.Helper()
 	arguments := append([]string{"--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, flags...)
-	p := &process{command: exec.CommandContext(context.WithoutCancel(t.Context()), binary, arguments...), ended: make(chan error, 1)}
+	arguments = append(by[1:], arguments...)
+	p := &process{command: exec.CommandContext(context.WithoutCancel(t.Context()), by[0], arguments...), ended: make(chan error, 1)}
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := p.command.StderrPipe()
 	if err != nil {

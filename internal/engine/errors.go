@@ -19,7 +19,7 @@ var (
 	ErrOverloaded         = errors.New("too many observations are waiting")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
-	ErrStorage            = errors.New("storage failed: the model is read-only")
+	ErrStorage            = errors.New("storage failed: nothing is learned until the server is restarted with a disk that is well")
 	ErrCorrupt            = errors.New("stored state is corrupt")
 	ErrClosed             = errors.New("the server is shutting down")
 )

@@ -13,6 +13,9 @@ type MemoryStats struct {
 	WakeSeconds float64
 	// Hibernations counts the models whose state left memory.
 	Hibernations int64
+	// PendingLabels counts the predictions of all models that wait for their
+	// label.
+	PendingLabels int64
 	// BadSnapshots counts the snapshots that could not be used.
 	BadSnapshots int64
 }
@@ -36,6 +39,8 @@ func newMemoryCollector(read func() MemoryStats) *collector[MemoryStats] {
 				func(s MemoryStats) float64 { return s.WakeSeconds }),
 			metric("model_hibernations_total", "Models whose state left memory, because others needed the room.", prometheus.CounterValue,
 				func(s MemoryStats) float64 { return float64(s.Hibernations) }),
+			metric("pending_labels_all", "Predictions of all models that wait for their label.", prometheus.GaugeValue,
+				func(s MemoryStats) float64 { return float64(s.PendingLabels) }),
 			metric("bad_snapshots_total", "Snapshots that could not be used, so that an older one or the log was.", prometheus.CounterValue,
 				func(s MemoryStats) float64 { return float64(s.BadSnapshots) }),
 		},

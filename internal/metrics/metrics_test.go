@@ -212,7 +212,7 @@ func TestMemorySeries(t *testing.T) {
 	m, reg := newMetrics(t, metrics.Options{})
 	err := m.WatchMemory(func() metrics.MemoryStats {
 		return metrics.MemoryStats{
-			Models: 9, Loaded: 1, ResidentBytes: 2, Wakes: 3, WakeSeconds: 0.5, Hibernations: 4, BadSnapshots: 5,
+			Models: 9, Loaded: 1, ResidentBytes: 2, Wakes: 3, WakeSeconds: 0.5, Hibernations: 4, BadSnapshots: 5, PendingLabels: 6,
 		}
 	})
 	if err != nil {
@@ -227,6 +227,7 @@ func TestMemorySeries(t *testing.T) {
 		"hindsight_model_wake_seconds_total 0.5",
 		"hindsight_model_hibernations_total 4",
 		"hindsight_bad_snapshots_total 5",
+		"hindsight_pending_labels_all 6",
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("not exposed: %s", want)

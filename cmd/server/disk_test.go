@@ -1,0 +1,86 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// A disk that takes no more, as far as a process can tell: files may not grow
+// beyond 2 MiB. What was acknowledged is there, what was not is refused as
+// STORAGE_FAILED, predictions go on, and with room a restart heals.
+func TestFullDisk(t *testing.T) {
+	const dimension = 50
+	dir := t.TempDir()
+	full := []string{"/bin/sh", "-c", `ulimit -f 4096; exec "$0" "$@"`, binary}
+	p := launchBy(t, dir, full)
+	spec := &hindsightv1.ModelSpec{Dimension: dimension, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
+	if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
+		t.Fatal(err)
+	}
+	batch := func(from int) *hindsightv1.ObserveBatchRequest {
+		r := &hindsightv1.ObserveBatchRequest{Model: "m"}
+		for n := from; n < from+100; n++ {
+			r.Observations = append(r.Observations, &hindsightv1.ObserveRequest{
+				Features: make([]float64, dimension), ObservationId: fmt.Sprint("o-", n),
+				Target: &hindsightv1.ObserveRequest_Label{Label: 1},
+			})
+		}
+		return r
+	}
+	acknowledged := 0
+	var err error
+	for acknowledged < 20_000 && err == nil {
+		if _, err = p.predictor.ObserveBatch(t.Context(), batch(acknowledged)); err == nil {
+			acknowledged += 100
+		}
+	}
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "storage failed") {
+		t.Fatalf("%d acknowledged, then %v", acknowledged, err)
+	}
+	input := make([]float64, dimension)
+	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: input, Remember: proto.Bool(false)}); err != nil {
+		t.Errorf("a prediction: %v", err)
+	}
+	_, err = p.predictor.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: input, Target: &hindsightv1.ObserveRequest_Label{Label: 1}})
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("an observation: %v", err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = page.Body.Close() }()
+	text, err := io.ReadAll(page.Body)
+	if err != nil || !strings.Contains(string(text), "\nhindsight_store_failed 1\n") {
+		t.Errorf("the metrics do not say so (%v)", err)
+	}
+	p.kill(t)
+	// With room again.
+	p = launch(t, dir)
+	for n := 0; n <= acknowledged; n += 100 {
+		answer, err := p.predictor.ObserveBatch(t.Context(), batch(n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, o := range answer.GetOutcomes() {
+			if o.GetSequence() != uint64(n+k+1) || n < acknowledged && !o.GetDuplicate() {
+				t.Fatalf("observation %d of %d acknowledged: %v", n+k, acknowledged, o)
+			}
+		}
+	}
+	t.Logf("%d observations before the disk was full", acknowledged)
+	p.terminate(t)
+}
