@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 // openReal is an engine on the file system.
-func openReal(b *testing.B, dir string, snapshots uint64) (*engine.Engine, *store.Store) {
+func openReal(b *testing.B, dir string) (*engine.Engine, *store.Store) {
 	b.Helper()
 	s, err := store.Open(dir, store.Options{})
 	if err != nil {
@@ -28,7 +29,7 @@ func openReal(b *testing.B, dir string, snapshots uint64) (*engine.Engine, *stor
 		NewID:         func() (string, error) { return "", nil },
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", SnapshotObservations: snapshots, SnapshotInterval: time.Hour, SnapshotsKept: 3,
+		Durability:    "sync", SnapshotObservations: 1 << 40, SnapshotInterval: time.Hour, SnapshotsKept: 3,
 		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
 		Queue: 100_000, PendingLimit: 1000, PendingTotalLimit: 1000, ModelLimit: 1000, Sweep: time.Hour,
 	})
@@ -69,7 +70,7 @@ func BenchmarkDurable(b *testing.B) {
 	})
 	for _, clients := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("store/%d", clients), func(b *testing.B) {
-			e, s := openReal(b, b.TempDir(), 1<<40)
+			e, s := openReal(b, b.TempDir())
 			defer shut(b, e, s)
 			data := make([]byte, 120)
 			share(b, clients, func(client int) func(n int) error {
@@ -84,7 +85,7 @@ func BenchmarkDurable(b *testing.B) {
 		})
 		for _, models := range []int{1, clients} {
 			b.Run(fmt.Sprintf("observe/%d/models=%d", clients, models), func(b *testing.B) {
-				e, s := openReal(b, b.TempDir(), 1<<40)
+				e, s := openReal(b, b.TempDir())
 				defer shut(b, e, s)
 				for n := range models {
 					if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, LinearAWV: &model.LinearAWV{}}); err != nil {
@@ -135,7 +136,7 @@ func share(b *testing.B, clients int, begin func(client int) func(n int) error) 
 func BenchmarkRecovery(b *testing.B) {
 	const observations = 50_000
 	dir := b.TempDir()
-	e, s := openReal(b, dir, 1<<40)
+	e, s := openReal(b, dir)
 	if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, LinearAWV: &model.LinearAWV{}}); err != nil {
 		b.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func BenchmarkRecovery(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		e, s := openReal(b, dir, 1<<40)
+		e, s := openReal(b, dir)
 		if stats, err := e.ModelStats(b.Context(), "m", false); err != nil || stats.Observations != observations {
 			b.Fatalf("%d observations, %v", stats.Observations, err)
 		}
@@ -172,14 +173,14 @@ func BenchmarkRecovery(b *testing.B) {
 
 // BenchmarkWake is a prediction of a model that is not in memory.
 func BenchmarkWake(b *testing.B) {
-	e, s := openReal(b, b.TempDir(), 1<<40)
+	e, s := openReal(b, b.TempDir())
 	defer shut(b, e, s)
 	for n := range 2 {
 		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, LinearAWV: &model.LinearAWV{}}); err != nil {
 			b.Fatal(err)
 		}
 		for k := range 100 {
-			o := engine.Observation{Features: make([]float64, 10), Labels: []float64{1}, Weight: 1, ObservationID: fmt.Sprint(k)}
+			o := engine.Observation{Features: make([]float64, 10), Labels: []float64{1}, Weight: 1, ObservationID: strconv.Itoa(k)}
 			if _, err := e.Observe(b.Context(), fmt.Sprint("m", n), []engine.Observation{o}); err != nil {
 				b.Fatal(err)
 			}

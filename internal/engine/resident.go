@@ -214,7 +214,7 @@ func (e *Engine) hibernateIdle() {
 func (i *instance) hibernate() bool {
 	i.gate.Lock()
 	defer i.gate.Unlock()
-	if i.gate.running || i.gate.asked > 0 || i.gate.snapshots > 0 || len(i.gate.waiting) > 0 {
+	if i.gate.running || i.gate.asked > 0 || i.gate.snapshot || i.gate.snapshots > 0 || len(i.gate.waiting) > 0 {
 		return false
 	}
 	i.mu.Lock()

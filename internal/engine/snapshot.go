@@ -77,6 +77,9 @@ func (i *instance) snapshotIfDue(now time.Time) {
 // this model is on its way or the snapshotter is busy; the next commit or
 // sweep then tries again. The writer calls it.
 func (i *instance) handOver() {
+	if i.mu.learner == nil {
+		return // It left memory before its turn came, or never got there.
+	}
 	i.gate.Lock()
 	busy := i.gate.snapshots > 0
 	if !busy {
