@@ -40,8 +40,9 @@ demo: build ## build, serve, stream a changing environment, draw the regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: reproduce
-reproduce: build ## take published streams through every learner, into docs/results
+reproduce: build ## take published streams through every learner, and play the greedy adversary, into docs/results
 	bin/hindsight bench papers --server bin/hindsight-server $(ARGS)
+	bin/hindsight bench adversary
 
 .PHONY: test
 test: ## run every test, with the race detector where there is a C compiler

@@ -9,6 +9,6 @@ func newBench(e *env) *cobra.Command {
 		Short: "Measure learners on published streams",
 		RunE:  group,
 	}
-	cmd.AddCommand(newBenchPapers(e))
+	cmd.AddCommand(newBenchPapers(e), newBenchAdversary(e))
 	return cmd
 }

@@ -1,0 +1,77 @@
+package adversary
+
+import (
+	"encoding/csv"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+const (
+	// The modes of what is written.
+	fileMode      = 0o644
+	directoryMode = 0o755
+
+	playGreedy = "greedy"
+	playRandom = "random"
+)
+
+// Save writes adversary.csv, adversary.svg and adversary.md into a directory.
+func Save(dir string, r *Result) error {
+	if err := os.MkdirAll(dir, directoryMode); err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name  string
+		write func(io.Writer, *Result) error
+	}{{"adversary.csv", WriteTable}, {"adversary.svg", Draw}, {"adversary.md", WriteReport}} {
+		if err := save(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(w, r) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func save(path string, write func(io.Writer) error) (err error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode) //nolint:gosec // the user names the directory
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if failed := file.Close(); err == nil {
+			err = failed
+		}
+	}()
+	return write(file)
+}
+
+// WriteTable writes a row for every round of every course. The certificate is
+// that of exact Kernel-AWV, on its own rows.
+func WriteTable(w io.Writer, r *Result) error {
+	out := csv.NewWriter(w)
+	// An error of the writer stays with it until the end.
+	_ = out.Write([]string{"t", "learner", "regret", "play", "certificate"})
+	for _, p := range []struct {
+		name    string
+		courses []Course
+	}{{playGreedy, r.Greedy}, {playRandom, r.Random}} {
+		for _, c := range p.courses {
+			for t, round := range c.Rounds {
+				certificate := ""
+				if c.Name == NameKernel {
+					certificate = digits(round.Certificate, 6)
+				}
+				_ = out.Write([]string{strconv.Itoa(t + 1), c.Name, digits(round.Regret, 6), p.name, certificate})
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// digits writes a number with so many digits behind the point.
+func digits(v float64, n int) string { return strconv.FormatFloat(v, 'f', n, 64) }
+
+// number writes a number as it was given.
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
