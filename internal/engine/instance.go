@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,6 +130,17 @@ func (e *Engine) Predict(ctx context.Context, id string, rows [][]float64, o Pre
 	return answers, nil
 }
 
+// finite says that numbers may be served. A learner that is whole gives no
+// others, so that it is corrupt if it does.
+func finite(numbers []float64) bool {
+	for _, v := range numbers {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // newPredictions makes room for predictions in three allocations.
 func newPredictions(n, outputs int) []Prediction {
 	answers := make([]Prediction, n)
@@ -148,6 +160,9 @@ func (i *instance) predict(ctx context.Context, answers []Prediction, rows [][]f
 	for n, x := range rows {
 		if err := i.mu.learner.Predict(&answers[n].Prediction, x); err != nil {
 			return &RowError{Row: n, Err: err}
+		}
+		if p := answers[n].Prediction; !finite(p.Values) || !finite(p.StandardErrors) {
+			return fmt.Errorf("model %q predicts %v: %w", i.id, p.Values, ErrCorrupt)
 		}
 		answers[n].Sequence = i.mu.sequence
 	}

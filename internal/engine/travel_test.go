@@ -189,19 +189,17 @@ func TestSnapshotModel(t *testing.T) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 	// While it learns.
-	fed := make(chan struct{})
-	go func() {
-		defer close(fed)
-		feed(t, h, 10, 200)
-	}()
-	for learning := true; learning; {
-		if _, err := h.SnapshotModel(ctx, "m"); err != nil {
-			t.Error(err)
+	for from := 10; from < 200; from += 38 {
+		var group sync.WaitGroup
+		group.Go(func() { feed(t, h, from, from+38) })
+		for range 5 {
+			if _, err := h.SnapshotModel(ctx, "m"); err != nil {
+				t.Error(err)
+			}
 		}
-		select {
-		case <-fed:
-			learning = false
-		default:
+		group.Wait()
+		if s, err := h.SnapshotModel(ctx, "m"); err != nil || s.Sequence != uint64(from+38) {
+			t.Errorf("%+v, %v", s, err)
 		}
 	}
 	kept, err := h.ListSnapshots("m")

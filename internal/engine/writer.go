@@ -388,6 +388,9 @@ func (i *instance) learn(s *state, lock sync.Locker, r record) ([]Answer, error)
 		outcome := model.Outcome{Predictions: said[at:end:end]}
 		lock.Lock()
 		err := s.learner.Observe(&outcome, o.Features, o.Labels, o.Weight)
+		if err == nil && (!finite(outcome.Predictions) || math.IsNaN(outcome.Loss)) {
+			err = fmt.Errorf("a prequential prediction of %v", outcome.Predictions)
+		}
 		if err != nil {
 			lock.Unlock()
 			return nil, fmt.Errorf("sequence %d of model %q: %w: %w: %w", s.sequence+1, i.id, errUnlearnable, ErrCorrupt, err)

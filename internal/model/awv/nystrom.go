@@ -2,6 +2,7 @@ package awv
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"hindsight/internal/model"
@@ -303,15 +304,22 @@ func (n *Nystrom) regrow(centres []float64, reader *codec.Reader) error {
 	for i, p := range kept {
 		centre := centres[i*d : (i+1)*d]
 		values := make([]float64, i)
+		if err := model.CheckFeatures(centre, d, n.dictionary.InputLimit()); err != nil {
+			return fmt.Errorf("centre %d: %w: %w", i, err, model.ErrCorruptState)
+		}
 		n.dictionary.Kernels(values, centre)
-		n.sampler.Probability(values, n.o.Kernel.At(centre, centre))
-		if !(p > 0 && p <= 1) || !n.dictionary.Grow(centre) {
+		again := n.sampler.Probability(values, n.o.Kernel.At(centre, centre))
+		if !(p > 0 && math.Abs(p-again) <= sameProbability*p) || !n.dictionary.Grow(centre) {
 			return fmt.Errorf("centre %d, kept with probability %g, is not one of a dictionary: %w", i, p, model.ErrCorruptState)
 		}
 		n.sampler.Keep(p)
 	}
 	return nil
 }
+
+// sameProbability is how far a probability may be from the one that another
+// machine's rounding gave.
+const sameProbability = 1e-6
 
 // remember reads the past that was kept.
 func (n *Nystrom) remember(reader *codec.Reader) error {
@@ -328,6 +336,9 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 		r.y = make([]float64, n.o.Outputs)
 		reader.Floats(r.y)
 		r.weight = reader.Float()
+		if err := n.Check(r.x, r.y, r.weight); err != nil && reader.Err() == nil {
+			return fmt.Errorf("round %d of the past: %w: %w", i, err, model.ErrCorruptState)
+		}
 		r.features = make([]float64, n.dictionary.Size())
 		n.dictionary.Map(r.features, r.x)
 	}
