@@ -55,7 +55,7 @@ func TestKORSProbability_ICML_Alg2(t *testing.T) {
 				kept, probabilities := append([][]float64(nil), s.kept...), append([]float64(nil), s.sampler.Kept()...)
 				got := s.offer(x)
 				m := len(kept)
-				points := append(kept, x)
+				points := append(append([][]float64(nil), kept...), x)
 				scale := make([]float64, m+1)
 				for i, p := range probabilities {
 					scale[i] = 1 / math.Sqrt(p)
