@@ -38,6 +38,8 @@ func run(ctx context.Context, args []string, env func(string) (string, bool), st
 	command := serve
 	if len(args) > 0 {
 		switch args[0] {
+		case "fsck":
+			return fsck(ctx, args[1:], env, stdout, stderr)
 		case "healthcheck":
 			command, args = healthcheck, args[1:]
 		case "version", "--version":

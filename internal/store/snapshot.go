@@ -16,6 +16,7 @@ import (
 const (
 	snapshotSuffix  = ".hs"
 	temporarySuffix = ".tmp"
+	damagedSuffix   = ".damaged"
 )
 
 // WriteSnapshot writes a snapshot of a model at a sequence: to a temporary

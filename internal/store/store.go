@@ -108,6 +108,8 @@ type Store struct {
 	cache            *pebble.Cache
 	logDB, pendingDB *database
 	guard            *guard
+	// readOnly says that nothing may be changed.
+	readOnly bool
 
 	registry sync.Mutex
 	// last is the newest sequence of each model that was asked for.
@@ -248,6 +250,7 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 		EventListener:               log.events(),
 		MemTableStopWritesThreshold: pebbleStop,
 		L0StopWritesThreshold:       pebbleStop,
+		ReadOnly:                    s.readOnly,
 	}
 	for n := range options.Levels {
 		options.Levels[n].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
@@ -255,6 +258,9 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 	var err error
 	if out.DB, err = pebble.Open(s.path(name), options); err != nil {
 		return nil, fmt.Errorf("store: open %s: %w", s.path(name), err)
+	}
+	if s.readOnly {
+		return out, nil
 	}
 	if err := s.syncDirectory(s.dir); err != nil {
 		return nil, errors.Join(err, out.close())
@@ -293,6 +299,9 @@ func (s *Store) checkVersion() error {
 	value, ok, err := get(s.logDB, []byte{familyVersion})
 	if err != nil {
 		return err
+	}
+	if !ok && s.readOnly {
+		return fmt.Errorf("%w: %s has no format version", ErrNotThere, s.dir)
 	}
 	if !ok {
 		return s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
@@ -349,7 +358,7 @@ func (s *Store) Sync() error {
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
-		if s.logDB != nil && s.pendingDB != nil && s.Failed() == nil {
+		if s.logDB != nil && s.pendingDB != nil && !s.readOnly && s.Failed() == nil {
 			err = s.Sync()
 		}
 		close(s.stop)

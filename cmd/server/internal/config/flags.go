@@ -56,6 +56,9 @@ func Usage() string {
 	b.WriteString(`Usage:
   hindsight-server [flags]              serve until a signal ends it
   hindsight-server healthcheck [flags]  ask the server of these flags: exit 0 if it serves
+  hindsight-server fsck [--truncate] [--json] [flags]
+                                        look through a data directory; with
+                                        --truncate cut away what is refused
   hindsight-server version              print the version
 `)
 	line := func(name, placeholder, usage string) {

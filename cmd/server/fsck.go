@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/engine"
+	"hindsight/internal/store"
+)
+
+// report is what fsck says with --json.
+type report struct {
+	DataDir  string           `json:"data_dir"`
+	Findings []engine.Finding `json:"findings"`
+	engine.Checked
+}
+
+// takeFlag removes a switch from the arguments and tells whether it was there.
+func takeFlag(args []string, name string) ([]string, bool) {
+	at := slices.Index(args, name)
+	if at < 0 {
+		return args, false
+	}
+	return slices.Delete(slices.Clone(args), at, at+1), true
+}
+
+// fsck looks through a data directory that no server has open, and with
+// --truncate cuts away what keeps models from being recovered. It exits with 0
+// when all is well, 1 when something was found, 2 when it could not look.
+func fsck(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+	args, asJSON := takeFlag(args, "--json")
+	args, truncate := takeFlag(args, "--truncate")
+	c, err := config.Load(args, env)
+	if errors.Is(err, config.ErrHelp) {
+		fmt.Fprint(stdout, config.Usage())
+		return exitOK
+	}
+	var r report
+	if err == nil {
+		r, err = examine(ctx, c.DataDir, truncate)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
+		return exitBadCall
+	}
+	if asJSON {
+		encoder := json.NewEncoder(stdout)
+		encoder.SetIndent("", "  ")
+		if err := encoder.Encode(r); err != nil {
+			fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
+			return exitBadCall
+		}
+	} else {
+		r.write(stdout)
+	}
+	if len(r.Findings) > 0 {
+		return exitFailed
+	}
+	return exitOK
+}
+
+// examine looks first and repairs then, so that nothing is changed in a
+// directory in which there is nothing to repair.
+func examine(ctx context.Context, dir string, truncate bool) (report, error) {
+	r := report{DataDir: dir, Findings: []engine.Finding{}}
+	disk, waiting, err := store.Inspect(dir, store.Options{})
+	switch {
+	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
+		return r, err //nolint:wrapcheck // It says all.
+	case err != nil:
+		r.Findings = append(r.Findings, engine.Finding{
+			Place: dir, Problem: err.Error(), Refused: true,
+			Meaning: "the server does not start; restore the directory from a copy, or import models into a new one",
+		})
+		return r, nil //nolint:nilerr // It is a finding.
+	}
+	if waiting != nil {
+		r.Findings = append(r.Findings, engine.Finding{
+			Place: "the predictions that wait", Problem: waiting.Error(),
+			Meaning: "the server cuts off what a power cut left, or puts them aside, when it starts: labels that come for them are not found",
+		})
+	}
+	disk.Verify(func(problem error) {
+		r.Findings = append(r.Findings, engine.Finding{
+			Place: "the database's files", Problem: problem.Error(), Refused: true,
+			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
+		})
+	})
+	findings, checked, err := engine.Check(ctx, disk, false)
+	if err := errors.Join(err, disk.Close()); err != nil {
+		return r, err
+	}
+	r.Findings, r.Checked = append(r.Findings, findings...), checked
+	if !truncate || len(findings) == 0 {
+		return r, nil
+	}
+	if disk, err = store.Open(dir, store.Options{}); err != nil {
+		return r, fmt.Errorf("open for repair: %w", err)
+	}
+	repaired, _, err := engine.Check(ctx, disk, true)
+	if err := errors.Join(err, disk.Close()); err != nil {
+		return r, fmt.Errorf("repair: %w", err)
+	}
+	r.Findings = append(r.Findings[:len(r.Findings)-len(findings)], repaired...)
+	return r, nil
+}
+
+func (r report) write(w io.Writer) {
+	for _, f := range r.Findings {
+		where := f.Place
+		if f.Model != "" {
+			where = fmt.Sprintf("model %q, %s", f.Model, f.Place)
+		}
+		fmt.Fprintf(w, "%s:\n  problem: %s\n  meaning: %s\n", where, f.Problem, f.Meaning)
+		if f.Repaired != "" {
+			fmt.Fprintf(w, "  repaired: %s\n", f.Repaired)
+		}
+	}
+	fmt.Fprintf(w, "%s: %d models, %d snapshots, %d observations, %d remembered ids, %d predictions that wait: %d problems\n",
+		r.DataDir, r.Models, r.Snapshots, r.Observations, r.IDs, r.Pending, len(r.Findings))
+}

@@ -1,0 +1,122 @@
+package main_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fsck runs it and tells how it exits and what it says.
+func fsck(t *testing.T, dir string, flags ...string) (code int, out string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), binary, append([]string{"fsck", "--data-dir", dir}, flags...)...)
+	said, err := command.CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), string(said)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0, string(said)
+}
+
+// contents is what every file of a directory holds.
+func contents(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	out := map[string][32]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out[path] = sha256.Sum256(data)
+		return err //nolint:wrapcheck // The test fails with it.
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestFsck(t *testing.T) {
+	dir := t.TempDir()
+	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "not a data directory") {
+		t.Errorf("an empty directory: %d, %s", code, out)
+	}
+	p := launch(t, dir, "--snapshots-kept", "2", "--snapshot-observations", "10")
+	p.create(t)
+	p.learn(t, 0, 25)
+	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "in use") {
+		t.Errorf("while a server runs: %d, %s", code, out)
+	}
+	digest := p.stats(t).GetStateDigest()
+	p.kill(t)
+	before := contents(t, dir)
+	code, out := fsck(t, dir, "--json")
+	var report struct {
+		Findings     []map[string]any
+		Models       int
+		Observations int
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 || report.Models != 1 || report.Observations != 25 || len(report.Findings) > 0 {
+		t.Errorf("after a kill: %d, %s (%v)", code, out, err)
+	}
+	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshots", "1", "*.hs"))
+	if err != nil || len(snapshots) == 0 {
+		t.Fatal(snapshots, err)
+	}
+	newest := snapshots[len(snapshots)-1]
+	data, err := os.ReadFile(newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(newest, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before[newest] = sha256.Sum256(data)
+	code, out = fsck(t, dir)
+	if code != 1 || !strings.Contains(out, newest) || !strings.Contains(out, `model "m"`) || !strings.Contains(out, "1 problems") {
+		t.Errorf("a bad snapshot: %d, %s", code, out)
+	}
+	if after := contents(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Error("looking changed the directory")
+	}
+	code, out = fsck(t, dir, "--truncate")
+	if code != 1 || !strings.Contains(out, "repaired: renamed") {
+		t.Errorf("truncate: %d, %s", code, out)
+	}
+	if code, out := fsck(t, dir); code != 0 {
+		t.Errorf("after the repair: %d, %s", code, out)
+	}
+	p = launch(t, dir)
+	if got := p.stats(t).GetStateDigest(); got != digest {
+		t.Errorf("digest %s, want %s", got, digest)
+	}
+	p.kill(t)
+	// A table of the database itself, of which there is one after a start.
+	tables, err := filepath.Glob(filepath.Join(dir, "log", "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatal(tables, err)
+	}
+	data, err = os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(data[len(data)/4:], bytes.Repeat([]byte{0xff}, len(data)/4))
+	if err := os.WriteFile(tables[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out := fsck(t, dir); code != 1 || strings.Contains(out, "panic") {
+		t.Errorf("a bad table: %d, %s", code, out)
+	}
+}

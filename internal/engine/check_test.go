@@ -1,0 +1,238 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/store"
+)
+
+// damaged is a store of two models with three snapshots each, of which m has
+// learned 50 observations in records of one.
+func damaged(t *testing.T) (*vfs.MemFS, *clock) {
+	t.Helper()
+	fs, c := newFS(), newClock()
+	for from := 0; from < 50; from += 10 {
+		h := start(t, fs, c)
+		h.create(t, "m", linear(2))
+		h.create(t, "other", linear(1))
+		feed(t, h, from, from+10)
+		h.observe(t, "other", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+		h.stop(t)
+	}
+	h := start(t, fs, c)
+	feed(t, h, 50, 60)
+	h.predict(t, "m", 1, 2)
+	h.stop(t)
+	return fs, c
+}
+
+// edit changes keys of the log database behind the store's back.
+func edit(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
+	t.Helper()
+	db, err := pebble.Open(dataDir+"/log", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(change(db), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type silent struct{}
+
+func (silent) Infof(string, ...any)  {}
+func (silent) Errorf(string, ...any) {}
+func (silent) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
+
+func logKey(sequence byte) []byte {
+	k := make([]byte, 17)
+	k[0], k[8], k[16] = 'l', 1, sequence
+	return k
+}
+
+func look(t *testing.T, fs vfs.FS) ([]engine.Finding, engine.Checked) {
+	t.Helper()
+	s, waiting, err := store.Inspect(dataDir, store.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waiting != nil {
+		t.Error(waiting)
+	}
+	s.Verify(func(problem error) { t.Error(problem) })
+	findings, checked, err := engine.Check(context.Background(), s, false)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return findings, checked
+}
+
+func repair(t *testing.T, fs vfs.FS) []engine.Finding {
+	t.Helper()
+	s, err := store.Open(dataDir, store.Options{FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	findings, _, err := engine.Check(context.Background(), s, true)
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return findings
+}
+
+func TestCheckOfAWholeStore(t *testing.T) {
+	fs, _ := damaged(t)
+	findings, checked := look(t, fs)
+	if len(findings) > 0 {
+		t.Errorf("%+v", findings)
+	}
+	if checked.Models != 2 || checked.Snapshots != 6 || checked.Observations != 65 || checked.IDs != 60 || checked.Pending != 1 {
+		t.Errorf("%+v", checked)
+	}
+}
+
+// What keeps a model from being recovered is found and named; cut away, the
+// model goes on with what is before it, and no other is touched.
+func TestCheckFindsAndRepairs(t *testing.T) {
+	all := []string{"40", "50", "60"} // The snapshots of m.
+	spoilFrom := func(n int) func(t *testing.T, fs vfs.FS) {
+		return func(t *testing.T, fs vfs.FS) {
+			t.Helper()
+			spoilSnapshots(t, fs, all[n:])
+		}
+	}
+	for name, c := range map[string]struct {
+		spoil   func(t *testing.T, fs vfs.FS)
+		refused bool
+		says    string
+		left    uint64
+	}{
+		"newest snapshot": {spoilFrom(2), false, "00060.hs", 60},
+		"two snapshots":   {spoilFrom(1), false, "00050.hs", 60},
+		"record after the snapshots": {func(t *testing.T, fs vfs.FS) {
+			t.Helper()
+			spoilSnapshots(t, fs, all[1:])
+			edit(t, fs, func(db *pebble.DB) error { return flip(db, logKey(53)) })
+		}, true, "sequence 53", 52},
+		"gap": {func(t *testing.T, fs vfs.FS) {
+			t.Helper()
+			spoilSnapshots(t, fs, all[2:])
+			edit(t, fs, func(db *pebble.DB) error { return db.Delete(logKey(55), pebble.Sync) })
+		}, true, "sequence 55", 54},
+		"record before the snapshot": {func(t *testing.T, fs vfs.FS) {
+			t.Helper()
+			edit(t, fs, func(db *pebble.DB) error { return flip(db, logKey(45)) })
+		}, false, "", 60},
+		"log behind": {func(t *testing.T, fs vfs.FS) {
+			t.Helper()
+			edit(t, fs, func(db *pebble.DB) error { return db.DeleteRange(logKey(56), logKey(100), pebble.Sync) })
+		}, true, "sequence 55", 60},
+		"everything": {spoilFrom(0), true, "sequence 1 ", 0},
+		"id": {func(t *testing.T, fs vfs.FS) {
+			t.Helper()
+			edit(t, fs, func(db *pebble.DB) error {
+				return db.Set(append([]byte{'s', 0, 0, 0, 0, 0, 0, 0, 1}, "o-59"...), make([]byte, 9), pebble.Sync)
+			})
+		}, false, `"o-59"`, 60},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs, clock := damaged(t)
+			c.spoil(t, fs)
+			findings, _ := look(t, fs)
+			found, refused := c.says == "", false
+			for _, f := range findings {
+				found = found || strings.Contains(f.Place+" ", c.says)
+				refused = refused || f.Refused
+				if f.Model != "m" || f.Repaired != "" || f.Meaning == "" || f.Problem == "" {
+					t.Errorf("%+v", f)
+				}
+			}
+			if !found || refused != c.refused || (c.says == "") != (len(findings) == 0) {
+				t.Errorf("found %+v", findings)
+			}
+			for _, f := range repair(t, fs) {
+				if f.Repaired == "" {
+					t.Errorf("not repaired: %+v", f)
+				}
+			}
+			if findings, _ := look(t, fs); len(findings) > 0 {
+				t.Errorf("after the repair %+v", findings)
+			}
+			h := start(t, fs, clock)
+			if got := h.stats(t, "other").Observations; got != 5 {
+				t.Errorf("the other model has %d observations", got)
+			}
+			s := h.stats(t, "m")
+			if s.Observations != c.left {
+				t.Fatalf("%d observations are left, want %d", s.Observations, c.left)
+			}
+			want := start(t, newFS(), newClock())
+			want.create(t, "m", linear(2))
+			feed(t, want, 0, int(c.left))
+			if s.Digest != want.stats(t, "m").Digest {
+				t.Error("what is left is not what was learned")
+			}
+			feed(t, h, int(c.left), 70)
+			if got := h.stats(t, "m").Observations; got != 70 {
+				t.Errorf("it goes on to %d observations, want 70", got)
+			}
+		})
+	}
+}
+
+// flip changes a bit of the last byte of a value.
+func flip(db *pebble.DB, key []byte) error {
+	v, closer, err := db.Get(key)
+	if err != nil {
+		return fmt.Errorf("read %x: %w", key, err)
+	}
+	changed := append([]byte(nil), v...)
+	changed[len(changed)-1] ^= 1
+	return errors.Join(closer.Close(), db.Set(key, changed, pebble.Sync))
+}
+
+func spoilSnapshots(t *testing.T, fs vfs.FS, sequences []string) {
+	t.Helper()
+	dir := dataDir + "/snapshots/1"
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sequence := range sequences {
+		done := false
+		for _, name := range names {
+			if strings.HasSuffix(name, "0"+sequence+".hs") {
+				spoil(t, fs, dir+"/"+name)
+				done = true
+			}
+		}
+		if !done {
+			t.Fatalf("no snapshot %s among %v", sequence, names)
+		}
+	}
+}
+
+func TestInspectRefuses(t *testing.T) {
+	fs := newFS()
+	if _, _, err := store.Inspect(dataDir, store.Options{FS: fs}); !errors.Is(err, store.ErrNotThere) {
+		t.Errorf("nothing there: %v", err)
+	}
+	if names, err := fs.List("/"); err != nil || len(names) > 0 {
+		t.Errorf("it made %v, %v", names, err)
+	}
+	h := start(t, fs, newClock())
+	if _, _, err := store.Inspect(dataDir, store.Options{FS: fs}); !errors.Is(err, store.ErrInUse) {
+		t.Errorf("in use: %v", err)
+	}
+	h.stop(t)
+}
