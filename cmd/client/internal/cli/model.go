@@ -33,6 +33,8 @@ func newModel(e *env) *cobra.Command {
 	cmd.AddCommand(
 		newModelCreate(e), newModelGet(e), newModelList(e),
 		newModelDelete(e), newModelStats(e), newModelValidate(e),
+		newModelSnapshot(e), newModelSnapshots(e), newModelRestore(e),
+		newModelExport(e), newModelImport(e),
 	)
 	return cmd
 }

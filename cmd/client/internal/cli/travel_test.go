@@ -1,0 +1,91 @@
+package cli_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/client/internal/child"
+)
+
+// A model goes back, and moves to another id, on the server itself.
+func TestTimeTravelWithTheServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the server")
+	}
+	dir := t.TempDir()
+	program := filepath.Join(dir, "server")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "hindsight/cmd/server")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	s, err := child.Start(t.Context(), program, "--data-dir", filepath.Join(dir, "data"), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Setenv("HINDSIGHT_ADDRESS", s.GRPC)
+	document(t, 0, "model", "create", "m", "--spec", `{"dimension": 1, "linear_awv": {}}`)
+	observe := func(id, x, y string) map[string]any {
+		return document(t, 0, "observe", "--model", "m", "--features", x, "--label", y, "--observation-id", id)
+	}
+	digest := func(id string) any { return document(t, 0, "model", "stats", id)["stateDigest"] }
+	observe("a", "1", "1")
+	observe("b", "2", "2")
+	kept := document(t, 0, "model", "snapshot", "m")
+	if kept["sequence"] != 2.0 || kept["stateDigest"] != digest("m") {
+		t.Errorf("snapshot %v", kept)
+	}
+	observe("c", "3", "-99")
+	file := filepath.Join(dir, "m.hs")
+	if d := document(t, 0, "model", "export", "m", "--out", file); d["file"] != file || d["bytes"].(float64) < 100 {
+		t.Errorf("export %v", d)
+	}
+	if r := run(t, "model", "export", "m", "--out", file); r.code != 2 || !strings.Contains(r.errors, "--force") {
+		t.Errorf("over a file: %+v", r)
+	}
+	if r := run(t, "model", "export", "nobody", "--out", filepath.Join(dir, "none.hs")); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
+		t.Errorf("of nobody: %+v", r)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*none*")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	whole := digest("m")
+	if r := run(t, "model", "restore", "m", "--sequence", "2"); r.code != 2 || !strings.Contains(r.errors, "1 of 3 observations") || digest("m") != whole {
+		t.Errorf("without --yes: %+v", r)
+	}
+	if r := run(t, "model", "restore", "m", "--yes"); r.code != 2 || !strings.Contains(r.errors, "--sequence") {
+		t.Errorf("without a sequence: %+v", r)
+	}
+	if d := document(t, 0, "model", "restore", "m", "--sequence", "2", "--yes"); d["sequence"] != 2.0 || digest("m") != kept["stateDigest"] {
+		t.Errorf("restored %v", d)
+	}
+	if o := observe("c", "3", "3"); o["duplicate"] == true || o["sequence"] != 3.0 {
+		t.Errorf("corrected: %v", o)
+	}
+	if r := run(t, "model", "snapshots", "m"); r.code != 0 || !strings.HasPrefix(r.out, "SEQUENCE") || !strings.Contains(r.out, kept["stateDigest"].(string)) {
+		t.Errorf("%+v", r)
+	}
+	if d := document(t, 0, "model", "import", "copy", "--in", file); d["sequence"] != 3.0 || digest("copy") != whole {
+		t.Errorf("import %v", d)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := runWith(t.Context(), string(data), "model", "import", "again", "--in", "-"); r.code != 0 || digest("again") != whole {
+		t.Errorf("from standard input: %+v", r)
+	}
+	if r := runWith(t.Context(), string(data[:99]), "model", "import", "half", "--in", "-"); r.code != 1 || !strings.Contains(r.errors, "chunk") {
+		t.Errorf("half a model: %+v", r)
+	}
+	if r := run(t, "model", "export", "copy", "--out", "-"); r.code != 0 || r.out != string(data) {
+		t.Errorf("to standard output: %d, %d bytes of %d", r.code, len(r.out), len(data))
+	}
+}
