@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/cmd/server/internal/config"
+	"hindsight/cmd/server/internal/offsite"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -31,6 +32,7 @@ import (
 const (
 	sweepInterval     = time.Second
 	readHeaderTimeout = 5 * time.Second
+	lastCopies        = 30 * time.Second
 )
 
 // serve runs the server until the context ends, then in this order: health
@@ -94,9 +96,25 @@ func host(
 			err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
 		}
 	}()
-	models, err := engine.Open(ctx, engineOptions(c, log, disk, instruments))
+	options := engineOptions(c, log, disk, instruments)
+	copier, err := copies(ctx, c, log, instruments)
 	if err != nil {
-		return fmt.Errorf("recover: %w", err)
+		return err
+	}
+	if copier != nil {
+		options.OnSnapshot = copier.Copy
+		defer func() {
+			// After the engine's last snapshots.
+			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCopies)
+			defer cancel()
+			if closeErr := copier.Close(limit); closeErr != nil {
+				log.Error("copying snapshots", zap.Error(closeErr))
+			}
+		}()
+	}
+	models, err := engine.Open(ctx, options)
+	if err != nil {
+		return fmt.Errorf("open the models: %w", err)
 	}
 	defer func() {
 		if closeErr := models.Close(); closeErr != nil {
@@ -163,6 +181,25 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		ModelMemory:          int64(c.MemoryLimit) / 2,
 		Sweep:                sweepInterval,
 	}
+}
+
+// copies opens the bucket that snapshots are copied to; nil without one.
+func copies(ctx context.Context, c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*offsite.Copier, error) {
+	if c.SnapshotURL == "" {
+		return nil, nil
+	}
+	copier, err := offsite.Open(ctx, c.SnapshotURL, offsite.Options{Keep: c.SnapshotsKept, Log: log.Named("offsite")})
+	if err != nil {
+		return nil, fmt.Errorf("--snapshot-url: %w", err)
+	}
+	err = instruments.WatchCopies(func() metrics.CopyStats {
+		s := copier.Stats()
+		return metrics.CopyStats{Copied: s.Copied, Failed: s.Failed, LastSuccess: s.LastSuccess}
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("instruments of copies: %w", err), copier.Close(ctx))
+	}
+	return copier, nil
 }
 
 // watch connects what the instruments show with where it comes from.

@@ -118,6 +118,14 @@ func (m *Metrics) WatchMemory(read func() MemoryStats) error {
 	return nil
 }
 
+// WatchCopies is WatchStore for the copies of snapshots, where there are any.
+func (m *Metrics) WatchCopies(read func() CopyStats) error {
+	if err := m.reg.Register(newCopyCollector(read)); err != nil {
+		return fmt.Errorf("metrics: copies: %w", err)
+	}
+	return nil
+}
+
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hindsight_build_info",

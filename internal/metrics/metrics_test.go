@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -228,6 +229,26 @@ func TestMemorySeries(t *testing.T) {
 		"hindsight_model_hibernations_total 4",
 		"hindsight_bad_snapshots_total 5",
 		"hindsight_pending_labels_all 6",
+	} {
+		if !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("not exposed: %s", want)
+		}
+	}
+}
+
+func TestCopySeries(t *testing.T) {
+	m, reg := newMetrics(t, metrics.Options{})
+	var stats metrics.CopyStats
+	if err := m.WatchCopies(func() metrics.CopyStats { return stats }); err != nil {
+		t.Fatal(err)
+	}
+	if text := expose(t, reg, "text/plain"); !strings.Contains(text, "\nhindsight_snapshot_copies_total 0\n") || strings.Contains(text, "\nhindsight_snapshot_copy_last") {
+		t.Errorf("before the first copy:\n%s", text)
+	}
+	stats = metrics.CopyStats{Copied: 3, Failed: 2, LastSuccess: time.Unix(5, 5e8)}
+	text := expose(t, reg, "text/plain")
+	for _, want := range []string{
+		"hindsight_snapshot_copies_total 3", "hindsight_snapshot_copy_failures_total 2", "hindsight_snapshot_copy_last_success_timestamp_seconds 5.5",
 	} {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("not exposed: %s", want)

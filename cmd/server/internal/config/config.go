@@ -56,6 +56,8 @@ type Config struct {
 	SnapshotInterval time.Duration
 	// SnapshotsKept is the number of snapshots kept of a model.
 	SnapshotsKept int
+	// SnapshotURL is the bucket that every snapshot is copied to; "" is none.
+	SnapshotURL string
 	// IDWindow is how long an observation's id is remembered.
 	IDWindow time.Duration
 	// IDWindowMin is the number of ids that are remembered however old.

@@ -79,7 +79,11 @@ func Usage() string {
 			group = s.group
 			fmt.Fprintf(&b, "\n%s:\n", group)
 		}
-		line(s.name, s.placeholder, fmt.Sprintf("%s (default %s)", s.usage, s.standard))
+		usage := s.usage
+		if s.standard != "" {
+			usage += fmt.Sprintf(" (default %s)", s.standard)
+		}
+		line(s.name, s.placeholder, usage)
 	}
 	b.WriteString("\nFurther:\n")
 	line(fileFlag, "FILE.yaml", "read settings from this file")

@@ -120,6 +120,10 @@ func settings() []setting {
 			count(1, 1000, func(c *Config) *int { return &c.SnapshotsKept }),
 		},
 		{
+			"snapshot-url", groupData, "copy every snapshot here: s3://BUCKET or file:///DIR", "",
+			bucket(func(c *Config) *string { return &c.SnapshotURL }),
+		},
+		{
 			"id-window", groupData, "how long an observation's id is remembered", "24h",
 			duration(time.Millisecond, year, func(c *Config) *time.Duration { return &c.IDWindow }),
 		},
@@ -242,6 +246,15 @@ func sizeOrNone(least, most int, field func(*Config) *int) kind {
 		return set(c, s)
 	}
 	return k
+}
+
+// bucket is the URL of one, or nothing.
+func bucket(field func(*Config) *string) kind {
+	return kind{"URL", "nothing, or the URL of a bucket, s3://BUCKET or file:///DIR", func(c *Config, s string) bool {
+		*field(c) = s
+		scheme, rest, ok := strings.Cut(s, "://")
+		return s == "" || ok && rest != "" && (scheme == "s3" || scheme == "file")
+	}}
 }
 
 // parseBytes reads a number of bytes with or without a unit.

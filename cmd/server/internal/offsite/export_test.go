@@ -1,0 +1,4 @@
+package offsite
+
+// Start is a copier over a bucket that a test made.
+var Start = start
