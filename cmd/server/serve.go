@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/cmd/server/internal/config"
@@ -33,6 +34,7 @@ const (
 	sweepInterval     = time.Second
 	readHeaderTimeout = 5 * time.Second
 	lastCopies        = 30 * time.Second
+	maxConnections    = 16_384
 )
 
 // serve runs the server until the context ends, then in this order: health
@@ -132,7 +134,7 @@ func host(
 	})
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(listener); err != nil {
+		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil

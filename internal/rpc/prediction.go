@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -21,6 +22,10 @@ type predictions struct {
 	// answers are not sent yet.
 	maxRows      int
 	sessionCalls int
+	// draining is closed when sessions are to end; receivers read their
+	// requests.
+	draining  chan struct{}
+	receivers sync.WaitGroup
 }
 
 func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {

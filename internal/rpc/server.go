@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -41,12 +43,39 @@ const (
 	maxHeaderBytes   = 16 << 10
 	minPingInterval  = 10 * time.Second
 	sessionCalls     = 1024
+	// A connection that says nothing for idlePing is pinged, and closed when
+	// nothing comes for pingTimeout: the other end is gone.
+	idlePing    = 30 * time.Second
+	pingTimeout = 10 * time.Second
+	// How long a call may take from its first byte on: a request that is only
+	// half sent holds memory. A model may take long to come back.
+	predictionTimeout = time.Minute
+	modelTimeout      = 10 * time.Minute
 )
+
+// expire gives every call that is not a stream its time. An interceptor would
+// come too late: it runs when the request is whole.
+func expire(ctx context.Context, info *tap.Info) (context.Context, error) {
+	timeout := modelTimeout
+	switch info.FullMethodName {
+	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_ExportModel_FullMethodName,
+		hindsightv1.ModelService_ImportModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
+		return ctx, nil
+	case hindsightv1.PredictionService_Predict_FullMethodName, hindsightv1.PredictionService_Observe_FullMethodName,
+		hindsightv1.PredictionService_PredictBatch_FullMethodName, hindsightv1.PredictionService_ObserveBatch_FullMethodName:
+		timeout = predictionTimeout
+	}
+	bounded, cancel := context.WithTimeout(ctx, timeout)
+	context.AfterFunc(ctx, cancel)
+	return bounded, nil
+}
 
 // Server is a gRPC server of both services, health and reflection.
 type Server struct {
 	*grpc.Server
-	health *health.Server
+	health      *health.Server
+	predictions *predictions
+	once        sync.Once
 }
 
 // New is a server that does not listen yet. It is healthy from the start:
@@ -68,13 +97,16 @@ func New(o Options) *Server {
 			grpc.MaxHeaderListSize(maxHeaderBytes),
 			grpc.ConnectionTimeout(handshakeTimeout),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
+			grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
+			grpc.InTapHandle(expire),
 			grpc.WaitForHandlers(true),
 		),
 		health: health.NewServer(),
+		predictions: &predictions{
+			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: make(chan struct{}),
+		},
 	}
-	hindsightv1.RegisterPredictionServiceServer(s.Server, &predictions{
-		engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls,
-	})
+	hindsightv1.RegisterPredictionServiceServer(s.Server, s.predictions)
 	hindsightv1.RegisterModelServiceServer(s.Server, &models{engine: o.Engine})
 	healthv1.RegisterHealthServer(s.Server, s.health)
 	for _, service := range []string{
@@ -89,10 +121,13 @@ func New(o Options) *Server {
 	return s
 }
 
-// Drain tells health watchers that the server is going, lets calls in flight
-// end, and stops hard when they take longer than the context allows.
+// Drain tells health watchers that the server is going, ends sessions after
+// what they have read, lets calls in flight end, and stops hard when they take
+// longer than the context allows.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
+	s.once.Do(func() { close(s.predictions.draining) })
+	defer s.predictions.receivers.Wait()
 	ended := make(chan struct{})
 	go func() {
 		s.GracefulStop()

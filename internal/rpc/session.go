@@ -24,44 +24,92 @@ type sessionAnswer struct {
 // Session answers the calls of a stream in their order. A Predict is answered
 // from the state at its turn; an Observe is queued at its turn and waited for
 // by the sender, so that the observations of one session become durable
-// together. Calls whose answers the client does not read stop the reading.
+// together. Calls whose answers the client does not read stop the reading. When
+// the server drains, what was read is answered and the session ends with
+// SHUTTING_DOWN.
 func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
+	requests := p.receive(stream)
 	answers := make(chan sessionAnswer, p.sessionCalls)
+	drained := false
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
 		defer close(answers)
 		for {
-			r, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
+			var r sessionRequest
+			select {
+			case r = <-requests:
+			case <-p.draining:
+				drained = true
+				return nil
+			case <-ctx.Done():
+				return nil // The sender has failed and says why.
+			}
+			if errors.Is(r.err, io.EOF) {
 				return nil
 			}
-			if err != nil {
-				return fmt.Errorf("rpc: session: %w", err)
+			if r.err != nil {
+				return fmt.Errorf("rpc: session: %w", r.err)
 			}
 			select {
-			case answers <- p.begin(ctx, r):
+			case answers <- p.begin(ctx, r.request):
 			case <-ctx.Done():
 				return nil // The sender has failed and says why.
 			}
 		}
 	})
-	group.Go(func() error {
-		for a := range answers {
-			if a.ticket != nil {
-				outcomes, err := a.ticket.Wait(ctx)
-				if err != nil {
-					a.response.Answer = refusalAnswer(alone(err))
-				} else {
-					a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcomeToProto(outcomes[0])}
-				}
-			}
-			if err := stream.Send(a.response); err != nil {
-				return fmt.Errorf("rpc: session: %w", err)
+	group.Go(func() error { return send(ctx, stream, answers) })
+	if err := group.Wait(); err != nil || !drained {
+		return err //nolint:wrapcheck // Wrapped above.
+	}
+	return engine.ErrClosed
+}
+
+// send answers calls in their order, waiting for those that are not answered
+// yet.
+func send(
+	ctx context.Context, stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse],
+	answers <-chan sessionAnswer,
+) error {
+	for a := range answers {
+		if a.ticket != nil {
+			outcomes, err := a.ticket.Wait(ctx)
+			if err != nil {
+				a.response.Answer = refusalAnswer(alone(err))
+			} else {
+				a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcomeToProto(outcomes[0])}
 			}
 		}
-		return nil
+		if err := stream.Send(a.response); err != nil {
+			return fmt.Errorf("rpc: session: %w", err)
+		}
+	}
+	return nil
+}
+
+// sessionRequest is a request of a session, or why there is none any more.
+type sessionRequest struct {
+	request *hindsightv1.SessionRequest
+	err     error
+}
+
+// receive reads the requests of a stream. A read only ends with the stream, at
+// the latest when the session has returned, so that Drain joins it.
+func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) <-chan sessionRequest {
+	requests := make(chan sessionRequest)
+	p.receivers.Go(func() {
+		for {
+			r, err := stream.Recv()
+			select {
+			case requests <- sessionRequest{r, err}:
+			case <-stream.Context().Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
 	})
-	return group.Wait() //nolint:wrapcheck // Wrapped above.
+	return requests
 }
 
 // begin does what a call can do at its turn.
