@@ -14,6 +14,8 @@ import (
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/store"
 )
 
@@ -153,3 +155,15 @@ func (h *host) stats(t *testing.T, id string) engine.Stats {
 	}
 	return s
 }
+
+// newLearner is the catalogue's learner of a spec.
+func newLearner(t *testing.T, spec model.Spec) model.Learner {
+	t.Helper()
+	l, err := catalog.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func digestOf(state []byte) [32]byte { return codec.Digest(state) }

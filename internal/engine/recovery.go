@@ -176,22 +176,28 @@ func (i *instance) replay(s *state, logged store.Record, through uint64) error {
 		return fmt.Errorf("record of sequences %d to %d follows sequence %d: %w",
 			logged.First, logged.Last, s.sequence, ErrCorrupt)
 	}
-	if logged.Last > through {
-		if logged.First <= through {
-			r.Observations = r.Observations[:through-logged.First+1]
-			if _, err := i.learn(s, free{}, r); err != nil {
-				return err
-			}
-		}
+	if logged.First > through {
 		return errReached
 	}
+	r.Observations = r.Observations[:min(logged.Last, through)-logged.First+1]
 	answers, err := i.learn(s, free{}, r)
 	if err != nil {
 		return err
 	}
-	if logged.Last <= i.derived || through != everything {
-		return nil
+	if logged.Last > i.derived {
+		if err := i.derive(r, answers); err != nil {
+			return err
+		}
 	}
+	if logged.Last > through {
+		return errReached
+	}
+	return nil
+}
+
+// derive writes what follows from a record, if it is not there: a crash may
+// have lost it.
+func (i *instance) derive(r record, answers []Answer) error {
 	if there, err := i.remembers(r, answers); err != nil {
 		return err
 	} else if !there {

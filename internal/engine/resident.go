@@ -36,15 +36,59 @@ func (i *instance) lockLoaded(ctx context.Context) error {
 // ready waits until the model is in memory. It gives up with the context; the
 // load goes on all the same.
 func (i *instance) ready(ctx context.Context) error {
-	l := i.beginLoad()
-	if l == nil {
-		return nil
+	for {
+		l := i.beginLoad()
+		if l == nil {
+			return nil
+		}
+		select {
+		case <-l.done:
+			if l.err != nil {
+				return l.err
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("engine: wait for model %q to be loaded: %w", i.id, context.Cause(ctx))
+		}
 	}
+}
+
+// holdLoads waits for a load that is on its way and lets none begin until the
+// hold is let go: what is loaded is to change. A hold is let go with the state
+// that takes the place of what was there, or with nil to leave all as it was.
+func (i *instance) holdLoads() (release func(*state)) {
+	hold := &load{done: make(chan struct{})}
+	var before *load
+	for {
+		i.mu.Lock()
+		before = i.mu.loading
+		if before == nil || before.ended() {
+			i.mu.loading = hold
+			i.mu.Unlock()
+			break
+		}
+		i.mu.Unlock()
+		<-before.done
+	}
+	return func(s *state) {
+		defer close(hold.done)
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if s == nil {
+			i.mu.loading = before
+			return
+		}
+		i.mu.state, i.mu.loaded, i.mu.broken, i.mu.loading = *s, true, nil, nil
+	}
+}
+
+// ended tells whether the load is over, which only one that failed for good is
+// while it is still known.
+func (l *load) ended() bool {
 	select {
 	case <-l.done:
-		return l.err
-	case <-ctx.Done():
-		return fmt.Errorf("engine: wait for model %q to be loaded: %w", i.id, context.Cause(ctx))
+		return true
+	default:
+		return false
 	}
 }
 

@@ -116,27 +116,36 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64) (
 		return Info{}, err
 	}
 	defer i.leave()
-	if err := i.restorable(sequence); err != nil {
+	release := i.holdLoads()
+	s, err := i.goBack(ctx, sequence)
+	release(s)
+	if err != nil {
 		return Info{}, err
 	}
-	s, snapshot, err := i.stateAt(ctx, sequence)
-	if err != nil {
-		return Info{}, fmt.Errorf("engine: state of model %q at sequence %d: %w", id, sequence, err)
-	}
-	if s.sequence != sequence {
-		return Info{}, fmt.Errorf("engine: model %q: the log ends at sequence %d: %w", id, s.sequence, ErrCorrupt)
-	}
-	if err := i.rewind(sequence); err != nil {
-		return Info{}, fmt.Errorf("engine: rewind model %q to sequence %d: %w: %w", id, sequence, ErrStorage, err)
-	}
-	i.mu.Lock()
-	i.mu.state, i.mu.loaded, i.mu.broken, i.mu.loading = s, true, nil, nil
-	i.mu.Unlock()
-	i.snapshotAt.Store(snapshot)
-	i.derived = sequence
 	i.measure()
 	e.o.Log.Info("model restored", zap.String("model", id), zap.Uint64("sequence", sequence))
 	return i.info()
+}
+
+// goBack is the state at a sequence, once the store has forgotten what came
+// after it.
+func (i *instance) goBack(ctx context.Context, sequence uint64) (*state, error) {
+	if err := i.restorable(sequence); err != nil {
+		return nil, err
+	}
+	s, snapshot, err := i.stateAt(ctx, sequence)
+	if err != nil {
+		return nil, fmt.Errorf("engine: state of model %q at sequence %d: %w", i.id, sequence, err)
+	}
+	if s.sequence != sequence {
+		return nil, fmt.Errorf("engine: model %q: the log ends at sequence %d: %w", i.id, s.sequence, ErrCorrupt)
+	}
+	if err := i.rewind(sequence); err != nil {
+		return nil, fmt.Errorf("engine: rewind model %q to sequence %d: %w: %w", i.id, sequence, ErrStorage, err)
+	}
+	i.snapshotAt.Store(snapshot)
+	i.derived = sequence
+	return &s, nil
 }
 
 // restorable refuses a sequence that is not there any more, or not yet.

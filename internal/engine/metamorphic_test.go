@@ -1,0 +1,678 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/modeltest"
+)
+
+var (
+	metaSeed       = flag.Uint64("seed", 0, "the one seed of the metamorphic test; 0 is a list")
+	metaOperations = flag.Int("operations", 0, "operations a seed of the metamorphic test")
+)
+
+// Random operations on an engine, and the same on a plain model of it in
+// memory, answer the same: through retries, restarts, crashes, restores, disk
+// faults and hibernation.
+func TestMetamorphic(t *testing.T) {
+	seeds, operations := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 400
+	if modeltest.RaceDetector || testing.Short() {
+		seeds, operations = seeds[:4], 250
+	}
+	if *metaSeed != 0 {
+		seeds = []uint64{*metaSeed}
+	}
+	if *metaOperations > 0 {
+		operations = *metaOperations
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			m := newMeta(t, seed)
+			for n := range operations {
+				m.step(n)
+				if n%20 == 19 {
+					m.compareAll()
+				}
+			}
+			m.compareAll()
+			m.host.stop(t)
+		})
+	}
+}
+
+// meta is an engine beside its plain model.
+type meta struct {
+	t       *testing.T
+	rng     *rand.Rand
+	clock   *clock
+	mem     *vfs.MemFS
+	failing *atomic.Bool
+	host    *host
+	models  map[string]*plainModel
+	created int
+	trace   []string
+}
+
+// plainModel is what a model has acknowledged.
+type plainModel struct {
+	spec    model.Spec
+	learned []plainRow
+	ids     map[string]int // Places in learned.
+	waiting map[string]plainWaiting
+	learner model.Learner
+	// base is the sequence that it began with, when it was imported; whole is
+	// the state that it began with then.
+	base  int
+	whole []byte
+}
+
+type plainRow struct {
+	observation engine.Observation
+	answer      engine.Answer
+}
+
+type plainWaiting struct {
+	features []float64
+	said     engine.Prediction
+	expiry   time.Time
+	// maybe says that a crash may have lost it.
+	maybe bool
+}
+
+func newMeta(t *testing.T, seed uint64) *meta {
+	t.Helper()
+	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), mem: newFS(), models: map[string]*plainModel{}}
+	m.open(m.mem)
+	return m
+}
+
+func (m *meta) open(fs *vfs.MemFS) {
+	m.mem, m.failing = fs, &atomic.Bool{}
+	failing := m.failing
+	faulty := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	m.host = start(m.t, faulty, m.clock, func(o *engine.Options) {
+		o.SnapshotObservations, o.SnapshotsKept = uint64(5+m.rng.IntN(40)), 1+m.rng.IntN(3)
+		o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
+		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(20_000+m.rng.IntN(100_000))
+	})
+}
+
+func (m *meta) fatalf(format string, args ...any) {
+	m.t.Helper()
+	m.t.Fatalf("%s\nafter\n  %s", fmt.Sprintf(format, args...), strings.Join(m.trace[max(0, len(m.trace)-30):], "\n  "))
+}
+
+func (m *meta) step(n int) {
+	operations := []struct {
+		name   string
+		weight int
+		do     func() string
+	}{
+		{"create", 3, m.create},
+		{"delete", 1, m.delete},
+		{"predict", 20, m.predict},
+		{"observe", 25, m.observe},
+		{"answer", 20, m.answer},
+		{"retry", 12, m.retry},
+		{"conflict", 4, m.conflict},
+		{"invalid", 4, m.invalid},
+		{"unknown", 2, m.unknown},
+		{"burst", 3, m.burst},
+		{"snapshot", 4, m.snapshot},
+		{"restore", 3, m.restore},
+		{"move", 1, m.move},
+		{"restart", 2, m.restart},
+		{"crash", 3, m.crash},
+		{"fault", 2, m.fault},
+		{"time", 4, m.pass},
+	}
+	total := 0
+	for _, o := range operations {
+		total += o.weight
+	}
+	at := m.rng.IntN(total)
+	for _, o := range operations {
+		if at -= o.weight; at < 0 {
+			m.trace = append(m.trace, fmt.Sprintf("%d %s", n, o.name))
+			m.trace[len(m.trace)-1] += " " + o.do()
+			return
+		}
+	}
+}
+
+// any is a model, nil while there is none.
+func (m *meta) any() (string, *plainModel) {
+	var names []string
+	for n := range m.created {
+		if name := fmt.Sprint("m", n); m.models[name] != nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	name := names[m.rng.IntN(len(names))]
+	return name, m.models[name]
+}
+
+func (m *meta) create() string {
+	if len(m.models) > 5 {
+		return "no more"
+	}
+	few := ptr(2)
+	specs := []model.Spec{
+		linear(2), taylor(2, 2),
+		{Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull, MaxDictionary: ptr(20)}},
+		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
+		{Dimension: 2, Seed: 3, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
+		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 7}}, LinearAWV: &model.LinearAWV{}},
+	}
+	spec := specs[m.rng.IntN(len(specs))]
+	name := fmt.Sprint("m", m.created)
+	m.created++
+	m.host.create(m.t, name, spec)
+	m.host.create(m.t, name, spec) // There already.
+	if _, err := m.host.CreateModel(context.Background(), name, linear(9)); !errors.Is(err, engine.ErrModelExists) {
+		m.fatalf("created twice: %v", err)
+	}
+	info, err := m.host.GetModel(name)
+	if err != nil {
+		m.fatalf("%v", err)
+	}
+	p := &plainModel{spec: info.Spec, ids: map[string]int{}, waiting: map[string]plainWaiting{}}
+	m.models[name] = p
+	m.relearn(p)
+	return name + " " + spec.Name()
+}
+
+func (m *meta) delete() string {
+	name, _ := m.any()
+	if name == "" || m.rng.IntN(3) > 0 {
+		return "spared"
+	}
+	if err := m.host.DeleteModel(context.Background(), name); err != nil {
+		m.fatalf("delete %s: %v", name, err)
+	}
+	delete(m.models, name)
+	return name
+}
+
+func (m *meta) input() []float64 { return []float64{m.rng.NormFloat64(), m.rng.NormFloat64()} }
+
+func (m *meta) observation(p *plainModel, id string) engine.Observation {
+	o := engine.Observation{Features: m.input(), ObservationID: id, Weight: 1}
+	for range p.spec.Outputs {
+		o.Labels = append(o.Labels, m.rng.NormFloat64())
+	}
+	if m.rng.IntN(4) == 0 {
+		o.Weight = 0.5
+	}
+	return o
+}
+
+func (m *meta) newID(kind string) string { return fmt.Sprintf("%s-%d", kind, m.rng.Uint64()) }
+
+func (m *meta) predict() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	x, ttl := m.input(), time.Duration(1+m.rng.IntN(90))*time.Minute
+	o := engine.PredictOptions{Remember: m.rng.IntN(4) > 0, TTL: ttl}
+	if m.rng.IntN(2) == 0 {
+		o.IDs = []string{m.newID("p")}
+	}
+	now := m.clock.now()
+	said, err := m.host.Predict(context.Background(), name, [][]float64{x}, o)
+	if err != nil {
+		m.fatalf("predict %s: %v", name, err)
+	}
+	var want model.Prediction
+	if err := p.learner.Predict(&want, x); err != nil {
+		m.fatalf("%v", err)
+	}
+	if !reflect.DeepEqual(said[0].Prediction, want) || said[0].Sequence != uint64(p.sequence()) {
+		m.fatalf("%s predicts %+v, want %+v at %d", name, said[0], want, p.sequence())
+	}
+	if o.Remember {
+		p.waiting[said[0].ID] = plainWaiting{features: x, said: said[0], expiry: now.Add(ttl)}
+	}
+	return name
+}
+
+func (p *plainModel) sequence() int { return p.base + len(p.learned) }
+
+// learnedAs is what the plain model answers to an observation that is new.
+func (m *meta) learnedAs(p *plainModel, id string, o engine.Observation, w *plainWaiting) engine.Answer {
+	var out model.Outcome
+	if err := p.learner.Observe(&out, o.Features, o.Labels, o.Weight); err != nil {
+		m.fatalf("%v", err)
+	}
+	a := engine.Answer{Sequence: uint64(p.sequence() + 1), Predictions: out.Predictions, Loss: out.Loss, Regret: out.Regret}
+	if w != nil {
+		a.Served, a.ServedPredictions = true, w.said.Values
+		for j, y := range o.Labels {
+			a.ServedLoss += o.Weight * m.lossOf(p, w.said.Values[j], y)
+		}
+	}
+	if id != "" {
+		p.ids[id] = len(p.learned)
+	}
+	p.learned = append(p.learned, plainRow{o, a})
+	return a
+}
+
+func (m *meta) lossOf(p *plainModel, prediction, label float64) float64 {
+	if scored, ok := p.learner.(model.Scored); ok {
+		return scored.LossOf(prediction, label)
+	}
+	return (label - prediction) * (label - prediction)
+}
+
+// same compares answers, whose regret may be unknown.
+func (m *meta) same(got, want engine.Answer, what string) {
+	m.t.Helper()
+	if got.Regret != got.Regret && want.Regret != want.Regret {
+		got.Regret, want.Regret = 0, 0
+	}
+	if !reflect.DeepEqual(got, want) {
+		m.fatalf("%s: answered %+v, want %+v", what, got, want)
+	}
+}
+
+// observe sends one to four observations by their features, with an id or
+// without, some of them twice in one call.
+func (m *meta) observe() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	var call []engine.Observation
+	var want []engine.Answer
+	for range 1 + m.rng.IntN(4) {
+		id := ""
+		if m.rng.IntN(3) > 0 {
+			id = m.newID("o")
+		}
+		o := m.observation(p, id)
+		call, want = append(call, o), append(want, m.learnedAs(p, id, o, nil))
+		if id != "" && m.rng.IntN(4) == 0 {
+			again := want[len(want)-1]
+			again.Duplicate = true
+			call, want = append(call, o), append(want, again)
+		}
+	}
+	got, err := m.host.Observe(context.Background(), name, call)
+	if err != nil {
+		m.fatalf("observe %s: %v", name, err)
+	}
+	for n := range want {
+		m.same(got[n], want[n], name)
+	}
+	return fmt.Sprintf("%s, %d", name, len(call))
+}
+
+// answer gives the label of a prediction that waits, or has expired.
+func (m *meta) answer() string {
+	name, p := m.any()
+	if p == nil || len(p.waiting) == 0 {
+		return "nothing"
+	}
+	var ids []string
+	for id := range p.waiting {
+		ids = append(ids, id)
+	}
+	// The order of a map is not the seed's.
+	id := ids[0]
+	for _, other := range ids {
+		if other < id {
+			id = other
+		}
+	}
+	w := p.waiting[id]
+	delete(p.waiting, id)
+	o := m.observation(p, "")
+	expired := !w.expiry.After(m.clock.now())
+	byFeatures := m.rng.IntN(4) == 0
+	if byFeatures {
+		o.Features, o.ObservationID = w.features, id
+	} else {
+		o.Features, o.PredictionID = nil, id
+	}
+	got, err := m.host.Observe(context.Background(), name, []engine.Observation{o})
+	o.Features = w.features
+	switch {
+	case errors.Is(err, engine.ErrPredictionNotFound) && !byFeatures && (expired || w.maybe):
+		return name + " not there"
+	case err != nil:
+		m.fatalf("answer %s of %s, expired %v, maybe %v: %v", id, name, expired, w.maybe, err)
+	case expired && !byFeatures:
+		m.fatalf("%s of %s was answered after it had expired", id, name)
+	}
+	served := &w
+	if expired || !got[0].Served && w.maybe {
+		served = nil
+	}
+	m.same(got[0], m.learnedAs(p, id, o, served), name)
+	return name
+}
+
+func (m *meta) known(p *plainModel) (string, *plainRow) {
+	if len(p.learned) == 0 {
+		return "", nil
+	}
+	from := m.rng.IntN(len(p.learned))
+	for n := range p.learned {
+		place := (from + n) % len(p.learned)
+		for _, id := range []string{p.learned[place].observation.ObservationID, p.learned[place].observation.PredictionID} {
+			if id != "" && p.ids[id] == place {
+				return id, &p.learned[place]
+			}
+		}
+	}
+	return "", nil
+}
+
+// retry sends again what was learned before: by its features, or as it was.
+func (m *meta) retry() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	id, row := m.known(p)
+	if row == nil {
+		return "nothing"
+	}
+	o := row.observation
+	o.ObservationID, o.PredictionID = id, ""
+	if m.rng.IntN(2) == 0 {
+		o.ObservationID, o.PredictionID, o.Features = "", id, nil
+	}
+	got, err := m.host.Observe(context.Background(), name, []engine.Observation{o})
+	if err != nil {
+		m.fatalf("retry %s of %s: %v", id, name, err)
+	}
+	want := row.answer
+	want.Duplicate = true
+	m.same(got[0], want, "retry "+id)
+	return name
+}
+
+func (m *meta) conflict() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	id, row := m.known(p)
+	if row == nil {
+		return "nothing"
+	}
+	o := row.observation
+	o.ObservationID, o.PredictionID = id, ""
+	o.Labels = append([]float64{o.Labels[0] + 1}, o.Labels[1:]...)
+	fresh := m.observation(p, m.newID("o"))
+	// All of the call or nothing.
+	if _, err := m.host.Observe(context.Background(), name, []engine.Observation{fresh, o}); !errors.Is(err, engine.ErrConflict) {
+		m.fatalf("another label for %s of %s: %v", id, name, err)
+	}
+	return name
+}
+
+func (m *meta) invalid() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	o := m.observation(p, m.newID("o"))
+	bad := o
+	bad.Features = bad.Features[:1]
+	if _, err := m.host.Observe(context.Background(), name, []engine.Observation{o, bad}); !errors.Is(err, model.ErrDimensionMismatch) {
+		m.fatalf("a short input of %s: %v", name, err)
+	}
+	return name
+}
+
+func (m *meta) unknown() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	o := m.observation(p, "")
+	o.Features, o.PredictionID = nil, m.newID("nobody")
+	if _, err := m.host.Observe(context.Background(), name, []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
+		m.fatalf("nobody's label for %s: %v", name, err)
+	}
+	return name
+}
+
+// burst sends one id many times at once: it is learned once, and everybody
+// gets the same answer.
+func (m *meta) burst() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	id := m.newID("b")
+	o := m.observation(p, id)
+	want := m.learnedAs(p, id, o, nil)
+	var group sync.WaitGroup
+	var answers [16]engine.Answer
+	var failures [16]error
+	for n := range answers {
+		group.Go(func() {
+			got, err := m.host.Observe(context.Background(), name, []engine.Observation{o})
+			if failures[n] = err; err == nil {
+				answers[n] = got[0]
+			}
+		})
+	}
+	group.Wait()
+	first := 0
+	for n, a := range answers {
+		if failures[n] != nil {
+			m.fatalf("burst: %v", failures[n])
+		}
+		if !a.Duplicate {
+			first++
+		}
+		a.Duplicate = false
+		m.same(a, want, "burst")
+	}
+	if first != 1 {
+		m.fatalf("%d of 16 were the first", first)
+	}
+	return name
+}
+
+func (m *meta) snapshot() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	s, err := m.host.SnapshotModel(context.Background(), name)
+	if err != nil || s.Sequence != uint64(p.sequence()) {
+		m.fatalf("snapshot of %s: %+v, %v", name, s, err)
+	}
+	return name
+}
+
+// relearn makes the plain learner anew.
+func (m *meta) relearn(p *plainModel) {
+	p.learner = newLearner(m.t, p.spec)
+	if p.whole != nil {
+		if err := p.learner.Restore(p.whole); err != nil {
+			m.fatalf("%v", err)
+		}
+	}
+	var out model.Outcome
+	for _, r := range p.learned {
+		if err := p.learner.Observe(&out, r.observation.Features, r.observation.Labels, r.observation.Weight); err != nil {
+			m.fatalf("%v", err)
+		}
+	}
+}
+
+func (m *meta) restore() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	target := p.base + m.rng.IntN(len(p.learned)+1)
+	_, err := m.host.RestoreModel(context.Background(), name, uint64(target))
+	if errors.Is(err, engine.ErrSnapshotNotFound) {
+		kept, listErr := m.host.ListSnapshots(name)
+		if listErr != nil || len(kept) == 0 || kept[len(kept)-1].Sequence <= uint64(target) {
+			m.fatalf("%s cannot go back to %d with %+v kept: %v, %v", name, target, kept, err, listErr)
+		}
+		return fmt.Sprintf("%s, %d is gone", name, target)
+	}
+	if err != nil {
+		m.fatalf("restore %s to %d: %v", name, target, err)
+	}
+	p.learned = p.learned[:target-p.base]
+	for id, place := range p.ids {
+		if place >= len(p.learned) {
+			delete(p.ids, id)
+		}
+	}
+	m.relearn(p)
+	return fmt.Sprintf("%s to %d", name, target)
+}
+
+// move exports a model and imports it under another name.
+func (m *meta) move() string {
+	name, p := m.any()
+	if p == nil || len(m.models) > 5 {
+		return ""
+	}
+	data, err := m.host.ExportModel(context.Background(), name)
+	if err != nil {
+		m.fatalf("export %s: %v", name, err)
+	}
+	to := fmt.Sprint("m", m.created)
+	m.created++
+	if _, err := m.host.ImportModel(context.Background(), to, data); err != nil {
+		m.fatalf("import %s: %v", to, err)
+	}
+	whole, err := p.learner.AppendBinary(nil)
+	if err != nil {
+		m.fatalf("%v", err)
+	}
+	q := &plainModel{spec: p.spec, base: p.sequence(), whole: whole, ids: map[string]int{}, waiting: map[string]plainWaiting{}}
+	m.models[to] = q
+	m.relearn(q)
+	return name + " as " + to
+}
+
+func (m *meta) restart() string {
+	m.host.stop(m.t)
+	m.open(m.mem)
+	return ""
+}
+
+// crash cuts the power: what was not synced is there, or not, or in part.
+func (m *meta) crash() string {
+	percent := m.rng.IntN(101)
+	cut := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: m.rng})
+	m.host.stop(m.t)
+	m.open(cut)
+	for _, p := range m.models {
+		for id, w := range p.waiting {
+			w.maybe = true
+			p.waiting[id] = w
+		}
+	}
+	return fmt.Sprint(percent, " %")
+}
+
+// fault lets the disk refuse everything, for good: nothing is acknowledged, and
+// predictions go on. After a restart what was on its way is there or not.
+func (m *meta) fault() string {
+	name, p := m.any()
+	if p == nil {
+		return ""
+	}
+	id := m.newID("f")
+	o := m.observation(p, id)
+	// In memory, so that it can predict without the disk.
+	if _, err := m.host.Predict(context.Background(), name, [][]float64{o.Features}, engine.PredictOptions{}); err != nil {
+		m.fatalf("%v", err)
+	}
+	m.failing.Store(true)
+	if a, err := m.host.Observe(context.Background(), name, []engine.Observation{o}); !errors.Is(err, engine.ErrStorage) {
+		m.fatalf("acknowledged without a disk: %+v, %v", a, err)
+	}
+	if _, err := m.host.Observe(context.Background(), name, []engine.Observation{m.observation(p, "")}); err == nil {
+		m.fatalf("acknowledged after a failure")
+	}
+	m.abandon()
+	cut := m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: m.rng.IntN(101), RNG: m.rng})
+	m.open(cut)
+	for _, p := range m.models {
+		for id, w := range p.waiting {
+			w.maybe = true
+			p.waiting[id] = w
+		}
+	}
+	got, err := m.host.Observe(context.Background(), name, []engine.Observation{o})
+	if err != nil {
+		m.fatalf("the retry after a fault: %v", err)
+	}
+	want := m.learnedAs(p, id, o, nil)
+	want.Duplicate = got[0].Duplicate
+	m.same(got[0], want, "the retry after a fault")
+	return fmt.Sprintf("%s, it was there: %v", name, got[0].Duplicate)
+}
+
+// abandon ends the host of a disk that failed, whose last snapshots fail too.
+func (m *meta) abandon() {
+	m.host.once.Do(func() {
+		_ = m.host.Close()
+		_ = m.host.store.Close()
+	})
+}
+
+func (m *meta) pass() string {
+	d := time.Duration(m.rng.IntN(40)) * time.Minute
+	m.clock.advance(d)
+	return d.String()
+}
+
+func (m *meta) compareAll() {
+	models, err := m.host.ListModels("", "", 1000)
+	if err != nil || len(models) != len(m.models) {
+		m.fatalf("%d models, want %d (%v)", len(models), len(m.models), err)
+	}
+	for name, p := range m.models {
+		s := m.host.stats(m.t, name)
+		want, err := p.learner.AppendBinary(nil)
+		if err != nil {
+			m.fatalf("%v", err)
+		}
+		if s.Observations != uint64(p.sequence()) || s.Sequence != uint64(p.sequence()) || s.Digest != digestOf(want) {
+			m.fatalf("%s is at %d (%d), want %d, digests equal: %v", name, s.Sequence, s.Observations, p.sequence(), s.Digest == digestOf(want))
+		}
+	}
+}
