@@ -39,6 +39,10 @@ build: ## build bin/hindsight-server and bin/hindsight, static
 demo: build ## build, serve, stream a changing environment, draw the regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
+.PHONY: torture
+torture: ## kill a server under load for a minute, and check what is left
+	$(GO) test -run TestTorture -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
+
 .PHONY: reproduce
 reproduce: build ## take published streams through every learner, and play the greedy adversary, into docs/results
 	bin/hindsight bench papers --server bin/hindsight-server $(ARGS)

@@ -1,0 +1,339 @@
+package main_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+var (
+	tortureFor     = flag.Duration("torture", 5*time.Second, "how long the torture lasts")
+	tortureClients = flag.Int("torture-clients", 8, "clients of the torture")
+	tortureSeed    = flag.Uint64("torture-seed", 1, "seed of the clients' choices")
+)
+
+// learned is an acknowledged observation.
+type learned struct {
+	request *hindsightv1.ObserveRequest
+	outcome *hindsightv1.Outcome
+}
+
+// torture is several clients on a server that is killed again and again.
+type torture struct {
+	t *testing.T
+	// current is the server of the moment; nil while there is none.
+	current atomic.Pointer[process]
+	started time.Time
+	end     time.Time
+	mu      struct {
+		sync.Mutex
+		learned map[string]map[string]learned // By model, then by id.
+		history []porcupine.Operation
+	}
+	retries, duplicates atomic.Int64
+}
+
+// event is what happened to the sequence of a model: it was learned as value,
+// found learned as value, or read as value.
+type event struct {
+	model string
+	kind  byte // 'l', 'd' or 'r'
+	value uint64
+}
+
+// sequences is a register per model: learning raises it by one, reading sees
+// all that was acknowledged.
+func sequences() porcupine.Model {
+	return porcupine.Model{
+		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+			byModel := map[string][]porcupine.Operation{}
+			for _, o := range history {
+				m := o.Input.(event).model
+				byModel[m] = append(byModel[m], o)
+			}
+			return slices.Collect(maps.Values(byModel))
+		},
+		Init: func() any { return uint64(0) },
+		Step: func(state, input, _ any) (bool, any) {
+			n, e := state.(uint64), input.(event)
+			switch e.kind {
+			case 'l':
+				return e.value == n+1, n + 1
+			case 'd':
+				return e.value <= n, n
+			default:
+				return e.value == n, n
+			}
+		},
+	}
+}
+
+// Clients observe, retry, predict and read while the server is killed about
+// every second, now and then politely. In the end everything acknowledged was
+// learned once, under the sequence and with the answer that was given, in a
+// state that a serial replay comes to; and what clients saw of the sequences is
+// linearizable. Snapshots are taken all the time.
+func TestTorture(t *testing.T) {
+	flags := []string{"--snapshot-observations", "40", "--snapshots-kept", "2"}
+	dir := t.TempDir()
+	tt := &torture{t: t, started: time.Now()}
+	tt.end = tt.started.Add(*tortureFor)
+	tt.mu.learned = map[string]map[string]learned{}
+	p := launch(t, dir, flags...)
+	models := createTortured(t, p)
+	for _, m := range models {
+		tt.mu.learned[m] = map[string]learned{}
+	}
+	tt.current.Store(p)
+	var clients sync.WaitGroup
+	for c := range *tortureClients {
+		clients.Go(func() { tt.client(c, models) })
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		clients.Wait()
+	}()
+	rng := rand.New(rand.NewPCG(*tortureSeed, 99))
+	kills := 0
+	var recovery time.Duration
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		case <-time.After(time.Duration(400+rng.IntN(1000)) * time.Millisecond):
+			if time.Now().After(tt.end) {
+				continue // The clients only finish what they began.
+			}
+			tt.current.Store(nil)
+			if rng.IntN(5) == 0 {
+				p.terminate(t)
+			} else {
+				p.kill(t)
+				kills++
+			}
+			begun := time.Now()
+			p = launch(t, dir, flags...)
+			recovery += time.Since(begun)
+			tt.current.Store(p)
+		}
+	}
+	tt.check(p, models)
+	observations := 0
+	for _, m := range tt.mu.learned {
+		observations += len(m)
+	}
+	t.Logf("seed %d: %d kills, %d observations, %d calls sent again, %d answered as duplicates, %v from start to serving on average",
+		*tortureSeed, kills, observations, tt.retries.Load(), tt.duplicates.Load(), recovery/time.Duration(max(kills, 1)))
+	p.terminate(t)
+}
+
+func createTortured(t *testing.T, p *process) []string {
+	t.Helper()
+	var models []string
+	for name, spec := range tortured() {
+		if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: name, Spec: spec}); err != nil {
+			t.Fatal(err)
+		}
+		models = append(models, name)
+	}
+	slices.Sort(models)
+	return models
+}
+
+func tortured() map[string]*hindsightv1.ModelSpec {
+	return map[string]*hindsightv1.ModelSpec{
+		"linear":  {Dimension: 2, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
+		"taylor":  {Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(2)}}},
+		"nystrom": {Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
+		"raker":   {Dimension: 2, Learner: &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{Frequencies: proto.Int32(5)}}},
+	}
+}
+
+func (tt *torture) since() int64 { return int64(time.Since(tt.started)) }
+
+// record adds to the history.
+func (tt *torture) record(client int, call int64, e event) {
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	tt.mu.history = append(tt.mu.history, porcupine.Operation{ClientId: client, Input: e, Call: call, Return: tt.since()})
+}
+
+// insist makes a call until a server answers. It tells whether what it was for
+// is not there, which only a label's prediction may be.
+func (tt *torture) insist(call func(ctx context.Context, p *process) error) (missing bool) {
+	for {
+		p := tt.current.Load()
+		if p == nil {
+			time.Sleep(2 * time.Millisecond)
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		err := call(ctx, p)
+		cancel()
+		switch status.Code(err) {
+		case codes.OK:
+			return false
+		case codes.NotFound:
+			return true
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
+			tt.retries.Add(1)
+			time.Sleep(2 * time.Millisecond)
+		default:
+			tt.t.Errorf("%v", err)
+			return false
+		}
+	}
+}
+
+func (tt *torture) client(number int, models []string) {
+	rng := rand.New(rand.NewPCG(*tortureSeed, uint64(number)))
+	for n := 0; time.Now().Before(tt.end); n++ {
+		model, id := models[rng.IntN(len(models))], fmt.Sprintf("%d-%d", number, n)
+		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
+		r := &hindsightv1.ObserveRequest{
+			Model: model, Features: x, ObservationId: id, Target: &hindsightv1.ObserveRequest_Label{Label: rng.NormFloat64()},
+		}
+		switch rng.IntN(4) {
+		case 0:
+			tt.read(number, model, x)
+		case 1:
+			tt.again(number, model, rng.IntN(1000))
+		case 2:
+			tt.insist(func(ctx context.Context, p *process) error {
+				_, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: model, Features: x, PredictionId: id})
+				if status.Code(err) == codes.AlreadyExists {
+					return nil
+				}
+				return err //nolint:wrapcheck // insist looks at its code.
+			})
+			r.Features, r.ObservationId, r.PredictionId = nil, "", id
+			tt.observe(number, r, x)
+		default:
+			tt.observe(number, r, x)
+		}
+	}
+}
+
+// observe sends an observation until it is acknowledged. A prediction that a
+// restart has lost is given by its features, under the same id.
+func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x []float64) {
+	call := tt.since()
+	var answer *hindsightv1.ObserveResponse
+	send := func(ctx context.Context, p *process) (err error) {
+		answer, err = p.predictor.Observe(ctx, r)
+		return err //nolint:wrapcheck // insist looks at its code.
+	}
+	if tt.insist(send) {
+		r = &hindsightv1.ObserveRequest{Model: r.GetModel(), Features: x, ObservationId: r.GetPredictionId(), Target: r.GetTarget()}
+		tt.insist(send)
+	}
+	if answer.GetOutcome().GetDuplicate() {
+		tt.duplicates.Add(1)
+	}
+	tt.record(client, call, event{r.GetModel(), 'l', answer.GetOutcome().GetSequence()})
+	id := r.GetObservationId() + r.GetPredictionId()
+	kept := &hindsightv1.ObserveRequest{Features: x, ObservationId: id, Target: r.GetTarget()}
+	tt.mu.Lock()
+	defer tt.mu.Unlock()
+	tt.mu.learned[r.GetModel()][id] = learned{kept, answer.GetOutcome()}
+}
+
+// again sends an observation that somebody was answered before.
+func (tt *torture) again(client int, model string, pick int) {
+	tt.mu.Lock()
+	ids := slices.Sorted(maps.Keys(tt.mu.learned[model]))
+	if len(ids) == 0 {
+		tt.mu.Unlock()
+		return
+	}
+	first := tt.mu.learned[model][ids[pick%len(ids)]]
+	tt.mu.Unlock()
+	r := proto.CloneOf(first.request)
+	r.Model = model
+	call := tt.since()
+	var answer *hindsightv1.ObserveResponse
+	tt.insist(func(ctx context.Context, p *process) (err error) {
+		answer, err = p.predictor.Observe(ctx, r)
+		return err //nolint:wrapcheck // insist looks at its code.
+	})
+	o := answer.GetOutcome()
+	if !o.GetDuplicate() || o.GetSequence() != first.outcome.GetSequence() || o.GetPrediction() != first.outcome.GetPrediction() || o.GetLoss() != first.outcome.GetLoss() {
+		tt.t.Errorf("again %v, first %v", o, first.outcome)
+	}
+	tt.record(client, call, event{model, 'd', o.GetSequence()})
+}
+
+// read asks how far a model is: by a prediction or by its description.
+func (tt *torture) read(client int, model string, x []float64) {
+	call := tt.since()
+	value := uint64(0)
+	tt.insist(func(ctx context.Context, p *process) error {
+		call = tt.since() // A read that failed saw nothing.
+		answer, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: model, Features: x, Remember: proto.Bool(false)})
+		value = answer.GetPrediction().GetStateSequence()
+		return err //nolint:wrapcheck // insist looks at its code.
+	})
+	tt.record(client, call, event{model, 'r', value})
+}
+
+// check compares the server with a serial replay on a fresh one.
+func (tt *torture) check(p *process, models []string) {
+	t := tt.t
+	t.Helper()
+	if result := porcupine.CheckOperationsTimeout(sequences(), tt.mu.history, time.Minute); result != porcupine.Ok {
+		t.Errorf("the sequences that %d calls saw are not linearizable: %v", len(tt.mu.history), result)
+	}
+	fresh := launch(t, t.TempDir())
+	createTortured(t, fresh)
+	for _, m := range models {
+		rows := slices.Collect(maps.Values(tt.mu.learned[m]))
+		slices.SortFunc(rows, func(a, b learned) int {
+			return int(int64(a.outcome.GetSequence()) - int64(b.outcome.GetSequence()))
+		})
+		for from := 0; from < len(rows); from += 500 {
+			part := rows[from:min(from+500, len(rows))]
+			batch := &hindsightv1.ObserveBatchRequest{Model: m}
+			for _, r := range part {
+				batch.Observations = append(batch.Observations, r.request)
+			}
+			answer, err := fresh.predictor.ObserveBatch(t.Context(), batch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, o := range answer.GetOutcomes() {
+				got := part[n].outcome
+				if got.GetSequence() != uint64(from+n+1) || got.GetPrediction() != o.GetPrediction() || got.GetLoss() != o.GetLoss() {
+					t.Fatalf("%s was answered %v; a serial replay answers %v", m, got, o)
+				}
+			}
+		}
+		stats := func(p *process) *hindsightv1.ModelStats {
+			r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.GetStats()
+		}
+		got, want := stats(p), stats(fresh)
+		if got.GetObservations() != uint64(len(rows)) || got.GetStateDigest() != want.GetStateDigest() {
+			t.Errorf("%s: %d observations, %d acknowledged; digest %s, that of a serial replay %s",
+				m, got.GetObservations(), len(rows), got.GetStateDigest(), want.GetStateDigest())
+		}
+	}
+	fresh.terminate(t)
+}
