@@ -42,43 +42,45 @@ type service struct {
 	models hindsightv1.ModelServiceClient
 	health healthv1.HealthClient
 	server *rpc.Server
+	// connection is what the clients speak through.
+	connection *grpc.ClientConn
 }
 
-func serve(t *testing.T) *service {
-	t.Helper()
+func serve(tb testing.TB) *service {
+	tb.Helper()
 	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var ids atomic.Int64
-	e, err := engine.Open(t.Context(), engine.Options{
+	e, err := engine.Open(tb.Context(), engine.Options{
 		Store: s, Now: time.Now, Log: zap.NewNop(),
 		NewID:         func() (string, error) { return fmt.Sprint("p-", ids.Add(1)), nil },
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {}, Durability: "sync",
 		SnapshotObservations: 1000, SnapshotInterval: time.Hour, SnapshotsKept: 2,
 		IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, Sweep: time.Hour,
+		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, ModelMemory: 64 << 20, Sweep: time.Hour,
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	server := rpc.New(rpc.Options{
 		Engine: e, Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
 		MaxMessageBytes: 1 << 20, MaxBatchRows: 100, Reflection: true,
 	})
 	var listen net.ListenConfig
-	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	listener, err := listen.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	connection, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		closers := []func() error{
@@ -88,7 +90,7 @@ func serve(t *testing.T) *service {
 		}
 		for _, c := range closers {
 			if err := c(); err != nil {
-				t.Error(err)
+				tb.Error(err)
 			}
 		}
 	})
@@ -97,6 +99,7 @@ func serve(t *testing.T) *service {
 		models:                  hindsightv1.NewModelServiceClient(connection),
 		health:                  healthv1.NewHealthClient(connection),
 		server:                  server,
+		connection:              connection,
 	}
 }
 
@@ -106,11 +109,11 @@ func linear(dimension int32) *hindsightv1.ModelSpec {
 	}
 }
 
-func (s *service) create(t *testing.T, id string, spec *hindsightv1.ModelSpec) *hindsightv1.Model {
-	t.Helper()
-	r, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
+func (s *service) create(tb testing.TB, id string, spec *hindsightv1.ModelSpec) *hindsightv1.Model {
+	tb.Helper()
+	r, err := s.models.CreateModel(tb.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return r.GetModel()
 }
@@ -415,38 +418,6 @@ func TestHealthFollowsDraining(t *testing.T) {
 	if got := next(); got != healthv1.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("draining: %v", got)
 	}
-}
-
-// FuzzObserve: whatever the request, the answer is a refusal with a reason or
-// a finite outcome.
-func FuzzObserve(f *testing.F) {
-	good, err := proto.Marshal(&hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1), ObservationId: "o"})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(good)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var r hindsightv1.ObserveRequest
-		if proto.Unmarshal(data, &r) != nil {
-			t.Skip()
-		}
-		s := serve(t)
-		s.create(t, "m", linear(1))
-		r.Model = "m"
-		answer, err := s.Observe(t.Context(), &r)
-		if err != nil {
-			if len(status.Convert(err).Details()) == 0 && status.Code(err) != codes.Internal {
-				t.Errorf("refused without a reason: %v", err)
-			}
-			if status.Code(err) == codes.Internal && !strings.Contains(err.Error(), "UTF-8") {
-				t.Error(err)
-			}
-			return
-		}
-		if o := answer.GetOutcome(); math.IsNaN(o.GetPrediction()) || math.IsNaN(o.GetLoss()) || math.IsInf(o.GetLoss(), 0) {
-			t.Errorf("outcome %v", o)
-		}
-	})
 }
 
 // A model of several outputs answers lists where one of a single output

@@ -1,0 +1,111 @@
+package rpc_test
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// call is a unary method with its messages.
+type call struct {
+	method            string
+	request, response func() proto.Message
+	// seed is a good request.
+	seed proto.Message
+}
+
+func of[Request, Response proto.Message](method string, seed Request, response Response) call {
+	return call{
+		method:  method,
+		request: func() proto.Message { return seed.ProtoReflect().New().Interface() },
+		response: func() proto.Message {
+			return response.ProtoReflect().New().Interface()
+		},
+		seed: seed,
+	}
+}
+
+func calls() []call {
+	x := []float64{1}
+	return []call{
+		of(hindsightv1.PredictionService_Predict_FullMethodName, &hindsightv1.PredictRequest{Model: "m", Features: x, PredictionId: "p"}, &hindsightv1.PredictResponse{}),
+		of(hindsightv1.PredictionService_Observe_FullMethodName, &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(1), ObservationId: "o"}, &hindsightv1.ObserveResponse{}),
+		of(hindsightv1.PredictionService_PredictBatch_FullMethodName, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: x}}}, &hindsightv1.PredictBatchResponse{}),
+		of(hindsightv1.PredictionService_ObserveBatch_FullMethodName, &hindsightv1.ObserveBatchRequest{
+			Model: "m", Observations: []*hindsightv1.ObserveRequest{{Features: x, Target: label(2), Weight: proto.Float64(2)}},
+		}, &hindsightv1.ObserveBatchResponse{}),
+		of(hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &hindsightv1.CreateModelResponse{}),
+		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Id: "m"}, &hindsightv1.GetModelResponse{}),
+		of(hindsightv1.ModelService_ListModels_FullMethodName, &hindsightv1.ListModelsRequest{PageSize: 3, Prefix: "m"}, &hindsightv1.ListModelsResponse{}),
+		of(hindsightv1.ModelService_DeleteModel_FullMethodName, &hindsightv1.DeleteModelRequest{Id: "n"}, &hindsightv1.DeleteModelResponse{}),
+		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Id: "m", IncludeEffectiveDimension: true}, &hindsightv1.GetModelStatsResponse{}),
+		of(hindsightv1.ModelService_ValidateSpec_FullMethodName, &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
+			Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}},
+		}}, &hindsightv1.ValidateSpecResponse{}),
+		of(hindsightv1.ModelService_SnapshotModel_FullMethodName, &hindsightv1.SnapshotModelRequest{Id: "m"}, &hindsightv1.SnapshotModelResponse{}),
+		of(hindsightv1.ModelService_ListSnapshots_FullMethodName, &hindsightv1.ListSnapshotsRequest{Id: "m"}, &hindsightv1.ListSnapshotsResponse{}),
+		of(hindsightv1.ModelService_RestoreModel_FullMethodName, &hindsightv1.RestoreModelRequest{Id: "m", Sequence: proto.Uint64(1)}, &hindsightv1.RestoreModelResponse{}),
+	}
+}
+
+// FuzzRequests: whatever bytes come as a request, the answer is one, of finite
+// numbers, or a refusal that says why; never a panic.
+func FuzzRequests(f *testing.F) {
+	all := calls()
+	for n, c := range all {
+		seed, err := proto.Marshal(c.seed)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint8(n), seed)
+	}
+	s := serve(f)
+	f.Fuzz(func(t *testing.T, n uint8, data []byte) {
+		c := all[int(n)%len(all)]
+		request := c.request()
+		if proto.Unmarshal(data, request) != nil {
+			t.Skip()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		s.create(t, "m", linear(1))
+		response := c.response()
+		err := s.connection.Invoke(ctx, c.method, request, response)
+		switch status.Code(err) {
+		case codes.OK:
+			finiteNumbers(t, response)
+		case codes.Internal, codes.Unknown, codes.DeadlineExceeded, codes.DataLoss:
+			// A string that is not UTF-8 does not get past the codec.
+			if !strings.Contains(err.Error(), "UTF-8") {
+				t.Errorf("%s of %v: %v", c.method, request, err)
+			}
+		default:
+			if len(status.Convert(err).Details()) == 0 {
+				t.Errorf("%s of %v is refused without a reason: %v", c.method, request, err)
+			}
+		}
+	})
+}
+
+func finiteNumbers(t *testing.T, m proto.Message) {
+	t.Helper()
+	err := protorange.Range(m.ProtoReflect(), func(p protopath.Values) error {
+		if v, ok := p.Index(-1).Value.Interface().(float64); ok && (math.IsNaN(v) || math.IsInf(v, 0)) {
+			t.Errorf("%v in %v", v, m)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
