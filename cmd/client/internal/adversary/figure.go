@@ -1,38 +1,32 @@
 package adversary
 
 import (
-	"bytes"
 	"fmt"
 	"image/color"
 	"io"
 	"strconv"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-)
 
-const (
-	figureWidth  = 9 * vg.Inch
-	figureHeight = 5 * vg.Inch
+	"hindsight/cmd/client/internal/figure"
 )
 
 // Draw draws the regrets over the rounds as SVG: solid under the adversary,
 // dotted under random play, and dashed the certificate of exact Kernel-AWV.
 // The same result gives the same bytes.
 func Draw(w io.Writer, r *Result) error {
-	p, err := figure(r)
+	p, err := plotted(r)
 	if err != nil {
 		return err
 	}
-	return write(w, p)
+	return figure.WriteSVG(w, p)
 }
 
-// figure plots the regrets.
-func figure(r *Result) (*plot.Plot, error) {
+// plotted plots the regrets.
+func plotted(r *Result) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = fmt.Sprintf("Regret under a greedy adversary, d = %d", r.Setting.Dimension)
 	p.X.Label.Text = "round t"
@@ -70,7 +64,7 @@ func figure(r *Result) (*plot.Plot, error) {
 	}
 	p.X.Min, p.X.Max, p.Y.Min = 0, float64(r.Setting.Rounds), min(0, p.Y.Min)
 	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
-	dress(p)
+	figure.Dress(p)
 	return p, nil
 }
 
@@ -117,43 +111,4 @@ func wholeTicks(_, high float64) []plot.Tick {
 		ticks = append(ticks, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
 	}
 	return ticks
-}
-
-// dress sets type and legend.
-func dress(p *plot.Plot) {
-	sans := func(f *font.Font, size vg.Length) {
-		*f = font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-	}
-	sans(&p.Title.TextStyle.Font, 14)
-	sans(&p.X.Label.TextStyle.Font, 11)
-	sans(&p.Y.Label.TextStyle.Font, 11)
-	sans(&p.X.Tick.Label.Font, 10)
-	sans(&p.Y.Tick.Label.Font, 10)
-	sans(&p.Legend.TextStyle.Font, 10)
-	p.BackgroundColor = color.White
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Padding = vg.Points(2)
-	p.Legend.ThumbnailWidth = vg.Points(24)
-}
-
-// write writes the figure as SVG, its legend to the right. A reader without
-// the font that it is measured for gets one like it.
-func write(w io.Writer, p *plot.Plot) error {
-	canvas := vgsvg.New(figureWidth, figureHeight)
-	whole := draw.New(canvas)
-	whole.SetColor(color.White)
-	whole.Fill(whole.Path())
-	legend := p.Legend
-	legend.Top, legend.Left = true, true
-	p.Legend = plot.NewLegend()
-	width := legend.Rectangle(whole).Size().X + vg.Points(12)
-	p.Draw(draw.Crop(whole, 0, -width, 0, 0))
-	legend.Draw(draw.Crop(whole, whole.Size().X-width+vg.Points(8), 0, 0, -vg.Points(28)))
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return err
-	}
-	_, err := w.Write(bytes.ReplaceAll(out.Bytes(),
-		[]byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")))
-	return err
 }

@@ -3,47 +3,28 @@ package adversary
 import (
 	"encoding/csv"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
+
+	"hindsight/cmd/client/internal/figure"
 )
 
 const (
-	// The modes of what is written.
-	fileMode      = 0o644
-	directoryMode = 0o755
-
 	playGreedy = "greedy"
 	playRandom = "random"
 )
 
 // Save writes adversary.csv, adversary.svg and adversary.md into a directory.
 func Save(dir string, r *Result) error {
-	if err := os.MkdirAll(dir, directoryMode); err != nil {
-		return err
-	}
 	for _, f := range []struct {
 		name  string
 		write func(io.Writer, *Result) error
 	}{{"adversary.csv", WriteTable}, {"adversary.svg", Draw}, {"adversary.md", WriteReport}} {
-		if err := save(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(w, r) }); err != nil {
+		if err := figure.Save(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(w, r) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func save(path string, write func(io.Writer) error) (err error) {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode) //nolint:gosec // the user names the directory
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if failed := file.Close(); err == nil {
-			err = failed
-		}
-	}()
-	return write(file)
 }
 
 // WriteTable writes a row for every round of every course. The certificate is

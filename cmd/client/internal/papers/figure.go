@@ -1,7 +1,6 @@
 package papers
 
 import (
-	"bytes"
 	"image/color"
 	"io"
 	"math"
@@ -10,16 +9,14 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+
+	"hindsight/cmd/client/internal/figure"
 )
 
 const (
-	figureWidth  = 9 * vg.Inch
-	figureHeight = 5 * vg.Inch
 	// A largest value of so many times the least takes a logarithmic axis.
 	logarithmic = 4
 )
@@ -28,15 +25,15 @@ const (
 // where labels are signs, over the rounds. The same result gives the same
 // bytes.
 func Draw(w io.Writer, r *Result) error {
-	p, err := figure(r)
+	p, err := plotted(r)
 	if err != nil {
 		return err
 	}
-	return write(w, p)
+	return figure.WriteSVG(w, p)
 }
 
-// figure plots the curves of a stream.
-func figure(r *Result) (*plot.Plot, error) {
+// plotted plots the curves of a stream.
+func plotted(r *Result) (*plot.Plot, error) {
 	p := plot.New()
 	p.X.Label.Text = "round t (rows of the stream)"
 	p.Title.Text, p.Y.Label.Text = captions(r.Stream)
@@ -68,7 +65,7 @@ func figure(r *Result) (*plot.Plot, error) {
 		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
 		p.Y.Min, p.Y.Max = low/1.1, high*1.1
 	}
-	dress(p)
+	figure.Dress(p)
 	return p, nil
 }
 
@@ -155,49 +152,6 @@ func style(name string) draw.LineStyle {
 		s.Width = vg.Points(2)
 	}
 	return s
-}
-
-// dress sets type and legend.
-func dress(p *plot.Plot) {
-	sans := func(f *font.Font, size vg.Length) {
-		*f = font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-	}
-	sans(&p.Title.TextStyle.Font, 14)
-	sans(&p.X.Label.TextStyle.Font, 11)
-	sans(&p.Y.Label.TextStyle.Font, 11)
-	sans(&p.X.Tick.Label.Font, 10)
-	sans(&p.Y.Tick.Label.Font, 10)
-	sans(&p.Legend.TextStyle.Font, 10)
-	p.BackgroundColor = color.White
-	p.Title.Padding = vg.Points(6)
-	p.Legend.Padding = vg.Points(2)
-	p.Legend.ThumbnailWidth = vg.Points(24)
-}
-
-// write writes the figure as SVG. A reader without the font that it is measured
-// for gets one like it.
-func write(w io.Writer, p *plot.Plot) error {
-	canvas := vgsvg.New(figureWidth, figureHeight)
-	compose(draw.New(canvas), p)
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return err
-	}
-	_, err := w.Write(bytes.ReplaceAll(out.Bytes(),
-		[]byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;")))
-	return err
-}
-
-// compose draws the figure and, to the right of it, its legend.
-func compose(whole draw.Canvas, p *plot.Plot) {
-	whole.SetColor(color.White)
-	whole.Fill(whole.Path())
-	legend := p.Legend
-	legend.Top, legend.Left = true, true
-	p.Legend = plot.NewLegend()
-	width := legend.Rectangle(whole).Size().X + vg.Points(12)
-	p.Draw(draw.Crop(whole, 0, -width, 0, 0))
-	legend.Draw(draw.Crop(whole, whole.Size().X-width+vg.Points(8), 0, 0, -vg.Points(28)))
 }
 
 // wholeTicks are up to six ticks at multiples of 1, 2 or 5 times a power of ten.

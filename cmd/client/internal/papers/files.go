@@ -3,15 +3,10 @@ package papers
 import (
 	"encoding/csv"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
-)
 
-// The modes of what is written.
-const (
-	fileMode      = 0o644
-	directoryMode = 0o755
+	"hindsight/cmd/client/internal/figure"
 )
 
 // Save writes the files of one stream below a directory: its table, its curves
@@ -30,7 +25,7 @@ func Save(dir string, r *Result) error {
 		{filepath.Join(dir, name+".svg"), func(w io.Writer) error { return Draw(w, r) }},
 	}
 	for _, f := range files {
-		if err := save(f.path, f.write); err != nil {
+		if err := figure.Save(f.path, f.write); err != nil {
 			return err
 		}
 	}
@@ -39,27 +34,10 @@ func Save(dir string, r *Result) error {
 
 // SaveReport writes the report as README.md of a directory.
 func SaveReport(dir string, p Plan, results []*Result) error {
-	return save(filepath.Join(dir, "README.md"), func(w io.Writer) error {
+	return figure.Save(filepath.Join(dir, "README.md"), func(w io.Writer) error {
 		_, err := io.WriteString(w, Report(p, results))
 		return err
 	})
-}
-
-// save writes a file, and the directories above it.
-func save(path string, write func(io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), directoryMode); err != nil {
-		return err
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode) //nolint:gosec // the user names the directory
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if failed := file.Close(); err == nil {
-			err = failed
-		}
-	}()
-	return write(file)
 }
 
 // writeTable writes a row for every learner and baseline.
