@@ -92,11 +92,22 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 		})
 	})
 	findings, checked, err := engine.Check(ctx, disk, false)
-	if err := errors.Join(err, disk.Close()); err != nil {
-		return r, err
+	if ctx.Err() != nil {
+		return r, errors.Join(err, disk.Close())
 	}
 	r.Findings, r.Checked = append(r.Findings, findings...), checked
-	if !truncate || len(findings) == 0 {
+	unreadable := err != nil
+	if unreadable {
+		r.Findings = append(r.Findings, engine.Finding{
+			Place: "the database", Problem: err.Error(), Refused: true,
+			Meaning: "it cannot be read through; restore the directory from a copy, or import models into a new one",
+		})
+	}
+	// What it finds fault with when it closes was found before.
+	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
+		return r, err //nolint:wrapcheck // It says all.
+	}
+	if !truncate || unreadable || len(findings) == 0 {
 		return r, nil
 	}
 	if disk, err = store.Open(dir, store.Options{}); err != nil {
