@@ -108,7 +108,7 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 		return r, err //nolint:wrapcheck // It says all.
 	}
 	if !truncate || unreadable || len(findings) == 0 {
-		return r, nil
+		return r, nil //nolint:nilerr // It is a finding.
 	}
 	if disk, err = store.Open(dir, store.Options{}); err != nil {
 		return r, fmt.Errorf("open for repair: %w", err)

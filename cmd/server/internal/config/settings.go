@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,12 +249,22 @@ func sizeOrNone(least, most int, field func(*Config) *int) kind {
 	return k
 }
 
-// bucket is the URL of one, or nothing.
+// bucket is the URL of one, or nothing. What a bucket's driver would ignore is
+// refused: a path after the name of an S3 bucket, where only prefix= is heard,
+// and a host before that of a directory.
 func bucket(field func(*Config) *string) kind {
-	return kind{"URL", "nothing, or the URL of a bucket, s3://BUCKET or file:///DIR", func(c *Config, s string) bool {
+	return kind{"URL", "nothing, s3://BUCKET, s3://BUCKET?prefix=P/ or file:///DIR", func(c *Config, s string) bool {
 		*field(c) = s
-		scheme, rest, ok := strings.Cut(s, "://")
-		return s == "" || ok && rest != "" && (scheme == "s3" || scheme == "file")
+		u, err := url.Parse(s)
+		switch {
+		case s == "":
+			return true
+		case err != nil:
+			return false
+		case u.Scheme == "s3":
+			return u.Host != "" && strings.Trim(u.Path, "/") == ""
+		}
+		return u.Scheme == "file" && (u.Host == "" || u.Host == "localhost" || u.Host == ".") && u.Path != ""
 	}}
 }
 

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,18 +18,27 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob" // Of file:// URLs.
-	_ "gocloud.dev/blob/s3blob"   // Of s3:// URLs.
+	"gocloud.dev/blob/fileblob"
+	_ "gocloud.dev/blob/s3blob" // Of s3:// URLs.
 )
 
 // Limits of the copying.
 const (
-	// At most maxWaiting snapshots, of as many models, wait in memory.
-	maxWaiting    = 16
-	uploadTimeout = 2 * time.Minute
-	attempts      = 5
-	firstBackoff  = time.Second
+	// At most maxWaiting snapshots, of as many models, wait in memory, and at
+	// most maxWaitingBytes of them unless one alone is larger. A burst of small
+	// models, such as a shutdown, is to find room: what gives way is not copied
+	// before its model learns again.
+	maxWaiting      = 4096
+	maxWaitingBytes = 64 << 20
+	uploadTimeout   = 2 * time.Minute
+	attempts        = 5
+	firstBackoff    = time.Second
+	// An unreachable bucket fails at every snapshot of every model: of one
+	// message, so many are logged in so long. All are counted.
+	logged      = 10
+	loggedEvery = time.Minute
 )
 
 // Options of a copier.
@@ -35,15 +46,15 @@ type Options struct {
 	// Keep is how many copies stay of a model.
 	Keep int
 	Log  *zap.Logger
-	// Backoff is the wait before the first retry, which doubles each time; 0
-	// is a second.
+	// Backoff is about the wait before the first retry, which doubles each time;
+	// 0 is a second.
 	Backoff time.Duration
 }
 
 // Stats are a copier's figures.
 type Stats struct {
 	// Copied and Failed count snapshots, Failed also those that had to make
-	// room for others.
+	// room for other models'. One that a newer of its model replaced is neither.
 	Copied, Failed int64
 	// LastSuccess is when the newest copy was done, the zero time before one.
 	LastSuccess time.Time
@@ -59,7 +70,9 @@ type Copier struct {
 		// waiting holds the newest snapshot of each model, order who is first.
 		waiting map[string]snapshot
 		order   []string
-		closed  bool
+		// bytes is how large those that wait are together.
+		bytes  int
+		closed bool
 	}
 	wake           chan struct{}
 	done           chan struct{}
@@ -76,18 +89,47 @@ type snapshot struct {
 
 // Open opens a bucket by its URL, such as s3://bucket?prefix=hindsight/ or
 // file:///var/backups, and starts the copier. Close joins it.
-func Open(ctx context.Context, url string, o Options) (*Copier, error) {
-	bucket, err := blob.OpenBucket(ctx, url)
+func Open(ctx context.Context, bucketURL string, o Options) (*Copier, error) {
+	settled, err := settle(bucketURL)
 	if err != nil {
-		return nil, fmt.Errorf("offsite: open %s: %w", url, err)
+		return nil, fmt.Errorf("offsite: open %s: %w", bucketURL, err)
+	}
+	bucket, err := blob.OpenBucket(ctx, settled)
+	if err != nil {
+		return nil, fmt.Errorf("offsite: open %s: %w", bucketURL, err)
 	}
 	return start(bucket, o), nil //nolint:contextcheck // It lives until Close.
+}
+
+// settle adds to a file:// URL what it does not say. A temporary file goes
+// beside the copy, because renaming it from os.TempDir fails when that is
+// another file system. Copies are for the server's user alone, as its data
+// directory is, and have no file of attributes beside them.
+func settle(bucketURL string) (string, error) {
+	u, err := url.Parse(bucketURL)
+	if err != nil {
+		return "", err //nolint:wrapcheck // The caller does.
+	}
+	if u.Scheme != fileblob.Scheme {
+		return bucketURL, nil
+	}
+	query := u.Query()
+	for name, standard := range map[string]string{"no_tmp_dir": "true", "metadata": "skip", "dir_file_mode": "0700"} {
+		if !query.Has(name) {
+			query.Set(name, standard)
+		}
+	}
+	u.RawQuery = query.Encode()
+	return u.String(), nil
 }
 
 func start(bucket *blob.Bucket, o Options) *Copier {
 	if o.Backoff == 0 {
 		o.Backoff = firstBackoff
 	}
+	o.Log = o.Log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(core, loggedEvery, logged, 0)
+	}))
 	c := &Copier{bucket: bucket, o: o, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	c.mu.waiting = map[string]snapshot{}
 	ctx, stop := context.WithCancel(context.Background())
@@ -97,26 +139,42 @@ func start(bucket *blob.Bucket, o Options) *Copier {
 }
 
 // Copy takes a snapshot over to be copied, in place of an older one of the same
-// model that waits. It does not block; of too many models that wait, the one
-// that waits for the longest gives way. The data must not change any more.
+// model that waits. It does not block; when too much waits, the models that
+// wait for the longest give way. The data must not change any more.
 func (c *Copier) Copy(model string, created time.Time, sequence uint64, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.mu.closed {
 		return
 	}
-	if _, there := c.mu.waiting[model]; !there {
-		if len(c.mu.order) == maxWaiting {
-			dropped := c.mu.order[0]
-			c.mu.order = c.mu.order[1:]
-			delete(c.mu.waiting, dropped)
-			c.failed.Add(1)
-			c.o.Log.Warn("snapshot not copied: others were waiting too", zap.String("model", dropped))
-		}
+	older, there := c.mu.waiting[model]
+	if !there {
 		c.mu.order = append(c.mu.order, model)
 	}
+	c.mu.bytes += len(data) - len(older.data)
 	c.mu.waiting[model] = snapshot{created, sequence, data}
+	for len(c.mu.order) > maxWaiting || c.mu.bytes > maxWaitingBytes && len(c.mu.order) > 1 {
+		// The one just taken over stays: it is the newest there is.
+		at := 0
+		if c.mu.order[0] == model {
+			at = 1
+		}
+		dropped := c.mu.order[at]
+		c.take(at)
+		c.failed.Add(1)
+		c.o.Log.Warn("snapshot not copied: others were waiting too", zap.String("model", dropped))
+	}
 	c.signal()
+}
+
+// take takes the snapshot at a place of the order out. It needs the lock.
+func (c *Copier) take(at int) snapshot {
+	model := c.mu.order[at]
+	c.mu.order = slices.Delete(c.mu.order, at, at+1)
+	s := c.mu.waiting[model]
+	delete(c.mu.waiting, model)
+	c.mu.bytes -= len(s.data)
+	return s
 }
 
 func (c *Copier) signal() {
@@ -134,10 +192,18 @@ func (c *Copier) next() (model string, s snapshot, ok, closed bool) {
 		return "", snapshot{}, false, c.mu.closed
 	}
 	model = c.mu.order[0]
-	c.mu.order = c.mu.order[1:]
-	s = c.mu.waiting[model]
-	delete(c.mu.waiting, model)
-	return model, s, true, c.mu.closed
+	return model, c.take(0), true, c.mu.closed
+}
+
+// newest is the snapshot to go on with when s could not be copied yet: a newer
+// one of the model that has come meanwhile, or s.
+func (c *Copier) newest(model string, s snapshot) snapshot {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at := slices.Index(c.mu.order, model); at >= 0 {
+		return c.take(at)
+	}
+	return s
 }
 
 func (c *Copier) work(ctx context.Context) {
@@ -160,27 +226,35 @@ func (c *Copier) work(ctx context.Context) {
 
 // copyPatiently tries again for a while.
 func (c *Copier) copyPatiently(ctx context.Context, model string, s snapshot) {
-	var err error
-	for attempt := range attempts {
-		if err = c.upload(ctx, model, s); err == nil {
-			c.copied.Add(1)
-			c.last.Store(time.Now().UnixNano())
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(c.o.Backoff << attempt):
-			continue
-		}
-		break
+	err := c.upload(ctx, model, s)
+	for retry := 0; err != nil && retry < attempts-1 && c.pause(ctx, retry); retry++ {
+		s = c.newest(model, s)
+		err = c.upload(ctx, model, s)
 	}
 	if err != nil {
 		c.failed.Add(1)
 		c.o.Log.Error("snapshot not copied", zap.String("model", model), zap.Uint64("sequence", s.sequence), zap.Error(err))
 		return
 	}
-	if err := c.retire(ctx, prefix(model, s.created)); err != nil {
+	c.last.Store(time.Now().UnixNano())
+	c.copied.Add(1)
+	if err := c.retire(ctx, model, s); err != nil {
 		c.o.Log.Warn("old copies not removed", zap.String("model", model), zap.Error(err))
+	}
+}
+
+// pause waits before a retry, 0 being the first: between half of the backoff
+// and one and a half, so that servers that lost one bucket do not return to it
+// together. It tells whether there was time.
+func (c *Copier) pause(ctx context.Context, retry int) bool {
+	backoff := c.o.Backoff << retry
+	timer := time.NewTimer(backoff/2 + rand.N(backoff+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -190,22 +264,42 @@ func prefix(model string, created time.Time) string {
 	return fmt.Sprintf("%s/%d/", model, created.UnixNano())
 }
 
-func (c *Copier) upload(ctx context.Context, model string, s snapshot) error {
+// key sorts by sequence.
+func key(model string, s snapshot) string {
+	return fmt.Sprintf("%s%020d.hs", prefix(model, s.created), s.sequence)
+}
+
+func (c *Copier) upload(ctx context.Context, model string, s snapshot) (err error) {
+	defer contain(&err)
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	sum := md5.Sum(s.data) //nolint:gosec // See the import.
-	key := fmt.Sprintf("%s%020d.hs", prefix(model, s.created), s.sequence)
-	err := c.bucket.WriteAll(ctx, key, s.data, &blob.WriterOptions{ContentType: "application/octet-stream", ContentMD5: sum[:]})
+	key := key(model, s)
+	err = c.bucket.WriteAll(ctx, key, s.data, &blob.WriterOptions{ContentType: "application/octet-stream", ContentMD5: sum[:]})
 	if err != nil {
 		return fmt.Errorf("offsite: write %s: %w", key, err)
 	}
 	return nil
 }
 
-// retire removes all but the newest copies.
-func (c *Copier) retire(ctx context.Context, prefix string) error {
+// contain makes an error of a panic: a driver may trip over what a server
+// answers (that of S3 does over a listed object without a size), and the models
+// are not to end with it.
+func contain(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("offsite: the bucket's driver panicked: %v", p)
+	}
+}
+
+// retire removes all but the newest copies up to the one just made. Those beyond
+// it stay until the model has learned past them: a RestoreModel has undone what
+// they hold, or the data directory came from an older backup and they are all
+// there is of it.
+func (c *Copier) retire(ctx context.Context, model string, s snapshot) (err error) {
+	defer contain(&err)
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
+	prefix, newest := prefix(model, s.created), key(model, s)
 	var keys []string
 	list := c.bucket.List(&blob.ListOptions{Prefix: prefix})
 	for {
@@ -216,7 +310,7 @@ func (c *Copier) retire(ctx context.Context, prefix string) error {
 		if err != nil {
 			return fmt.Errorf("offsite: list %s: %w", prefix, err)
 		}
-		if strings.HasSuffix(object.Key, ".hs") {
+		if strings.HasSuffix(object.Key, ".hs") && object.Key <= newest {
 			keys = append(keys, object.Key)
 		}
 	}
@@ -238,11 +332,13 @@ func (c *Copier) Stats() Stats {
 	return s
 }
 
-// Close copies what waits, until the context ends, and joins the copier.
+// Close copies what waits, until the context ends, and joins the copier. It
+// fails when something was not copied.
 func (c *Copier) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.mu.closed = true
 	c.mu.Unlock()
+	before := c.failed.Load()
 	c.signal()
 	defer c.stop()
 	select {
@@ -251,8 +347,12 @@ func (c *Copier) Close(ctx context.Context) error {
 		c.stop()
 		<-c.done
 	}
-	if err := c.bucket.Close(); err != nil {
-		return fmt.Errorf("offsite: close: %w", err)
+	var err error
+	if failed := c.failed.Load() - before; failed > 0 {
+		err = fmt.Errorf("offsite: %d snapshots were not copied before the end", failed)
 	}
-	return nil
+	if closeErr := c.bucket.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("offsite: close: %w", closeErr))
+	}
+	return err
 }
