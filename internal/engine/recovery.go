@@ -201,7 +201,7 @@ func (i *instance) derive(r record, answers []Answer) error {
 	if there, err := i.remembers(r, answers); err != nil {
 		return err
 	} else if !there {
-		if err := i.rememberSeen(r, answers); err != nil {
+		if err := i.rememberSeen(r, answers, i.engine.o.Store.PutSeen); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -359,7 +360,8 @@ func (i *instance) apply(c *commitment) error {
 	if c.answers, err = i.learn(&i.mu.state, &i.mu, c.record); err != nil {
 		return err
 	}
-	if err := i.rememberSeen(c.record, c.answers); err != nil {
+	// Resolve has looked for every id.
+	if err := i.rememberSeen(c.record, c.answers, i.engine.o.Store.AddSeen); err != nil {
 		return err
 	}
 	if len(c.consumed) > 0 {
@@ -421,9 +423,12 @@ func lossOf(l model.Learner, prediction, label float64) float64 {
 	return float64(miss * miss)
 }
 
-// rememberSeen writes the ids of a record with their answers. The write is
-// not synced: until the next snapshot recovery can derive it again.
-func (i *instance) rememberSeen(r record, answers []Answer) error {
+// rememberSeen writes the ids of a record with their answers, by the store's
+// AddSeen or PutSeen. The write is not synced: until the next snapshot recovery
+// can derive it again.
+func (i *instance) rememberSeen(
+	r record, answers []Answer, put func(m store.Model, at time.Time, entries []store.Seen) error,
+) error {
 	entries := make([]store.Seen, 0, len(r.Observations))
 	for n, o := range r.Observations {
 		if o.ID != "" {
@@ -433,7 +438,7 @@ func (i *instance) rememberSeen(r record, answers []Answer) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	if err := i.engine.o.Store.PutSeen(i.number, unixTime(r.Time), entries); err != nil {
+	if err := put(i.number, unixTime(r.Time), entries); err != nil {
 		return fmt.Errorf("remember ids of model %q: %w: %w", i.id, ErrStorage, err)
 	}
 	return nil

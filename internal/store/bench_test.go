@@ -89,21 +89,30 @@ func BenchmarkPutPending(b *testing.B) {
 	}
 }
 
+// BenchmarkGetSeen looks among many ids, most of which are in the last level of
+// the database.
 func BenchmarkGetSeen(b *testing.B) {
 	s := openReal(b)
-	for n := range 10_000 {
-		if err := s.PutSeen(1, time.Unix(1, 0), []store.Seen{{ID: strconv.Itoa(n), Value: make([]byte, 80)}}); err != nil {
+	const ids = 500_000
+	entries := make([]store.Seen, 100)
+	for n := 0; n < ids; n += len(entries) {
+		for k := range entries {
+			entries[k] = store.Seen{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), Value: make([]byte, 80)}
+		}
+		if err := s.AddSeen(1, time.Unix(1, int64(n)), entries); err != nil {
 			b.Fatal(err)
 		}
 	}
-	for name, format := range map[string]string{"hit": "%d", "miss": "no-%d"} {
+	for name, offset := range map[string]int{"hit": 0, "miss": ids} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				n++
-				if _, _, err := s.GetSeen(1, fmt.Sprintf(format, n%10_000)); err != nil {
-					b.Fatal(err)
+				n += 7919
+				at := offset + n%ids
+				_, ok, err := s.GetSeen(1, fmt.Sprintf("%d-%d", at%256, at/256))
+				if err != nil || ok != (offset == 0) {
+					b.Fatal(ok, err)
 				}
 			}
 		})

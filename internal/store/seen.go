@@ -31,17 +31,42 @@ func (s *Store) PutSeen(m Model, at time.Time, entries []Seen) error {
 	return err
 }
 
+// AddSeen is PutSeen for ids that are not remembered, each of which comes once:
+// it does not read, and is about twice as fast.
+func (s *Store) AddSeen(m Model, at time.Time, entries []Seen) error {
+	s.seen.RLock()
+	defer s.seen.RUnlock()
+	err := s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
+		for _, e := range entries {
+			if err := setSeen(b, m, nanoseconds(at), e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		s.remembered.Add(int64(len(entries)))
+	}
+	return err
+}
+
+func setSeen(b *pebble.Batch, m Model, at int64, e Seen) error {
+	if err := checkID(e.ID); err != nil {
+		return err
+	}
+	if err := b.Set(agedKey(familySeenAge, at, m, e.ID), nil, nil); err != nil {
+		return err //nolint:wrapcheck // write does.
+	}
+	return b.Set(idKey(familySeen, m, e.ID), timed(at, e.Value), nil) //nolint:wrapcheck // write does.
+}
+
 func (s *Store) fillSeen(b *pebble.Batch, m Model, at int64, entries []Seen) (fresh int, err error) {
 	var twice map[string]bool // Ids of this call, of which the last counts.
 	if len(entries) > 1 {
 		twice = make(map[string]bool, len(entries))
 	}
 	for _, e := range entries {
-		if err := checkID(e.ID); err != nil {
-			return 0, err
-		}
-		id := idKey(familySeen, m, e.ID)
-		old, ok, err := seenTime(s.logDB, id)
+		old, ok, err := seenTime(s.logDB, idKey(familySeen, m, e.ID))
 		if err != nil {
 			return 0, err
 		}
@@ -56,11 +81,8 @@ func (s *Store) fillSeen(b *pebble.Batch, m Model, at int64, entries []Seen) (fr
 				return 0, err //nolint:wrapcheck // write does.
 			}
 		}
-		if err := b.Set(agedKey(familySeenAge, at, m, e.ID), nil, nil); err != nil {
-			return 0, err //nolint:wrapcheck // write does.
-		}
-		if err := b.Set(id, timed(at, e.Value), nil); err != nil {
-			return 0, err //nolint:wrapcheck // write does.
+		if err := setSeen(b, m, at, e); err != nil {
+			return 0, err
 		}
 	}
 	return fresh, nil

@@ -75,7 +75,9 @@ type Options struct {
 }
 
 const (
-	cacheBytes      = 32 << 20
+	// What the memory tables take is taken from cacheBytes: with less, blocks that
+	// are needed for every id would be read from the disk under load.
+	cacheBytes      = 64 << 20
 	logMemTable     = 16 << 20
 	pendingMemTable = 8 << 20
 	asyncInterval   = 100 * time.Millisecond

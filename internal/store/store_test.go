@@ -192,7 +192,9 @@ func TestSeen(t *testing.T) {
 	}
 	put(1, "a", "1")
 	put(1, "a", "1")
-	put(2, "b", "2")
+	if err := s.AddSeen(m, time.Unix(2, 0), []store.Seen{{ID: "b", Value: []byte("2")}}); err != nil {
+		t.Fatal(err)
+	}
 	put(3, "c", "3")
 	put(4, "a", "4") // Remembered again, later: the earlier time is void.
 	if err := s.PutSeen(m, time.Unix(5, 0), []store.Seen{{ID: "d"}, {ID: "d"}, {ID: "e"}}); err != nil {
@@ -223,9 +225,11 @@ func TestSeen(t *testing.T) {
 			t.Errorf("%s: %q, %v, %v", id, value, ok, err)
 		}
 	}
-	long := string(make([]byte, 129))
-	if err := s.PutSeen(m, time.Unix(1, 0), []store.Seen{{ID: long}}); !errors.Is(err, store.ErrInvalidID) {
-		t.Errorf("long id: %v", err)
+	long := []store.Seen{{ID: string(make([]byte, 129))}}
+	for name, err := range map[string]error{"put": s.PutSeen(m, time.Unix(1, 0), long), "add": s.AddSeen(m, time.Unix(1, 0), long)} {
+		if !errors.Is(err, store.ErrInvalidID) {
+			t.Errorf("%s of a long id: %v", name, err)
+		}
 	}
 }
 
@@ -396,6 +400,7 @@ func TestFailedSync(t *testing.T) {
 	for name, err := range map[string]error{
 		"append":  s.Append(m, record(3)),
 		"seen":    s.PutSeen(m, time.Unix(1, 0), []store.Seen{{ID: "x"}}),
+		"new ids": s.AddSeen(m, time.Unix(1, 0), []store.Seen{{ID: "x"}}),
 		"pending": s.PutPending(m, []store.Pending{{ID: "x"}}),
 		"sync":    s.Sync(),
 		"failed":  s.Failed(),
