@@ -47,8 +47,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
 	}
 	if c.MemoryLimit > 0 {
-		// The program itself, which the runtime does not count, takes the rest.
-		debug.SetMemoryLimit(int64(c.MemoryLimit) / 8 * 7)
+		debug.SetMemoryLimit(heapLimit(c))
 	}
 	listener := net.ListenConfig{}
 	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
@@ -76,6 +75,10 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	})
 	return group.Wait() //nolint:wrapcheck // Wrapped above.
 }
+
+// heapLimit is the runtime's part of the memory limit: the program itself, which
+// it does not count, takes the rest.
+func heapLimit(c config.Config) int64 { return int64(c.MemoryLimit) / 8 * 7 }
 
 // host opens the store, recovers the models and serves gRPC until the context
 // ends.
@@ -131,6 +134,7 @@ func host(
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: log, Metrics: calls,
 		MaxMessageBytes: c.MaxMessageBytes, MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
+		MemoryLimit: heapLimit(c),
 	})
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {

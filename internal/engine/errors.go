@@ -16,7 +16,7 @@ var (
 	ErrPredictionNotFound = errors.New("no such prediction: unknown, expired or not remembered")
 	ErrConflict           = errors.New("id already stands for another observation")
 	ErrLabelMissing       = errors.New("label missing")
-	ErrOverloaded         = errors.New("too many observations are waiting")
+	ErrOverloaded         = errors.New("overloaded")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
 	ErrStorage            = errors.New("storage failed: nothing is learned until the server is restarted with a disk that is well")

@@ -47,7 +47,7 @@ func (i *instance) enqueue(t *Ticket) error {
 	}
 	// A call larger than the whole queue is taken when the queue is empty.
 	if i.gate.rows > 0 && i.gate.rows+len(t.rows) > i.engine.o.Queue {
-		return fmt.Errorf("model %q: %w: %d of %d", i.id, ErrOverloaded, i.gate.rows, i.engine.o.Queue)
+		return fmt.Errorf("model %q: %w: %d observations are waiting, at most %d", i.id, ErrOverloaded, i.gate.rows, i.engine.o.Queue)
 	}
 	i.gate.waiting = append(i.gate.waiting, t)
 	i.gate.rows += len(t.rows)

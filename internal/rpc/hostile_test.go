@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/rpc"
 )
 
 // Who connects and says nothing is cut off, and others do not notice.
@@ -62,5 +65,81 @@ func TestOversizedMessage(t *testing.T) {
 	refused(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
 	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// With no memory left, a stream that says nothing is ended and told why; one that
+// is used, and calls that are whole, go on.
+func TestFullMemoryEndsIdleStreams(t *testing.T) {
+	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 1 })
+	s.create(t, "m", linear(1))
+	used, err := s.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle, err := s.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := idle.Recv()
+		ended <- err
+	}()
+	deadline := time.After(20 * time.Second)
+	for n := uint64(0); ; n++ {
+		err := used.Send(&hindsightv1.SessionRequest{CorrelationId: n, Call: &hindsightv1.SessionRequest_Predict{
+			Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := used.Recv(); err != nil || r.GetPrediction() == nil {
+			t.Fatalf("call %d of a session in use: %v, %v", n, r, err)
+		}
+		if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}); err != nil {
+			t.Fatalf("call %d: %v", n, err)
+		}
+		select {
+		case err = <-ended:
+			refused(t, err, codes.ResourceExhausted, "OVERLOADED", "memory is full")
+			return
+		case <-deadline:
+			t.Fatal("an idle session goes on")
+		default:
+		}
+	}
+}
+
+// Requests in progress share their memory; one alone is always taken.
+func TestRequestsInProgressAreBounded(t *testing.T) {
+	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 << 10 })
+	s.create(t, "m", linear(1))
+	batch := &hindsightv1.PredictBatchRequest{Model: "m"}
+	for range 100 {
+		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: []float64{1}})
+	}
+	if _, err := s.PredictBatch(t.Context(), batch); err != nil {
+		t.Errorf("alone: %v", err)
+	}
+	var group sync.WaitGroup
+	var turnedAway atomic.Bool
+	for range 8 {
+		group.Go(func() {
+			for deadline := time.Now().Add(20 * time.Second); !turnedAway.Load() && time.Now().Before(deadline); {
+				_, err := s.PredictBatch(t.Context(), batch)
+				if err != nil {
+					refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+					turnedAway.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if !turnedAway.Load() {
+		t.Error("no call was turned away")
+	}
+	if _, err := s.PredictBatch(t.Context(), batch); err != nil {
+		t.Errorf("alone again: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ type service struct {
 	connection *grpc.ClientConn
 }
 
-func serve(tb testing.TB) *service {
+func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 	tb.Helper()
 	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -65,10 +65,14 @@ func serve(tb testing.TB) *service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server := rpc.New(rpc.Options{
+	options := rpc.Options{
 		Engine: e, Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
 		MaxMessageBytes: 1 << 20, MaxBatchRows: 100, Reflection: true,
-	})
+	}
+	for _, set := range settings {
+		set(&options)
+	}
+	server := rpc.New(options)
 	var listen net.ListenConfig
 	listener, err := listen.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,13 +18,12 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 )
 
-// Options of a server. Every field is required.
+// Options of a server. Every field is required, but for MemoryLimit.
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
@@ -32,6 +31,9 @@ type Options struct {
 	Metrics *grpcprom.ServerMetrics
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
+	// MemoryLimit is what the process stays below, 0 for no limit. Calls that are
+	// half sent end when little of it is left.
+	MemoryLimit int64
 	// Reflection lets grpcurl and its like ask for the services.
 	Reflection bool
 }
@@ -47,34 +49,14 @@ const (
 	// nothing comes for pingTimeout: the other end is gone.
 	idlePing    = 30 * time.Second
 	pingTimeout = 10 * time.Second
-	// How long a call may take from its first byte on: a request that is only
-	// half sent holds memory. A model may take long to come back.
-	predictionTimeout = time.Minute
-	modelTimeout      = 10 * time.Minute
 )
-
-// expire gives every call that is not a stream its time. An interceptor would
-// come too late: it runs when the request is whole.
-func expire(ctx context.Context, info *tap.Info) (context.Context, error) {
-	timeout := modelTimeout
-	switch info.FullMethodName {
-	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_ExportModel_FullMethodName,
-		hindsightv1.ModelService_ImportModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
-		return ctx, nil
-	case hindsightv1.PredictionService_Predict_FullMethodName, hindsightv1.PredictionService_Observe_FullMethodName,
-		hindsightv1.PredictionService_PredictBatch_FullMethodName, hindsightv1.PredictionService_ObserveBatch_FullMethodName:
-		timeout = predictionTimeout
-	}
-	bounded, cancel := context.WithTimeout(ctx, timeout)
-	context.AfterFunc(ctx, cancel)
-	return bounded, nil
-}
 
 // Server is a gRPC server of both services, health and reflection.
 type Server struct {
 	*grpc.Server
 	health      *health.Server
 	predictions *predictions
+	admission   *admission
 	once        sync.Once
 }
 
@@ -85,12 +67,13 @@ func New(o Options) *Server {
 		o.Log.Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
+	admission := admit(o.Log, o.MemoryLimit)
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.ChainUnaryInterceptor(
-				o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), recovery.UnaryServerInterceptor(recovered)),
+				o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered)),
 			grpc.ChainStreamInterceptor(
-				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
+				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), admission.stream, recovery.StreamServerInterceptor(recovered)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
@@ -98,10 +81,10 @@ func New(o Options) *Server {
 			grpc.ConnectionTimeout(handshakeTimeout),
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
 			grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
-			grpc.InTapHandle(expire),
+			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
 		),
-		health: health.NewServer(),
+		health: health.NewServer(), admission: admission,
 		predictions: &predictions{
 			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: make(chan struct{}),
 		},
@@ -126,7 +109,10 @@ func New(o Options) *Server {
 // longer than the context allows.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
-	s.once.Do(func() { close(s.predictions.draining) })
+	s.once.Do(func() {
+		close(s.predictions.draining)
+		s.admission.close()
+	})
 	defer s.predictions.receivers.Wait()
 	ended := make(chan struct{})
 	go func() {

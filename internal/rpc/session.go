@@ -26,11 +26,12 @@ type sessionAnswer struct {
 // by the sender, so that the observations of one session become durable
 // together. Calls whose answers the client does not read stop the reading. When
 // the server drains, what was read is answered and the session ends with
-// SHUTTING_DOWN.
+// SHUTTING_DOWN, and when memory is full with OVERLOADED.
 func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
 	requests := p.receive(stream)
 	answers := make(chan sessionAnswer, p.sessionCalls)
-	drained := false
+	over := overOf(stream.Context())
+	var ending error
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
 		defer close(answers)
@@ -39,7 +40,10 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 			select {
 			case r = <-requests:
 			case <-p.draining:
-				drained = true
+				ending = engine.ErrClosed
+				return nil
+			case <-over:
+				ending = errMemoryFull
 				return nil
 			case <-ctx.Done():
 				return nil // The sender has failed and says why.
@@ -58,10 +62,10 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 		}
 	})
 	group.Go(func() error { return send(ctx, stream, answers) })
-	if err := group.Wait(); err != nil || !drained {
+	if err := group.Wait(); err != nil {
 		return err //nolint:wrapcheck // Wrapped above.
 	}
-	return engine.ErrClosed
+	return ending
 }
 
 // send answers calls in their order, waiting for those that are not answered

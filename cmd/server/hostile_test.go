@@ -1,0 +1,372 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// gauge reads a metric without labels.
+func (p *process) gauge(t *testing.T, name string) float64 {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if closeErr := response.Body.Close(); err != nil || closeErr != nil {
+		t.Fatal(err, closeErr)
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+func (p *process) address() string { return p.connection.CanonicalTarget()[len("dns:///"):] }
+
+// raw is a connection of a client that does as it pleases.
+type raw struct {
+	*http2.Framer
+	// pinged, reset and gone count what came, ended is closed at the end.
+	pinged, reset, gone atomic.Int64
+	ended               chan struct{}
+}
+
+// connect says hello, and takes what comes until the connection ends.
+func (p *process) connect(t *testing.T, settings ...http2.Setting) *raw {
+	t.Helper()
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	c, err := dialer.DialContext(t.Context(), "tcp", p.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	r := &raw{Framer: http2.NewFramer(c, c), ended: make(chan struct{})}
+	if err := r.WriteSettings(settings...); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(r.ended)
+		for {
+			frame, err := r.ReadFrame()
+			if err != nil {
+				return
+			}
+			switch frame.(type) {
+			case *http2.PingFrame:
+				r.pinged.Add(1)
+			case *http2.RSTStreamFrame:
+				r.reset.Add(1)
+			case *http2.GoAwayFrame:
+				r.gone.Add(1)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.Close() // The server may have closed it.
+		<-r.ended
+	})
+	return r
+}
+
+// call begins one.
+func (r *raw) call(id uint32, method string, last bool) error {
+	return r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers(method), EndHeaders: true, EndStream: last})
+}
+
+// cut tells whether the server ends the connection.
+func (r *raw) cut() bool {
+	select {
+	case <-r.ended:
+		return true
+	case <-time.After(20 * time.Second):
+		return false
+	}
+}
+
+func headers(method string, more ...hpack.HeaderField) []byte {
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	for _, h := range append([]hpack.HeaderField{
+		{Name: ":method", Value: "POST"},
+		{Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: method},
+		{Name: ":authority", Value: "test"},
+		{Name: "content-type", Value: "application/grpc"},
+		{Name: "te", Value: "trailers"},
+	}, more...) {
+		_ = encoder.WriteField(h) // To a buffer.
+	}
+	return block.Bytes()
+}
+
+// answers fails unless another client is answered.
+func (p *process) answers(t *testing.T, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{float64(n), 1}})
+	if err != nil || r.GetPrediction().GetStateSequence() != 100 {
+		t.Errorf("call %d of another client: %v, %v", n, r, err)
+	}
+}
+
+// partial keeps many calls open of which each sends all of a large request but
+// its end, for a while.
+func partial(t *testing.T, p *process, method string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	var group sync.WaitGroup
+	for range 300 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				const size = 4 << 20
+				prefix := []byte{0, size >> 24, size >> 16 & 255, size >> 8 & 255, size & 255}
+				body := io.MultiReader(bytes.NewReader(prefix), io.LimitReader(zeros{}, size-1), until{ctx.Done()})
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address()+method, body)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+				response, err := transport.RoundTrip(r)
+				if err != nil {
+					continue // The server has cut it off.
+				}
+				_, _ = io.Copy(io.Discard, response.Body) // It may be cut off now.
+				_ = response.Body.Close()
+			}
+		})
+	}
+	group.Wait()
+}
+
+func halfSent(t *testing.T, p *process) {
+	t.Helper()
+	partial(t, p, hindsightv1.PredictionService_Observe_FullMethodName)
+}
+
+func halfSentSessions(t *testing.T, p *process) {
+	t.Helper()
+	partial(t, p, hindsightv1.PredictionService_Session_FullMethodName)
+}
+
+// largeBatches are many calls with large requests that are whole.
+func largeBatches(t *testing.T, p *process) {
+	t.Helper()
+	rows := make([]*hindsightv1.Row, 4000)
+	for n := range rows {
+		rows[n] = &hindsightv1.Row{Features: make([]float64, 60)}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	var group sync.WaitGroup
+	var refused atomic.Int64
+	for range 24 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_, err := p.predictor.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
+				switch status.Code(err) {
+				case codes.ResourceExhausted, codes.Canceled:
+					refused.Add(1)
+				case codes.InvalidArgument, codes.DeadlineExceeded: // Of another dimension.
+				default:
+					t.Errorf("a batch: %v", err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	t.Logf("%d refused", refused.Load())
+}
+
+// unread are calls whose answers are given no room.
+func unread(t *testing.T, p *process) {
+	t.Helper()
+	r := p.connect(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	list, err := proto.Marshal(&hindsightv1.GetModelStatsRequest{Id: "m"})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	message := append([]byte{0, 0, 0, 0, byte(len(list))}, list...)
+	for n := range uint32(5000) {
+		id := 2*n + 1
+		if err := errors.Join(r.call(id, hindsightv1.ModelService_GetModelStats_FullMethodName, false), r.WriteData(id, true, message)); err != nil {
+			t.Errorf("call %d: %v", n, err)
+			return
+		}
+	}
+	time.Sleep(time.Second)
+	if r.reset.Load() == 0 {
+		t.Error("all of 5,000 calls that never end are taken")
+	}
+}
+
+func rapidReset(t *testing.T, p *process) {
+	t.Helper()
+	r := p.connect(t)
+	for n := range uint32(50_000) {
+		id := 2*n + 1
+		if r.call(id, hindsightv1.PredictionService_Predict_FullMethodName, false) != nil ||
+			r.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
+			return // Cut off, which is as good.
+		}
+	}
+}
+
+func pingFlood(t *testing.T, p *process) {
+	t.Helper()
+	r := p.connect(t)
+	for n := range 10_000 {
+		if r.WritePing(false, [8]byte{byte(n)}) != nil {
+			break
+		}
+	}
+	if !r.cut() || r.gone.Load() == 0 {
+		t.Error("who pings without end stays connected")
+	}
+}
+
+func settingsFlood(t *testing.T, p *process) {
+	t.Helper()
+	r := p.connect(t)
+	for n := range uint32(50_000) {
+		if r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: n}) != nil {
+			return
+		}
+	}
+}
+
+// headerBomb are headers that are large when they are unpacked, and headers that
+// do not end.
+func headerBomb(t *testing.T, p *process) {
+	t.Helper()
+	r := p.connect(t)
+	block := headers(hindsightv1.PredictionService_Predict_FullMethodName, hpack.HeaderField{Name: "x", Value: strings.Repeat("y", 3900)})
+	// The newest entry of the table, again and again.
+	block = append(block, bytes.Repeat([]byte{0x80 | 62}, 8000)...)
+	for n := range uint32(500) {
+		if r.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*n + 1, BlockFragment: block, EndHeaders: true}) != nil {
+			break
+		}
+	}
+	endless := p.connect(t)
+	part := bytes.Repeat([]byte{0x80 | 2}, 16_000) // :method GET.
+	err := endless.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: part})
+	for n := 0; n < 10_000 && err == nil; n++ {
+		err = endless.WriteContinuation(1, false, part)
+	}
+	if !endless.cut() {
+		t.Error("headers without end are read without end")
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// until is a body that says nothing more.
+type until struct{ ended <-chan struct{} }
+
+func (u until) Read([]byte) (int, error) {
+	<-u.ended
+	return 0, context.Canceled
+}
+
+// Whatever clients send, others are answered, the memory limit holds, and what
+// was taken is given back.
+func TestHostileClients(t *testing.T) {
+	const limit = 256 << 20
+	p := launch(t, t.TempDir(), "--memory-limit", "256MiB")
+	p.create(t)
+	p.learn(t, 0, 100)
+	calm := p.gauge(t, "go_goroutines")
+	for _, attack := range []struct {
+		name string
+		run  func(t *testing.T, p *process)
+	}{
+		{"half-sent calls", halfSent},
+		{"half-sent sessions", halfSentSessions},
+		{"large batches", largeBatches},
+		{"answers that are not read", unread},
+		{"rapid reset", rapidReset},
+		{"ping flood", pingFlood},
+		{"settings flood", settingsFlood},
+		{"header bomb", headerBomb},
+	} {
+		t.Run(attack.name, func(t *testing.T) {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				attack.run(t, p)
+			}()
+			most, slowest := 0.0, time.Duration(0)
+			for n, running := 0, true; running; n++ {
+				select {
+				case <-done:
+					running = false
+				case <-time.After(100 * time.Millisecond):
+				}
+				began := time.Now()
+				p.answers(t, n)
+				slowest = max(slowest, time.Since(began))
+				most = max(most, p.gauge(t, "process_resident_memory_bytes"))
+			}
+			t.Logf("at most %.0f MB, the slowest call of another client took %v", most/1e6, slowest)
+			// The limit is the garbage collector's aim, which it may miss by a little.
+			if most > limit*1.2 {
+				t.Errorf("%.0f MB resident, the limit is %d", most/1e6, limit/1_000_000)
+			}
+		})
+	}
+	for tries := 0; ; tries++ {
+		left := p.gauge(t, "go_goroutines")
+		if left < calm+20 {
+			break
+		}
+		if tries == 200 {
+			t.Fatalf("%v goroutines, %v before", left, calm)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if s := p.stats(t); s.GetObservations() != 100 {
+		t.Errorf("%d observations", s.GetObservations())
+	}
+	p.terminate(t)
+}
