@@ -3,7 +3,6 @@ package awv_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"hindsight/internal/model"
@@ -142,68 +141,6 @@ func TestRegretDoesNotCancel(t *testing.T) {
 	want := n * z * z
 	if got := l.Stats().Regret; math.Abs(got-want) > 1e-6*want {
 		t.Errorf("regret %g of a loss of %g, want %g", got, l.Stats().Loss, want)
-	}
-}
-
-// Proposition 2.1, for every sequence: labels chosen against the forecaster.
-func TestRegretBound_HAL_Prop21(t *testing.T) {
-	for seed := range uint64(20) {
-		rng := rand.New(rand.NewPCG(seed, 23))
-		l := awv.New(feature.NewTaylor(2, math.Exp(rng.NormFloat64()), 1+rng.IntN(4)), awv.Options{Lambda: math.Exp(2 * rng.NormFloat64())})
-		for n := range 200 {
-			x := []float64{rng.Float64(), float64(rng.IntN(3))}
-			p, err := modeltest.Predict(l, x)
-			if err != nil {
-				t.Fatal(err)
-			}
-			y := -1.0
-			if p.Value < 0 {
-				y = 1
-			}
-			if _, err := modeltest.Observe(l, x, y, 1); err != nil {
-				t.Fatal(err)
-			}
-			s := l.Stats()
-			if !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound*(1+1e-12) {
-				t.Fatalf("seed %d, round %d: %+v", seed, n, s)
-			}
-		}
-	}
-}
-
-// The Taylor learner converges to exact Kernel-AWV as its degree grows: with
-// d = 2, n = 400, σ = 0.7, λ = 0.5 the largest deviation was 4.5e-3 at M = 8
-// and 4e-6 at M = 14.
-func TestConvergesToKernelAWV(t *testing.T) {
-	const sigma, lambda = 0.7, 0.5
-	n := 400
-	if testing.Short() {
-		n = 100
-	}
-	rng := rand.New(rand.NewPCG(29, 31))
-	exact := &modeltest.KernelAWV{Kernel: modeltest.Gaussian(sigma), Lambda: lambda}
-	degrees := map[int]float64{4: 1, 8: 2e-2, 14: 2e-5, 20: 1e-8}
-	learners, worst := map[int]*awv.Forecaster{}, map[int]float64{}
-	for m := range degrees {
-		learners[m] = awv.New(feature.NewTaylor(2, sigma, m), awv.Options{Lambda: lambda})
-	}
-	for range n {
-		x := []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
-		y := math.Sin(3*x[0])*x[1] + 0.1*rng.NormFloat64()
-		want := exact.Observe(x, y)
-		for m, l := range learners {
-			out, err := modeltest.Observe(l, x, y, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			worst[m] = math.Max(worst[m], math.Abs(out.Prediction-want))
-		}
-	}
-	t.Logf("largest deviations %v", worst)
-	for m, limit := range degrees {
-		if worst[m] > limit {
-			t.Errorf("degree %d deviates by %g, want at most %g", m, worst[m], limit)
-		}
 	}
 }
 

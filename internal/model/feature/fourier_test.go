@@ -19,31 +19,6 @@ func inner(f *feature.Fourier, a, b []float64) float64 {
 	return dot(za, zb)
 }
 
-// Unbiased for both ways of drawing; the orthogonal one varies less.
-func TestFourierIsUnbiasedAndOrthogonalVariesLess_JMLR_Section3(t *testing.T) {
-	const d, frequencies, draws = 8, 8, 4000
-	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}
-	rng := source(1)
-	a, b := vector(rng, d, 0.4), vector(rng, d, 0.7)
-	want := k.At(a, b)
-	var variance [2]float64
-	for n, orthogonal := range []bool{false, true} {
-		sum, squares := 0.0, 0.0
-		for s := range uint64(draws) {
-			v := inner(feature.NewFourier(k, d, frequencies, orthogonal, source(s)), a, b)
-			sum += v
-			squares += (v - want) * (v - want)
-		}
-		variance[n] = squares / draws
-		if bias := math.Abs(sum/draws - want); bias > 5*math.Sqrt(variance[n]/draws) {
-			t.Errorf("orthogonal %v: bias %g", orthogonal, bias)
-		}
-	}
-	if variance[1] >= variance[0]*0.9 {
-		t.Errorf("variance %g orthogonal, %g independent", variance[1], variance[0])
-	}
-}
-
 func TestFourierApproximatesItsKernel(t *testing.T) {
 	for _, k := range []kernel.Kernel{
 		{Kind: kernel.Gaussian, Sigma: 0.7},

@@ -264,27 +264,3 @@ func TestIntervals_JMLR_Figure2(t *testing.T) {
 		observe(t, a, modeltest.Sample{X: []float64{float64(slot)}, Y: 1, Weight: 1})
 	}
 }
-
-// With a base of B the blocks of B slots take the place of slots.
-func TestBaseInterval(t *testing.T) {
-	const base = 5
-	o := options(raker.Squared)
-	o.BaseInterval = base
-	a := raker.NewAdaRaker(gaussians(1, 1, 2), o)
-	for slot := 1; slot <= 200; slot++ {
-		want := spans((slot-1)/base + 1)
-		got := a.Experts()
-		if len(got) != len(want) {
-			t.Fatalf("slot %d: %d experts, want %d", slot, len(got), len(want))
-		}
-		for j, e := range got {
-			if e.Start != uint64((want[j].first-1)*base+1) || e.Length != uint64(base*(want[j].last-want[j].first+1)) {
-				t.Errorf("slot %d, expert %d: %+v, want blocks %v", slot, j, e, want[j])
-			}
-			if restarted := e.Start == uint64(slot); restarted != ((slot-1)%base == 0 && want[j].first == (slot-1)/base+1) {
-				t.Errorf("slot %d, expert %d: restarted %v", slot, j, restarted)
-			}
-		}
-		observe(t, a, modeltest.Sample{X: []float64{float64(slot)}, Y: 1, Weight: 1})
-	}
-}
