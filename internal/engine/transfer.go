@@ -86,6 +86,9 @@ func (e *Engine) ImportModel(_ context.Context, id string, data []byte) (Info, e
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}
+	if e.o.OnSnapshot != nil {
+		e.o.OnSnapshot(id, i.created, s.sequence, data)
+	}
 	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", spec.Name()), zap.Uint64("sequence", s.sequence))
 	return i.info()
 }
