@@ -49,18 +49,19 @@ func TestMain(m *testing.M) {
 }
 
 // The same observations give the same state whether or not the compiler may
-// fuse a product with a sum, and on any number of processors.
+// fuse a product with a sum, with assembly and without, and on any number of
+// processors.
 func TestOneSourceGivesOneState(t *testing.T) {
 	if testing.Short() || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, and only where both run")
 	}
 	var first string // Of all learners.
-	for _, level := range []string{"v1", "v3"} {
+	for _, way := range []struct{ level, tags string }{{"v1", ""}, {"v3", ""}, {"v3", "purego"}} {
 		binary := filepath.Join(t.TempDir(), "learn")
-		build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", binary, ".")
-		build.Env = append(os.Environ(), "GOAMD64="+level)
+		build := exec.CommandContext(t.Context(), "go", "test", "-tags", way.tags, "-c", "-o", binary, ".")
+		build.Env = append(os.Environ(), "GOAMD64="+way.level)
 		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build for %s: %v\n%s", level, err, out)
+			t.Fatalf("build for %+v: %v\n%s", way, err, out)
 		}
 		for _, processors := range []string{"1", "8"} {
 			run := exec.CommandContext(t.Context(), binary)
@@ -72,7 +73,7 @@ func TestOneSourceGivesOneState(t *testing.T) {
 			if digests := string(out); first == "" {
 				first = digests
 			} else if digests != first {
-				t.Errorf("GOAMD64=%s, GOMAXPROCS=%s: %s\nwant %s", level, processors, digests, first)
+				t.Errorf("%+v, GOMAXPROCS=%s: %s\nwant %s", way, processors, digests, first)
 			}
 		}
 	}

@@ -10,7 +10,9 @@
 //
 // Every product that is added to something is written float64(x*y), so that
 // no compiler fuses the two and the same source gives the same bits on every
-// target.
+// target. The two inner loops have assembly for AVX2, which does the same
+// operations on the same numbers, four at a time, and so gives the same bits; the
+// tag purego builds without it.
 package qr
 
 import (
@@ -161,7 +163,7 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 		norm := math.Sqrt(float64(d*d) + float64(z*z))
 		c, s := d/norm, z/norm
 		own[0], in[0] = norm, 0
-		rotate(own[1:], in[1:], c, s, root)
+		rotate(own[1:], in[1:], float64(c*root), float64(s*root), c, s)
 		gamma *= c
 		leverage += float64(rest * float64(s*s))
 		rest *= float64(c * c)
@@ -172,34 +174,6 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 func scale(x []float64, by float64) {
 	for i := range x {
 		x[i] *= by
-	}
-}
-
-// rotate turns the pair of rows (root a, b) by the rotation (c, s):
-//
-//	for j := range a { a[j], b[j] = c*root*a[j] + s*b[j], c*b[j] - s*root*a[j] }
-//
-// a and b have equal length and do not overlap.
-func rotate(a, b []float64, c, s, root float64) {
-	ca, sa := float64(c*root), float64(s*root)
-	for len(a) >= 4 && len(b) >= 4 {
-		a0, a1, a2, a3 := a[0], a[1], a[2], a[3]
-		b0, b1, b2, b3 := b[0], b[1], b[2], b[3]
-		a[0] = float64(ca*a0) + float64(s*b0)
-		a[1] = float64(ca*a1) + float64(s*b1)
-		a[2] = float64(ca*a2) + float64(s*b2)
-		a[3] = float64(ca*a3) + float64(s*b3)
-		b[0] = float64(c*b0) - float64(sa*a0)
-		b[1] = float64(c*b1) - float64(sa*a1)
-		b[2] = float64(c*b2) - float64(sa*a2)
-		b[3] = float64(c*b3) - float64(sa*a3)
-		a, b = a[4:], b[4:]
-	}
-	b = b[:len(a)]
-	for j, v := range a {
-		w := b[j]
-		a[j] = float64(ca*v) + float64(s*w)
-		b[j] = float64(c*w) - float64(sa*v)
 	}
 }
 
@@ -230,25 +204,6 @@ func (f *Factor) Solve(z, p []float64) (q float64) {
 		axpy(rest[1:], own[1:], -v)
 	}
 	return q
-}
-
-// axpy adds a times x to y:
-//
-//	for j := range y { y[j] += a * x[j] }
-//
-// x and y have equal length and do not overlap.
-func axpy(y, x []float64, a float64) {
-	for len(y) >= 4 && len(x) >= 4 {
-		y[0] += float64(a * x[0])
-		y[1] += float64(a * x[1])
-		y[2] += float64(a * x[2])
-		y[3] += float64(a * x[3])
-		y, x = y[4:], x[4:]
-	}
-	x = x[:len(y)]
-	for j, v := range x {
-		y[j] += float64(a * v)
-	}
 }
 
 // Weights writes g = R⁻¹u of one label column into dst, r numbers: the best
