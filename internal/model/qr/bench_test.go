@@ -39,6 +39,22 @@ func BenchmarkSolve(b *testing.B) {
 	}
 }
 
+func BenchmarkLowerSolve(b *testing.B) {
+	for _, m := range orders {
+		b.Run(fmt.Sprint("m=", m), func(b *testing.B) {
+			l, source, z := &qr.Lower{}, normals(m), make([]float64, m)
+			for n := range m {
+				l.Append(source[:n], 2)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				copy(z, source)
+				l.Solve(z)
+			}
+		})
+	}
+}
+
 // BenchmarkGonumSymRankOne is the peer: gonum's rank-one update of a Cholesky
 // factor, which does the rotations but not the labels.
 func BenchmarkGonumSymRankOne(b *testing.B) {

@@ -6,4 +6,6 @@ var (
 	RotateGo = rotateGo
 	Axpy     = axpy
 	AxpyGo   = axpyGo
+	Dot      = dot
+	DotGo    = dotGo
 )

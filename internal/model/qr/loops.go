@@ -45,3 +45,29 @@ func axpyGo(y, x []float64, a float64) {
 		y[j] += float64(a * v)
 	}
 }
+
+// dotGo is x·y, summed in eight parts, so that the additions need not wait for
+// one another, and the rest behind them. y is as long as x.
+func dotGo(x, y []float64) float64 {
+	var s0, s1, s2, s3, s4, s5, s6, s7 float64
+	for len(x) >= 8 && len(y) >= 8 {
+		s0 += float64(x[0] * y[0])
+		s1 += float64(x[1] * y[1])
+		s2 += float64(x[2] * y[2])
+		s3 += float64(x[3] * y[3])
+		s4 += float64(x[4] * y[4])
+		s5 += float64(x[5] * y[5])
+		s6 += float64(x[6] * y[6])
+		s7 += float64(x[7] * y[7])
+		x, y = x[8:], y[8:]
+	}
+	return dotRest(((s0+s4)+(s2+s6))+((s1+s5)+(s3+s7)), x, y)
+}
+
+func dotRest(sum float64, x, y []float64) float64 {
+	y = y[:len(x)]
+	for j, v := range x {
+		sum += float64(v * y[j])
+	}
+	return sum
+}

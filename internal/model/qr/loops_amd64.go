@@ -27,6 +27,16 @@ func axpy(y, x []float64, a float64) {
 	axpyGo(y, x, a)
 }
 
+// dot is dotGo, its eight parts at a time where the processor can.
+func dot(x, y []float64) float64 {
+	n := len(x) &^ 7
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return dotGo(x, y)
+	}
+	y = y[:len(x)]
+	return dotRest(dotAVX2(&x[0], &y[0], n), x[n:], y[n:])
+}
+
 // rotateAVX2 is rotateGo of n entries, a multiple of 4.
 //
 //go:noescape
@@ -36,3 +46,8 @@ func rotateAVX2(a, b *float64, n int, ca, sa, c, s float64)
 //
 //go:noescape
 func axpyAVX2(y, x *float64, n int, a float64)
+
+// dotAVX2 is dotGo of n entries, a multiple of 8 and not 0.
+//
+//go:noescape
+func dotAVX2(x, y *float64, n int) float64

@@ -104,3 +104,33 @@ four:
 end:
 	VZEROUPPER
 	RET
+
+// func dotAVX2(x, y *float64, n int) float64
+TEXT ·dotAVX2(SB), NOSPLIT, $0-32
+	MOVQ   x+0(FP), SI
+	MOVQ   y+8(FP), DI
+	MOVQ   n+16(FP), CX
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+
+eight:
+	VMOVUPD (SI), Y2
+	VMOVUPD 32(SI), Y3
+	VMULPD  (DI), Y2, Y2
+	VMULPD  32(DI), Y3, Y3
+	VADDPD  Y2, Y0, Y0
+	VADDPD  Y3, Y1, Y1
+	ADDQ    $64, SI
+	ADDQ    $64, DI
+	SUBQ    $8, CX
+	JG      eight
+
+	// Parts 0-3 plus parts 4-7, then the even ones plus the odd ones.
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPD       X1, X0, X0
+	VUNPCKHPD    X0, X0, X1
+	VADDSD       X1, X0, X0
+	VMOVSD       X0, ret+24(FP)
+	VZEROUPPER
+	RET

@@ -57,6 +57,10 @@ func TestLoopsAreTheirTwins(t *testing.T) {
 			if !sameBits(own, twin) {
 				t.Fatalf("axpy of %d numbers at %d:\n%v, in Go\n%v", n, offset, own, twin)
 			}
+			x, y := a[offset:offset+n], b[offset:offset+n]
+			if got, want := qr.Dot(x, y), qr.DotGo(x, y); math.Float64bits(got) != math.Float64bits(want) {
+				t.Fatalf("dot of %d numbers at %d: %g, in Go %g", n, offset, got, want)
+			}
 		}
 	}
 }

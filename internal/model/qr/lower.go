@@ -66,20 +66,7 @@ func (l *Lower) Solve(b []float64) (square float64) {
 // that a solution grown a coordinate at a time is Solve's bit for bit.
 func Next(row, solved []float64, b float64) float64 {
 	diagonal := row[len(solved)]
-	row = row[:len(solved)]
-	// Four sums, so that the additions need not wait for one another.
-	var s0, s1, s2, s3 float64
-	for len(solved) >= 4 && len(row) >= 4 {
-		s0 += float64(row[0] * solved[0])
-		s1 += float64(row[1] * solved[1])
-		s2 += float64(row[2] * solved[2])
-		s3 += float64(row[3] * solved[3])
-		row, solved = row[4:], solved[4:]
-	}
-	for j, v := range solved {
-		s0 += float64(row[j] * v)
-	}
-	return (b - (s0 + s1 + s2 + s3)) / diagonal
+	return (b - dot(row[:len(solved)], solved)) / diagonal
 }
 
 // Append adds the row (row, diagonal): K grows by the column Lrow and the

@@ -10,7 +10,7 @@
 //
 // Every product that is added to something is written float64(x*y), so that
 // no compiler fuses the two and the same source gives the same bits on every
-// target. The two inner loops have assembly for AVX2, which does the same
+// target. The inner loops have assembly for AVX2, which does the same
 // operations on the same numbers, four at a time, and so gives the same bits; the
 // tag purego builds without it.
 package qr
