@@ -47,7 +47,7 @@ func axpyGo(y, x []float64, a float64) {
 }
 
 // dotGo is x·y, summed in eight parts, so that the additions need not wait for
-// one another, and the rest behind them. y is as long as x.
+// one another, and the rest behind them. Both have the same length.
 func dotGo(x, y []float64) float64 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float64
 	for len(x) >= 8 && len(y) >= 8 {
