@@ -30,6 +30,8 @@ const (
 	// message for patience glances.
 	glance   = 25 * time.Millisecond
 	patience = 4
+	// What was ended is logged once a second.
+	logGlances = 40
 )
 
 // An admission bounds the time and the memory of calls. A request, the calls of a
@@ -186,15 +188,18 @@ func (a *admission) watch() {
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	for {
+	ended := 0
+	for n := 1; ; n++ {
 		select {
 		case <-ticker.C:
 		case <-a.stop:
 			return
 		}
 		metrics.Read(live)
-		if ended := a.look(int64(live[0].Value.Uint64()) > a.limit/4*3); ended > 0 {
+		ended += a.look(int64(live[0].Value.Uint64()) > a.limit/4*3)
+		if ended > 0 && n%logGlances == 0 {
 			a.log.Warn("memory is full: calls that were not whole, and idle streams, were ended", zap.Int("calls", ended))
+			ended = 0
 		}
 	}
 }
