@@ -138,9 +138,11 @@ func BenchmarkRound(b *testing.B) {
 		})
 		b.Run(l.name+" observe", func(b *testing.B) {
 			b.ReportAllocs()
+			label := make([]float64, 1)
 			var o model.Outcome
 			for n := 0; b.Loop(); n++ {
-				if err := l.Observe(&o, samples[n%1024].X, []float64{samples[n%1024].Y}, 1); err != nil {
+				label[0] = samples[n%1024].Y
+				if err := l.Observe(&o, samples[n%1024].X, label, 1); err != nil {
 					b.Fatal(err)
 				}
 			}
