@@ -35,6 +35,8 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	lastCopies        = 30 * time.Second
 	maxConnections    = 16_384
+	// The store caches an eighth of the memory limit, and not more than this.
+	maxCache = 64 << 20
 )
 
 // serve runs the server until the context ends, then in this order: health
@@ -91,6 +93,7 @@ func host(
 		return fmt.Errorf("instruments: %w", err)
 	}
 	disk, err := store.Open(c.DataDir, store.Options{
+		Cache: int64(min(c.MemoryLimit/8, maxCache)),
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
 	})
 	if err != nil {

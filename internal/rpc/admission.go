@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
@@ -26,10 +27,12 @@ const (
 	// What the requests in progress may take together without a limit of memory.
 	requestBytes = 256 << 20
 	// Memory is looked at once a glance. While what the last collection of garbage
-	// left takes more than 3/4 of the limit, calls end that have sent no whole
-	// message for patience glances.
+	// left takes more than 7/8 of the limit, calls end that have sent no whole
+	// message for patience glances, on a connection that has sent more than little
+	// meanwhile: others hold nothing.
 	glance   = 25 * time.Millisecond
 	patience = 4
+	little   = 16 << 10
 	// What was ended is logged once a second.
 	logGlances = 40
 )
@@ -59,8 +62,11 @@ type admission struct {
 // call is one that may end before its time.
 type call struct {
 	end context.CancelFunc
-	// since is the glance after which it has sent no whole message.
-	since atomic.Int64
+	// Its connection has sent so much.
+	sent *atomic.Int64
+	// since is the glance after which it has sent no whole message, before what its
+	// connection had sent then.
+	since, before atomic.Int64
 	// over is closed to ask a session to end, which tells its client more than to
 	// be cut off; asked says that it was.
 	over  chan struct{}
@@ -112,7 +118,8 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 	default:
 		bounded, c.end = context.WithTimeout(ctx, modelTimeout)
 	}
-	if a.limit > 0 {
+	if from, ok := peer.FromContext(ctx); ok && a.limit > 0 {
+		c.sent = sentBy(from.Addr)
 		if bounded == ctx {
 			bounded, c.end = context.WithCancel(ctx)
 		}
@@ -125,7 +132,7 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 }
 
 func (a *admission) add(c *call) {
-	c.since.Store(a.glances.Load())
+	a.whole(c)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mu.open[c] = true
@@ -135,6 +142,12 @@ func (a *admission) remove(c *call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.mu.open, c)
+}
+
+// whole notes that a call begins, or that a message of it is whole.
+func (a *admission) whole(c *call) {
+	c.since.Store(a.glances.Load())
+	c.before.Store(c.sent.Load())
 }
 
 // unary bounds what whole requests take together. One alone is always taken.
@@ -174,7 +187,7 @@ type noted struct {
 // RecvMsg implements grpc.ServerStream.
 func (n *noted) RecvMsg(m any) error {
 	err := n.ServerStream.RecvMsg(m)
-	n.call.since.Store(n.admission.glances.Load())
+	n.admission.whole(n.call)
 	if n.single {
 		n.admission.remove(n.call)
 	}
@@ -196,7 +209,7 @@ func (a *admission) watch() {
 			return
 		}
 		metrics.Read(live)
-		ended += a.look(int64(live[0].Value.Uint64()) > a.limit/4*3)
+		ended += a.look(int64(live[0].Value.Uint64()) > a.limit/8*7)
 		if ended > 0 && n%logGlances == 0 {
 			a.log.Warn("memory is full: calls that were not whole, and idle streams, were ended", zap.Int("calls", ended))
 			ended = 0
@@ -214,7 +227,7 @@ func (a *admission) look(full bool) (ended int) {
 	defer a.mu.Unlock()
 	for c := range a.mu.open {
 		switch {
-		case now-c.since.Load() < patience:
+		case now-c.since.Load() < patience || c.sent.Load()-c.before.Load() < little:
 		case c.over != nil && !c.asked:
 			c.asked = true
 			close(c.over) // And the next glance cuts it off.

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -68,9 +70,10 @@ func TestOversizedMessage(t *testing.T) {
 	}
 }
 
-// With no memory left, a stream that says nothing is ended and told why; one that
-// is used, and calls that are whole, go on.
-func TestFullMemoryEndsIdleStreams(t *testing.T) {
+// With no memory left, a session that may hold something is ended and told why: it
+// has sent no whole message, and its connection much. One that is used, one of a
+// connection that sends nothing, and calls that are whole, go on.
+func TestFullMemoryEndsWhatMayHoldIt(t *testing.T) {
 	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 1 })
 	s.create(t, "m", linear(1))
 	used, err := s.Session(t.Context())
@@ -81,31 +84,45 @@ func TestFullMemoryEndsIdleStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	other, err := grpc.NewClient(s.connection.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	quiet, err := hindsightv1.NewPredictionServiceClient(other).Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	ended := make(chan error, 1)
 	go func() {
 		_, err := idle.Recv()
 		ended <- err
 	}()
-	deadline := time.After(20 * time.Second)
-	for n := uint64(0); ; n++ {
-		err := used.Send(&hindsightv1.SessionRequest{CorrelationId: n, Call: &hindsightv1.SessionRequest_Predict{
+	predict := func(session hindsightv1.PredictionService_SessionClient) {
+		t.Helper()
+		err := session.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{
 			Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}},
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err := used.Recv(); err != nil || r.GetPrediction() == nil {
-			t.Fatalf("call %d of a session in use: %v, %v", n, r, err)
+		if r, err := session.Recv(); err != nil || r.GetPrediction() == nil {
+			t.Fatalf("%v, %v", r, err)
 		}
+	}
+	deadline := time.After(20 * time.Second)
+	for n := 0; ; n++ {
+		predict(used)
 		if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}); err != nil {
 			t.Fatalf("call %d: %v", n, err)
 		}
 		select {
 		case err = <-ended:
 			refused(t, err, codes.ResourceExhausted, "OVERLOADED", "memory is full")
+			predict(quiet)
 			return
 		case <-deadline:
-			t.Fatal("an idle session goes on")
+			t.Fatal("a session that may hold something goes on")
 		default:
 		}
 	}

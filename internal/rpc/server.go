@@ -4,6 +4,7 @@ package rpc
 
 import (
 	"context"
+	"net"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -102,6 +103,11 @@ func New(o Options) *Server {
 	}
 	o.Metrics.InitializeMetrics(s.Server)
 	return s
+}
+
+// Serve takes calls from the listener until Drain.
+func (s *Server) Serve(l net.Listener) error {
+	return s.Server.Serve(counting{l}) //nolint:wrapcheck // It is gRPC's.
 }
 
 // Drain tells health watchers that the server is going, ends sessions after
