@@ -24,8 +24,7 @@ const (
 )
 
 func main() {
-	// A file that may not grow is an error of the storage, not the end.
-	signal.Ignore(syscall.SIGXFSZ)
+	ignoreSignals()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
 	stop()

@@ -68,7 +68,7 @@ func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
 	arguments := append([]string{"--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, flags...)
 	arguments = append(by[1:], arguments...)
 	p := &process{command: exec.CommandContext(context.WithoutCancel(t.Context()), by[0], arguments...), ended: make(chan error, 1)}
-	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.command.SysProcAttr = attributes()
 	stderr, err := p.command.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -468,7 +468,7 @@ func child(dir string) {
 	if err := errors.Join(
 		s.Append(m, record(1)),
 		s.PutPending(m, []store.Pending{{ID: "p", Value: []byte("kept"), Expiry: time.Unix(1, 0)}}),
-		syscall.Kill(os.Getpid(), syscall.SIGKILL),
+		(&os.Process{Pid: os.Getpid()}).Kill(),
 	); err != nil {
 		panic(err)
 	}
