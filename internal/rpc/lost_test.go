@@ -1,0 +1,133 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// between is a network between a client and the server that, once it is deaf,
+// carries calls and no answers.
+func between(t *testing.T, server string) (address string, deaf *atomic.Bool) {
+	t.Helper()
+	var listen net.ListenConfig
+	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf = new(atomic.Bool)
+	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(func() {
+		cancel()
+		_ = listener.Close()
+		group.Wait()
+	})
+	carry := func(to, from net.Conn, lost *atomic.Bool) {
+		defer func() { _, _ = to.Close(), from.Close() }() // The other direction ends too.
+		buffer := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			if lost != nil && lost.Load() {
+				continue
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}
+	group.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			var dialer net.Dialer
+			upstream, err := dialer.DialContext(ctx, "tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { _, _ = client.Close(), upstream.Close() })
+			group.Go(func() { carry(upstream, client, nil) })
+			group.Go(func() { carry(client, upstream, deaf) })
+		}
+	})
+	return listener.Addr().String(), deaf
+}
+
+// What was learned and whose answer was lost on the way is answered when it is sent
+// again: with the first answer, and learned once.
+func TestLostAnswers(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	address, deaf := between(t, s.connection.Target())
+	connection, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	far := hindsightv1.NewPredictionServiceClient(connection)
+	if _, err := far.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}); err != nil {
+		t.Fatal(err)
+	}
+	deaf.Store(true)
+	const calls = 40
+	request := func(n int) *hindsightv1.ObserveRequest {
+		return &hindsightv1.ObserveRequest{
+			Model: "m", Features: []float64{float64(n)}, ObservationId: fmt.Sprint("o-", n), Target: label(float64(n % 3)),
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	var group sync.WaitGroup
+	for n := range calls {
+		group.Go(func() {
+			if _, err := far.Observe(ctx, request(n)); status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("call %d: %v", n, err)
+			}
+		})
+	}
+	group.Wait()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		m, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.GetStats().GetObservations() == calls {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d calls arrived", m.GetStats().GetObservations(), calls)
+		}
+	}
+	sequences := map[uint64]bool{}
+	for n := range calls {
+		first, err := s.Observe(t.Context(), request(n))
+		if err != nil || !first.GetOutcome().GetDuplicate() {
+			t.Fatalf("call %d again: %v, %v", n, first, err)
+		}
+		again, err := s.Observe(t.Context(), request(n))
+		if err != nil || first.String() != again.String() {
+			t.Errorf("call %d a third time: %v, %v; want %v", n, again, err, first)
+		}
+		sequences[first.GetOutcome().GetSequence()] = true
+	}
+	if len(sequences) != calls || sequences[0] || sequences[calls+1] {
+		t.Errorf("sequences %v", sequences)
+	}
+}
