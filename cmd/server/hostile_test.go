@@ -147,6 +147,11 @@ func (p *process) answers(t *testing.T, n int) {
 	}
 }
 
+// prefix is what gRPC has before a message of so many bytes.
+func prefix(size int) []byte {
+	return []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}
+}
+
 // partial keeps many calls open of which each sends all of a large request but
 // its end, for a while.
 func partial(t *testing.T, p *process, method string) {
@@ -161,8 +166,7 @@ func partial(t *testing.T, p *process, method string) {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				const size = 4 << 20
-				prefix := []byte{0, size >> 24, size >> 16 & 255, size >> 8 & 255, size & 255}
-				body := io.MultiReader(bytes.NewReader(prefix), io.LimitReader(zeros{}, size-1), until{ctx.Done()})
+				body := io.MultiReader(bytes.NewReader(prefix(size)), io.LimitReader(zeros{}, size-1), until{ctx.Done()})
 				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address()+method, body)
 				if err != nil {
 					t.Error(err)
@@ -245,6 +249,52 @@ func unread(t *testing.T, p *process) {
 	}
 }
 
+// slowReaders ask for answers of a megabyte each, again and again, and read none.
+func slowReaders(t *testing.T, p *process) {
+	t.Helper()
+	rows := make([]*hindsightv1.Row, 2000)
+	for n := range rows {
+		rows[n] = &hindsightv1.Row{Features: []float64{1, 2}}
+	}
+	forgotten := false
+	message, err := proto.Marshal(&hindsightv1.PredictBatchRequest{Model: "wide", Rows: rows, Remember: &forgotten})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	message = append(prefix(len(message)), message...)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	var group sync.WaitGroup
+	var asked atomic.Int64
+	for range 4 {
+		transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		defer transport.CloseIdleConnections()
+		for range 8 {
+			group.Go(func() {
+				for ctx.Err() == nil {
+					r, err := http.NewRequestWithContext(ctx, http.MethodPost,
+						"http://"+p.address()+hindsightv1.PredictionService_PredictBatch_FullMethodName, bytes.NewReader(message))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+					response, err := transport.RoundTrip(r)
+					if err != nil {
+						continue // The server has cut it off.
+					}
+					defer func() { _ = response.Body.Close() }()
+					asked.Add(1)
+				}
+			})
+		}
+	}
+	group.Wait()
+	t.Logf("%d answers asked for", asked.Load())
+}
+
 func rapidReset(t *testing.T, p *process) {
 	t.Helper()
 	r := p.connect(t)
@@ -323,6 +373,12 @@ func TestHostileClients(t *testing.T) {
 	p := launch(t, t.TempDir(), "--memory-limit", "256MiB")
 	p.create(t)
 	p.learn(t, 0, 100)
+	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "wide", Spec: &hindsightv1.ModelSpec{
+		Dimension: 2, Outputs: 32, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	calm := p.gauge(t, "go_goroutines")
 	for _, attack := range []struct {
 		name string
@@ -332,6 +388,7 @@ func TestHostileClients(t *testing.T) {
 		{"half-sent sessions", halfSentSessions},
 		{"large batches", largeBatches},
 		{"answers that are not read", unread},
+		{"slow readers", slowReaders},
 		{"rapid reset", rapidReset},
 		{"ping flood", pingFlood},
 		{"settings flood", settingsFlood},

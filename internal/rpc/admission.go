@@ -33,6 +33,9 @@ const (
 	glance   = 25 * time.Millisecond
 	patience = 4
 	little   = 16 << 10
+	// Then, or when the answers that wait to be read take more than requests may,
+	// connections are closed that read them slower than little in slow glances.
+	slow = 8
 	// What was ended is logged once a second.
 	logGlances = 40
 )
@@ -49,8 +52,9 @@ type admission struct {
 	inProgress atomic.Int64
 	mayTake    int64
 
-	glances atomic.Int64
-	mu      struct {
+	connections connections
+	glances     atomic.Int64
+	mu          struct {
 		sync.Mutex
 		// open are the calls that are to send more.
 		open map[*call]bool
@@ -61,11 +65,10 @@ type admission struct {
 
 // call is one that may end before its time.
 type call struct {
-	end context.CancelFunc
-	// Its connection has sent so much.
-	sent *atomic.Int64
-	// since is the glance after which it has sent no whole message, before what its
-	// connection had sent then.
+	end        context.CancelFunc
+	connection *counted
+	// since is the glance after which it has sent no whole message, before what had
+	// come on its connection then.
 	since, before atomic.Int64
 	// over is closed to ask a session to end, which tells its client more than to
 	// be cut off; asked says that it was.
@@ -79,7 +82,7 @@ type callKey struct{}
 // admit begins to look at memory if it has a limit, until close.
 func admit(log *zap.Logger, limit int64) *admission {
 	a := &admission{log: log, limit: limit, mayTake: requestBytes, stop: make(chan struct{})}
-	a.mu.open = map[*call]bool{}
+	a.mu.open, a.connections.open = map[*call]bool{}, map[*counted]bool{}
 	if limit > 0 {
 		a.mayTake = limit / 8
 		a.watcher.Go(a.watch)
@@ -118,8 +121,7 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 	default:
 		bounded, c.end = context.WithTimeout(ctx, modelTimeout)
 	}
-	if from, ok := peer.FromContext(ctx); ok && a.limit > 0 {
-		c.sent = sentBy(from.Addr)
+	if c.connection = connectionOf(ctx); c.connection != nil && a.limit > 0 {
 		if bounded == ctx {
 			bounded, c.end = context.WithCancel(ctx)
 		}
@@ -129,6 +131,16 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 	}
 	context.AfterFunc(ctx, c.end)
 	return bounded, nil
+}
+
+// connectionOf is what a call came on.
+func connectionOf(ctx context.Context) *counted {
+	if from, ok := peer.FromContext(ctx); ok {
+		if address, ok := from.Addr.(countedAddr); ok {
+			return address.connection
+		}
+	}
+	return nil
 }
 
 func (a *admission) add(c *call) {
@@ -147,24 +159,38 @@ func (a *admission) remove(c *call) {
 // whole notes that a call begins, or that a message of it is whole.
 func (a *admission) whole(c *call) {
 	c.since.Store(a.glances.Load())
-	c.before.Store(c.sent.Load())
+	c.before.Store(c.connection.received.Load())
 }
 
-// unary bounds what whole requests take together. One alone is always taken.
+// unary bounds what whole requests take together, of which one alone is always
+// taken, and the answers of a connection that wait to be read.
 func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		a.remove(c)
 	}
-	message, ok := request.(proto.Message)
-	if !ok {
-		return handle(ctx, request)
+	connection := connectionOf(ctx)
+	if connection != nil {
+		if owed := connection.owed.Load(); owed > a.mayTake/4 {
+			return nil, fmt.Errorf("%w: answers of %d bytes wait to be read on this connection, at most %d", engine.ErrOverloaded, owed, a.mayTake/4)
+		}
 	}
-	size := int64(proto.Size(message))
+	size := sizeOf(request)
 	defer a.inProgress.Add(-size)
 	if all := a.inProgress.Add(size); all > a.mayTake && all > size {
 		return nil, fmt.Errorf("%w: requests of %d bytes in progress, at most %d", engine.ErrOverloaded, all, a.mayTake)
 	}
-	return handle(ctx, request)
+	response, err := handle(ctx, request)
+	if err == nil && connection != nil {
+		connection.owe(sizeOf(response))
+	}
+	return response, err
+}
+
+func sizeOf(message any) int64 {
+	if m, ok := message.(proto.Message); ok {
+		return int64(proto.Size(m))
+	}
+	return 0
 }
 
 // stream notes when messages come.
@@ -201,7 +227,7 @@ func (a *admission) watch() {
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	ended := 0
+	ended, closed := 0, 0
 	for n := 1; ; n++ {
 		select {
 		case <-ticker.C:
@@ -209,10 +235,15 @@ func (a *admission) watch() {
 			return
 		}
 		metrics.Read(live)
-		ended += a.look(int64(live[0].Value.Uint64()) > a.limit/8*7)
-		if ended > 0 && n%logGlances == 0 {
-			a.log.Warn("memory is full: calls that were not whole, and idle streams, were ended", zap.Int("calls", ended))
-			ended = 0
+		full := int64(live[0].Value.Uint64()) > a.limit/8*7
+		ended += a.look(full)
+		if full || a.connections.owed.Load() > a.mayTake {
+			closed += a.connections.closeSlow(little, slow)
+		}
+		if ended+closed > 0 && n%logGlances == 0 {
+			a.log.Warn("memory is full: ended calls that were not whole, closed connections that were not read",
+				zap.Int("calls", ended), zap.Int("connections", closed))
+			ended, closed = 0, 0
 		}
 	}
 }
@@ -227,7 +258,7 @@ func (a *admission) look(full bool) (ended int) {
 	defer a.mu.Unlock()
 	for c := range a.mu.open {
 		switch {
-		case now-c.since.Load() < patience || c.sent.Load()-c.before.Load() < little:
+		case now-c.since.Load() < patience || c.connection.received.Load()-c.before.Load() < little:
 		case c.over != nil && !c.asked:
 			c.asked = true
 			close(c.over) // And the next glance cuts it off.

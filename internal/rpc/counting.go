@@ -2,11 +2,15 @@ package rpc
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 )
 
-// counting is a listener whose connections count what they receive.
-type counting struct{ net.Listener }
+// counting is a listener whose connections count what comes and goes.
+type counting struct {
+	net.Listener
+	connections *connections
+}
 
 // Accept implements net.Listener.
 func (l counting) Accept() (net.Conn, error) {
@@ -14,14 +18,59 @@ func (l counting) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err //nolint:wrapcheck // It is the listener's.
 	}
-	return &counted{Conn: c}, nil
+	return l.connections.add(c), nil
 }
 
-// counted is a connection that tells through its address how much it received:
-// gRPC hands the address to calls, not the connection.
+// connections are the open ones.
+type connections struct {
+	// owed is what all have to send yet.
+	owed atomic.Int64
+	mu   sync.Mutex
+	open map[*counted]bool
+}
+
+func (a *connections) add(c net.Conn) *counted {
+	out := &counted{Conn: c, all: a}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open[out] = true
+	return out
+}
+
+// closeSlow closes connections that owe more than little and have not sent as
+// much in patience calls of it. It tells how many.
+func (a *connections) closeSlow(little int64, patience int) (closed int) {
+	a.mu.Lock()
+	var slow []*counted
+	for c := range a.open {
+		sent := c.sent.Load()
+		if c.owed.Load() < little || sent-c.seen >= little {
+			c.late, c.seen = 0, sent
+		} else if c.late++; c.late >= patience {
+			slow = append(slow, c)
+		}
+	}
+	a.mu.Unlock()
+	for _, c := range slow {
+		_ = c.Close() // gRPC reads from it, and finds out.
+	}
+	return len(slow)
+}
+
+// counted is a connection that counts. Calls find it through its address: gRPC
+// hands them that, not the connection.
 type counted struct {
 	net.Conn
-	received atomic.Int64
+	all            *connections
+	received, sent atomic.Int64
+	// owed is what calls have answered and gRPC has not sent yet. What frames add
+	// to it is left out, so that it is soon nothing when the client reads.
+	owed   atomic.Int64
+	closed atomic.Bool
+	// late and seen are closeSlow's: how often it was slow, and what it had sent when
+	// it last was not.
+	late int
+	seen int64
 }
 
 // Read implements net.Conn.
@@ -31,19 +80,47 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // It is the connection's.
 }
 
+// Write implements net.Conn. What it is about to send is owed no more: the client
+// may ask again before it returns.
+func (c *counted) Write(p []byte) (int, error) {
+	for {
+		owed := c.owed.Load()
+		paid := min(owed, int64(len(p)))
+		if c.owed.CompareAndSwap(owed, owed-paid) {
+			c.all.owed.Add(-paid)
+			break
+		}
+	}
+	n, err := c.Conn.Write(p)
+	c.sent.Add(int64(n))
+	return n, err //nolint:wrapcheck // It is the connection's.
+}
+
+// owe notes an answer of n bytes.
+func (c *counted) owe(n int64) {
+	c.owed.Add(n)
+	c.all.owed.Add(n)
+	if c.closed.Load() {
+		c.forgive()
+	}
+}
+
+func (c *counted) forgive() { c.all.owed.Add(-c.owed.Swap(0)) }
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.closed.Store(true)
+	c.forgive()
+	c.all.mu.Lock()
+	delete(c.all.open, c)
+	c.all.mu.Unlock()
+	return c.Conn.Close() //nolint:wrapcheck // It is the connection's.
+}
+
 // RemoteAddr implements net.Conn.
-func (c *counted) RemoteAddr() net.Addr { return countedAddr{c.Conn.RemoteAddr(), &c.received} }
+func (c *counted) RemoteAddr() net.Addr { return countedAddr{c.Conn.RemoteAddr(), c} }
 
 type countedAddr struct {
 	net.Addr
-	received *atomic.Int64
-}
-
-// sentBy is how much came from the peer of an address. Of one that is not counted
-// it is nothing.
-func sentBy(a net.Addr) *atomic.Int64 {
-	if c, ok := a.(countedAddr); ok {
-		return c.received
-	}
-	return new(atomic.Int64)
+	connection *counted
 }

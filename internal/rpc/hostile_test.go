@@ -130,18 +130,22 @@ func TestFullMemoryEndsWhatMayHoldIt(t *testing.T) {
 
 // Requests in progress share their memory; one alone is always taken.
 func TestRequestsInProgressAreBounded(t *testing.T) {
-	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 << 10 })
-	s.create(t, "m", linear(1))
-	batch := &hindsightv1.PredictBatchRequest{Model: "m"}
+	const dimension = 50
+	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 512 << 10 })
+	s.create(t, "m", linear(dimension))
+	forgotten := false
+	batch := &hindsightv1.PredictBatchRequest{Model: "m", Remember: &forgotten}
 	for range 100 {
-		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: []float64{1}})
+		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: make([]float64, dimension)})
 	}
-	if _, err := s.PredictBatch(t.Context(), batch); err != nil {
-		t.Errorf("alone: %v", err)
+	for n := range 100 {
+		if _, err := s.PredictBatch(t.Context(), batch); err != nil {
+			t.Fatalf("call %d, alone: %v", n, err)
+		}
 	}
 	var group sync.WaitGroup
 	var turnedAway atomic.Bool
-	for range 8 {
+	for range 4 {
 		group.Go(func() {
 			for deadline := time.Now().Add(20 * time.Second); !turnedAway.Load() && time.Now().Before(deadline); {
 				_, err := s.PredictBatch(t.Context(), batch)

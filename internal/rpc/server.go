@@ -107,7 +107,7 @@ func New(o Options) *Server {
 
 // Serve takes calls from the listener until Drain.
 func (s *Server) Serve(l net.Listener) error {
-	return s.Server.Serve(counting{l}) //nolint:wrapcheck // It is gRPC's.
+	return s.Server.Serve(counting{l, &s.admission.connections}) //nolint:wrapcheck // It is gRPC's.
 }
 
 // Drain tells health watchers that the server is going, ends sessions after
