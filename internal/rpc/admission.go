@@ -33,6 +33,9 @@ const (
 	glance   = 25 * time.Millisecond
 	patience = 4
 	little   = 16 << 10
+	// A session that was asked to end is cut off after farewell glances: its client
+	// does not read.
+	farewell = 40
 	// Then, or when the answers that wait to be read take more than requests may,
 	// connections are closed that read them slower than little in slow glances.
 	slow = 8
@@ -71,9 +74,9 @@ type call struct {
 	// come on its connection then.
 	since, before atomic.Int64
 	// over is closed to ask a session to end, which tells its client more than to
-	// be cut off; asked says that it was.
+	// be cut off; asked is the glance at which it was, 0 before.
 	over  chan struct{}
-	asked bool
+	asked int64
 }
 
 // callKey is that of a call in its context.
@@ -259,10 +262,11 @@ func (a *admission) look(full bool) (ended int) {
 	for c := range a.mu.open {
 		switch {
 		case now-c.since.Load() < patience || c.connection.received.Load()-c.before.Load() < little:
-		case c.over != nil && !c.asked:
-			c.asked = true
-			close(c.over) // And the next glance cuts it off.
+		case c.over != nil && c.asked == 0:
+			c.asked = now
+			close(c.over)
 			ended++
+		case c.over != nil && now-c.asked < farewell: // It ends.
 		default:
 			c.end()
 			delete(a.mu.open, c)
