@@ -12,6 +12,7 @@ type Sum struct{ High, Low float64 }
 
 // Add adds v.
 func (s *Sum) Add(v float64) {
+	v = float64(v) // A caller's product is not fused into one use of it and rounded in another.
 	t := s.High + v
 	if math.Abs(s.High) >= math.Abs(v) {
 		s.Low += (s.High - t) + v
@@ -23,8 +24,8 @@ func (s *Sum) Add(v float64) {
 
 // Scale multiplies the sum by f, to the rounding of one product.
 func (s *Sum) Scale(f float64) {
-	s.High *= f
-	s.Low *= f
+	s.High = float64(s.High * f)
+	s.Low = float64(s.Low * f)
 }
 
 // Value is the sum.
