@@ -430,6 +430,16 @@ func TestHostileClients(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+	if ended, closed := p.gauge(t, "hindsight_calls_ended_total"), p.gauge(t, "hindsight_connections_closed_total"); ended == 0 {
+		t.Error("no call was ended")
+	} else {
+		t.Logf("%v calls ended, %v connections closed", ended, closed)
+	}
+	for _, name := range []string{"hindsight_requests_in_progress_bytes", "hindsight_answers_unread_bytes"} {
+		if left := p.gauge(t, name); left != 0 {
+			t.Errorf("%s is %v", name, left)
+		}
+	}
 	if s := p.stats(t); s.GetObservations() != 100 {
 		t.Errorf("%d observations", s.GetObservations())
 	}

@@ -139,6 +139,16 @@ func host(
 		MaxMessageBytes: c.MaxMessageBytes, MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: heapLimit(c),
 	})
+	err = instruments.WatchCalls(func() metrics.CallStats {
+		s := server.Stats()
+		return metrics.CallStats{
+			RequestBytes: s.RequestBytes, UnreadBytes: s.UnreadBytes, Ended: s.EndedCalls, Closed: s.ClosedConnections,
+		}
+	})
+	if err != nil {
+		server.Drain(ctx)
+		return fmt.Errorf("instruments of calls: %w", err)
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {

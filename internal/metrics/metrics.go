@@ -126,6 +126,14 @@ func (m *Metrics) WatchCopies(read func() CopyStats) error {
 	return nil
 }
 
+// WatchCalls is WatchStore for the calls as a whole.
+func (m *Metrics) WatchCalls(read func() CallStats) error {
+	if err := m.reg.Register(newCallCollector(read)); err != nil {
+		return fmt.Errorf("metrics: calls: %w", err)
+	}
+	return nil
+}
+
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hindsight_build_info",

@@ -192,8 +192,7 @@ func TestStoreSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := expose(t, reg, "text/plain")
-	for _, want := range []string{
+	exposes(t, reg,
 		"hindsight_store_disk_bytes 1",
 		"hindsight_store_log_bytes 2",
 		"hindsight_store_memtable_bytes 3",
@@ -202,11 +201,7 @@ func TestStoreSeries(t *testing.T) {
 		"hindsight_store_remembered_ids 6",
 		"hindsight_store_compactions_total 7",
 		"hindsight_store_failed 1",
-	} {
-		if !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("not exposed: %s", want)
-		}
-	}
+	)
 }
 
 func TestMemorySeries(t *testing.T) {
@@ -219,8 +214,7 @@ func TestMemorySeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := expose(t, reg, "text/plain")
-	for _, want := range []string{
+	exposes(t, reg,
 		"hindsight_models 9",
 		"hindsight_models_loaded 1",
 		"hindsight_models_memory_bytes 2",
@@ -229,11 +223,7 @@ func TestMemorySeries(t *testing.T) {
 		"hindsight_model_hibernations_total 4",
 		"hindsight_bad_snapshots_total 5",
 		"hindsight_pending_labels_all 6",
-	} {
-		if !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("not exposed: %s", want)
-		}
-	}
+	)
 }
 
 func TestCopySeries(t *testing.T) {
@@ -246,10 +236,32 @@ func TestCopySeries(t *testing.T) {
 		t.Errorf("before the first copy:\n%s", text)
 	}
 	stats = metrics.CopyStats{Copied: 3, Failed: 2, LastSuccess: time.Unix(5, 5e8)}
-	text := expose(t, reg, "text/plain")
-	for _, want := range []string{
+	exposes(t, reg,
 		"hindsight_snapshot_copies_total 3", "hindsight_snapshot_copy_failures_total 2", "hindsight_snapshot_copy_last_success_timestamp_seconds 5.5",
-	} {
+	)
+}
+
+func TestCallSeries(t *testing.T) {
+	m, reg := newMetrics(t, metrics.Options{})
+	err := m.WatchCalls(func() metrics.CallStats {
+		return metrics.CallStats{RequestBytes: 1, UnreadBytes: 2, Ended: 3, Closed: 4}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exposes(t, reg,
+		"hindsight_requests_in_progress_bytes 1",
+		"hindsight_answers_unread_bytes 2",
+		"hindsight_calls_ended_total 3",
+		"hindsight_connections_closed_total 4",
+	)
+}
+
+// exposes fails unless these are among the lines.
+func exposes(t *testing.T, reg *prometheus.Registry, lines ...string) {
+	t.Helper()
+	text := expose(t, reg, "text/plain")
+	for _, want := range lines {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("not exposed: %s", want)
 		}

@@ -56,8 +56,10 @@ type admission struct {
 	mayTake    int64
 
 	connections connections
-	glances     atomic.Int64
-	mu          struct {
+	// What was done about it.
+	ended, closed atomic.Int64
+	glances       atomic.Int64
+	mu            struct {
 		sync.Mutex
 		// open are the calls that are to send more.
 		open map[*call]bool
@@ -230,7 +232,7 @@ func (a *admission) watch() {
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	ended, closed := 0, 0
+	logged := int64(0)
 	for n := 1; ; n++ {
 		select {
 		case <-ticker.C:
@@ -239,20 +241,20 @@ func (a *admission) watch() {
 		}
 		metrics.Read(live)
 		full := int64(live[0].Value.Uint64()) > a.limit/8*7
-		ended += a.look(full)
+		a.ended.Add(a.look(full))
 		if full || a.connections.owed.Load() > a.mayTake {
-			closed += a.connections.closeSlow(little, slow)
+			a.closed.Add(a.connections.closeSlow(little, slow))
 		}
-		if ended+closed > 0 && n%logGlances == 0 {
+		if done := a.ended.Load() + a.closed.Load(); done > logged && n%logGlances == 0 {
 			a.log.Warn("memory is full: ended calls that were not whole, closed connections that were not read",
-				zap.Int("calls", ended), zap.Int("connections", closed))
-			ended, closed = 0, 0
+				zap.Int64("calls_ended", a.ended.Load()), zap.Int64("connections_closed", a.closed.Load()))
+			logged = done
 		}
 	}
 }
 
 // look is one glance. It tells how many calls it ended.
-func (a *admission) look(full bool) (ended int) {
+func (a *admission) look(full bool) (ended int64) {
 	now := a.glances.Add(1)
 	if !full {
 		return 0
@@ -274,4 +276,22 @@ func (a *admission) look(full bool) (ended int) {
 		}
 	}
 	return ended
+}
+
+// Stats are what calls take, and what was done about it since the start.
+type Stats struct {
+	// RequestBytes are the requests in progress, UnreadBytes the answers that
+	// connections have to send yet.
+	RequestBytes, UnreadBytes int64
+	// EndedCalls and ClosedConnections count those that ended for want of memory.
+	EndedCalls, ClosedConnections int64
+}
+
+// Stats are the figures of this moment.
+func (s *Server) Stats() Stats {
+	a := s.admission
+	return Stats{
+		RequestBytes: a.inProgress.Load(), UnreadBytes: a.connections.owed.Load(),
+		EndedCalls: a.ended.Load(), ClosedConnections: a.closed.Load(),
+	}
 }

@@ -39,7 +39,7 @@ func (a *connections) add(c net.Conn) *counted {
 
 // closeSlow closes connections that owe more than little and have not sent as
 // much in patience calls of it. It tells how many.
-func (a *connections) closeSlow(little int64, patience int) (closed int) {
+func (a *connections) closeSlow(little int64, patience int) (closed int64) {
 	a.mu.Lock()
 	var slow []*counted
 	for c := range a.open {
@@ -54,7 +54,7 @@ func (a *connections) closeSlow(little int64, patience int) (closed int) {
 	for _, c := range slow {
 		_ = c.Close() // gRPC reads from it, and finds out.
 	}
-	return len(slow)
+	return int64(len(slow))
 }
 
 // counted is a connection that counts. Calls find it through its address: gRPC
