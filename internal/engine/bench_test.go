@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -83,7 +84,7 @@ func BenchmarkDurable(b *testing.B) {
 				}
 			})
 		})
-		for _, models := range []int{1, clients} {
+		for _, models := range slices.Compact([]int{1, clients}) {
 			b.Run(fmt.Sprintf("observe/%d/models=%d", clients, models), func(b *testing.B) {
 				e, s := openReal(b, b.TempDir())
 				defer shut(b, e, s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"time"
 
@@ -92,6 +93,8 @@ func (i *instance) write() {
 		}
 		if len(batch) > 0 {
 			i.commit(batch)
+			// Those that were answered may have more: it then shares the next sync.
+			runtime.Gosched()
 		}
 		if snapshot || i.snapshotCountDue() {
 			i.handOver()
