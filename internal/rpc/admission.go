@@ -37,8 +37,8 @@ const (
 	// does not read.
 	farewell = 40
 	// Then, or when the answers that wait to be read take more than requests may,
-	// connections are closed that read them slower than little in slow glances.
-	slow = 8
+	// connections are closed that in slow glances send less than they owe.
+	slow = 4
 	// What was ended is logged once a second.
 	logGlances = 40
 )
@@ -168,16 +168,10 @@ func (a *admission) whole(c *call) {
 }
 
 // unary bounds what whole requests take together, of which one alone is always
-// taken, and the answers of a connection that wait to be read.
+// taken, and notes their answers.
 func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		a.remove(c)
-	}
-	connection := connectionOf(ctx)
-	if connection != nil {
-		if owed := connection.owed.Load(); owed > a.mayTake/4 {
-			return nil, fmt.Errorf("%w: answers of %d bytes wait to be read on this connection, at most %d", engine.ErrOverloaded, owed, a.mayTake/4)
-		}
 	}
 	size := sizeOf(request)
 	defer a.inProgress.Add(-size)
@@ -185,7 +179,7 @@ func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerI
 		return nil, fmt.Errorf("%w: requests of %d bytes in progress, at most %d", engine.ErrOverloaded, all, a.mayTake)
 	}
 	response, err := handle(ctx, request)
-	if err == nil && connection != nil {
+	if connection := connectionOf(ctx); connection != nil && err == nil && ctx.Err() == nil {
 		connection.owe(sizeOf(response))
 	}
 	return response, err

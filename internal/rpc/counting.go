@@ -37,18 +37,20 @@ func (a *connections) add(c net.Conn) *counted {
 	return out
 }
 
-// closeSlow closes connections that owe more than little and have not sent as
-// much in patience calls of it. It tells how many.
+// closeSlow closes connections that in patience calls of it have sent less than they
+// owed at the first, if that was more than little. It tells how many.
 func (a *connections) closeSlow(little int64, patience int) (closed int64) {
 	a.mu.Lock()
 	var slow []*counted
 	for c := range a.open {
+		if c.looks++; c.looks <= patience {
+			continue
+		}
 		sent := c.sent.Load()
-		if c.owed.Load() < little || sent-c.seen >= little {
-			c.late, c.seen = 0, sent
-		} else if c.late++; c.late >= patience {
+		if c.due >= little && sent-c.seen < c.due {
 			slow = append(slow, c)
 		}
+		c.looks, c.due, c.seen = 0, c.owed.Load(), sent
 	}
 	a.mu.Unlock()
 	for _, c := range slow {
@@ -63,14 +65,15 @@ type counted struct {
 	net.Conn
 	all            *connections
 	received, sent atomic.Int64
-	// owed is what calls have answered and gRPC has not sent yet. What frames add
-	// to it is left out, so that it is soon nothing when the client reads.
+	// owed is what calls have answered and gRPC has not sent yet, at most: an answer
+	// that its client no longer wants is never sent. What frames add is left out, so
+	// that it is soon nothing when the client reads.
 	owed   atomic.Int64
 	closed atomic.Bool
-	// late and seen are closeSlow's: how often it was slow, and what it had sent when
-	// it last was not.
-	late int
-	seen int64
+	// These are closeSlow's: how often it has looked since it saw the connection owe
+	// due, and have sent seen.
+	looks     int
+	due, seen int64
 }
 
 // Read implements net.Conn.
