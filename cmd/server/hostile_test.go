@@ -56,9 +56,9 @@ func (p *process) address() string { return p.connection.CanonicalTarget()[len("
 // raw is a connection of a client that does as it pleases.
 type raw struct {
 	*http2.Framer
-	// pinged, reset and gone count what came, ended is closed at the end.
-	pinged, reset, gone atomic.Int64
-	ended               chan struct{}
+	// These count what came: reset, gone. The end closes ended.
+	reset, gone atomic.Int64
+	ended       chan struct{}
 }
 
 // connect says hello, and takes what comes until the connection ends.
@@ -84,8 +84,6 @@ func (p *process) connect(t *testing.T, settings ...http2.Setting) *raw {
 				return
 			}
 			switch frame.(type) {
-			case *http2.PingFrame:
-				r.pinged.Add(1)
 			case *http2.RSTStreamFrame:
 				r.reset.Add(1)
 			case *http2.GoAwayFrame:
@@ -101,8 +99,8 @@ func (p *process) connect(t *testing.T, settings ...http2.Setting) *raw {
 }
 
 // call begins one.
-func (r *raw) call(id uint32, method string, last bool) error {
-	return r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers(method), EndHeaders: true, EndStream: last})
+func (r *raw) call(id uint32, method string) error {
+	return r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers(method), EndHeaders: true})
 }
 
 // cut tells whether the server ends the connection.
@@ -152,28 +150,38 @@ func prefix(size int) []byte {
 	return []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}
 }
 
+// transport is a client's that speaks HTTP/2 and no TLS.
+func transport() *http.Transport {
+	out := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
+	out.Protocols.SetUnencryptedHTTP2(true)
+	return out
+}
+
+// send begins a call with a body that need not be a message.
+func (p *process) send(ctx context.Context, by *http.Transport, method string, body io.Reader) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address()+method, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+	return by.RoundTrip(r)
+}
+
 // partial keeps many calls open of which each sends all of a large request but
 // its end, for a while.
 func partial(t *testing.T, p *process, method string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	defer transport.CloseIdleConnections()
+	client := transport()
+	defer client.CloseIdleConnections()
 	var group sync.WaitGroup
 	for range 300 {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				const size = 4 << 20
 				body := io.MultiReader(bytes.NewReader(prefix(size)), io.LimitReader(zeros{}, size-1), until{ctx.Done()})
-				r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address()+method, body)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
-				response, err := transport.RoundTrip(r)
+				response, err := p.send(ctx, client, method, body)
 				if err != nil {
 					continue // The server has cut it off.
 				}
@@ -228,15 +236,15 @@ func largeBatches(t *testing.T, p *process) {
 func unread(t *testing.T, p *process) {
 	t.Helper()
 	r := p.connect(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	list, err := proto.Marshal(&hindsightv1.GetModelStatsRequest{Id: "m"})
+	message, err := proto.Marshal(&hindsightv1.GetModelStatsRequest{Id: "m"})
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	message := append([]byte{0, 0, 0, 0, byte(len(list))}, list...)
+	message = append(prefix(len(message)), message...)
 	for n := range uint32(5000) {
 		id := 2*n + 1
-		if err := errors.Join(r.call(id, hindsightv1.ModelService_GetModelStats_FullMethodName, false), r.WriteData(id, true, message)); err != nil {
+		if err := errors.Join(r.call(id, hindsightv1.ModelService_GetModelStats_FullMethodName), r.WriteData(id, true, message)); err != nil {
 			t.Errorf("call %d: %v", n, err)
 			return
 		}
@@ -268,20 +276,12 @@ func slowReaders(t *testing.T, p *process) {
 	var group sync.WaitGroup
 	var asked atomic.Int64
 	for range 4 {
-		transport := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
-		transport.Protocols.SetUnencryptedHTTP2(true)
-		defer transport.CloseIdleConnections()
+		client := transport()
+		defer client.CloseIdleConnections()
 		for range 8 {
 			group.Go(func() {
 				for ctx.Err() == nil {
-					r, err := http.NewRequestWithContext(ctx, http.MethodPost,
-						"http://"+p.address()+hindsightv1.PredictionService_PredictBatch_FullMethodName, bytes.NewReader(message))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
-					response, err := transport.RoundTrip(r)
+					response, err := p.send(ctx, client, hindsightv1.PredictionService_PredictBatch_FullMethodName, bytes.NewReader(message))
 					if err != nil {
 						continue // The server has cut it off.
 					}
@@ -300,7 +300,7 @@ func rapidReset(t *testing.T, p *process) {
 	r := p.connect(t)
 	for n := range uint32(50_000) {
 		id := 2*n + 1
-		if r.call(id, hindsightv1.PredictionService_Predict_FullMethodName, false) != nil ||
+		if r.call(id, hindsightv1.PredictionService_Predict_FullMethodName) != nil ||
 			r.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
 			return // Cut off, which is as good.
 		}

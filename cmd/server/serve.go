@@ -35,8 +35,6 @@ const (
 	readHeaderTimeout = 5 * time.Second
 	lastCopies        = 30 * time.Second
 	maxConnections    = 16_384
-	// The store caches an eighth of the memory limit, and not more than this.
-	maxCache = 64 << 20
 )
 
 // serve runs the server until the context ends, then in this order: health
@@ -49,7 +47,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
 	}
 	if c.MemoryLimit > 0 {
-		debug.SetMemoryLimit(heapLimit(c))
+		// The program itself, which the runtime does not count, takes the rest.
+		debug.SetMemoryLimit(int64(c.MemoryLimit) / 8 * 7)
 	}
 	listener := net.ListenConfig{}
 	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
@@ -78,10 +77,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	return group.Wait() //nolint:wrapcheck // Wrapped above.
 }
 
-// heapLimit is the runtime's part of the memory limit: the program itself, which
-// it does not count, takes the rest.
-func heapLimit(c config.Config) int64 { return int64(c.MemoryLimit) / 8 * 7 }
-
 // host opens the store, recovers the models and serves gRPC until the context
 // ends.
 func host(
@@ -93,7 +88,7 @@ func host(
 		return fmt.Errorf("instruments: %w", err)
 	}
 	disk, err := store.Open(c.DataDir, store.Options{
-		Cache: int64(min(c.MemoryLimit/8, maxCache)),
+		Cache: int64(c.MemoryLimit / 8),
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
 	})
 	if err != nil {
@@ -137,7 +132,7 @@ func host(
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: log, Metrics: calls,
 		MaxMessageBytes: c.MaxMessageBytes, MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: heapLimit(c),
+		MemoryLimit: int64(c.MemoryLimit),
 	})
 	err = instruments.WatchCalls(func() metrics.CallStats {
 		s := server.Stats()

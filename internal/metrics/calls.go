@@ -4,8 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // CallStats is what the calls as a whole take, and what was done about it.
 type CallStats struct {
-	// RequestBytes are the requests in progress, UnreadBytes the answers that
-	// connections have to send yet.
+	// RequestBytes are the requests in progress, UnreadBytes at most the
+	// answers that connections have to send yet.
 	RequestBytes, UnreadBytes int64
 	// Ended counts calls that were ended because memory ran out, Closed connections
 	// that did not read their answers.
@@ -24,7 +24,7 @@ func newCallCollector(read func() CallStats) *collector[CallStats] {
 		figures: []figure[CallStats]{
 			metric("requests_in_progress_bytes", "Requests in progress.", prometheus.GaugeValue,
 				func(s CallStats) int64 { return s.RequestBytes }),
-			metric("answers_unread_bytes", "Answers that clients have not taken yet.", prometheus.GaugeValue,
+			metric("answers_unread_bytes", "Answers that clients have not taken yet, at most.", prometheus.GaugeValue,
 				func(s CallStats) int64 { return s.UnreadBytes }),
 			metric("calls_ended_total", "Calls that were ended because memory ran out.", prometheus.CounterValue,
 				func(s CallStats) int64 { return s.Ended }),

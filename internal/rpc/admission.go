@@ -27,7 +27,7 @@ const (
 	// What the requests in progress may take together without a limit of memory.
 	requestBytes = 256 << 20
 	// Memory is looked at once a glance. While what the last collection of garbage
-	// left takes more than 7/8 of the limit, calls end that have sent no whole
+	// left takes more than 3/4 of the limit, calls end that have sent no whole
 	// message for patience glances, on a connection that has sent more than little
 	// meanwhile: others hold nothing.
 	glance   = 25 * time.Millisecond
@@ -234,7 +234,7 @@ func (a *admission) watch() {
 			return
 		}
 		metrics.Read(live)
-		full := int64(live[0].Value.Uint64()) > a.limit/8*7
+		full := int64(live[0].Value.Uint64()) > a.limit/4*3
 		a.ended.Add(a.look(full))
 		if full || a.connections.owed.Load() > a.mayTake {
 			a.closed.Add(a.connections.closeSlow(little, slow))
@@ -274,8 +274,8 @@ func (a *admission) look(full bool) (ended int64) {
 
 // Stats are what calls take, and what was done about it since the start.
 type Stats struct {
-	// RequestBytes are the requests in progress, UnreadBytes the answers that
-	// connections have to send yet.
+	// RequestBytes are the requests in progress, UnreadBytes at most the answers
+	// that connections have to send yet.
 	RequestBytes, UnreadBytes int64
 	// EndedCalls and ClosedConnections count those that ended for want of memory.
 	EndedCalls, ClosedConnections int64

@@ -32,7 +32,7 @@ func (s *Store) PutSeen(m Model, at time.Time, entries []Seen) error {
 }
 
 // AddSeen is PutSeen for ids that are not remembered, each of which comes once:
-// it does not read, and is about twice as fast.
+// it does not read.
 func (s *Store) AddSeen(m Model, at time.Time, entries []Seen) error {
 	s.seen.RLock()
 	defer s.seen.RUnlock()

@@ -65,8 +65,8 @@ type Options struct {
 	// system, and syncs within 100 ms: a killed process loses nothing, a
 	// power cut the last moments, from the end.
 	Async bool
-	// Cache is for blocks and memory tables, in bytes; 0 is 64 MiB. Tables that
-	// wait for the disk may take more.
+	// Cache is for blocks and memory tables, in bytes; 0, as anything above it, is
+	// 64 MiB. Tables that wait for the disk may take more.
 	Cache int64
 	// PendingSync syncs every PutPending before it returns.
 	PendingSync bool
@@ -159,7 +159,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.lockDirectory(); err != nil {
 		return nil, err
 	}
-	s.cache = pebble.NewCache(cmp.Or(o.Cache, cacheBytes))
+	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))
 	if err := s.openDatabases(o); err != nil {
 		return nil, err
 	}
