@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/store"
 )
@@ -30,7 +31,7 @@ func openReal(b *testing.B, dir string) (*engine.Engine, *store.Store) {
 		NewID:         func() (string, error) { return "", nil },
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", SnapshotObservations: 1 << 40, SnapshotInterval: time.Hour, SnapshotsKept: 3,
+		Durability:    "sync", SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3,
 		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
 		Queue: 100_000, PendingLimit: 1000, PendingTotalLimit: 1000, ModelLimit: 1000, Sweep: time.Hour,
 	})
@@ -75,12 +76,12 @@ func BenchmarkDurable(b *testing.B) {
 			defer shut(b, e, s)
 			data := make([]byte, 120)
 			share(b, clients, func(client int) func(n int) error {
-				m, err := s.CreateModel(fmt.Sprint("m", client), nil)
+				m, err := s.Create(b.Context(), fmt.Sprint("m", client), nil)
 				if err != nil {
 					b.Fatal(err)
 				}
 				return func(n int) error {
-					return s.Append(m, store.Record{First: uint64(n + 1), Last: uint64(n + 1), Data: data})
+					return m.Append(b.Context(), storage.Commit{Record: storage.Record{First: uint64(n + 1), Last: uint64(n + 1), Data: data}})
 				}
 			})
 		})

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"time"
 
-	"go.uber.org/zap"
-
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/store"
 )
 
 // Finding is something in a store that is not as it should be.
@@ -19,7 +16,7 @@ type Finding struct {
 	Model string `json:"model,omitempty"`
 	// Place says where: a file, or a sequence of the log.
 	Place string `json:"place"`
-	// Problem is what is wrong there, Meaning what comes of it.
+	// Problem is what is wrong there, Meaning what follows from it.
 	Problem string `json:"problem"`
 	Meaning string `json:"meaning"`
 	// Refused says that the model, or the server, is not served with it.
@@ -28,7 +25,7 @@ type Finding struct {
 	Repaired string `json:"repaired,omitempty"`
 }
 
-// Checked is what a check went through.
+// Checked counts what a check went through.
 type Checked struct {
 	Models       int    `json:"models"`
 	Snapshots    int    `json:"snapshots"`
@@ -39,36 +36,38 @@ type Checked struct {
 
 // checker goes through a store that no engine has open.
 type checker struct {
-	disk     *store.Store
-	engine   *Engine
 	repair   bool
 	findings []Finding
 	checked  Checked
 }
 
-// Check goes through everything that a store holds: whether it is read by this
+// examined is the model that is being gone through.
+type examined struct {
+	source
+	id string
+}
+
+// Check goes through all that a store holds: whether it is read by this
 // version, and whether every model can be recovered. With repair, for which the
 // store has to be open for writing, what keeps a model from being recovered is
 // cut away: the log behind the last record that can be learned, snapshots that
 // cannot be read, ids that cannot be told.
-func Check(ctx context.Context, disk *store.Store, repair bool) ([]Finding, Checked, error) {
-	c := &checker{disk: disk, repair: repair}
-	c.engine = &Engine{o: Options{Store: disk, Log: zap.NewNop(), Now: func() time.Time { return time.Time{} }}}
-	err := disk.Models(func(name string, number store.Model, entry []byte) error {
+func Check(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Checked, error) {
+	c := &checker{repair: repair}
+	err := disk.Models(ctx, func(entry storage.Entry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
-		i, err := c.engine.decodeInstance(name, number, entry)
+		from, _, err := decodeEntry(entry)
 		if err != nil {
 			c.found(Finding{
-				Model: name, Place: "its registry entry", Problem: err.Error(), Refused: true,
-				Meaning: "the server does not start; import the model from an export or a copy of a snapshot, on another data directory",
+				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Refused: true,
+				Meaning: "the model is not served; import it from an export or a copy of a snapshot under another name",
 			})
 			return nil //nolint:nilerr // It is a finding.
 		}
-		i.derived = math.MaxUint64 // Nothing is derived again.
-		return c.model(ctx, i)
+		return c.model(ctx, examined{from, entry.Name})
 	})
 	if err != nil {
 		return c.findings, c.checked, fmt.Errorf("engine: check: %w", err)
@@ -78,21 +77,21 @@ func Check(ctx context.Context, disk *store.Store, repair bool) ([]Finding, Chec
 
 func (c *checker) found(f Finding) { c.findings = append(c.findings, f) }
 
-func (c *checker) model(ctx context.Context, i *instance) error {
+func (c *checker) model(ctx context.Context, i examined) error {
 	if err := c.snapshots(i); err != nil {
 		return err
 	}
 	if err := c.log(ctx, i); err != nil {
 		return err
 	}
-	if err := c.ids(i); err != nil {
+	if err := c.ids(ctx, i); err != nil {
 		return err
 	}
-	err := c.disk.EachPending(i.number, func(id string, value []byte) error {
+	err := i.kept.EachWaiting(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
-		if _, err := decodePending(id, value, i.spec.Outputs); err != nil {
+		if _, err := record.DecodeWaiting(p.Value, i.spec.Outputs); err != nil {
 			c.found(Finding{
-				Model: i.id, Place: fmt.Sprintf("the prediction %q that waits", id), Problem: err.Error(),
+				Model: i.id, Place: fmt.Sprintf("the prediction %q that waits", p.ID), Problem: err.Error(),
 				Meaning: "its label is answered with STATE_CORRUPT until it expires",
 			})
 		}
@@ -105,10 +104,10 @@ func (c *checker) model(ctx context.Context, i *instance) error {
 }
 
 // snapshots reads every snapshot as recovery would.
-func (c *checker) snapshots(i *instance) error {
-	kept, err := c.disk.Snapshots(i.number)
+func (c *checker) snapshots(i examined) error {
+	kept, err := i.kept.Snapshots()
 	if err != nil {
-		return err //nolint:wrapcheck // Check does.
+		return err
 	}
 	for _, sequence := range kept {
 		c.checked.Snapshots++
@@ -116,16 +115,20 @@ func (c *checker) snapshots(i *instance) error {
 		if err == nil {
 			continue
 		}
+		place := fmt.Sprintf("the snapshot of sequence %d", sequence)
+		if file, err := i.kept.StatSnapshot(sequence, 0); err == nil {
+			place = file.Place
+		}
 		f := Finding{
-			Model: i.id, Place: c.disk.SnapshotName(i.number, sequence), Problem: err.Error(),
+			Model: i.id, Place: place, Problem: err.Error(),
 			Meaning: "recovery passes it over: it takes an older one, and more of the log",
 		}
 		if errors.Is(err, codec.ErrNewer) {
 			f.Meaning, f.Refused = "a newer version of the server wrote it: run that one", true
 		} else if c.repair {
-			name, err := c.disk.SetSnapshotAside(i.number, sequence)
+			name, err := i.kept.SetSnapshotAside(sequence)
 			if err != nil {
-				return err //nolint:wrapcheck // Check does.
+				return err
 			}
 			f.Repaired = "renamed to " + name
 		}
@@ -135,21 +138,21 @@ func (c *checker) snapshots(i *instance) error {
 }
 
 // log recovers the model without deriving anything, and tells how far it comes.
-func (c *checker) log(ctx context.Context, i *instance) error {
-	last, err := c.disk.LastSequence(i.number)
+func (c *checker) log(ctx context.Context, i examined) error {
+	last, err := i.kept.Last()
 	if err != nil {
-		return err //nolint:wrapcheck // Check does.
+		return err
 	}
-	s, err := i.restoreNewest(everything)
+	m, err := i.restoreNewest(endOfLog, func(uint64, error) {})
 	if err != nil {
 		return nil //nolint:nilerr // Told with its snapshot.
 	}
-	snapshot, good := s.sequence, s.sequence
-	err = c.disk.Replay(i.number, snapshot, func(r store.Record) error {
+	snapshot, good := m.snapshot, m.snapshot
+	err = i.kept.Replay(ctx, snapshot, func(r storage.Record) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
-		if err := i.replay(&s, r, everything); err != nil {
+		if err := m.replay(r, endOfLog, nothingFollows); err != nil {
 			return err
 		}
 		good = r.Last
@@ -158,9 +161,9 @@ func (c *checker) log(ctx context.Context, i *instance) error {
 	c.checked.Observations += good
 	switch {
 	case ctx.Err() != nil:
-		return err //nolint:wrapcheck // Check does.
+		return err
 	case last < snapshot:
-		return c.behind(i, last, snapshot)
+		return c.behind(ctx, i, last, snapshot)
 	case err == nil && good == last:
 		return nil
 	}
@@ -172,10 +175,7 @@ func (c *checker) log(ctx context.Context, i *instance) error {
 		Meaning: fmt.Sprintf("the model answers STATE_CORRUPT; cut behind sequence %d it would go on without %d observations, acknowledged ones among them", good, last-min(good, last)),
 	}
 	if c.repair {
-		if err := c.disk.RewindLog(i.number, good, nil); err != nil {
-			return err //nolint:wrapcheck // Check does.
-		}
-		if err := c.forgetBeyond(i, good); err != nil {
+		if err := i.rewind(ctx, good, nil); err != nil {
 			return err
 		}
 		f.Repaired = fmt.Sprintf("the log is cut behind sequence %d", good)
@@ -185,15 +185,15 @@ func (c *checker) log(ctx context.Context, i *instance) error {
 }
 
 // behind is a log that ends before a good snapshot: the snapshot has more.
-func (c *checker) behind(i *instance, last, snapshot uint64) error {
+func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64) error {
 	f := Finding{
 		Model: i.id, Place: fmt.Sprintf("the end of the log, sequence %d", last), Refused: true,
 		Problem: fmt.Sprintf("it is behind the snapshot of sequence %d", snapshot),
 		Meaning: "the model answers STATE_CORRUPT, since observations acknowledged after the snapshot may be missing too; it could go on from the snapshot",
 	}
 	if c.repair {
-		if err := c.disk.RewindLog(i.number, snapshot, &store.Record{First: snapshot, Last: snapshot}); err != nil {
-			return err //nolint:wrapcheck // Check does.
+		if err := i.rewind(ctx, snapshot, &storage.Record{First: snapshot, Last: snapshot}); err != nil {
+			return err
 		}
 		f.Repaired = fmt.Sprintf("the log goes on behind the snapshot of sequence %d", snapshot)
 	}
@@ -201,23 +201,26 @@ func (c *checker) behind(i *instance, last, snapshot uint64) error {
 	return nil
 }
 
-func (c *checker) forgetBeyond(i *instance, sequence uint64) error {
-	//nolint:wrapcheck // Check does.
-	return c.disk.ForgetWhere(i.number, func(value []byte) (bool, error) {
-		s, err := decodeSeen(value, i.spec.Outputs)
-		return err != nil || s.Answer.Sequence > sequence, nil //nolint:nilerr // What cannot be read is forgotten.
-	})
+// nothingFollows takes a replayed record of which nothing is derived.
+func nothingFollows(*record.Record, []record.Answer) error { return nil }
+
+// rewind cuts a model behind a sequence, with all ids that cannot be told.
+func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Record) error {
+	return i.kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Undone: func(value []byte) bool {
+		s, err := record.DecodeSeen(value, i.spec.Outputs)
+		return err != nil || s.Answer.Sequence > sequence
+	}})
 }
 
 // ids decodes what is remembered under every id.
-func (c *checker) ids(i *instance) error {
+func (c *checker) ids(ctx context.Context, i examined) error {
 	unreadable := 0
-	err := c.disk.EachSeen(i.number, func(id string, value []byte) error {
+	err := i.kept.EachID(ctx, func(id storage.ID) error {
 		c.checked.IDs++
-		if _, err := decodeSeen(value, i.spec.Outputs); err != nil {
+		if _, err := record.DecodeSeen(id.Value, i.spec.Outputs); err != nil {
 			unreadable++
 			c.found(Finding{
-				Model: i.id, Place: fmt.Sprintf("the id %q", id), Problem: err.Error(),
+				Model: i.id, Place: fmt.Sprintf("the id %q", id.ID), Problem: err.Error(),
 				Meaning: "an observation under it is answered with STATE_CORRUPT",
 			})
 		}
@@ -230,7 +233,11 @@ func (c *checker) ids(i *instance) error {
 	if unreadable == 0 || !c.repair {
 		return nil
 	}
-	if err := c.forgetBeyond(i, everything); err != nil {
+	last, err := i.kept.Last()
+	if err == nil {
+		err = i.rewind(ctx, last, nil)
+	}
+	if err != nil {
 		return err
 	}
 	for n := len(c.findings) - unreadable; n < len(c.findings); n++ {

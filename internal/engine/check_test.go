@@ -20,14 +20,14 @@ func damaged(t *testing.T) (*vfs.MemFS, *clock) {
 	t.Helper()
 	fs, c := newFS(), newClock()
 	for from := 0; from < 50; from += 10 {
-		h := start(t, fs, c)
+		h := startOn(t, fs, c)
 		h.create(t, "m", linear(2))
 		h.create(t, "other", linear(1))
 		feed(t, h, from, from+10)
 		h.observe(t, "other", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 		h.stop(t)
 	}
-	h := start(t, fs, c)
+	h := startOn(t, fs, c)
 	feed(t, h, 50, 60)
 	h.predict(t, "m", 1, 2)
 	h.stop(t)
@@ -168,7 +168,7 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			if findings, _ := look(t, fs); len(findings) > 0 {
 				t.Errorf("after the repair %+v", findings)
 			}
-			h := start(t, fs, clock)
+			h := startOn(t, fs, clock)
 			if got := h.stats(t, "other").Observations; got != 5 {
 				t.Errorf("the other model has %d observations", got)
 			}
@@ -176,7 +176,7 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			if s.Observations != c.left {
 				t.Fatalf("%d observations are left, want %d", s.Observations, c.left)
 			}
-			want := start(t, newFS(), newClock())
+			want := startOn(t, newFS(), newClock())
 			want.create(t, "m", linear(2))
 			feed(t, want, 0, int(c.left))
 			if s.Digest != want.stats(t, "m").Digest {
@@ -230,7 +230,7 @@ func TestInspectRefuses(t *testing.T) {
 	if names, err := fs.List("/"); err != nil || len(names) > 0 {
 		t.Errorf("it made %v, %v", names, err)
 	}
-	h := start(t, fs, newClock())
+	h := startOn(t, fs, newClock())
 	if _, _, err := store.Inspect(dataDir, store.Options{FS: fs}); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("in use: %v", err)
 	}

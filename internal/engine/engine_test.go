@@ -16,8 +16,11 @@ import (
 	"hindsight/internal/model"
 )
 
-func TestCreateIsIdempotentBySpec(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestCreateIsIdempotentBySpec(t *testing.T) { onBackends(t, testCreateIsIdempotentBySpec) }
+
+func testCreateIsIdempotentBySpec(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	first, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
 	if err != nil {
 		t.Fatal(err)
@@ -39,8 +42,11 @@ func TestCreateIsIdempotentBySpec(t *testing.T) {
 	}
 }
 
-func TestPredictThenObserve(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestPredictThenObserve(t *testing.T) { onBackends(t, testPredictThenObserve) }
+
+func testPredictThenObserve(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(2))
 	h.observe(t, "m", engine.Observation{Features: []float64{1, 0}, Labels: []float64{2}})
 	p := h.predict(t, "m", 1, 0.5)
@@ -63,8 +69,11 @@ func TestPredictThenObserve(t *testing.T) {
 	}
 }
 
-func TestPredictLeavesTheModelAsItWas(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestPredictLeavesTheModelAsItWas(t *testing.T) { onBackends(t, testPredictLeavesTheModelAsItWas) }
+
+func testPredictLeavesTheModelAsItWas(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", taylor(1, 3))
 	h.observe(t, "m", engine.Observation{Features: []float64{0.3}, Labels: []float64{1}})
 	before := h.stats(t, "m").Digest
@@ -76,8 +85,11 @@ func TestPredictLeavesTheModelAsItWas(t *testing.T) {
 	}
 }
 
-func TestObservingTwiceLearnsOnce(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestObservingTwiceLearnsOnce(t *testing.T) { onBackends(t, testObservingTwiceLearnsOnce) }
+
+func testObservingTwiceLearnsOnce(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	p := h.predict(t, "m", 2)
 	byPrediction := engine.Observation{PredictionID: p.ID, Labels: []float64{3}}
@@ -102,8 +114,11 @@ func TestObservingTwiceLearnsOnce(t *testing.T) {
 	}
 }
 
-func TestSameIDOtherContentIsRefused(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestSameIDOtherContentIsRefused(t *testing.T) { onBackends(t, testSameIDOtherContentIsRefused) }
+
+func testSameIDOtherContentIsRefused(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	p := h.predict(t, "m", 2)
 	h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{3}})
@@ -127,7 +142,12 @@ func TestSameIDOtherContentIsRefused(t *testing.T) {
 }
 
 func TestConcurrentDuplicatesLearnOnce(t *testing.T) {
-	h := start(t, newFS(), newClock())
+	onBackends(t, testConcurrentDuplicatesLearnOnce)
+}
+
+func testConcurrentDuplicatesLearnOnce(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	p := h.predict(t, "m", 2)
 	var group sync.WaitGroup
@@ -150,8 +170,11 @@ func TestConcurrentDuplicatesLearnOnce(t *testing.T) {
 	}
 }
 
-func TestBatchIsAtomicAndInOrder(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestBatchIsAtomicAndInOrder(t *testing.T) { onBackends(t, testBatchIsAtomicAndInOrder) }
+
+func testBatchIsAtomicAndInOrder(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "batch", taylor(1, 4))
 	h.create(t, "single", taylor(1, 4))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -197,8 +220,11 @@ func TestBatchIsAtomicAndInOrder(t *testing.T) {
 	}
 }
 
-func TestBadObservationsAreRefused(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestBadObservationsAreRefused(t *testing.T) { onBackends(t, testBadObservationsAreRefused) }
+
+func testBadObservationsAreRefused(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", taylor(2, 2))
 	p := h.predict(t, "m", 1, 2)
 	before := h.stats(t, "m")
@@ -236,8 +262,11 @@ func TestBadObservationsAreRefused(t *testing.T) {
 	}
 }
 
-func TestChosenPredictionIDs(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestChosenPredictionIDs(t *testing.T) { onBackends(t, testChosenPredictionIDs) }
+
+func testChosenPredictionIDs(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	predict := func(x float64) (engine.Prediction, error) {
 		p, err := h.Predict(context.Background(), "m", [][]float64{{x}}, engine.PredictOptions{Remember: true, IDs: []string{"mine"}})
@@ -264,9 +293,12 @@ func TestChosenPredictionIDs(t *testing.T) {
 	}
 }
 
-func TestLateLabels(t *testing.T) {
+func TestLateLabels(t *testing.T) { onBackends(t, testLateLabels) }
+
+func testLateLabels(t *testing.T, newDisk func() disk) {
+	t.Helper()
 	c := newClock()
-	h := start(t, newFS(), c)
+	h := start(t, newDisk(), c)
 	h.create(t, "m", linear(1))
 	early, late := h.predict(t, "m", 1), h.predict(t, "m", 2)
 	// Out of order is normal.
@@ -287,8 +319,11 @@ func TestLateLabels(t *testing.T) {
 	}
 }
 
-func TestLimits(t *testing.T) {
-	h := start(t, newFS(), newClock(), func(o *engine.Options) { o.PendingLimit = 2 })
+func TestLimits(t *testing.T) { onBackends(t, testLimits) }
+
+func testLimits(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.PendingLimit = 2 })
 	h.create(t, "m", linear(1))
 	h.predict(t, "m", 1)
 	h.predict(t, "m", 1)
@@ -303,8 +338,11 @@ func TestLimits(t *testing.T) {
 
 // A learner that takes only so many observations refuses the rest, also those
 // that were accepted while there was room, and what is logged is learnable.
-func TestObservationLimit(t *testing.T) {
-	fs, c := newFS(), newClock()
+func TestObservationLimit(t *testing.T) { onBackends(t, testObservationLimit) }
+
+func testObservationLimit(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	fs, c := newDisk(), newClock()
 	h := start(t, fs, c)
 	h.create(t, "m", model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{MaxObservations: ptr(50)}})
 	var tickets []*engine.Ticket
@@ -338,8 +376,11 @@ func TestObservationLimit(t *testing.T) {
 	}
 }
 
-func TestListAndDelete(t *testing.T) {
-	fs, c := newFS(), newClock()
+func TestListAndDelete(t *testing.T) { onBackends(t, testListAndDelete) }
+
+func testListAndDelete(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	fs, c := newDisk(), newClock()
 	h := start(t, fs, c)
 	for _, id := range []string{"b2", "a", "b1", "c"} {
 		h.create(t, id, linear(1))
@@ -385,8 +426,11 @@ func TestListAndDelete(t *testing.T) {
 	}
 }
 
-func TestClosedEngineRefuses(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestClosedEngineRefuses(t *testing.T) { onBackends(t, testClosedEngineRefuses) }
+
+func testClosedEngineRefuses(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.stop(t)
 	o := engine.Observation{Features: []float64{1}, Weight: 1}

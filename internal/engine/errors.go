@@ -3,6 +3,8 @@ package engine
 import (
 	"errors"
 	"fmt"
+
+	"hindsight/internal/engine/machine"
 )
 
 // Sentinels of what the engine refuses. What is wrong with the numbers of a
@@ -20,8 +22,11 @@ var (
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
 	ErrStorage            = errors.New("storage failed: nothing is learned until the server is restarted with a disk that is well")
-	ErrCorrupt            = errors.New("stored state is corrupt")
+	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed             = errors.New("the server is shutting down")
+
+	// ErrCorrupt is a model whose state is not what was learned.
+	ErrCorrupt = machine.ErrCorrupt
 )
 
 // RowError says which row of a call is refused.
@@ -35,3 +40,5 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
+
+func notFound(id string) error { return fmt.Errorf("model %q: %w", id, ErrModelNotFound) }

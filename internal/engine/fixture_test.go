@@ -13,10 +13,12 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/store"
+	"hindsight/internal/store/memory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,39 +43,96 @@ type noTimings struct{}
 func (noTimings) Predict(float64) {}
 func (noTimings) Observe(float64) {}
 
-// host is an engine over a store in memory, as one process would run it.
+// disk is what outlives the processes of a test.
+type disk interface {
+	// open gives the store of a process, and what ends it.
+	open() (storage.Store, func() error, error)
+}
+
+// files is a disk of files, with Pebble on it.
+type files struct{ vfs.FS }
+
+func (f files) open() (storage.Store, func() error, error) {
+	s, err := store.Open(dataDir, store.Options{FS: f.FS})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the store: %w", err)
+	}
+	return s, s.Close, nil
+}
+
+// inMemory is a store in memory, which is its own disk.
+type inMemory struct{ *memory.Store }
+
+func (m inMemory) open() (storage.Store, func() error, error) {
+	return m.Store, func() error { return nil }, nil
+}
+
+// wrapped is a disk whose stores are wrapped.
+type wrapped struct {
+	disk
+	wrap func(storage.Store) storage.Store
+}
+
+func (w wrapped) open() (storage.Store, func() error, error) {
+	s, end, err := w.disk.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.wrap(s), end, nil
+}
+
+// onBackends runs a test on every backend.
+func onBackends(t *testing.T, test func(t *testing.T, newDisk func() disk)) {
+	t.Helper()
+	t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
+	t.Run("memory", func(t *testing.T) { test(t, func() disk { return inMemory{memory.New(time.Now)} }) })
+}
+
+// host is an engine over a store, as one process would run it.
 type host struct {
 	*engine.Engine
-	store *store.Store
-	fs    vfs.FS
+	store storage.Store
+	end   func() error
 	clock *clock
 	once  sync.Once
 }
 
 type option func(*engine.Options)
 
-// start runs a process over the files; it ends with the test.
-func start(t *testing.T, fs vfs.FS, c *clock, options ...option) *host {
+// start runs a process over a disk; it ends with the test.
+func start(t *testing.T, d disk, c *clock, options ...option) *host {
 	t.Helper()
-	h, err := tryStart(t, fs, c, options...)
+	h, err := tryStart(t, d, c, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-func tryStart(t *testing.T, fs vfs.FS, c *clock, options ...option) (*host, error) {
+// startOn is start with Pebble over files.
+func startOn(t *testing.T, fs vfs.FS, c *clock, options ...option) *host {
 	t.Helper()
-	s, err := store.Open(dataDir, store.Options{FS: fs})
+	return start(t, files{fs}, c, options...)
+}
+
+// after makes a snapshot due after so many observations. The clock of a test
+// stands still, so that a replay is estimated by their count alone.
+func after(observations int) option {
+	return func(o *engine.Options) { o.SnapshotReplay = time.Duration(observations) * engine.ReadCost }
+}
+
+func tryStart(t *testing.T, d disk, c *clock, options ...option) (*host, error) {
+	t.Helper()
+	s, end, err := d.open()
 	if err != nil {
-		return nil, fmt.Errorf("open the store: %w", err)
+		return nil, err
 	}
 	o := engine.Options{
 		Store: s, Now: c.now, Log: zap.NewNop(),
 		NewID:         func() (string, error) { return fmt.Sprint("p-", c.ids.Add(1)), nil },
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", SnapshotObservations: 1 << 40, SnapshotInterval: time.Hour, SnapshotsKept: 3,
+		Durability:    "sync", SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3,
 		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
 		Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelLimit: 100_000, Sweep: time.Millisecond,
 	}
@@ -82,12 +141,12 @@ func tryStart(t *testing.T, fs vfs.FS, c *clock, options ...option) (*host, erro
 	}
 	e, err := engine.Open(context.Background(), o)
 	if err != nil {
-		if closeErr := s.Close(); closeErr != nil {
-			t.Error(closeErr)
+		if endErr := end(); endErr != nil {
+			t.Error(endErr)
 		}
-		return nil, err //nolint:wrapcheck // The test looks at it.
+		return nil, err
 	}
-	h := &host{Engine: e, store: s, fs: fs, clock: c}
+	h := &host{Engine: e, store: s, end: end, clock: c}
 	t.Cleanup(func() { h.stop(t) })
 	return h, nil
 }
@@ -99,9 +158,17 @@ func (h *host) stop(t *testing.T) {
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := h.store.Close(); err != nil {
+		if err := h.end(); err != nil {
 			t.Error(err)
 		}
+	})
+}
+
+// abandon ends a process whose disk has failed, whose last snapshots fail too.
+func (h *host) abandon() {
+	h.once.Do(func() {
+		_ = h.Close()
+		_ = h.end()
 	})
 }
 

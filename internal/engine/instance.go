@@ -3,276 +3,201 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/mailbox"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/store"
 )
 
-// state is what a model has learned, and its host's account of it.
-type state struct {
-	learner  model.Learner
-	sequence uint64
-	account  account
+// Timings takes the durations of a model's calls, in seconds.
+type Timings interface {
+	Predict(seconds float64)
+	Observe(seconds float64)
+}
+
+// Options of an engine. Every field is required unless it says otherwise.
+type Options struct {
+	// Store outlives the engine.
+	Store storage.Store
+	// Now is the clock.
+	Now func() time.Time
+	Log *zap.Logger
+	// NewID mints prediction ids.
+	NewID func() (string, error)
+	// Timings gives the instruments of a model; ForgetTimings is called when
+	// the model is deleted.
+	Timings       func(model, learner string) Timings
+	ForgetTimings func(model, learner string)
+	// Durability is reported in the statistics: sync or async.
+	Durability string
+	// SnapshotReplay and SnapshotInterval say when a snapshot is due: once
+	// replaying the log behind the newest one would take so long, or once the
+	// newest one of a model that has learned since is so old. SnapshotsKept
+	// says how many stay.
+	SnapshotReplay   time.Duration
+	SnapshotInterval time.Duration
+	SnapshotsKept    int
+	// IDWindow is how long ids are remembered, while at least IDWindowMin
+	// over all models are.
+	IDWindow    time.Duration
+	IDWindowMin int
+	// LabelTTL is how long a prediction waits for its label unless the call
+	// says otherwise.
+	LabelTTL time.Duration
+	// Queue bounds the observations that wait for a model's turn,
+	// PendingLimit the predictions of a model that wait for their labels,
+	// PendingTotalLimit those of all models.
+	Queue                           int
+	PendingLimit, PendingTotalLimit int64
+	// ModelLimit bounds the models.
+	ModelLimit int
+	// ModelMemory is what the states in memory may take, in bytes; 0 is
+	// without a limit. Models that are idle leave it when it is exceeded.
+	ModelMemory int64
+	// ReportCPU is the share of one processor that may go into reports that
+	// nobody asked for; 0 is none.
+	ReportCPU float64
+	// OnSnapshot is told every snapshot once it is on disk. It must not block,
+	// and may be nil.
+	OnSnapshot func(model string, created time.Time, sequence uint64, data []byte)
+	// Sweep is how often due snapshots, expired predictions and old ids are
+	// looked for.
+	Sweep time.Duration
+}
+
+// shared is what the models of an engine have in common.
+type shared struct {
+	o Options
+	// lifetime ends with Close. Work that no caller waits for runs under it.
+	lifetime context.Context //nolint:containedctx // It is that of the engine's own goroutines.
+	// appends is the context of appends: what was accepted is appended, though
+	// the engine closes.
+	appends context.Context //nolint:containedctx // As above.
+	// turns counts the goroutines of the mailboxes.
+	turns sync.WaitGroup
+	// loading bounds the recoveries at work, copies the copies of states in
+	// memory, solving the reports that take long.
+	loading, copies, solving chan struct{}
+	// commits lends the memory of commits: a busy model needs it always, an idle
+	// one never.
+	commits sync.Pool
+	// snapshots takes the captures that are due.
+	snapshots chan capture
+	// resident is the bytes of the states in memory; pressure asks for some to
+	// leave.
+	resident atomic.Int64
+	pressure chan struct{}
+	figures
+}
+
+// figures count what happened since the start.
+type figures struct {
+	wakes, wakeNanoseconds, hibernations atomic.Int64
+	badSnapshots, reloads, panics        atomic.Int64
+	reports, reportNanoseconds           atomic.Int64
 }
 
 // instance is one hosted model. Its state is in memory while it is used and
-// may be elsewhere while it is not: see load and hibernate.
+// may be elsewhere while it is not.
 //
-// Lock order: gate before mu. Whoever runs at the gate, the writer as a rule,
-// alone changes the state, and only it reads that without the lock.
+// The mailbox gives jobs their turn, one at a time. Only a job that has its
+// turn changes the state, so that only it may read the state without the lock.
+// Lock order: the turn, then disk, then mu.
 type instance struct {
-	engine  *Engine
+	*shared
+	source
 	id      string
-	number  store.Model
-	spec    model.Spec
 	created time.Time
 	timings Timings
+	box     *mailbox.Box[*Ticket]
 
 	mu struct {
 		sync.RWMutex
-		// Its learner is nil while the model is not in memory.
-		state
+		// machine is nil while the model is not in memory.
+		machine *machine.Machine
 		// broken is why the model no longer learns.
 		broken error
-		// loading is the load that is on its way, nil when there is none.
-		loading *load
-		// gone is what a model that was deleted answers.
-		gone error
-		// loaded says that the state was in memory since the start, stats what
-		// the learner said when it left.
-		loaded bool
-		stats  model.Stats
+		// known says that the state was in memory since the start; stats and
+		// account are those of when it left.
+		known   bool
+		stats   model.Stats
+		account record.Account
 	}
-	gate gate
+	recent recent
+	// answered are predictions whose removal waits, unremoved counts them.
+	// Only the model's turn changes answered.
+	answered  []string
+	unremoved atomic.Int64
+	// choosing is held while predictions under ids of callers are kept.
+	choosing sync.Mutex
+	// disk is held while a snapshot is written. The epoch changes when the
+	// captures of before may not be written any more.
+	disk  sync.Mutex
+	epoch atomic.Uint64
 
 	// used is when the model was last asked for something, bytes what its
 	// state is accounted with while it is in memory.
-	used  atomic.Int64
-	bytes atomic.Int64
-	// derived is the sequence up to which ids and answered predictions are in
-	// the store, as far as this process knows.
-	derived uint64
-
-	// predictions counts rows answered since the start.
-	predictions atomic.Uint64
-	// pending counts the predictions that wait, expired those given up.
-	pending atomic.Int64
-	expired atomic.Uint64
+	used, bytes atomic.Int64
+	// predictions counts rows answered since the start, expired predictions
+	// that were given up.
+	predictions, expired atomic.Uint64
 	// snapshotAt is the sequence of the newest snapshot on disk, snapshotTime
-	// when it was asked for.
-	snapshotAt   atomic.Uint64
-	snapshotTime atomic.Int64
+	// when one was last captured, snapshotTook how long the last one took.
+	snapshotAt                 atomic.Uint64
+	snapshotTime, snapshotTook atomic.Int64
+	// replay estimates how many nanoseconds it would take to replay what is
+	// behind the newest snapshot.
+	replay atomic.Int64
+	// solved is the newest report.
+	solved atomic.Pointer[solved]
 }
 
-// newInstance is a model that is not in memory.
-func newInstance(e *Engine, id string, number store.Model, spec model.Spec, created time.Time) *instance {
-	i := &instance{engine: e, id: id, number: number, spec: spec, created: created}
-	i.gate.changed.L = &i.gate
-	i.snapshotTime.Store(e.o.Now().UnixNano())
-	return i
-}
+// name is the name of the model's learner.
+func (i *instance) name() string { return i.spec.Name() }
 
+// info tells what the model is.
 func (i *instance) info() (Info, error) {
+	info := Info{ID: i.id, Learner: i.name(), Spec: i.spec, Created: i.created}
 	i.mu.RLock()
-	sequence, loaded := i.mu.sequence, i.mu.loaded
+	m := i.mu.machine
+	if m != nil {
+		info.Sequence = m.Sequence()
+	}
 	i.mu.RUnlock()
-	if !loaded {
-		var err error
-		if sequence, err = i.engine.o.Store.LastSequence(i.number); err != nil {
-			return Info{}, fmt.Errorf("engine: find the end of the log of model %q: %w: %w", i.id, ErrStorage, err)
-		}
+	if m != nil {
+		return info, nil
 	}
-	return Info{ID: i.id, Learner: i.spec.Name(), Spec: i.spec, Created: i.created, Sequence: sequence}, nil
+	var err error
+	if info.Sequence, err = i.kept.Last(); err != nil {
+		return info, i.errorf("find the end of the log", storageError(err))
+	}
+	return info, nil
 }
 
-// Prediction is the answer to one row of Predict.
-type Prediction struct {
-	model.Prediction
-	// ID names the prediction in Observe; empty when it is not remembered.
-	ID string
-	// Sequence is how many observations the answer had learned from.
-	Sequence uint64
-}
-
-// PredictOptions say what becomes of a prediction.
-type PredictOptions struct {
-	// Remember keeps the features until the label comes or TTL has passed.
-	Remember bool
-	// IDs are chosen by the caller, one per row, or by the engine when empty.
-	IDs []string
-	// TTL is Options.LabelTTL when 0.
-	TTL time.Duration
-}
-
-// Predict answers every row from one state, which it leaves as it was.
-func (e *Engine) Predict(ctx context.Context, id string, rows [][]float64, o PredictOptions) ([]Prediction, error) {
-	started := e.o.Now()
-	i, err := e.find(id)
-	if err != nil {
-		return nil, err
-	}
-	answers := newPredictions(len(rows), i.spec.Outputs)
-	i.used.Store(started.UnixNano())
-	if err := i.predict(ctx, answers, rows); err != nil {
-		return nil, err
-	}
-	if o.Remember {
-		if err := i.remember(answers, rows, o, started); err != nil {
-			return nil, err
-		}
-	}
-	i.predictions.Add(uint64(len(rows)))
-	i.timings.Predict(e.o.Now().Sub(started).Seconds())
-	return answers, nil
-}
-
-// finite says that numbers may be served. A learner that is whole gives no
-// others, so that it is corrupt if it does.
-func finite(numbers []float64) bool {
-	for _, v := range numbers {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
-}
-
-// newPredictions makes room for predictions in three allocations.
-func newPredictions(n, outputs int) []Prediction {
-	answers := make([]Prediction, n)
-	values, deviations := make([]float64, n*outputs), make([]float64, n*outputs)
-	for k := range answers {
-		at, end := k*outputs, (k+1)*outputs
-		answers[k].Values, answers[k].StandardErrors = values[at:end:end], deviations[at:end:end]
-	}
-	return answers
-}
-
-func (i *instance) predict(ctx context.Context, answers []Prediction, rows [][]float64) error {
-	if err := i.lockLoaded(ctx); err != nil {
-		return err
-	}
-	defer i.mu.RUnlock()
-	for n, x := range rows {
-		if err := i.mu.learner.Predict(&answers[n].Prediction, x); err != nil {
-			return &RowError{Row: n, Err: err}
-		}
-		if p := answers[n].Prediction; !finite(p.Values) || !finite(p.StandardErrors) {
-			return fmt.Errorf("model %q predicts %v: %w", i.id, p.Values, ErrCorrupt)
-		}
-		answers[n].Sequence = i.mu.sequence
-	}
-	return nil
-}
-
-// remember stores the features of every row under its id. An id that the
-// caller chose and that waits already, with the same features, is answered
-// with the prediction first given under it.
-func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOptions, now time.Time) error {
-	ttl := o.TTL
-	if ttl == 0 {
-		ttl = i.engine.o.LabelTTL
-	}
-	if n := i.pending.Load(); n+int64(len(rows)) > i.engine.o.PendingLimit {
-		return fmt.Errorf("model %q: %w: %d wait, the limit is %d", i.id, ErrPendingLimit, n, i.engine.o.PendingLimit)
-	}
-	if n := i.engine.pending.Load(); n+int64(len(rows)) > i.engine.o.PendingTotalLimit {
-		return fmt.Errorf("%w: %d wait over all models, the limit is %d", ErrPendingLimit, n, i.engine.o.PendingTotalLimit)
-	}
-	entries := make([]store.Pending, 0, len(rows))
-	for n, x := range rows {
-		if len(o.IDs) > 0 && o.IDs[n] != "" {
-			known, err := i.rememberedAs(o.IDs[n], x, now)
-			if err != nil {
-				return &RowError{Row: n, Err: err}
-			}
-			if known != nil {
-				answers[n] = *known
-				continue
-			}
-			answers[n].ID = o.IDs[n]
-		} else {
-			id, err := i.engine.o.NewID()
-			if err != nil {
-				return fmt.Errorf("engine: mint a prediction id: %w", err)
-			}
-			answers[n].ID = id
-		}
-		value := pending{Prediction: answers[n], Features: x}.encode()
-		entries = append(entries, store.Pending{ID: answers[n].ID, Value: value, Expiry: now.Add(ttl)})
-	}
-	if len(entries) == 0 {
+// errorf says what was being done to the model when something failed.
+func (i *instance) errorf(doing string, err error) error {
+	if err == nil {
 		return nil
 	}
-	if err := i.engine.o.Store.PutPending(i.number, entries); err != nil {
-		return fmt.Errorf("engine: remember predictions of model %q: %w: %w", i.id, ErrStorage, err)
-	}
-	i.addPending(int64(len(entries)))
-	return nil
+	return fmt.Errorf("engine: %s of model %q: %w", doing, i.id, err)
 }
 
-// addPending counts predictions that wait, of the model and of all.
-func (i *instance) addPending(n int64) {
-	i.pending.Add(n)
-	i.engine.pending.Add(n)
+// takeBroken notes why the model no longer learns.
+func (i *instance) takeBroken(err error) {
+	i.mu.Lock()
+	i.mu.broken = err
+	i.mu.Unlock()
+	i.o.Log.Error("the model no longer learns", zap.String("model", i.id), zap.Error(err))
 }
 
-// rememberedAs is the prediction waiting under an id that the caller chose,
-// nil when the id is free.
-func (i *instance) rememberedAs(id string, x []float64, now time.Time) (*Prediction, error) {
-	if err := checkObservationID("prediction_id", id); err != nil {
-		return nil, err
-	}
-	waiting, err := i.waiting(id, now)
-	if err != nil {
-		return nil, err
-	}
-	if waiting != nil {
-		if !sameNumbers(waiting.Features, x) {
-			return nil, fmt.Errorf("prediction_id %q: %w: it was predicted with other features", id, ErrConflict)
-		}
-		return &waiting.Prediction, nil
-	}
-	_, known, err := i.engine.o.Store.GetSeen(i.number, id)
-	if err != nil {
-		return nil, fmt.Errorf("engine: look up id %q: %w: %w", id, ErrStorage, err)
-	}
-	if known {
-		return nil, fmt.Errorf("prediction_id %q: %w: its label has been observed", id, ErrConflict)
-	}
-	return nil, nil
-}
-
-// waiting is the pending prediction of an id, nil when there is none or it
-// has expired.
-func (i *instance) waiting(id string, now time.Time) (*pending, error) {
-	entry, ok, err := i.engine.o.Store.GetPending(i.number, id)
-	if err != nil {
-		return nil, fmt.Errorf("engine: look up prediction %q: %w: %w", id, ErrStorage, err)
-	}
-	if !ok || !entry.Expiry.After(now) {
-		return nil, nil
-	}
-	p, err := decodePending(id, entry.Value, i.spec.Outputs)
-	if err != nil {
-		return nil, fmt.Errorf("engine: prediction %q: %w: %w", id, ErrCorrupt, err)
-	}
-	return &p, nil
-}
-
-// MaxObservationID is the longest prediction or observation id, in bytes.
-const MaxObservationID = 128
-
-func checkObservationID(field, id string) error {
-	if len(id) <= MaxObservationID {
-		return nil
-	}
-	return &model.FieldError{
-		Field: field, Err: ErrInvalidID,
-		Got: fmt.Sprintf("%d bytes", len(id)), Want: fmt.Sprintf("at most %d bytes", MaxObservationID),
-	}
+// waitingLabels is how many predictions wait for their labels.
+func (i *instance) waitingLabels() int64 {
+	return max(0, i.kept.CountWaiting()-i.unremoved.Load())
 }

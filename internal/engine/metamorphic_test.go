@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +20,10 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
+	"hindsight/internal/store/memory"
 )
 
 var (
@@ -41,29 +45,37 @@ func TestMetamorphic(t *testing.T) {
 	if *metaOperations > 0 {
 		operations = *metaOperations
 	}
-	for _, seed := range seeds {
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			t.Parallel()
-			m := newMeta(t, seed)
-			for n := range operations {
-				m.step(n)
-				if n%20 == 19 {
-					m.compareAll()
+	for _, backend := range []string{"pebble", "memory"} {
+		for _, seed := range seeds {
+			t.Run(fmt.Sprintf("%s/seed=%d", backend, seed), func(t *testing.T) {
+				t.Parallel()
+				m := newMeta(t, backend, seed)
+				for n := range operations {
+					m.step(n)
+					if n%20 == 19 {
+						m.compareAll()
+					}
 				}
-			}
-			m.compareAll()
-			m.host.stop(t)
-		})
+				m.compareAll()
+				m.host.stop(t)
+			})
+		}
 	}
 }
 
 // meta is an engine beside its plain model.
 type meta struct {
-	t       *testing.T
-	rng     *rand.Rand
-	clock   *clock
+	t     *testing.T
+	rng   *rand.Rand
+	clock *clock
+	// mem is the disk of Pebble, memory that of the backend in memory; one is
+	// nil.
 	mem     *vfs.MemFS
+	memory  *memory.Store
 	failing *atomic.Bool
+	// appends is what happens to the next append.
+	appends *fate
+	watch   *watch
 	host    *host
 	models  map[string]*plainModel
 	created int
@@ -75,6 +87,8 @@ type plainModel struct {
 	spec    model.Spec
 	learned []plainRow
 	ids     map[string]int // Places in learned.
+	// before are the ids that an imported model brought along.
+	before  map[string]plainRow
 	waiting map[string]plainWaiting
 	learner model.Learner
 	// base is the sequence that it began with, when it was imported; whole is
@@ -96,24 +110,39 @@ type plainWaiting struct {
 	maybe bool
 }
 
-func newMeta(t *testing.T, seed uint64) *meta {
+func newMeta(t *testing.T, backend string, seed uint64) *meta {
 	t.Helper()
-	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), mem: newFS(), models: map[string]*plainModel{}}
-	m.open(m.mem)
+	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), models: map[string]*plainModel{}}
+	if backend == "memory" {
+		m.open(nil, memory.New(m.clock.now))
+	} else {
+		m.open(newFS(), nil)
+	}
 	return m
 }
 
-func (m *meta) open(fs *vfs.MemFS) {
-	m.mem, m.failing = fs, &atomic.Bool{}
-	failing := m.failing
-	faulty := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if failing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return syscall.ENOSPC
-		}
-		return nil
-	}))
-	m.host = start(m.t, faulty, m.clock, func(o *engine.Options) {
-		o.SnapshotObservations, o.SnapshotsKept = uint64(5+m.rng.IntN(40)), 1+m.rng.IntN(3)
+// open starts a process on a disk.
+func (m *meta) open(fs *vfs.MemFS, inmemory *memory.Store) {
+	m.mem, m.memory, m.failing, m.appends = fs, inmemory, &atomic.Bool{}, &fate{}
+	m.watch = &watch{}
+	failing, appends, watch := m.failing, m.appends, m.watch
+	var d disk = inMemory{inmemory}
+	if fs != nil {
+		d = files{errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+				return nil
+			}
+			if failing.Load() {
+				return syscall.ENOSPC
+			}
+			watch.write()
+			return nil
+		}))}
+	}
+	d = wrapped{d, func(s storage.Store) storage.Store { return &faulty{Store: s, appends: appends, failing: failing} }}
+	m.host = start(m.t, d, m.clock, func(o *engine.Options) {
+		after(5 + m.rng.IntN(40))(o)
+		o.SnapshotsKept = 1 + m.rng.IntN(3)
 		o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
 		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(20_000+m.rng.IntN(100_000))
 	})
@@ -146,6 +175,12 @@ func (m *meta) step(n int) {
 		{"restart", 2, m.restart},
 		{"crash", 3, m.crash},
 		{"fault", 2, m.fault},
+		{"unknown append", 3, m.unknownAppend},
+		{"give up", 3, m.giveUp},
+		{"repeated ids", 3, m.repeatedIDs},
+		{"cut restore", 1, m.cutRestore},
+		{"cut delete", 1, m.cutDelete},
+		{"cut import", 1, m.cutImport},
 		{"time", 4, m.pass},
 	}
 	total := 0
@@ -201,7 +236,7 @@ func (m *meta) create() string {
 	if err != nil {
 		m.fatalf("%v", err)
 	}
-	p := &plainModel{spec: info.Spec, ids: map[string]int{}, waiting: map[string]plainWaiting{}}
+	p := &plainModel{spec: info.Spec, ids: map[string]int{}, before: map[string]plainRow{}, waiting: map[string]plainWaiting{}}
 	m.models[name] = p
 	m.relearn(p)
 	return name + " " + spec.Name()
@@ -380,6 +415,11 @@ func (m *meta) answer() string {
 }
 
 func (m *meta) known(p *plainModel) (string, *plainRow) {
+	if len(p.before) > 0 && m.rng.IntN(3) == 0 {
+		id := slices.Min(slices.Collect(maps.Keys(p.before))) // The order of a map is not the seed's.
+		r := p.before[id]
+		return id, &r
+	}
 	if len(p.learned) == 0 {
 		return "", nil
 	}

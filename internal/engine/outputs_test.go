@@ -13,8 +13,11 @@ import (
 
 // Several labels of one observation: served, learned, remembered and answered
 // again after a restart, as single ones are.
-func TestSeveralOutputs(t *testing.T) {
-	fs, clock := newFS(), newClock()
+func TestSeveralOutputs(t *testing.T) { onBackends(t, testSeveralOutputs) }
+
+func testSeveralOutputs(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	fs, clock := newDisk(), newClock()
 	h := start(t, fs, clock)
 	forgetting := 0.9
 	h.create(t, "m", model.Spec{Dimension: 2, Outputs: 3, LinearAWV: &model.LinearAWV{Forgetting: &forgetting}})

@@ -6,164 +6,147 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"runtime"
+	"time"
 
-	"go.uber.org/zap"
-
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/store"
 )
 
-// decodeInstance makes the model of a registry entry, not yet in memory.
-func (e *Engine) decodeInstance(name string, number store.Model, entry []byte) (*instance, error) {
-	created, encoded, err := decodeEntry(entry)
-	if err != nil {
-		return nil, fmt.Errorf("model %q: %w: %w", name, ErrCorrupt, err)
-	}
-	spec, err := codec.DecodeSpec(encoded)
-	if err != nil {
-		return nil, fmt.Errorf("model %q: %w", name, err)
-	}
-	// A default that is younger than the entry is filled in.
-	if spec, _, err = catalog.Complete(spec); err != nil {
-		return nil, fmt.Errorf("model %q: %w", name, err)
-	}
-	return newInstance(e, name, number, spec, unixTime(created)), nil
+// source is what a model is recovered from: a spec, and what is kept.
+type source struct {
+	kept storage.Model
+	spec model.Spec
 }
 
-// fresh is the state of a model that has learned nothing.
-func (i *instance) fresh() (state, error) {
-	learner, err := catalog.New(i.spec)
-	if err != nil {
-		return state{}, fmt.Errorf("make the learner: %w: %w", err, ErrCorrupt)
-	}
-	return state{learner: learner}, nil
+// endOfLog is a sequence behind every log.
+const endOfLog = math.MaxUint64
+
+// learned is told a record that was replayed, with its answers.
+type learned func(r *record.Record, answers []record.Answer) error
+
+// recovered is a machine, and the sequence of the snapshot that it began with.
+type recovered struct {
+	*machine.Machine
+	snapshot uint64
 }
 
-// everything is the end of a log, wherever it is.
-const everything = math.MaxUint64
-
-// recover brings a state to the end of the model's log.
-func (i *instance) recover(ctx context.Context) (state, error) {
-	last, err := i.engine.o.Store.LastSequence(i.number)
+// newest recovers the end of the log, and refuses a log that ends elsewhere
+// than it should.
+func (s source) newest(ctx context.Context, bad badSnapshot, tell learned) (recovered, error) {
+	last, err := s.kept.Last()
 	if err != nil {
-		return state{}, fmt.Errorf("find the end of the log: %w: %w", ErrStorage, err)
+		return recovered{}, fmt.Errorf("find the end of the log: %w", storageError(err))
 	}
-	s, snapshot, err := i.stateAt(ctx, everything)
+	r, err := s.at(ctx, endOfLog, bad, tell)
 	if err != nil {
-		return state{}, err
+		return recovered{}, err
 	}
-	if last < snapshot {
-		return state{}, fmt.Errorf("the log ends at sequence %d, behind the snapshot at %d: acknowledged observations may be missing: %w",
-			last, snapshot, ErrCorrupt)
-	}
-	if s.sequence != last {
-		return state{}, fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, s.sequence, ErrCorrupt)
-	}
-	i.snapshotAt.Store(snapshot)
-	i.derived = max(i.derived, last)
-	return s, nil
-}
-
-// stateAt is the state at a sequence, or at the end of the log: the newest
-// good snapshot that is not later, and then every record up to it, learned as
-// it was the first time. It also tells where the snapshot is.
-func (i *instance) stateAt(ctx context.Context, sequence uint64) (s state, snapshot uint64, err error) {
-	if s, err = i.restoreNewest(sequence); err != nil {
-		return state{}, 0, err
-	}
-	snapshot = s.sequence
-	err = i.engine.o.Store.Replay(i.number, snapshot, func(r store.Record) error {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("recovery interrupted: %w", context.Cause(ctx))
-		}
-		return i.replay(&s, r, sequence)
-	})
-	var corrupt *store.CorruptError
 	switch {
-	case errors.Is(err, errReached):
-	case errors.As(err, &corrupt):
-		return state{}, 0, fmt.Errorf("replay the log after sequence %d: %w: %w", snapshot, ErrCorrupt, err)
-	case err != nil:
-		return state{}, 0, fmt.Errorf("replay the log after sequence %d: %w", snapshot, err)
+	case last < r.snapshot:
+		err = fmt.Errorf("the log ends at sequence %d, behind the snapshot at %d: acknowledged observations may be missing: %w",
+			last, r.snapshot, ErrCorrupt)
+	case r.Sequence() != last:
+		err = fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, r.Sequence(), ErrCorrupt)
 	}
-	return s, snapshot, nil
+	return r, err
 }
+
+// at recovers the machine at a sequence, or at the end of the log: from the
+// newest good snapshot that is not later, and every record after it up to the
+// sequence, learned as it was the first time.
+func (s source) at(ctx context.Context, sequence uint64, bad badSnapshot, tell learned) (recovered, error) {
+	r, err := s.restoreNewest(sequence, bad)
+	if err != nil {
+		return recovered{}, err
+	}
+	err = s.kept.Replay(ctx, r.snapshot, func(logged storage.Record) error {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		}
+		return r.replay(logged, sequence, tell)
+	})
+	if err != nil && !errors.Is(err, errReached) {
+		return recovered{}, fmt.Errorf("replay the log after sequence %d: %w", r.snapshot, storageError(err))
+	}
+	return r, nil
+}
+
+// storageError says of an error of the store what it is to the engine.
+func storageError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrStorage), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, storage.ErrCorrupt):
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrStorage, err)
+	}
+}
+
+// badSnapshot is told a snapshot that cannot be used.
+type badSnapshot func(sequence uint64, err error)
 
 // restoreNewest restores the newest snapshot up to a sequence that is good. A
 // bad one costs time, not data: the log reaches back to the oldest.
-func (i *instance) restoreNewest(through uint64) (state, error) {
-	sequences, err := i.engine.o.Store.Snapshots(i.number)
+func (s source) restoreNewest(through uint64, bad badSnapshot) (recovered, error) {
+	sequences, err := s.kept.Snapshots()
 	if err != nil {
-		return state{}, fmt.Errorf("list snapshots: %w: %w", ErrStorage, err)
+		return recovered{}, fmt.Errorf("list snapshots: %w", storageError(err))
 	}
 	for _, sequence := range sequences {
 		if sequence > through {
 			continue
 		}
-		s, err := i.restore(sequence)
+		m, err := s.restore(sequence)
 		if err == nil {
-			return s, nil
+			return recovered{m, sequence}, nil
 		}
 		if errors.Is(err, codec.ErrNewer) {
-			return state{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return recovered{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
-		i.engine.badSnapshots.Add(1)
-		i.engine.o.Log.Error("bad snapshot passed over",
-			zap.String("model", i.id), zap.Uint64("sequence", sequence), zap.Error(err))
+		bad(sequence, err)
 	}
-	return i.fresh()
+	m, err := machine.New(s.spec)
+	return recovered{m, 0}, err
 }
 
-func (i *instance) restore(sequence uint64) (state, error) {
-	data, err := i.engine.o.Store.ReadSnapshot(i.number, sequence)
+// restore reads one snapshot.
+func (s source) restore(sequence uint64) (*machine.Machine, error) {
+	data, err := s.kept.ReadSnapshot(sequence)
 	if err != nil {
-		return state{}, fmt.Errorf("read snapshot %d: %w", sequence, err)
+		return nil, fmt.Errorf("read snapshot %d: %w", sequence, err)
 	}
-	s, err := codec.Decode(data)
+	snapshot, err := codec.Decode(data)
 	if err != nil {
-		return state{}, fmt.Errorf("snapshot %d: %w", sequence, err)
+		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
-	spec, _, err := catalog.Complete(s.Spec)
+	spec, _, err := catalog.Complete(snapshot.Spec)
 	if err != nil {
-		return state{}, fmt.Errorf("snapshot %d: %w: %w", sequence, ErrCorrupt, err)
+		return nil, fmt.Errorf("snapshot %d: %w: %w", sequence, ErrCorrupt, err)
 	}
-	if s.Sequence != sequence || !reflect.DeepEqual(spec, i.spec) {
-		return state{}, fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, s.Sequence, spec, ErrCorrupt)
+	if snapshot.Sequence != sequence || !reflect.DeepEqual(spec, s.spec) {
+		return nil, fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, snapshot.Sequence, spec, ErrCorrupt)
 	}
-	return i.decodeState(s)
-}
-
-// decodeState is the state that a snapshot of the model's spec holds.
-func (i *instance) decodeState(s codec.Snapshot) (state, error) {
-	account, err := decodeAccount(s.Account)
+	m, err := machine.Restore(s.spec, snapshot)
 	if err != nil {
-		return state{}, fmt.Errorf("snapshot %d: %w", s.Sequence, err)
+		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
-	out, err := i.fresh()
-	if err != nil {
-		return state{}, err
-	}
-	if err := out.learner.Restore(s.Learner); err != nil {
-		return state{}, fmt.Errorf("snapshot %d: %w", s.Sequence, err)
-	}
-	out.sequence, out.account = s.Sequence, account
-	return out, nil
+	return m, nil
 }
 
 // errReached ends a replay that is where it was to go.
 var errReached = errors.New("reached")
 
-// free is the lock of what nobody else can see.
-type free struct{}
-
-func (free) Lock()   {}
-func (free) Unlock() {}
-
-// replay learns one logged record again, as far as a sequence, and derives
-// what is derived from it unless that was done in this process.
-func (i *instance) replay(s *state, logged store.Record, through uint64) error {
-	r, err := decodeRecord(logged.Data)
+// replay learns one logged record again, as far as a sequence.
+func (m recovered) replay(logged storage.Record, through uint64, tell learned) error {
+	r, err := record.Decode(logged.Data)
 	if err != nil {
 		return fmt.Errorf("record of sequences %d to %d: %w: %w", logged.First, logged.Last, ErrCorrupt, err)
 	}
@@ -171,23 +154,23 @@ func (i *instance) replay(s *state, logged store.Record, through uint64) error {
 		return fmt.Errorf("record of sequences %d to %d holds %d observations: %w",
 			logged.First, logged.Last, len(r.Observations), ErrCorrupt)
 	}
-	if logged.First != s.sequence+1 {
+	if logged.First != m.Sequence()+1 {
 		// A snapshot is never taken inside a record.
 		return fmt.Errorf("record of sequences %d to %d follows sequence %d: %w",
-			logged.First, logged.Last, s.sequence, ErrCorrupt)
+			logged.First, logged.Last, m.Sequence(), ErrCorrupt)
 	}
 	if logged.First > through {
 		return errReached
 	}
 	r.Observations = r.Observations[:min(logged.Last, through)-logged.First+1]
-	answers, err := i.learn(s, free{}, r)
-	if err != nil {
+	answers := make([]record.Answer, len(r.Observations))
+	// Others get their turn on the processor: a replay is long, a call short.
+	runtime.Gosched()
+	if err := m.Apply(&r, answers, runtime.Gosched); err != nil {
 		return err
 	}
-	if logged.Last > i.derived {
-		if err := i.derive(r, answers); err != nil {
-			return err
-		}
+	if err := tell(&r, answers); err != nil {
+		return err
 	}
 	if logged.Last > through {
 		return errReached
@@ -195,53 +178,83 @@ func (i *instance) replay(s *state, logged store.Record, through uint64) error {
 	return nil
 }
 
-// derive writes what follows from a record, if it is not there: a crash may
-// have lost it.
-func (i *instance) derive(r record, answers []Answer) error {
-	if there, err := i.remembers(r, answers); err != nil {
-		return err
-	} else if !there {
-		if err := i.rememberSeen(r, answers, i.engine.o.Store.PutSeen); err != nil {
-			return err
+// derivation writes what follows from replayed records and a crash may have
+// lost: ids, and that predictions were answered. All ids before a complete
+// record are remembered, so that as a rule those of the last one are left.
+type derivation struct {
+	kept     storage.Model
+	open     []opened
+	rows     int
+	answered []string
+	digest   record.Digester
+}
+
+// opened is a record of which it is not known whether its ids are remembered.
+type opened struct {
+	record  *record.Record
+	answers []record.Answer
+}
+
+// derivedAtOnce bounds what a derivation holds.
+const derivedAtOnce = 4096
+
+// tell takes a replayed record.
+func (d *derivation) tell(r *record.Record, answers []record.Answer) error {
+	if r.Complete {
+		clear(d.open)
+		d.open, d.rows = d.open[:0], 0
+	}
+	d.open, d.rows = append(d.open, opened{r, answers}), d.rows+len(answers)
+	for n := range r.Observations {
+		if o := &r.Observations[n]; o.Served != nil {
+			d.answered = append(d.answered, o.ID)
 		}
 	}
-	var consumed []string
-	for _, o := range r.Observations {
-		if o.Served != nil {
-			consumed = append(consumed, o.ID)
-		}
+	if d.rows >= derivedAtOnce || len(d.answered) >= derivedAtOnce {
+		return d.write()
 	}
-	if len(consumed) == 0 {
-		return nil
-	}
-	removed, err := i.engine.o.Store.RemovePending(i.number, consumed)
-	if err != nil {
-		return fmt.Errorf("forget answered predictions: %w: %w", ErrStorage, err)
-	}
-	i.addPending(-int64(removed))
 	return nil
 }
 
-// remembers tells whether the ids of a record are in the store: all are if one
-// is, since they were written together, and a crash leaves a prefix of what
-// was written. To look for one is a tenth of the work of writing them again.
-func (i *instance) remembers(r record, answers []Answer) (bool, error) {
-	for n, o := range r.Observations {
-		if o.ID == "" {
-			continue
-		}
-		value, ok, err := i.engine.o.Store.GetSeen(i.number, o.ID)
-		if err != nil {
-			return false, fmt.Errorf("look up id %q: %w: %w", o.ID, ErrStorage, err)
-		}
-		if !ok {
-			return false, nil
-		}
-		s, err := decodeSeen(value, i.spec.Outputs)
-		if err != nil {
-			return false, fmt.Errorf("id %q: %w: %w", o.ID, ErrCorrupt, err)
-		}
-		return s.Answer.Sequence == answers[n].Sequence, nil
+// write writes what was collected.
+func (d *derivation) write() error {
+	var rows []storage.ID
+	var values []byte
+	for _, o := range d.open {
+		rows, values = appendIDs(rows, values, &d.digest, o.record, o.answers)
 	}
-	return true, nil
+	if len(rows) > 0 {
+		if err := d.kept.PutIDs(rows); err != nil {
+			return fmt.Errorf("remember ids: %w", storageError(err))
+		}
+	}
+	if len(d.answered) > 0 {
+		if err := d.kept.RemoveWaiting(d.answered); err != nil {
+			return fmt.Errorf("forget answered predictions: %w", storageError(err))
+		}
+	}
+	d.open, d.rows, d.answered = nil, 0, nil
+	return nil
+}
+
+// decodeEntry reads a registry entry: what the model is recovered from, and
+// when it was created. A default that is younger than the entry is filled in.
+func decodeEntry(entry storage.Entry) (source, time.Time, error) {
+	err := entry.Err
+	var created int64
+	var encoded []byte
+	if err == nil {
+		created, encoded, err = record.DecodeEntry(entry.Value)
+	}
+	from := source{kept: entry.Model}
+	if err == nil {
+		from.spec, err = codec.DecodeSpec(encoded)
+	}
+	if err == nil {
+		from.spec, _, err = catalog.Complete(from.spec)
+	}
+	if err != nil {
+		return from, time.Time{}, fmt.Errorf("model %q: %w: %w", entry.Name, ErrCorrupt, err)
+	}
+	return from, unixTime(created), nil
 }

@@ -44,7 +44,10 @@ func compare(t *testing.T, h *host, want engine.Stats) {
 	}
 }
 
-func TestRestartContinuesBitForBit(t *testing.T) {
+func TestRestartContinuesBitForBit(t *testing.T) { onBackends(t, testRestartContinuesBitForBit) }
+
+func testRestartContinuesBitForBit(t *testing.T, newDisk func() disk) {
+	t.Helper()
 	few := ptr(4)
 	for _, spec := range []model.Spec{
 		taylor(2, 3),
@@ -59,14 +62,14 @@ func TestRestartContinuesBitForBit(t *testing.T) {
 		{Dimension: 2, Seed: 5, FOGD: &model.FOGD{}},
 	} {
 		c := newClock()
-		whole := start(t, newFS(), c)
+		whole := start(t, newDisk(), c)
 		whole.create(t, "m", spec)
 		feed(t, whole, 0, 60)
 		want := whole.stats(t, "m")
-		for _, every := range []uint64{1 << 40, 1, 7} {
+		for _, every := range []int{1 << 40, 1, 7} {
 			t.Run(fmt.Sprintf("%s, snapshot every %d", spec.Name(), every), func(t *testing.T) {
-				fs := newFS()
-				often := func(o *engine.Options) { o.SnapshotObservations = every; o.SnapshotsKept = 2 }
+				fs := newDisk()
+				often := func(o *engine.Options) { after(every)(o); o.SnapshotsKept = 2 }
 				h := start(t, fs, c, often)
 				h.create(t, "m", spec)
 				for from := 0; from < 60; from += 20 {
@@ -83,19 +86,12 @@ func TestRestartContinuesBitForBit(t *testing.T) {
 	}
 }
 
-// checkKept: at most two snapshots stay, and the log is cut behind them.
+// checkKept: at most two snapshots stay.
 func checkKept(t *testing.T, h *host) {
 	t.Helper()
-	paths, err := h.fs.List(dataDir + "/snapshots")
-	if err != nil || len(paths) != 1 {
-		t.Fatal(paths, err)
-	}
-	files, err := h.fs.List(dataDir + "/snapshots/" + paths[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 1 || len(files) > 2 {
-		t.Errorf("%d snapshots kept: %v", len(files), files)
+	kept, err := h.ListSnapshots("m")
+	if err != nil || len(kept) < 1 || len(kept) > 2 {
+		t.Errorf("snapshots kept: %v, %v", kept, err)
 	}
 }
 
@@ -111,9 +107,8 @@ func TestPowerCuts(t *testing.T) {
 	}
 	for range runs {
 		c, fs := newClock(), newFS()
-		every := uint64(1 + rng.IntN(40))
-		set := func(o *engine.Options) { o.SnapshotObservations = every }
-		h := start(t, fs, c, set)
+		set := after(1 + rng.IntN(40))
+		h := startOn(t, fs, c, set)
 		h.create(t, "m", linear(2))
 		n := 1 + rng.IntN(50)
 		feed(t, h, 0, n)
@@ -127,7 +122,7 @@ func TestPowerCuts(t *testing.T) {
 		cut := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
 		h.stop(t)
 
-		h = start(t, cut, c, set)
+		h = startOn(t, cut, c, set)
 		got := h.stats(t, "m")
 		if got.Digest != want.Digest || got.Observations != uint64(n) {
 			t.Fatalf("after the cut: %d observations, digest %x; want %d, %x", got.Observations, got.Digest, n, want.Digest)
@@ -157,7 +152,12 @@ func retry(t *testing.T, h *host, k int) engine.Answer {
 }
 
 func TestPendingPredictionsSurviveARestart(t *testing.T) {
-	c, fs := newClock(), newFS()
+	onBackends(t, testPendingPredictionsSurviveARestart)
+}
+
+func testPendingPredictionsSurviveARestart(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	c, fs := newClock(), newDisk()
 	h := start(t, fs, c)
 	h.create(t, "m", linear(2))
 	p := h.predict(t, "m", 1, 2)
@@ -174,12 +174,12 @@ func TestPendingPredictionsSurviveARestart(t *testing.T) {
 // A bad newest snapshot costs time, not data.
 func TestBadSnapshotIsPassedOver(t *testing.T) {
 	c, fs := newClock(), newFS()
-	h := start(t, fs, c)
+	h := startOn(t, fs, c)
 	h.create(t, "m", linear(2))
 	for n := range 5 {
 		feed(t, h, n*10, n*10+10)
 		h.stop(t) // Writes a snapshot.
-		h = start(t, fs, c)
+		h = startOn(t, fs, c)
 	}
 	want := h.stats(t, "m")
 	h.stop(t)
@@ -199,7 +199,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		for _, file := range files[2-bad:] {
 			spoil(t, clone, dir+"/"+file)
 		}
-		h := start(t, clone, c)
+		h := startOn(t, clone, c)
 		if bad < 2 {
 			compare(t, h, want)
 			if got := h.Totals().BadSnapshots; got != int64(bad+1) {
@@ -253,8 +253,11 @@ func spoil(t *testing.T, fs vfs.FS, path string) {
 }
 
 // A full queue refuses at once, and what it took is learned.
-func TestOverload(t *testing.T) {
-	h := start(t, newFS(), newClock(), func(o *engine.Options) { o.Queue = 4 })
+func TestOverload(t *testing.T) { onBackends(t, testOverload) }
+
+func testOverload(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Queue = 4 })
 	h.create(t, "m", taylor(2, 8))
 	var tickets []*engine.Ticket
 	refused := 0

@@ -18,7 +18,10 @@ import (
 
 // Models that do not fit into memory together take turns in it, and nobody
 // notices: every answer and every state is that of models that stay.
-func TestHibernation(t *testing.T) {
+func TestHibernation(t *testing.T) { onBackends(t, testHibernation) }
+
+func testHibernation(t *testing.T, newDisk func() disk) {
+	t.Helper()
 	const models, rounds = 12, 60
 	run := func(h *host) (answers [models][]engine.Answer, digests [models][32]byte) {
 		var group sync.WaitGroup
@@ -57,13 +60,14 @@ func TestHibernation(t *testing.T) {
 		}
 		return answers, digests
 	}
-	whole := start(t, newFS(), newClock())
+	whole := start(t, newDisk(), newClock())
 	size := whole.Totals().ResidentBytes
 	wantAnswers, wantDigests := run(whole)
 	size = (whole.Totals().ResidentBytes - size) / models
-	for _, every := range []uint64{1 << 40, 7} {
-		tight := start(t, newFS(), newClock(), func(o *engine.Options) {
-			o.ModelMemory, o.SnapshotObservations = 3*size, every
+	for _, every := range []int{1 << 40, 7} {
+		tight := start(t, newDisk(), newClock(), func(o *engine.Options) {
+			o.ModelMemory = 3 * size
+			after(every)(o)
 		})
 		answers, digests := run(tight)
 		if digests != wantDigests {
@@ -100,8 +104,11 @@ func waitFor(t *testing.T, holds func() bool) {
 }
 
 // What is not loaded is listed, described, deleted and counted all the same.
-func TestModelsThatAreNotLoaded(t *testing.T) {
-	fs, c := newFS(), newClock()
+func TestModelsThatAreNotLoaded(t *testing.T) { onBackends(t, testModelsThatAreNotLoaded) }
+
+func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	fs, c := newDisk(), newClock()
 	h := start(t, fs, c)
 	for _, id := range []string{"a", "b"} {
 		h.create(t, id, linear(1))
@@ -132,8 +139,11 @@ func TestModelsThatAreNotLoaded(t *testing.T) {
 	h.create(t, "a", model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}})
 }
 
-func TestLimitsOfAServer(t *testing.T) {
-	h := start(t, newFS(), newClock(), func(o *engine.Options) {
+func TestLimitsOfAServer(t *testing.T) { onBackends(t, testLimitsOfAServer) }
+
+func testLimitsOfAServer(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock(), func(o *engine.Options) {
 		o.ModelLimit, o.ModelMemory, o.PendingLimit, o.PendingTotalLimit = 2, 100_000, 3, 4
 	})
 	ctx := context.Background()
@@ -183,7 +193,7 @@ func TestManyModels(t *testing.T) {
 		count = 300
 	}
 	fs, c := newFS(), newClock()
-	h := start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
+	h := startOn(t, fs, c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
 	for n := range count {
 		h.create(t, fmt.Sprint("m-", n), linear(3))
 	}
@@ -195,7 +205,7 @@ func TestManyModels(t *testing.T) {
 		learned[m]++
 		h.observe(t, fmt.Sprint("m-", m), engine.Observation{Features: []float64{1, 2, float64(learned[m])}, Labels: []float64{1}})
 	}
-	h = start(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
+	h = startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
 	if totals := h.Totals(); totals.Models != count {
 		t.Errorf("%+v", totals)
 	}

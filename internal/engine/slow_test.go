@@ -30,7 +30,7 @@ func TestDiskThatStandsStill(t *testing.T) {
 		}
 		return nil
 	}))
-	h := start(t, fs, newClock(), func(o *engine.Options) { o.Queue = 16 })
+	h := startOn(t, fs, newClock(), func(o *engine.Options) { o.Queue = 16 })
 	h.create(t, "m", linear(1))
 	row := func(n int) []engine.Observation {
 		return []engine.Observation{{Features: []float64{float64(n)}, Labels: []float64{1}, Weight: 1, ObservationID: strconv.Itoa(n)}}

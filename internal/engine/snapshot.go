@@ -1,8 +1,9 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -10,166 +11,152 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-func unixTime(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds) }
+const (
+	// copiesAtOnce bounds the copies of states in memory, over all models.
+	copiesAtOnce = 2
+	// snapshotShare says how much longer than a snapshot takes the model learns
+	// before the next one is due.
+	snapshotShare = 10
+	// slack is what a state takes encoded beside its numbers.
+	slack = 4096
+)
 
-// snapshotter writes snapshots off the data path, one at a time.
-type snapshotter struct {
-	jobs chan snapshotJob
-	// slots bounds the copies of state in memory. Whoever captures a state
-	// takes one first.
-	slots chan struct{}
-	done  sync.WaitGroup
-}
+// errSuperseded is a capture of a model that was restored or deleted since.
+var errSuperseded = errors.New("the model was restored or deleted meanwhile")
 
-// copies is how many captured states may be in memory at once.
-const copies = 2
-
-type snapshotJob struct {
+// capture is a copy of a model's state on its way to the disk.
+type capture struct {
+	codec.Snapshot
 	instance *instance
-	snapshot codec.Snapshot
+	epoch    uint64
+	// replay is what replaying cost that the snapshot saves.
+	replay int64
 }
 
-func (s *snapshotter) start(e *Engine) {
-	s.jobs = make(chan snapshotJob, copies)
-	s.slots = make(chan struct{}, copies)
-	s.done.Add(1)
-	go func() {
-		defer s.done.Done()
-		for j := range s.jobs {
-			if err := j.instance.store(j.snapshot); err != nil {
-				e.o.Log.Error("snapshot failed", zap.String("model", j.instance.id), zap.Error(err))
-			}
-			<-s.slots
-			j.instance.snapshotEnded()
+// takeCopy waits for a place among the copies of states. The place is given
+// back by receiving from copies.
+func (s *shared) takeCopy(ctx context.Context) error {
+	select {
+	case s.copies <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("engine: wait for other copies of states: %w", context.Cause(ctx))
+	}
+}
+
+// capture copies the state, once the ids of all that it learned are written. It
+// runs at the model's turn, and the caller has a place among the copies.
+func (i *instance) capture() (capture, error) {
+	if i.mu.broken != nil {
+		return capture{}, i.mu.broken
+	}
+	if err := i.writeDerived(); err != nil {
+		return capture{}, err
+	}
+	s, err := i.mu.machine.Snapshot(i.buffer())
+	if err != nil {
+		return capture{}, i.errorf("copy the state", err)
+	}
+	i.snapshotTime.Store(i.o.Now().UnixNano())
+	return capture{Snapshot: s, instance: i, epoch: i.epoch.Load(), replay: i.replay.Load()}, nil
+}
+
+// buffer has room for the encoded state. Its pages are touched, so that the copy
+// does not wait for them.
+func (i *instance) buffer() []byte {
+	buffer := make([]byte, int(i.bytes.Load())+slack)
+	clear(buffer)
+	return buffer[:0]
+}
+
+// writeDerived writes what follows from the records that were learned, without
+// waiting for the disk. It runs at the model's turn.
+func (i *instance) writeDerived() error {
+	if len(i.recent.rows) > 0 {
+		if err := i.kept.PutIDs(i.recent.rows); err != nil {
+			return i.errorf("remember ids", storageError(err))
 		}
-	}()
+		i.recent.clear()
+	}
+	return i.removeAnswered()
 }
 
-// close waits for what was handed over. Every writer has ended before.
-func (s *snapshotter) close() {
-	close(s.jobs)
-	s.done.Wait()
-}
-
-// snapshotCountDue tells whether enough was learned since the last snapshot.
-func (i *instance) snapshotCountDue() bool {
-	return i.mu.sequence-i.snapshotAt.Load() >= i.engine.o.SnapshotObservations
-}
-
-// snapshotIfDue asks the writer for a snapshot of a model that has changed
-// and whose last is old enough.
-func (i *instance) snapshotIfDue(now time.Time) {
-	i.mu.RLock()
-	changed := i.mu.learner != nil && i.mu.sequence > i.snapshotAt.Load() && i.mu.broken == nil
-	i.mu.RUnlock()
-	if !changed || now.Sub(unixTime(i.snapshotTime.Load())) < i.engine.o.SnapshotInterval {
-		return
+// write writes a captured snapshot and drops what it makes unnecessary: older
+// snapshots, and the log behind the oldest kept. It is errSuperseded for a
+// capture that must not be written any more.
+func (c *capture) write(ctx context.Context) error {
+	i := c.instance
+	started := i.o.Now()
+	// What follows from the log up to here must be durable before the snapshot
+	// says that it need not be derived again.
+	if err := i.o.Store.Sync(ctx); err != nil {
+		return i.errorf("sync before a snapshot", storageError(err))
 	}
-	i.gate.Lock()
-	defer i.gate.Unlock()
-	if i.gate.shut == nil && i.gate.snapshots == 0 {
-		i.gate.snapshot = true
-		i.wake()
-	}
-}
-
-// handOver copies the state and hands it to the snapshotter, unless one of
-// this model is on its way or the snapshotter is busy; the next commit or
-// sweep then tries again. The writer calls it.
-func (i *instance) handOver() {
-	if i.mu.learner == nil {
-		return // It left memory before its turn came, or never got there.
-	}
-	i.gate.Lock()
-	busy := i.gate.snapshots > 0
-	if !busy {
-		select {
-		case i.engine.snapshots.slots <- struct{}{}:
-			i.gate.snapshots++
-		default:
-			busy = true
-		}
-	}
-	i.gate.Unlock()
-	if busy {
-		return
-	}
-	s, err := i.capture()
+	c.Digest = codec.Digest(c.Learner)
+	data, err := codec.Encode(c.Snapshot)
 	if err != nil {
-		i.engine.o.Log.Error("snapshot failed", zap.String("model", i.id), zap.Error(err))
-		<-i.engine.snapshots.slots
-		i.snapshotEnded()
-		return
+		return i.errorf("encode a snapshot", err)
 	}
-	i.snapshotTime.Store(i.engine.o.Now().UnixNano())
-	i.engine.snapshots.jobs <- snapshotJob{instance: i, snapshot: s} // There is room: a job a slot.
+	i.disk.Lock()
+	defer i.disk.Unlock()
+	if i.epoch.Load() != c.epoch {
+		return i.errorf("write a snapshot", errSuperseded)
+	}
+	if c.Sequence <= i.snapshotAt.Load() && c.Sequence > 0 {
+		return nil // It, or a newer one, is there.
+	}
+	if err := i.kept.WriteSnapshot(c.Sequence, data); err != nil {
+		return i.errorf("write a snapshot", storageError(err))
+	}
+	i.snapshotAt.Store(c.Sequence)
+	i.replay.Add(-min(c.replay, i.replay.Load()))
+	i.snapshotTook.Store(int64(i.o.Now().Sub(started)))
+	if i.o.OnSnapshot != nil {
+		i.o.OnSnapshot(i.id, i.created, c.Sequence, data)
+	}
+	i.o.Log.Debug("snapshot written", zap.String("model", i.id), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
+	return i.errorf("drop what a snapshot makes unnecessary", storageError(i.prune()))
 }
 
-func (i *instance) snapshotEnded() {
-	i.gate.Lock()
-	defer i.gate.Unlock()
-	i.gate.snapshots--
-	i.gate.changed.Broadcast()
-}
-
-// capture copies the model's state, without its digest, which the writer has
-// no time for.
-func (i *instance) capture() (codec.Snapshot, error) {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	state, err := i.mu.learner.AppendBinary(nil)
+// prune drops the oldest snapshots, and the log behind the oldest that stays.
+// Disk is held.
+func (i *instance) prune() error {
+	kept, err := i.kept.Snapshots()
 	if err != nil {
-		return codec.Snapshot{}, fmt.Errorf("encode state: %w", err)
+		return err
 	}
-	return codec.Snapshot{
-		Spec: i.spec, Sequence: i.mu.sequence,
-		Learner: state, Account: i.mu.account.encode(),
-	}, nil
-}
-
-// store writes a captured snapshot and lets go of what it makes unnecessary:
-// older snapshots, and the log behind the oldest kept.
-func (i *instance) store(s codec.Snapshot) error {
-	// What is derived from the log up to here must be durable before the
-	// snapshot says that it need not be derived again.
-	if err := i.engine.o.Store.Sync(); err != nil {
-		return fmt.Errorf("sync before the snapshot: %w", err)
-	}
-	return i.keep(s)
-}
-
-// keep is store once everything before the snapshot is durable.
-func (i *instance) keep(s codec.Snapshot) error {
-	s.Digest = codec.Digest(s.Learner)
-	data, err := codec.Encode(s)
-	if err != nil {
-		return fmt.Errorf("encode: %w", err)
-	}
-	if err := i.engine.o.Store.WriteSnapshot(i.number, s.Sequence, data); err != nil {
-		return fmt.Errorf("write: %w", err)
-	}
-	i.snapshotAt.Store(s.Sequence)
-	if i.engine.o.OnSnapshot != nil {
-		i.engine.o.OnSnapshot(i.id, i.created, s.Sequence, data)
-	}
-	kept, err := i.engine.o.Store.Snapshots(i.number)
-	if err != nil {
-		return fmt.Errorf("list: %w", err)
-	}
-	for len(kept) > i.engine.o.SnapshotsKept {
-		if err := i.engine.o.Store.RemoveSnapshot(i.number, kept[len(kept)-1]); err != nil {
-			return fmt.Errorf("remove an old one: %w", err)
+	for len(kept) > i.o.SnapshotsKept {
+		if err := i.kept.RemoveSnapshot(kept[len(kept)-1]); err != nil {
+			return err
 		}
 		kept = kept[:len(kept)-1]
 	}
-	if len(kept) < i.engine.o.SnapshotsKept {
+	if len(kept) < i.o.SnapshotsKept {
 		return nil // Until then the log reaches back to the beginning.
 	}
-	if err := i.engine.o.Store.TruncateLog(i.number, kept[len(kept)-1]); err != nil {
-		return fmt.Errorf("cut the log: %w", err)
-	}
-	i.engine.o.Log.Debug("snapshot written", zap.String("model", i.id), zap.Uint64("sequence", s.Sequence), zap.Int("bytes", len(data)))
-	return nil
+	return i.kept.Truncate(kept[len(kept)-1])
+}
+
+// supersede lets no capture of before be written any more, and waits for one
+// that is being written.
+func (i *instance) supersede() {
+	i.disk.Lock()
+	defer i.disk.Unlock()
+	i.epoch.Add(1)
+	i.solved.Store(nil)
+}
+
+// replayDue tells whether replaying the log would take so long that a snapshot
+// is due. It runs at the model's turn.
+func (i *instance) replayDue() bool {
+	replay := i.replay.Load()
+	return replay >= int64(i.o.SnapshotReplay) && replay >= snapshotShare*i.snapshotTook.Load()
+}
+
+// intervalDue tells whether a model that has learned since its last snapshot is
+// due for one by its age.
+func (i *instance) intervalDue(now time.Time) bool {
+	return now.Sub(unixTime(i.snapshotTime.Load())) >= i.o.SnapshotInterval && i.changed()
 }
 
 // changed tells whether there is more in memory than in the newest snapshot.
@@ -177,22 +164,36 @@ func (i *instance) keep(s codec.Snapshot) error {
 func (i *instance) changed() bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return i.mu.learner != nil && i.mu.broken == nil && i.mu.sequence > i.snapshotAt.Load()
+	return i.mu.machine != nil && i.mu.broken == nil && i.mu.machine.Sequence() > i.snapshotAt.Load()
 }
 
-// ahead is how many observations the model is ahead of its newest snapshot.
-func (i *instance) ahead() uint64 {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	return i.mu.sequence - i.snapshotAt.Load()
-}
-
-// snapshotNow writes a snapshot of a model that changed. The writer and the
-// snapshotter have ended, and the store was synced since.
-func (i *instance) snapshotNow() error {
-	s, err := i.capture()
-	if err != nil {
-		return err
+// handOver captures the state for the snapshotter, unless it is busy; the next
+// commit or sweep then tries again. It runs at the model's turn.
+func (i *instance) handOver() {
+	if !i.changed() {
+		return
 	}
-	return i.keep(s)
+	select {
+	case i.copies <- struct{}{}:
+	default:
+		return
+	}
+	c, err := i.capture()
+	if err != nil {
+		<-i.copies
+		i.o.Log.Error("snapshot failed", zap.String("model", i.id), zap.Error(err))
+		return
+	}
+	i.snapshots <- c // There is room: a capture takes a copy's place.
+}
+
+// writeSnapshots writes what is handed over, until the channel closes.
+func (s *shared) writeSnapshots() {
+	for c := range s.snapshots {
+		err := c.write(s.appends)
+		<-s.copies
+		if err != nil && !errors.Is(err, errSuperseded) {
+			s.o.Log.Error("snapshot failed", zap.String("model", c.instance.id), zap.Error(err))
+		}
+	}
 }

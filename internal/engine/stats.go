@@ -2,15 +2,15 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"math"
 	"time"
 
+	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
-	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
 )
 
-// Stats tells how a model is doing, all of one state.
+// Stats tells how a model is doing, all of one state. Regret, HindsightLoss and
+// CertificateOK are solved where the learner does not track them.
 type Stats struct {
 	Info
 	model.Stats
@@ -25,41 +25,29 @@ type Stats struct {
 	Snapshot           uint64
 }
 
-// ModelStats copies a model's state under its lock and works on the copy, so
-// that the costly figures hold up neither Predict nor Observe.
+// ModelStats tells how a model is doing. What has to be solved for is solved
+// over a copy of the state, so that it holds up neither Predict nor Observe, and
+// is kept until the model learns again.
 func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension bool) (Stats, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return Stats{}, err
 	}
-	info := Info{ID: i.id, Learner: i.spec.Name(), Spec: i.spec, Created: i.created}
-	if err := i.lockLoaded(ctx); err != nil {
+	r, err := i.solve(ctx, model.ReportOptions{EffectiveDimension: effectiveDimension})
+	if err != nil {
 		return Stats{}, err
 	}
-	info.Sequence = i.mu.sequence
-	state, err := i.mu.learner.AppendBinary(nil)
-	account := i.mu.account
-	i.mu.RUnlock()
-	if err != nil {
-		return Stats{}, fmt.Errorf("engine: copy model %q: %w", id, err)
-	}
-	learner, err := catalog.New(i.spec)
-	if err != nil {
-		return Stats{}, fmt.Errorf("engine: copy model %q: %w", id, err)
-	}
-	if err := learner.Restore(state); err != nil {
-		return Stats{}, fmt.Errorf("engine: model %q: %w: %w", id, ErrCorrupt, err)
-	}
 	s := Stats{
-		Info: info, Stats: learner.Stats(),
-		RegretUnpenalized: learner.RegretUnpenalized(),
-		Served:            account.Served, ServedLoss: account.ServedLoss,
-		Pending: uint64(max(0, i.pending.Load())),
-		Digest:  codec.Digest(state), Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
+		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.spec, Created: i.created, Sequence: r.sequence},
+		Stats:             r.stats,
+		RegretUnpenalized: r.report.RegretUnpenalized,
+		Served:            r.account.Served, ServedLoss: r.account.ServedLoss,
+		Pending: uint64(i.waitingLabels()),
+		Digest:  r.digest, Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
 	}
+	s.Regret, s.HindsightLoss, s.CertificateOK = r.report.Regret, r.report.HindsightLoss, r.report.CertificateOK
 	if effectiveDimension {
-		d := learner.EffectiveDimension()
-		s.EffectiveDimension = &d
+		s.EffectiveDimension = &r.report.EffectiveDimension
 	}
 	return s, nil
 }
@@ -68,6 +56,9 @@ func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension b
 type Live struct {
 	ID, Learner string
 	model.Stats
+	// RegretAge is how many observations were learned since the regret was
+	// solved; 0 of a learner that tracks it.
+	RegretAge                     uint64
 	Predictions, Pending, Expired uint64
 	ServedLoss                    float64
 	ReadOnly                      bool
@@ -75,26 +66,41 @@ type Live struct {
 
 // Each calls f with the live statistics of every model that was in memory since
 // the start, or that cannot be recovered. Those of a model that has left memory
-// are as they were then.
+// are as they were then. It costs O(r) a model.
 func (e *Engine) Each(f func(Live)) {
 	for _, i := range e.instances() {
-		i.mu.RLock()
-		live := Live{
-			ID: i.id, Learner: i.spec.Name(), Stats: i.mu.stats,
-			ServedLoss: i.mu.account.ServedLoss, ReadOnly: i.mu.broken != nil,
+		if live, known := i.live(); known {
+			f(live)
 		}
-		if i.mu.learner != nil {
-			live.Stats = i.mu.learner.Stats()
-		}
-		known := i.mu.loaded || i.mu.broken != nil
-		i.mu.RUnlock()
-		if !known {
-			continue
-		}
-		live.Predictions, live.Expired = i.predictions.Load(), i.expired.Load()
-		live.Pending = uint64(max(0, i.pending.Load()))
-		f(live)
 	}
+}
+
+// live reads the statistics of a model.
+func (i *instance) live() (Live, bool) {
+	stats, account, known, broken := i.read()
+	live := Live{
+		ID: i.id, Learner: i.name(), Stats: stats, ServedLoss: account.ServedLoss, ReadOnly: broken,
+		Predictions: i.predictions.Load(), Expired: i.expired.Load(), Pending: uint64(i.waitingLabels()),
+	}
+	if s := i.solved.Load(); s != nil && math.IsNaN(stats.Regret) {
+		live.Regret, live.HindsightLoss = s.report.Regret, s.report.HindsightLoss
+		live.CertificateOK = stats.CertificateOK && s.report.CertificateOK
+		live.RegretAge = stats.Observations - min(s.stats.Observations, stats.Observations)
+	}
+	return live, known
+}
+
+func (i *instance) read() (stats model.Stats, account record.Account, known, broken bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	stats, account, broken = i.mu.stats, i.mu.account, i.mu.broken != nil
+	if m := i.mu.machine; m != nil {
+		account = m.Account()
+		if now, err := m.Stats(); err == nil {
+			stats = now
+		}
+	}
+	return stats, account, i.mu.known || broken, broken
 }
 
 // Totals tells how the engine as a whole is doing.
@@ -107,20 +113,27 @@ type Totals struct {
 	Pending int64
 	// Wakes counts the models that were loaded, in WakeSeconds altogether,
 	// Hibernations those that left memory, BadSnapshots the snapshots that
-	// could not be used.
-	Wakes, Hibernations, BadSnapshots int64
-	WakeSeconds                       float64
+	// could not be used, Reloads the models that were loaded again because the
+	// outcome of an append was not known, Panics those of learners.
+	Wakes, Hibernations, BadSnapshots, Reloads, Panics int64
+	WakeSeconds                                        float64
+	// Reports counts the reports that were solved, in ReportSeconds.
+	Reports       int64
+	ReportSeconds float64
 }
 
 // Totals counts over all models.
 func (e *Engine) Totals() Totals {
 	t := Totals{
-		ResidentBytes: e.resident.Load(), Pending: e.pending.Load(),
-		Wakes: e.wakes.Load(), Hibernations: e.hibernations.Load(), BadSnapshots: e.badSnapshots.Load(),
-		WakeSeconds: time.Duration(e.wakeNanoseconds.Load()).Seconds(),
+		ResidentBytes: e.resident.Load(),
+		Wakes:         e.wakes.Load(), Hibernations: e.hibernations.Load(), BadSnapshots: e.badSnapshots.Load(),
+		Reloads: e.reloads.Load(), Panics: e.panics.Load(), Reports: e.reports.Load(),
+		WakeSeconds:   time.Duration(e.wakeNanoseconds.Load()).Seconds(),
+		ReportSeconds: time.Duration(e.reportNanoseconds.Load()).Seconds(),
 	}
 	for _, i := range e.instances() {
 		t.Models++
+		t.Pending += i.waitingLabels()
 		if i.bytes.Load() > 0 {
 			t.Loaded++
 		}

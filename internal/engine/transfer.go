@@ -2,44 +2,97 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/store"
 )
 
-// ExportModel is a model as it is now, in the format of a snapshot. Ids that
-// it remembers and predictions that wait for labels stay behind.
-func (e *Engine) ExportModel(ctx context.Context, id string) ([]byte, error) {
+// ExportOptions say what an exported model takes along.
+type ExportOptions struct {
+	// WithoutIDs leaves out the remembered ids and the predictions that wait.
+	WithoutIDs bool
+}
+
+// ExportModel is a model as it is now, in the format of a snapshot, with the ids
+// that it remembers and the predictions that wait for labels. Only the copy of
+// all that takes the model's turn.
+func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([]byte, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return nil, err
 	}
-	var s codec.Snapshot
-	err = i.alone(ctx, func() error {
-		s, err = i.capture()
-		return err
-	})
+	if err := i.takeCopy(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-i.copies }()
+	var c capture
+	if o.WithoutIDs {
+		c, err = i.captureAtTurn(ctx)
+	} else {
+		c, err = i.captureWhole(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	s.Digest = codec.Digest(s.Learner)
-	data, err := codec.Encode(s)
+	c.Digest = codec.Digest(c.Learner)
+	data, err := codec.Encode(c.Snapshot)
 	if err != nil {
-		return nil, fmt.Errorf("engine: export model %q: %w", id, err)
+		return nil, i.errorf("export", err)
 	}
 	return data, nil
 }
 
+// captureWhole is captureAtTurn with what the store keeps beside the state, all
+// of one turn.
+func (i *instance) captureWhole(ctx context.Context) (capture, error) {
+	taken := make(chan capture, 1)
+	err := i.box.Do(ctx, func(ctx context.Context) error {
+		if err := i.load(); err != nil {
+			return err
+		}
+		c, err := i.capture()
+		if err != nil {
+			return err
+		}
+		carried, err := i.carried(ctx)
+		c.Carried = carried.Encode()
+		taken <- c
+		return err
+	})
+	if err != nil {
+		return capture{}, err
+	}
+	return <-taken, nil
+}
+
+// carried reads the ids and the predictions of the model.
+func (i *instance) carried(ctx context.Context) (c record.Carried, err error) {
+	err = i.kept.EachID(ctx, func(id storage.ID) error {
+		id.Value = append([]byte(nil), id.Value...)
+		c.IDs = append(c.IDs, id)
+		return nil
+	})
+	if err == nil {
+		err = i.kept.EachWaiting(ctx, func(p storage.Prediction) error {
+			p.Value = append([]byte(nil), p.Value...)
+			c.Waiting = append(c.Waiting, p)
+			return nil
+		})
+	}
+	return c, i.errorf("read what is remembered", storageError(err))
+}
+
 // ImportModel starts a model from what ExportModel gave, on this server or
-// another, under any id. It is durable on return.
-func (e *Engine) ImportModel(_ context.Context, id string, data []byte) (Info, error) {
+// another, under any id. It is durable on return, and there whole or not at all.
+func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info, error) {
 	if err := CheckID(id); err != nil {
 		return Info{}, err
 	}
@@ -49,60 +102,79 @@ func (e *Engine) ImportModel(_ context.Context, id string, data []byte) (Info, e
 	}
 	spec, cost, err := catalog.Complete(snapshot.Spec)
 	if err != nil {
-		return Info{}, err //nolint:wrapcheck // The catalogue's errors are the answer.
+		return Info{}, err
 	}
-	i := newInstance(e, id, 0, spec, e.o.Now())
-	s, err := i.decodeState(snapshot)
-	if err == nil {
-		err = plausible(s)
-	}
+	m, from, err := readImport(spec, snapshot)
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
-	e.creating.Lock()
-	defer e.creating.Unlock()
-	if _, err := e.find(id); err == nil {
-		return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
-	} else if errors.Is(err, ErrClosed) {
+	there, release, err := e.claim(ctx, id)
+	if err != nil {
 		return Info{}, err
 	}
-	if err := e.admit(cost.StateBytes); err != nil {
+	if there != nil {
+		return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
+	}
+	defer release()
+	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
 	encoded, err := codec.EncodeSpec(spec)
 	if err != nil {
 		return Info{}, fmt.Errorf("engine: %w", err)
 	}
-	i.number, err = e.o.Store.ImportModel(id, encodeEntry(i.created.UnixNano(), encoded), s.sequence, data)
-	if errors.Is(err, store.ErrModelExists) {
-		return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
-	}
+	created := e.o.Now()
+	kept, err := e.o.Store.Import(ctx, id, record.EncodeEntry(created.UnixNano(), encoded), from)
 	if err != nil {
-		return Info{}, fmt.Errorf("engine: register model %q: %w: %w", id, ErrStorage, err)
+		return Info{}, registerError(id, err)
 	}
-	i.mu.state, i.mu.loaded = s, true
-	i.snapshotAt.Store(s.sequence)
-	i.derived = s.sequence
+	i := newInstance(&e.shared, id, source{kept, spec}, created)
+	i.used.Store(created.UnixNano())
+	i.publish(recovered{m, m.Sequence()}, 0)
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}
 	if e.o.OnSnapshot != nil {
-		e.o.OnSnapshot(id, i.created, s.sequence, data)
+		e.o.OnSnapshot(id, created, from.Sequence, from.Snapshot)
 	}
-	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", spec.Name()), zap.Uint64("sequence", s.sequence))
+	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", i.name()), zap.Uint64("sequence", from.Sequence))
 	return i.info()
 }
 
-// plausible refuses a state that no learner came to.
-func plausible(s state) error {
-	stats := s.learner.Stats()
-	for _, v := range []float64{stats.Loss, stats.LogDeterminant, stats.LabelBound, s.account.ServedLoss} {
+// readImport checks what an export holds and makes the model's beginning of it:
+// a machine, and what is to be kept.
+func readImport(spec model.Spec, s codec.Snapshot) (*machine.Machine, storage.Import, error) {
+	from := storage.Import{Sequence: s.Sequence}
+	m, err := machine.Restore(spec, s)
+	if err == nil {
+		err = plausible(m)
+	}
+	if err == nil && s.Carried != nil {
+		var c record.Carried
+		c, err = record.DecodeCarried(s.Carried, spec.Outputs)
+		from.IDs, from.Waiting = c.IDs, c.Waiting
+	}
+	if err != nil {
+		return nil, from, err
+	}
+	s.Carried = nil // The store has it apart.
+	from.Snapshot, err = codec.Encode(s)
+	return m, from, err
+}
+
+// plausible refuses a state that no learner of its spec can have.
+func plausible(m *machine.Machine) error {
+	stats, err := m.Stats()
+	if err != nil {
+		return err
+	}
+	for _, v := range []float64{stats.Loss, stats.LogDeterminant, stats.LabelBound, m.Account().ServedLoss} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Errorf("a figure of %g: %w", v, model.ErrCorruptState)
 		}
 	}
-	if !stats.CertificateOK || stats.Observations != s.sequence {
-		return fmt.Errorf("%d observations at sequence %d, certificate %v: %w", stats.Observations, s.sequence, stats.CertificateOK, model.ErrCorruptState)
+	if !stats.CertificateOK || stats.Observations != m.Sequence() {
+		return fmt.Errorf("%d observations at sequence %d, certificate %v: %w", stats.Observations, m.Sequence(), stats.CertificateOK, model.ErrCorruptState)
 	}
 	return nil
 }

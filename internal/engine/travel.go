@@ -8,8 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/store"
 )
 
 // Snapshot is a kept state of a model.
@@ -23,60 +24,70 @@ type Snapshot struct {
 	Digest  [32]byte
 }
 
-// SnapshotModel writes a snapshot now, unless the newest has everything, and
-// tells which is the newest then.
+// SnapshotModel writes a snapshot now, unless the newest has all that was
+// learned, and tells which is the newest then. Only the copy of the state takes
+// the model's turn.
 func (e *Engine) SnapshotModel(ctx context.Context, id string) (Snapshot, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	select {
-	case e.snapshots.slots <- struct{}{}:
-		defer func() { <-e.snapshots.slots }()
-	case <-ctx.Done():
-		return Snapshot{}, fmt.Errorf("engine: wait for other snapshots: %w", context.Cause(ctx))
+	for {
+		s, err := i.snapshotNow(ctx)
+		if !errors.Is(err, errSuperseded) {
+			return s, err
+		}
+		// It was restored meanwhile: what was captured is no state of its.
 	}
-	s, err := i.captureAlone(ctx)
+}
+
+func (i *instance) snapshotNow(ctx context.Context) (Snapshot, error) {
+	if err := i.takeCopy(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	defer func() { <-i.copies }()
+	c, err := i.captureAtTurn(ctx)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	defer i.snapshotEnded()
-	if kept, err := i.describe(s.Sequence); err == nil && i.snapshotAt.Load() == s.Sequence {
+	if kept, err := i.describe(c.Sequence); err == nil && i.snapshotAt.Load() == c.Sequence {
 		return kept, nil
 	}
-	if err := i.store(s); err != nil {
-		return Snapshot{}, fmt.Errorf("engine: snapshot of model %q: %w: %w", id, ErrStorage, err)
+	if err := c.write(ctx); err != nil {
+		return Snapshot{}, err
 	}
-	return i.describe(s.Sequence)
+	return i.describe(c.Sequence)
 }
 
-// captureAlone copies the state between two commits. A snapshot counts as on
-// its way then, until snapshotEnded.
-func (i *instance) captureAlone(ctx context.Context) (s codec.Snapshot, err error) {
-	err = i.alone(ctx, func() error {
-		if s, err = i.capture(); err != nil {
+// captureAtTurn loads the model and copies its state, at the model's turn.
+func (i *instance) captureAtTurn(ctx context.Context) (capture, error) {
+	taken := make(chan capture, 1)
+	err := i.box.Do(ctx, func(context.Context) error {
+		if err := i.load(); err != nil {
 			return err
 		}
-		i.snapshotTime.Store(i.engine.o.Now().UnixNano())
-		i.gate.Lock()
-		defer i.gate.Unlock()
-		i.gate.snapshots++
-		return nil
+		c, err := i.capture()
+		taken <- c
+		return err
 	})
-	return s, err
+	if err != nil {
+		return capture{}, err
+	}
+	return <-taken, nil
 }
 
 // describe tells of a snapshot from its first bytes.
 func (i *instance) describe(sequence uint64) (Snapshot, error) {
-	f, err := i.engine.o.Store.StatSnapshot(i.number, sequence, codec.HeadBytes)
+	doing := fmt.Sprintf("read snapshot %d", sequence)
+	f, err := i.kept.StatSnapshot(sequence, codec.HeadBytes)
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("engine: snapshot %d of model %q: %w: %w", sequence, i.id, ErrStorage, err)
+		return Snapshot{}, i.errorf(doing, storageError(err))
 	}
 	_, digest, err := codec.DecodeHead(f.Head)
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("engine: snapshot %d of model %q: %w: %w", sequence, i.id, ErrCorrupt, err)
+		return Snapshot{}, i.errorf(doing, fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}
-	return Snapshot{Sequence: sequence, Created: f.Modified, Bytes: f.Bytes, Digest: digest}, nil
+	return Snapshot{Sequence: sequence, Created: f.Created, Bytes: f.Bytes, Digest: digest}, nil
 }
 
 // ListSnapshots lists what is kept of a model, the newest first. What does not
@@ -86,9 +97,9 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	sequences, err := e.o.Store.Snapshots(i.number)
+	sequences, err := i.kept.Snapshots()
 	if err != nil {
-		return nil, fmt.Errorf("engine: snapshots of model %q: %w: %w", id, ErrStorage, err)
+		return nil, i.errorf("list the snapshots", storageError(err))
 	}
 	out := make([]Snapshot, 0, len(sequences))
 	for _, sequence := range sequences {
@@ -102,127 +113,113 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 	return out, nil
 }
 
-// RestoreModel takes a model back to a sequence: to a snapshot, or to anything
-// that the log still reaches from one. What it had learned after that is
-// undone for good: its log is dropped and its ids are forgotten, so that it
-// can be learned again. A model that cannot be recovered is, if an earlier
-// state can be.
+// RestoreModel takes a model back to a sequence: to a snapshot, or to any state
+// that the log still reaches from one. What it had learned after that is undone
+// for good: its log is dropped and its ids are forgotten, so that it can be
+// learned again. A model that cannot be recovered is, if an earlier state can
+// be.
 func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64) (Info, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return Info{}, err
 	}
-	if err := i.enter(ctx); err != nil {
-		return Info{}, err
-	}
-	defer i.leave()
-	release := i.holdLoads()
-	s, err := i.goBack(ctx, sequence)
-	release(s)
+	err = i.box.Do(ctx, func(ctx context.Context) error { return i.goBack(ctx, sequence) })
 	if err != nil {
 		return Info{}, err
 	}
-	i.measure()
 	e.o.Log.Info("model restored", zap.String("model", id), zap.Uint64("sequence", sequence))
 	return i.info()
 }
 
-// goBack is the state at a sequence, once the store has forgotten what came
-// after it.
-func (i *instance) goBack(ctx context.Context, sequence uint64) (*state, error) {
+// goBack restores the state at a sequence and lets the store forget what came
+// after it. It runs at the model's turn. It does nothing else when it is called
+// again with the sequence of a Rewind that a crash interrupted.
+func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	if err := i.restorable(sequence); err != nil {
-		return nil, err
+		return err
 	}
-	s, snapshot, err := i.stateAt(ctx, sequence)
+	if err := i.removeAnswered(); err != nil {
+		return err
+	}
+	started := i.o.Now()
+	// What the log says of the ids before the sequence is written first: a
+	// record that is cut is complete.
+	d := derivation{kept: i.kept}
+	r, err := i.at(ctx, sequence, i.passOver, d.tell)
+	if err == nil {
+		err = d.write()
+	}
+	if err == nil && r.Sequence() != sequence {
+		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("engine: state of model %q at sequence %d: %w", i.id, sequence, err)
+		return i.errorf(fmt.Sprintf("restore sequence %d", sequence), err)
 	}
-	if s.sequence != sequence {
-		return nil, fmt.Errorf("engine: model %q: the log ends at sequence %d: %w", i.id, s.sequence, ErrCorrupt)
+	took := i.o.Now().Sub(started)
+	cut, err := i.cutRecord(ctx, sequence)
+	if err != nil {
+		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), storageError(err))
 	}
-	if err := i.rewind(sequence); err != nil {
-		return nil, fmt.Errorf("engine: rewind model %q to sequence %d: %w: %w", i.id, sequence, ErrStorage, err)
+	i.supersede()
+	err = i.kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
+		s, err := record.DecodeSeen(value, i.spec.Outputs)
+		return err == nil && s.Answer.Sequence > sequence
+	}})
+	if err != nil {
+		err = i.errorf(fmt.Sprintf("rewind to sequence %d", sequence), storageError(err))
+		// It is not known how far that came. The same call goes on from there.
+		i.forget()
+		i.takeBroken(err)
+		return err
 	}
-	i.snapshotAt.Store(snapshot)
-	i.derived = sequence
-	return &s, nil
+	i.publish(r, took)
+	return nil
 }
 
 // restorable refuses a sequence that is not there any more, or not yet.
 func (i *instance) restorable(sequence uint64) error {
-	last, err := i.engine.o.Store.LastSequence(i.number)
+	last, err := i.kept.Last()
 	if err != nil {
-		return fmt.Errorf("engine: find the end of the log of model %q: %w: %w", i.id, ErrStorage, err)
+		return i.errorf("find the end of the log", storageError(err))
 	}
 	if sequence > last {
 		return fmt.Errorf("model %q at sequence %d: %w: it has learned %d observations", i.id, sequence, ErrSnapshotNotFound, last)
 	}
-	kept, err := i.engine.o.Store.Snapshots(i.number)
+	kept, err := i.kept.Snapshots()
 	if err != nil {
-		return fmt.Errorf("engine: snapshots of model %q: %w: %w", i.id, ErrStorage, err)
+		return i.errorf("list the snapshots", storageError(err))
 	}
 	if len(kept) == 0 || kept[len(kept)-1] <= sequence {
 		return nil
 	}
-	oldest := kept[len(kept)-1]
-	first, err := i.engine.o.Store.FirstSequence(i.number)
-	if err != nil && !errors.As(err, new(*store.CorruptError)) {
-		return fmt.Errorf("engine: find the beginning of the log of model %q: %w: %w", i.id, ErrStorage, err)
-	}
-	if err == nil && first == 1 {
+	first, err := i.kept.First()
+	switch {
+	case err != nil && !errors.Is(err, storage.ErrCorrupt):
+		return i.errorf("find the beginning of the log", storageError(err))
+	case err == nil && first == 1:
 		return nil
 	}
-	return fmt.Errorf("model %q at sequence %d: %w: the oldest is the snapshot of sequence %d", i.id, sequence, ErrSnapshotNotFound, oldest)
-}
-
-// rewind makes the store forget what came after a sequence. Until the log is
-// cut, at the end, a crash leaves the model as it was: a snapshot that is gone
-// costs time, and ids are derived again from the log.
-func (i *instance) rewind(sequence uint64) error {
-	disk := i.engine.o.Store
-	kept, err := disk.Snapshots(i.number)
-	if err != nil {
-		return err //nolint:wrapcheck // The caller does.
-	}
-	for _, later := range kept {
-		if later > sequence {
-			if err := disk.RemoveSnapshot(i.number, later); err != nil {
-				return err //nolint:wrapcheck // The caller does.
-			}
-		}
-	}
-	last, err := i.cutRecord(sequence)
-	if err != nil {
-		return err
-	}
-	err = disk.ForgetWhere(i.number, func(value []byte) (bool, error) {
-		s, err := decodeSeen(value, i.spec.Outputs)
-		return err == nil && s.Answer.Sequence > sequence, err
-	})
-	if err != nil {
-		return err //nolint:wrapcheck // The caller does.
-	}
-	return disk.RewindLog(i.number, sequence, last) //nolint:wrapcheck // The caller does.
+	return fmt.Errorf("model %q at sequence %d: %w: the oldest is the snapshot of sequence %d",
+		i.id, sequence, ErrSnapshotNotFound, kept[len(kept)-1])
 }
 
 // cutRecord is the record that a sequence is inside of, cut to end with it; nil
 // when one ends there.
-func (i *instance) cutRecord(sequence uint64) (cut *store.Record, err error) {
-	err = i.engine.o.Store.Replay(i.number, sequence, func(logged store.Record) error {
+func (i *instance) cutRecord(ctx context.Context, sequence uint64) (cut *storage.Record, err error) {
+	err = i.kept.Replay(ctx, sequence, func(logged storage.Record) error {
 		if logged.First > sequence {
 			return errReached
 		}
-		r, err := decodeRecord(logged.Data)
+		r, err := record.Decode(logged.Data)
 		if err != nil {
 			return err
 		}
 		r.Observations = r.Observations[:sequence-logged.First+1]
-		cut = &store.Record{First: logged.First, Last: sequence, Data: appendRecord(nil, r)}
+		cut = &storage.Record{First: logged.First, Last: sequence, Data: r.Append(nil)}
 		return errReached
 	})
-	var corrupt *store.CorruptError
-	if errors.Is(err, errReached) || errors.As(err, &corrupt) {
+	if errors.Is(err, errReached) || errors.Is(err, storage.ErrCorrupt) {
 		return cut, nil // Beyond the sequence a record may be anything.
 	}
-	return cut, err //nolint:wrapcheck // The caller does.
+	return cut, err
 }

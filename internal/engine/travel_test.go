@@ -39,7 +39,7 @@ func history(seed uint64, calls int) [][]engine.Observation {
 // digests are the states after each observation.
 func digests(t *testing.T, calls [][]engine.Observation) [][32]byte {
 	t.Helper()
-	h := start(t, newFS(), newClock())
+	h := startOn(t, newFS(), newClock())
 	h.create(t, "m", linear(2))
 	out := [][32]byte{h.stats(t, "m").Digest}
 	for _, call := range calls {
@@ -53,14 +53,17 @@ func digests(t *testing.T, calls [][]engine.Observation) [][32]byte {
 
 // A model goes back to any sequence that is kept, inside a batch too; what was
 // undone may be learned again, what was not is not; and a restart agrees.
-func TestRestoreModel(t *testing.T) {
+func TestRestoreModel(t *testing.T) { onBackends(t, testRestoreModel) }
+
+func testRestoreModel(t *testing.T, newDisk func() disk) {
+	t.Helper()
 	calls := history(1, 12)
 	want := digests(t, calls)
 	last := uint64(len(want) - 1)
-	for _, every := range []uint64{1 << 40, 5} {
+	for _, every := range []int{1 << 40, 5} {
 		for target := range last + 1 {
-			fs, c := newFS(), newClock()
-			h := start(t, fs, c, func(o *engine.Options) { o.SnapshotObservations, o.SnapshotsKept = every, 2 })
+			fs, c := newDisk(), newClock()
+			h := start(t, fs, c, func(o *engine.Options) { after(every)(o); o.SnapshotsKept = 2 })
 			h.create(t, "m", linear(2))
 			for _, call := range calls {
 				h.observe(t, "m", call...)
@@ -134,7 +137,7 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 		}
 		return nil
 	}))
-	h := start(t, watched, c, func(o *engine.Options) { o.SnapshotObservations = 4; o.SnapshotsKept = 9 })
+	h := startOn(t, watched, c, func(o *engine.Options) { after(4)(o); o.SnapshotsKept = 9 })
 	h.create(t, "m", linear(2))
 	for _, call := range calls {
 		h.observe(t, "m", call...)
@@ -155,7 +158,7 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 	t.Logf("%d cuts", len(cuts))
 	outcomes := map[uint64]int{}
 	for n, cut := range cuts {
-		h := start(t, cut, c)
+		h := startOn(t, cut, c)
 		s := h.stats(t, "m")
 		if s.Observations != last && s.Observations != target || s.Digest != want[s.Observations] {
 			t.Fatalf("cut %d leaves %d observations", n, s.Observations)
@@ -177,8 +180,11 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 	}
 }
 
-func TestSnapshotModel(t *testing.T) {
-	h := start(t, newFS(), newClock())
+func TestSnapshotModel(t *testing.T) { onBackends(t, testSnapshotModel) }
+
+func testSnapshotModel(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(2))
 	feed(t, h, 0, 10)
 	ctx := context.Background()
@@ -226,17 +232,20 @@ func TestSnapshotModel(t *testing.T) {
 
 // A model moves to another server under another id, and goes on there bit for
 // bit, across restarts too.
-func TestExportAndImport(t *testing.T) {
+func TestExportAndImport(t *testing.T) { onBackends(t, testExportAndImport) }
+
+func testExportAndImport(t *testing.T, newDisk func() disk) {
+	t.Helper()
 	for _, spec := range []model.Spec{linear(2), taylor(2, 3), {Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{}}} {
-		from := start(t, newFS(), newClock())
+		from := start(t, newDisk(), newClock())
 		from.create(t, "m", spec)
 		feed(t, from, 0, 40)
 		ctx := context.Background()
-		data, err := from.ExportModel(ctx, "m")
+		data, err := from.ExportModel(ctx, "m", engine.ExportOptions{WithoutIDs: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		fs, c := newFS(), newClock()
+		fs, c := newDisk(), newClock()
 		told := ""
 		to := start(t, fs, c, func(o *engine.Options) {
 			o.OnSnapshot = func(model string, _ time.Time, sequence uint64, copied []byte) {

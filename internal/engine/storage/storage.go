@@ -88,6 +88,8 @@ type Upkeep interface {
 	// more than keep are left over all models. It does not wait until that is
 	// durable.
 	Forget(ctx context.Context, before time.Time, keep int) error
+	// CountWaiting counts the predictions of all models, at a cost of O(1).
+	CountWaiting() int64
 	// Sync makes everything written so far durable.
 	Sync(ctx context.Context) error
 	// Failed is ErrFailed with its cause once nothing can be written any more,

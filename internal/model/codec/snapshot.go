@@ -18,9 +18,12 @@ import (
 // Magic begins every snapshot, whatever its version.
 const Magic = "HINDSNAP"
 
-// Version is the format that Encode writes. Decode reads it and every one
-// before.
-const Version = 1
+// Version is the newest format. Decode reads it and every one before. Encode
+// writes the oldest that holds the snapshot.
+const (
+	Version        = 2
+	versionCarried = 2 // The first with the section of what an export carries.
+)
 
 // Sentinels of Decode.
 var (
@@ -35,6 +38,7 @@ const (
 	sectionSpec    = "spec"
 	sectionLearner = "learner"
 	sectionAccount = "account"
+	sectionCarried = "carried"
 )
 
 // Snapshot is a model at one sequence.
@@ -49,6 +53,9 @@ type Snapshot struct {
 	Learner []byte
 	// Account is the host's own account of the model.
 	Account []byte
+	// Carried is what an exported model takes along beside its state; nil when
+	// it takes nothing.
+	Carried []byte
 }
 
 // Digest of a learner's state: SHA-256 of the bytes that AppendBinary wrote.
@@ -60,20 +67,23 @@ func Encode(s Snapshot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account))
+	version := uint32(1)
+	sections := []section{{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}}
+	if s.Carried != nil {
+		version = versionCarried
+		sections = append(sections, section{sectionCarried, s.Carried})
+	}
+	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account)+len(s.Carried))
 	out = append(out, Magic...)
-	out = binary.LittleEndian.AppendUint32(out, Version)
+	out = binary.LittleEndian.AppendUint32(out, version)
 	out = AppendUint64(out, s.Sequence)
 	out = append(out, s.Digest[:]...)
-	for _, section := range []struct {
-		name string
-		data []byte
-	}{{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}} {
+	for _, section := range sections {
 		if out, err = appendSection(out, section.name, section.data); err != nil {
 			return nil, err
 		}
 	}
-	// The trailer is the checksum of everything before it.
+	// The trailer is the checksum of all bytes before it.
 	return binary.LittleEndian.AppendUint32(out, checksum(out)), nil
 }
 
@@ -87,10 +97,15 @@ func DecodeHead(head []byte) (sequence uint64, digest [sha256.Size]byte, err err
 	magic, version := r.Bytes(len(Magic)), r.Uint32()
 	sequence = r.Uint64()
 	copy(digest[:], r.Bytes(len(digest)))
-	if r.Err() != nil || string(magic) != Magic || version != Version {
+	if r.Err() != nil || string(magic) != Magic || version < 1 || version > Version {
 		return 0, digest, fmt.Errorf("codec: a head that begins with %q, version %d: %w", magic, version, ErrCorrupt)
 	}
 	return sequence, digest, nil
+}
+
+type section struct {
+	name string
+	data []byte
 }
 
 func appendSection(out []byte, name string, data []byte) ([]byte, error) {
@@ -114,11 +129,12 @@ func Decode(data []byte) (Snapshot, error) {
 	if magic := r.Bytes(len(Magic)); string(magic) != Magic {
 		return s, fmt.Errorf("codec: not a snapshot: it begins with %q, want %q: %w", magic, Magic, ErrCorrupt)
 	}
-	if v := r.Uint32(); r.Err() == nil && v != Version {
-		if v > Version {
-			return s, fmt.Errorf("codec: snapshot format %d, this version reads up to %d: %w", v, Version, ErrNewer)
-		}
-		return s, fmt.Errorf("codec: snapshot format %d: %w", v, ErrCorrupt)
+	version := r.Uint32()
+	switch {
+	case version > Version:
+		return s, fmt.Errorf("codec: snapshot format %d, this version reads up to %d: %w", version, Version, ErrNewer)
+	case r.Err() == nil && version < 1:
+		return s, fmt.Errorf("codec: snapshot format %d: %w", version, ErrCorrupt)
 	}
 	if n := len(data) - 4; n < 0 || checksum(data[:n]) != binary.LittleEndian.Uint32(data[n:]) {
 		return s, fmt.Errorf("codec: snapshot of %d bytes fails its checksum: %w", len(data), ErrCorrupt)
@@ -137,6 +153,11 @@ func Decode(data []byte) (Snapshot, error) {
 	}
 	if s.Account, err = readSection(r, sectionAccount); err != nil {
 		return s, err
+	}
+	if version >= versionCarried {
+		if s.Carried, err = readSection(r, sectionCarried); err != nil {
+			return s, err
+		}
 	}
 	r.Bytes(4)
 	if err := r.End(); err != nil {

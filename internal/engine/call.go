@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+)
+
+// Info is what a model is.
+type Info struct {
+	ID       string
+	Learner  string
+	Spec     model.Spec
+	Created  time.Time
+	Sequence uint64
+}
+
+// Prediction is the answer to one row of Predict.
+type Prediction struct {
+	model.Prediction
+	// ID names the prediction in Observe; empty when it is not remembered.
+	ID string
+	// Sequence is how many observations the answer had learned from.
+	Sequence uint64
+}
+
+// newPredictions makes room for predictions in three allocations.
+func newPredictions(n, outputs int) []Prediction {
+	answers := make([]Prediction, n)
+	values, deviations := make([]float64, n*outputs), make([]float64, n*outputs)
+	for k := range answers {
+		at, end := k*outputs, (k+1)*outputs
+		answers[k].Values, answers[k].StandardErrors = values[at:end:end], deviations[at:end:end]
+	}
+	return answers
+}
+
+// PredictOptions say what becomes of a prediction.
+type PredictOptions struct {
+	// Remember keeps the features until the label comes or TTL has passed.
+	Remember bool
+	// IDs are chosen by the caller, one per row, or by the engine when empty.
+	IDs []string
+	// TTL is Options.LabelTTL when 0.
+	TTL time.Duration
+}
+
+// Observation is what a caller reports.
+type Observation struct {
+	// PredictionID refers to a remembered prediction; else Features are the
+	// input. With Features, ObservationID is the identity, or empty.
+	PredictionID  string
+	Features      []float64
+	ObservationID string
+	// Labels are one per output.
+	Labels []float64
+	// Weight is the importance of the observation; 1 when there is nothing
+	// to say.
+	Weight float64
+}
+
+// identity is the id that the observation is learned under once, empty when it
+// has none. It refuses an observation that names two, or features twice.
+func (o *Observation) identity() (string, error) {
+	switch {
+	case o.PredictionID == "":
+		return o.ObservationID, checkObservationID("observation_id", o.ObservationID)
+	case len(o.Features) > 0:
+		return "", &model.FieldError{
+			Field: "features", Err: ErrInvalidRequest, Got: "both prediction_id and features",
+			Want: "one of them; to send features for a prediction, give its id as observation_id",
+		}
+	case o.ObservationID != "" && o.ObservationID != o.PredictionID:
+		return "", &model.FieldError{
+			Field: "observation_id", Err: ErrInvalidRequest, Got: fmt.Sprintf("%q beside a prediction_id", o.ObservationID),
+			Want: "no observation_id: a prediction_id already is the identity",
+		}
+	}
+	return o.PredictionID, checkObservationID("prediction_id", o.PredictionID)
+}
+
+// Answer is what came of one observation.
+type Answer = record.Answer
+
+// row is an observation on its way: what the caller said and what was looked
+// up before its turn.
+type row struct {
+	Observation
+	// id is the observation's identity, empty when it has none.
+	id string
+	// waiting is the prediction that the observation answers, or nil.
+	waiting *record.Waiting
+}
+
+// Ticket is an accepted call of Submit, waiting to be durable and learned.
+type Ticket struct {
+	rows    []row
+	started time.Time
+	done    chan struct{}
+	answers []Answer
+	err     error
+	// A call of one observation has its row and its answer here.
+	oneRow    [1]row
+	oneAnswer [1]Answer
+}
+
+// newTicket makes a ticket of so many rows.
+func newTicket(rows int, started time.Time) *Ticket {
+	t := &Ticket{started: started, done: make(chan struct{})}
+	if rows == 1 {
+		t.rows, t.answers = t.oneRow[:], t.oneAnswer[:]
+	} else {
+		t.rows, t.answers = make([]row, rows), make([]Answer, rows)
+	}
+	return t
+}
+
+// refuse gives the ticket an error in place of answers.
+func (t *Ticket) refuse(err error) { t.answers, t.err = nil, err }
+
+// Wait gives the answers, one per observation, once they are durable and
+// learned. It gives up with the context; the observations are then learned
+// all the same, and the same ids sent again bring the answers.
+func (t *Ticket) Wait(ctx context.Context) ([]Answer, error) {
+	select {
+	case <-t.done:
+		return t.answers, t.err
+	default:
+	}
+	select {
+	case <-t.done:
+		return t.answers, t.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("engine: wait for the observation: %w", context.Cause(ctx))
+	}
+}
+
+var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// CheckID accepts a model id: [a-z0-9]([a-z0-9._-]{0,62}).
+func CheckID(id string) error {
+	if idPattern.MatchString(id) {
+		return nil
+	}
+	return &model.FieldError{
+		Field: "id", Got: fmt.Sprintf("%q", id), Err: ErrInvalidID,
+		Want: "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit",
+	}
+}
+
+func checkObservationID(field, id string) error {
+	if len(id) <= storage.MaxID {
+		return nil
+	}
+	return &model.FieldError{
+		Field: field, Err: ErrInvalidID,
+		Got: fmt.Sprintf("%d bytes", len(id)), Want: fmt.Sprintf("at most %d bytes", storage.MaxID),
+	}
+}

@@ -1,0 +1,109 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"hindsight/internal/engine/storage"
+)
+
+// fate is what happens to the next append of a faulty store.
+type fate struct{ next atomic.Int32 }
+
+const (
+	appendWell    = iota
+	appendDone    // It is appended, and the outcome is not known.
+	appendNotDone // It is not appended, and the outcome is not known.
+	appendRefused // Another writer came before.
+	appendWaits   // It waits until goOn.
+)
+
+var errOutcome = errors.New("the connection was lost")
+
+// faulty is a store whose appends may end otherwise than they should, and that
+// fails for good while failing is set.
+type faulty struct {
+	storage.Store
+	appends *fate
+	failing *atomic.Bool
+	goOn    chan struct{}
+	mu      sync.Mutex
+	models  map[storage.Model]*faultyModel
+}
+
+// wrap gives the one wrapper of a model.
+func (f *faulty) wrap(m storage.Model) storage.Model {
+	if m == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.models == nil {
+		f.models = map[storage.Model]*faultyModel{}
+	}
+	if f.models[m] == nil {
+		f.models[m] = &faultyModel{Model: m, store: f}
+	}
+	return f.models[m]
+}
+
+func (f *faulty) broken() error {
+	if f.failing.Load() {
+		return fmt.Errorf("injected: %w", storage.ErrFailed)
+	}
+	return nil
+}
+
+func (f *faulty) Models(ctx context.Context, each func(storage.Entry) error) error {
+	return f.Store.Models(ctx, func(e storage.Entry) error {
+		e.Model = f.wrap(e.Model)
+		return each(e)
+	})
+}
+
+func (f *faulty) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
+	m, err := f.Store.Create(ctx, name, value)
+	if err != nil {
+		return nil, err
+	}
+	return f.wrap(m), nil
+}
+
+func (f *faulty) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
+	m, err := f.Store.Import(ctx, name, value, from)
+	if err != nil {
+		return nil, err
+	}
+	return f.wrap(m), nil
+}
+
+func (f *faulty) Failed() error { return errors.Join(f.broken(), f.Store.Failed()) }
+
+func (f *faulty) Sync(ctx context.Context) error {
+	return errors.Join(f.broken(), f.Store.Sync(ctx))
+}
+
+type faultyModel struct {
+	storage.Model
+	store *faulty
+}
+
+func (m *faultyModel) Append(ctx context.Context, c storage.Commit) error {
+	if err := m.store.broken(); err != nil {
+		return err
+	}
+	switch m.store.appends.next.Swap(appendWell) {
+	case appendDone:
+		return errors.Join(errOutcome, m.Model.Append(ctx, c))
+	case appendNotDone:
+		return errOutcome
+	case appendRefused:
+		return fmt.Errorf("injected: %w", storage.ErrRefused)
+	case appendWaits:
+		<-m.store.goOn
+	}
+	return m.Model.Append(ctx, c)
+}

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"sync"
+	"time"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
+)
+
+func unixTime(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds) }
+
+// recent are the ids of the newest record: they are in memory and not in the
+// store, which gets them together with the next record. A crash loses nothing:
+// recovery derives the ids of the last record from the log.
+//
+// Only the model's turn changes them; lookUp may be called at any time.
+type recent struct {
+	mu struct {
+		sync.Mutex
+		places map[string]int
+	}
+	rows   []storage.ID
+	values []byte
+	digest record.Digester
+}
+
+// lookUp gives the value that is remembered under an id.
+func (r *recent) lookUp(id string) (value []byte, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.mu.places[id]; ok {
+		return append([]byte(nil), r.rows[at].Value...), true
+	}
+	return nil, false
+}
+
+// clear forgets the ids: the store has them.
+func (r *recent) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.mu.places)
+	clear(r.rows)
+	r.rows, r.values = r.rows[:0], r.values[:0]
+}
+
+// add takes the ids of a record that was learned.
+func (r *recent) add(learned *record.Record, answers []record.Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.places == nil {
+		r.mu.places = make(map[string]int)
+	}
+	first := len(r.rows)
+	r.rows, r.values = appendIDs(r.rows, r.values, &r.digest, learned, answers)
+	for n := first; n < len(r.rows); n++ {
+		r.mu.places[r.rows[n].ID] = n
+	}
+}
+
+// appendIDs appends what is remembered of a record's observations to rows, and
+// their values to values.
+func appendIDs(
+	rows []storage.ID, values []byte, digest *record.Digester, learned *record.Record, answers []record.Answer,
+) ([]storage.ID, []byte) {
+	at := unixTime(learned.Time)
+	for n := range learned.Observations {
+		o := &learned.Observations[n]
+		if o.ID == "" {
+			continue
+		}
+		begin := len(values)
+		s := record.Seen{Labels: digest.Labels(o.Labels, o.Weight), Features: digest.Features(o.Features), Answer: answers[n]}
+		// Where values grows, the rows before keep the memory that they have.
+		values = s.Append(values)
+		rows = append(rows, storage.ID{ID: o.ID, At: at, Value: values[begin:len(values):len(values)]})
+	}
+	return rows, values
+}

@@ -1,0 +1,277 @@
+package mailbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"hindsight/internal/engine/mailbox"
+)
+
+// recorder notes what it is handed. While it is held, Handle waits.
+type recorder struct {
+	mu      sync.Mutex
+	batches [][]int
+	refused []int
+	hold    chan struct{}
+}
+
+func (r *recorder) Handle(batch []int) {
+	if r.hold != nil {
+		<-r.hold
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.batches = append(r.batches, append([]int(nil), batch...))
+}
+
+func (r *recorder) Refuse(item int, _ error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refused = append(r.refused, item)
+}
+
+func newBox(r *recorder, limit, batch int) (*mailbox.Box[int], *sync.WaitGroup) {
+	var group sync.WaitGroup
+	return mailbox.New[int](r, mailbox.Options{Limit: limit, Batch: batch, Goroutines: &group}), &group
+}
+
+func TestItemsWaitTogetherAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{hold: make(chan struct{})}
+		box, group := newBox(r, 100, 3)
+		put := func(item, rows int) {
+			t.Helper()
+			if err := box.Put(item, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(1, 1)
+		synctest.Wait() // The first is being handled.
+		for item := 2; item <= 5; item++ {
+			put(item, 1)
+		}
+		put(6, 9) // Larger than a batch: alone.
+		put(7, 1)
+		close(r.hold)
+		group.Wait()
+		if got := fmt.Sprint(r.batches); got != "[[1] [2 3 4] [5] [6] [7]]" {
+			t.Errorf("handled %s", got)
+		}
+	})
+}
+
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{hold: make(chan struct{})}
+		box, group := newBox(r, 4, 100)
+		if err := box.Put(0, 50); err != nil { // Larger than the limit: taken while none wait.
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if err := box.Put(1, 3); err != nil {
+			t.Fatal(err)
+		}
+		if err := box.Put(2, 2); !errors.Is(err, mailbox.ErrFull) {
+			t.Errorf("beyond the limit: %v", err)
+		}
+		if err := box.Put(3, 1); err != nil {
+			t.Error(err)
+		}
+		close(r.hold)
+		group.Wait()
+		if got := fmt.Sprint(r.batches); got != "[[0] [1 3]]" {
+			t.Errorf("handled %s", got)
+		}
+	})
+}
+
+// A task that gives up while it waits is skipped, and what is behind it runs.
+func TestTaskWhoseCallerHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{}
+		box, group := newBox(r, 100, 100)
+		ctx, leave := context.WithCancel(t.Context())
+		release := make(chan struct{})
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			_ = box.Do(t.Context(), func(context.Context) error { <-release; return nil })
+		})
+		synctest.Wait()
+		callers.Go(func() {
+			err := box.Do(ctx, func(context.Context) error { t.Error("it ran"); return nil })
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("it was told %v", err)
+			}
+		})
+		synctest.Wait()
+		if err := box.Put(1, 1); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		synctest.Wait()
+		close(release)
+		callers.Wait()
+		group.Wait()
+		if got := fmt.Sprint(r.batches); got != "[[1]]" {
+			t.Errorf("handled %s", got)
+		}
+	})
+}
+
+// A task that runs when its caller leaves goes on, and the caller is let go.
+func TestTaskThatRunsWithoutACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		box, group := newBox(&recorder{}, 1, 1)
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		release, ended := make(chan struct{}), false
+		err := box.Do(ctx, func(context.Context) error { <-release; ended = true; return nil })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it was told %v", err)
+		}
+		close(release)
+		group.Wait()
+		if !ended {
+			t.Error("it did not end")
+		}
+	})
+}
+
+func TestTryDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{hold: make(chan struct{})}
+		box, group := newBox(r, 100, 100)
+		if err := box.Put(1, 1); err != nil {
+			t.Fatal(err)
+		}
+		if box.TryDo(func() { t.Error("it ran beside a job") }) {
+			t.Error("it says that it ran")
+		}
+		close(r.hold)
+		group.Wait()
+		// What comes meanwhile waits, and is run afterwards.
+		if !box.TryDo(func() {
+			if err := box.Put(2, 1); err != nil {
+				t.Error(err)
+			}
+			synctest.Wait()
+			if len(r.batches) != 1 {
+				t.Errorf("handled %v beside it", r.batches)
+			}
+		}) {
+			t.Error("it did not run")
+		}
+		group.Wait()
+		if got := fmt.Sprint(r.batches); got != "[[1] [2]]" {
+			t.Errorf("handled %s", got)
+		}
+	})
+}
+
+func TestCloseAndDrop(t *testing.T) {
+	gone := errors.New("gone")
+	for name, drop := range map[string]bool{"close": false, "drop": true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := &recorder{}
+			box, group := newBox(r, 100, 100)
+			release := make(chan struct{})
+			var callers sync.WaitGroup
+			callers.Go(func() {
+				_ = box.Do(t.Context(), func(context.Context) error {
+					<-release
+					if drop {
+						box.Drop(gone)
+					} else {
+						box.Close(gone)
+					}
+					return nil
+				})
+			})
+			synctest.Wait()
+			if err := box.Put(1, 1); err != nil {
+				t.Fatal(err)
+			}
+			var behind error
+			callers.Go(func() { behind = box.Do(t.Context(), func(context.Context) error { return nil }) })
+			synctest.Wait()
+			close(release)
+			callers.Wait()
+			group.Wait()
+			want, refused := "[[1]] []", error(nil)
+			if drop {
+				want, refused = "[] [1]", gone
+			}
+			if got := fmt.Sprint(r.batches, r.refused); got != want || !errors.Is(behind, refused) {
+				t.Errorf("%s: handled and refused %s, want %s; the task behind got %v", name, got, want, behind)
+			}
+			if err := box.Put(2, 1); !errors.Is(err, gone) {
+				t.Errorf("%s: afterwards %v", name, err)
+			}
+			if err := box.Do(t.Context(), nil); !errors.Is(err, gone) {
+				t.Errorf("%s: afterwards %v", name, err)
+			}
+		})
+	}
+}
+
+// Whatever callers do, and whenever they leave: every item that was taken is
+// handled once, in the order of its caller, and no two jobs run at once.
+func TestRandomCallers(t *testing.T) {
+	const callers, calls = 8, 500
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	busy := make(chan struct{}, 1)
+	r := &recorder{}
+	box, group := newBox(r, 50, 7)
+	alone := func(context.Context) error {
+		select {
+		case busy <- struct{}{}:
+		default:
+			t.Error("two jobs at once")
+		}
+		<-busy
+		return nil
+	}
+	taken := make([][]int, callers)
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(c)))
+			for n := range calls {
+				item := c*calls + n
+				switch rng.IntN(4) {
+				case 0:
+					ctx, leave := context.WithCancel(t.Context())
+					if rng.IntN(2) == 0 {
+						leave()
+					}
+					_ = box.Do(ctx, alone)
+					leave()
+				case 1:
+					box.TryDo(func() { _ = alone(t.Context()) })
+				default:
+					if box.Put(item, 1+rng.IntN(5)) == nil {
+						taken[c] = append(taken[c], item)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	group.Wait()
+	handled := make([][]int, callers)
+	for _, batch := range r.batches {
+		for _, item := range batch {
+			handled[item/calls] = append(handled[item/calls], item)
+		}
+	}
+	if fmt.Sprint(handled) != fmt.Sprint(taken) {
+		t.Error("handled is not what was taken")
+	}
+}

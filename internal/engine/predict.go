@@ -1,0 +1,44 @@
+package engine
+
+import (
+	"context"
+)
+
+// Predict answers every row from one state, which it leaves as it was.
+func (e *Engine) Predict(ctx context.Context, id string, rows [][]float64, o PredictOptions) ([]Prediction, error) {
+	started := e.o.Now()
+	i, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	i.used.Store(started.UnixNano())
+	answers := newPredictions(len(rows), i.spec.Outputs)
+	if err := i.predict(ctx, answers, rows); err != nil {
+		return nil, err
+	}
+	if o.Remember {
+		if err := i.remember(answers, rows, o, started); err != nil {
+			return nil, err
+		}
+	}
+	i.predictions.Add(uint64(len(rows)))
+	i.timings.Predict(e.o.Now().Sub(started).Seconds())
+	return answers, nil
+}
+
+// predict answers the rows under the read lock.
+func (i *instance) predict(ctx context.Context, answers []Prediction, rows [][]float64) error {
+	if err := i.lockLoaded(ctx); err != nil {
+		return err
+	}
+	defer i.mu.RUnlock()
+	sequence := i.mu.machine.Sequence()
+	for n, x := range rows {
+		if err := i.mu.machine.Predict(&answers[n].Prediction, x); err != nil {
+			i.countPanic(err)
+			return &RowError{Row: n, Err: err}
+		}
+		answers[n].Sequence = sequence
+	}
+	return nil
+}

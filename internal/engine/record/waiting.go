@@ -1,0 +1,117 @@
+package record
+
+import (
+	"fmt"
+	"time"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// Waiting is a remembered prediction whose label has not come.
+type Waiting struct {
+	model.Prediction
+	// Sequence is how many observations the prediction had learned from.
+	Sequence uint64
+	Features []float64
+}
+
+// Encode gives the bytes of a waiting prediction.
+func (w *Waiting) Encode() []byte {
+	out := make([]byte, 0, 1+8*(2+2*len(w.Values))+10+8*len(w.Features))
+	out = append(out, version)
+	out = codec.AppendFloats(out, w.Values...)
+	out = codec.AppendFloats(out, w.StandardErrors...)
+	out = codec.AppendFloats(out, w.Leverage)
+	out = codec.AppendUint64(out, w.Sequence)
+	return appendNumbers(out, w.Features)
+}
+
+// DecodeWaiting reads what a model of so many outputs predicted.
+func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
+	d := newDecoder(data, version)
+	var w Waiting
+	w.Resize(outputs)
+	d.Floats(w.Values)
+	d.Floats(w.StandardErrors)
+	w.Leverage = d.Float()
+	w.Sequence = d.Uint64()
+	w.Features = d.numbers()
+	if err := d.End(); err != nil {
+		return Waiting{}, fmt.Errorf("record: waiting prediction: %w", err)
+	}
+	return w, nil
+}
+
+// Carried is what an exported model takes along beside its state.
+type Carried struct {
+	IDs     []storage.ID
+	Waiting []storage.Prediction
+}
+
+// Encode gives the bytes of what is carried.
+func (c *Carried) Encode() []byte {
+	out := []byte{version}
+	out = codec.AppendUint64(out, uint64(len(c.IDs)))
+	for _, id := range c.IDs {
+		out = appendRow(out, id.ID, id.At, id.Value)
+	}
+	out = codec.AppendUint64(out, uint64(len(c.Waiting)))
+	for _, p := range c.Waiting {
+		out = appendRow(out, p.ID, p.Expiry, p.Value)
+	}
+	return out
+}
+
+func appendRow(dst []byte, id string, at time.Time, value []byte) []byte {
+	dst = appendString(dst, id)
+	dst = codec.AppendUint64(dst, uint64(at.UnixNano()))
+	return appendString(dst, string(value))
+}
+
+// rowBytes is the least that a row takes.
+const rowBytes = 10
+
+// DecodeCarried reads what Encode wrote, for a model of so many outputs: every
+// value in it can be read.
+func DecodeCarried(data []byte, outputs int) (Carried, error) {
+	d := newDecoder(data, version)
+	var c Carried
+	for range d.rows() {
+		row := storage.ID{ID: d.text(), At: time.Unix(0, int64(d.Uint64())), Value: []byte(d.text())}
+		if d.Err() != nil {
+			break
+		}
+		if _, err := DecodeSeen(row.Value, outputs); err != nil {
+			return Carried{}, fmt.Errorf("record: carried id %q: %w", row.ID, err)
+		}
+		c.IDs = append(c.IDs, row)
+	}
+	for range d.rows() {
+		row := storage.Prediction{ID: d.text(), Expiry: time.Unix(0, int64(d.Uint64())), Value: []byte(d.text())}
+		if d.Err() != nil {
+			break
+		}
+		if _, err := DecodeWaiting(row.Value, outputs); err != nil {
+			return Carried{}, fmt.Errorf("record: carried prediction %q: %w", row.ID, err)
+		}
+		c.Waiting = append(c.Waiting, row)
+	}
+	if err := d.End(); err != nil {
+		return Carried{}, fmt.Errorf("record: carried: %w", err)
+	}
+	return c, nil
+}
+
+// rows reads a count of rows that the rest of the data can hold.
+func (d *decoder) rows() int {
+	n := d.Uint64()
+	if d.Err() == nil && n > uint64(d.Len()/rowBytes) {
+		d.err = fmt.Errorf("%d rows in %d bytes: %w", n, d.Len(), ErrUnreadable)
+	}
+	if d.Err() != nil {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+const (
+	// dearFlops is the work from which on a report waits for its turn among
+	// others like it. It is about a tenth of a second.
+	dearFlops = 1e8
+	// unaskedFlops is the most work of a report that nobody asked for.
+	unaskedFlops = 1e9
+)
+
+// solved is a report with the state that it is of.
+type solved struct {
+	sequence uint64
+	epoch    uint64
+	stats    model.Stats
+	account  record.Account
+	digest   [32]byte
+	report   model.Report
+	// dimension says that the effective dimension was asked for.
+	dimension bool
+	at        time.Time
+}
+
+// serves tells whether the report is of the state at a sequence and has what is
+// asked for.
+func (s *solved) serves(sequence, epoch uint64, o model.ReportOptions) bool {
+	return s != nil && s.sequence == sequence && s.epoch == epoch && (s.dimension || !o.EffectiveDimension)
+}
+
+// solve gives the report of the present state. It copies the state under the
+// read lock and solves the copy, unless the newest report is of this state.
+func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, error) {
+	s, err := i.fresh(ctx, o)
+	if err != nil || s != nil {
+		return s, err
+	}
+	done, err := i.takeTurn(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := i.takeCopy(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-i.copies }()
+	buffer := i.buffer()
+	if err := i.lockLoaded(ctx); err != nil {
+		return nil, err
+	}
+	m := i.mu.machine
+	s = &solved{
+		sequence: m.Sequence(), epoch: i.epoch.Load(), account: m.Account(), dimension: o.EffectiveDimension, at: i.o.Now(),
+	}
+	s.stats, err = m.Stats()
+	var copied codec.Snapshot
+	if err == nil {
+		copied, err = m.Snapshot(buffer)
+	}
+	i.mu.RUnlock()
+	if err == nil {
+		err = i.finish(s, copied, o)
+	}
+	if err != nil {
+		i.countPanic(err)
+		return nil, i.errorf("report", err)
+	}
+	if s.epoch == i.epoch.Load() {
+		i.solved.Store(s)
+	}
+	return s, nil
+}
+
+// takeTurn lets reports that take long be solved one at a time.
+func (i *instance) takeTurn(ctx context.Context, o model.ReportOptions) (done func(), err error) {
+	if err := i.lockLoaded(ctx); err != nil {
+		return nil, err
+	}
+	stats, err := i.mu.machine.Stats()
+	i.mu.RUnlock()
+	if err != nil || flops(stats, o) < dearFlops {
+		return func() {}, err
+	}
+	select {
+	case i.solving <- struct{}{}:
+		return func() { <-i.solving }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("engine: wait for other reports: %w", context.Cause(ctx))
+	}
+}
+
+// fresh is the newest report if it is of the present state, else nil.
+func (i *instance) fresh(ctx context.Context, o model.ReportOptions) (*solved, error) {
+	s := i.solved.Load()
+	if s == nil {
+		return nil, nil
+	}
+	if err := i.lockLoaded(ctx); err != nil {
+		return nil, err
+	}
+	defer i.mu.RUnlock()
+	if s.serves(i.mu.machine.Sequence(), i.epoch.Load(), o) {
+		return s, nil
+	}
+	return nil, nil
+}
+
+// finish solves a copied state.
+func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOptions) error {
+	started := i.o.Now()
+	s.digest = codec.Digest(copied.Learner)
+	m, err := machine.Restore(i.spec, copied)
+	if err != nil {
+		return err
+	}
+	if s.report, err = m.Report(o); err != nil {
+		return err
+	}
+	i.reports.Add(1)
+	i.reportNanoseconds.Add(int64(i.o.Now().Sub(started)))
+	return nil
+}
+
+// flops estimates the multiply-adds of a report.
+func flops(s model.Stats, o model.ReportOptions) float64 {
+	work := float64(s.ReportFlops)
+	if o.EffectiveDimension {
+		work += math.Pow(float64(s.Features), 3) / 3
+	}
+	return work
+}
+
+// solveUnasked solves the report that is the oldest among those that a scrape
+// would show and that lag behind their models. It tells whether there was one.
+func (s *shared) solveUnasked(models []*instance) (worked bool) {
+	var next *instance
+	var oldest time.Time
+	for _, i := range models {
+		at, lags := i.lags()
+		if lags && (next == nil || at.Before(oldest)) {
+			next, oldest = i, at
+		}
+	}
+	if next == nil {
+		return false
+	}
+	if _, err := next.solve(s.lifetime, model.ReportOptions{}); err != nil && s.lifetime.Err() == nil {
+		s.o.Log.Warn("report failed", zap.String("model", next.id), zap.Error(err))
+	}
+	return true
+}
+
+// lags tells whether a scrape would show a regret of before, or none, and since
+// when.
+func (i *instance) lags() (since time.Time, lags bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.mu.machine == nil || i.mu.broken != nil {
+		return since, false
+	}
+	stats, err := i.mu.machine.Stats()
+	if err != nil || stats.ReportFlops == 0 || stats.ReportFlops > unaskedFlops {
+		return since, false
+	}
+	s := i.solved.Load()
+	if s == nil {
+		return since, i.mu.machine.Sequence() > 0
+	}
+	return s.at, s.sequence != i.mu.machine.Sequence()
+}

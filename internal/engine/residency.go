@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/machine"
+)
+
+const (
+	// instanceBytes is what a model in memory takes beside its state.
+	instanceBytes = 2048
+	// cheapReplay is how long a replay may take for which a model leaves
+	// memory without a snapshot.
+	cheapReplay = 10 * time.Millisecond
+	// readCost is what a record costs to be read, beside being learned.
+	readCost = 2 * time.Microsecond
+)
+
+// lockLoaded takes the read lock of a model that is in memory and whole. A
+// model that is not in memory is loaded first: that takes its turn.
+func (i *instance) lockLoaded(ctx context.Context) error {
+	for {
+		i.mu.RLock()
+		switch {
+		case i.mu.machine != nil && i.mu.machine.Failed() == nil:
+			return nil
+		case i.mu.broken != nil:
+			err := i.mu.broken
+			i.mu.RUnlock()
+			return err
+		}
+		i.mu.RUnlock()
+		if err := i.box.Do(ctx, func(context.Context) error { return i.load() }); err != nil {
+			return fmt.Errorf("engine: load model %q: %w", i.id, err)
+		}
+		// It may have left memory again in between.
+	}
+}
+
+// load brings the model into memory, unless it is there. It runs at the model's
+// turn. It goes on when its caller leaves: the next one has use for it. What a
+// corrupt model is refused with stays; a disk that could not be read is tried
+// again by the next caller.
+func (i *instance) load() error {
+	i.mu.RLock()
+	there, broken := i.mu.machine != nil, i.mu.broken
+	i.mu.RUnlock()
+	if broken != nil || there {
+		return broken
+	}
+	select {
+	case i.loading <- struct{}{}:
+		defer func() { <-i.loading }()
+	case <-i.lifetime.Done():
+		return ErrClosed
+	}
+	started := i.o.Now()
+	r, err := i.recover()
+	if err != nil {
+		switch {
+		case i.lifetime.Err() != nil:
+			return ErrClosed
+		case errors.Is(err, ErrCorrupt):
+			err = i.errorf("recover the state", err)
+			i.countPanic(err)
+			i.takeBroken(err)
+		default:
+			err = i.errorf("recover the state", err)
+			i.o.Log.Error("the model cannot be recovered now", zap.String("model", i.id), zap.Error(err))
+		}
+		return err
+	}
+	took := i.o.Now().Sub(started)
+	i.publish(r, took)
+	i.used.Store(started.UnixNano())
+	i.wakes.Add(1)
+	i.wakeNanoseconds.Add(int64(took))
+	i.o.Log.Debug("model loaded", zap.String("model", i.id), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
+	return nil
+}
+
+// recover is the machine at the end of the log, once what follows from the log
+// is written.
+func (i *instance) recover() (recovered, error) {
+	d := derivation{kept: i.kept}
+	r, err := i.newest(i.lifetime, i.passOver, d.tell)
+	if err != nil {
+		return r, err
+	}
+	return r, d.write()
+}
+
+// passOver notes a snapshot that cannot be used.
+func (i *instance) passOver(sequence uint64, err error) {
+	i.badSnapshots.Add(1)
+	i.o.Log.Error("a snapshot cannot be used; an older one and the log are",
+		zap.String("model", i.id), zap.Uint64("sequence", sequence), zap.Error(err))
+}
+
+// countPanic counts an error that a learner's panic left.
+func (i *instance) countPanic(err error) {
+	if errors.Is(err, machine.ErrPanic) {
+		i.panics.Add(1)
+	}
+}
+
+// publish puts a recovered machine in place of what was there. It runs at the
+// model's turn.
+func (i *instance) publish(r recovered, took time.Duration) {
+	i.recent.clear()
+	i.mu.Lock()
+	i.mu.machine, i.mu.broken, i.mu.known = r.Machine, nil, true
+	i.mu.Unlock()
+	i.snapshotAt.Store(r.snapshot)
+	i.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.snapshot)*time.Second)))
+	i.measure()
+}
+
+// forget takes the state out of memory. It runs at the model's turn.
+func (i *instance) forget() {
+	i.mu.Lock()
+	if m := i.mu.machine; m != nil {
+		if stats, err := m.Stats(); err == nil {
+			i.mu.stats, i.mu.account = stats, m.Account()
+		}
+		i.mu.machine = nil
+	}
+	i.mu.Unlock()
+	i.recent.clear()
+	i.measure()
+}
+
+// measure brings the sum of the state sizes up to date, at a cost of O(1). It
+// runs at the model's turn.
+func (i *instance) measure() {
+	size := int64(0)
+	if m := i.mu.machine; m != nil {
+		size = int64(m.Size()) + instanceBytes
+	}
+	sum := i.resident.Add(size - i.bytes.Swap(size))
+	if i.o.ModelMemory > 0 && sum > i.o.ModelMemory {
+		select {
+		case i.pressure <- struct{}{}:
+		default: // Asked already.
+		}
+	}
+}
+
+// hibernate lets an idle model leave memory, and tells whether it did. One that
+// would take long to come back is left to get a snapshot first, which wanted
+// says.
+func (i *instance) hibernate() (gone, wanted bool) {
+	i.box.TryDo(func() {
+		switch {
+		case i.mu.machine == nil || i.mu.broken != nil:
+		case time.Duration(i.replay.Load()) > cheapReplay:
+			wanted = true
+		default:
+			i.forget()
+			gone = true
+		}
+	})
+	return gone, wanted
+}

@@ -1,0 +1,151 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
+)
+
+// remember keeps the features of every row under its id. An id that the caller
+// chose and that waits already, with the same features, is answered with the
+// prediction first given under it.
+func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOptions, now time.Time) error {
+	if err := i.waitingRoom(int64(len(rows))); err != nil {
+		return err
+	}
+	ttl := o.TTL
+	if ttl == 0 {
+		ttl = i.o.LabelTTL
+	}
+	expiry := now.Add(ttl)
+	if len(o.IDs) > 0 {
+		// Between the look for an id and its use nobody else takes it.
+		i.choosing.Lock()
+		defer i.choosing.Unlock()
+	}
+	keep := make([]storage.Prediction, 0, len(rows))
+	chosen := map[string]int{}
+	for n, x := range rows {
+		minted := len(o.IDs) == 0 || o.IDs[n] == ""
+		if minted {
+			id, err := i.o.NewID()
+			if err != nil {
+				return fmt.Errorf("engine: mint a prediction id: %w", err)
+			}
+			answers[n].ID = id
+		} else {
+			there, err := i.choose(answers, rows, chosen, n, o.IDs[n], now)
+			if err != nil {
+				return &RowError{Row: n, Err: err}
+			}
+			if there {
+				continue
+			}
+		}
+		w := record.Waiting{Prediction: answers[n].Prediction, Sequence: answers[n].Sequence, Features: x}
+		keep = append(keep, storage.Prediction{ID: answers[n].ID, Value: w.Encode(), Expiry: expiry, Minted: minted})
+	}
+	if len(keep) == 0 {
+		return nil
+	}
+	return i.errorf("remember predictions", storageError(i.kept.PutWaiting(keep)))
+}
+
+// waitingRoom refuses predictions beyond what may wait.
+func (i *instance) waitingRoom(rows int64) error {
+	if n := i.waitingLabels(); n+rows > i.o.PendingLimit {
+		return fmt.Errorf("model %q: %w: %d wait, the limit is %d", i.id, ErrPendingLimit, n, i.o.PendingLimit)
+	}
+	if n := i.o.Store.CountWaiting(); n+rows > i.o.PendingTotalLimit {
+		return fmt.Errorf("%w: %d wait over all models, the limit is %d", ErrPendingLimit, n, i.o.PendingTotalLimit)
+	}
+	return nil
+}
+
+// choose takes an id that the caller chose for a row, and tells whether its
+// prediction is there already, from before or from an earlier row of the call.
+// Chosen are the places of the ids of this call.
+func (i *instance) choose(
+	answers []Prediction, rows [][]float64, chosen map[string]int, n int, id string, now time.Time,
+) (there bool, err error) {
+	if err := checkObservationID("prediction_id", id); err != nil {
+		return false, err
+	}
+	if first, twice := chosen[id]; twice {
+		if !record.SameNumbers(rows[first], rows[n]) {
+			return false, fmt.Errorf("prediction_id %q: %w: row %d has it with other features", id, ErrConflict, first)
+		}
+		answers[n] = answers[first]
+		return true, nil
+	}
+	chosen[id] = n
+	_, learned, err := i.lookUp(id)
+	if err != nil {
+		return false, err
+	}
+	if learned {
+		return false, fmt.Errorf("prediction_id %q: %w: its label has been observed", id, ErrConflict)
+	}
+	w, err := i.waitingFor(id, now)
+	if err != nil || w == nil {
+		answers[n].ID = id
+		return false, err
+	}
+	if !record.SameNumbers(w.Features, rows[n]) {
+		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other features", id, ErrConflict)
+	}
+	answers[n] = Prediction{Prediction: w.Prediction, ID: id, Sequence: w.Sequence}
+	return true, nil
+}
+
+// lookUp gives what is remembered under an id.
+func (i *instance) lookUp(id string) (value []byte, ok bool, err error) {
+	if value, ok = i.recent.lookUp(id); ok {
+		return value, true, nil
+	}
+	if value, ok, err = i.kept.ID(id); err != nil {
+		return nil, false, i.errorf(fmt.Sprintf("look up id %q", id), storageError(err))
+	}
+	return value, ok, nil
+}
+
+// waitingFor is the prediction that waits under an id, nil when there is none
+// or it has expired.
+func (i *instance) waitingFor(id string, now time.Time) (*record.Waiting, error) {
+	if i.kept.CountWaiting() == 0 {
+		return nil, nil
+	}
+	p, ok, err := i.kept.GetWaiting(id)
+	if err != nil {
+		return nil, i.errorf(fmt.Sprintf("look up prediction %q", id), storageError(err))
+	}
+	if !ok || !p.Expiry.After(now) {
+		return nil, nil
+	}
+	w, err := record.DecodeWaiting(p.Value, i.spec.Outputs)
+	if err != nil {
+		return nil, i.errorf(fmt.Sprintf("read prediction %q", id), fmt.Errorf("%w: %w", ErrCorrupt, err))
+	}
+	return &w, nil
+}
+
+// answeredAtOnce is how many answered predictions are removed together.
+const answeredAtOnce = 256
+
+// removeAnswered removes the predictions that were answered. A crash before it
+// brings them back until recovery removes them again. It runs at the model's
+// turn.
+func (i *instance) removeAnswered() error {
+	if len(i.answered) == 0 {
+		return nil
+	}
+	if err := i.kept.RemoveWaiting(i.answered); err != nil {
+		return i.errorf("forget answered predictions", storageError(err))
+	}
+	clear(i.answered)
+	i.answered = i.answered[:0]
+	i.unremoved.Store(0)
+	return nil
+}
