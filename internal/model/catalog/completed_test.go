@@ -1,0 +1,89 @@
+package catalog_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+)
+
+// completion is a line of testdata/completed.jsonl: a spec as given and what
+// the catalogue makes of it. Either it is completed or Field and Error are set.
+type completion struct {
+	Spec      json.RawMessage `json:"spec"`
+	Completed json.RawMessage `json:"completed,omitempty"`
+	Cost      *model.Cost     `json:"cost,omitempty"`
+	Field     string          `json:"field,omitempty"`
+	Error     string          `json:"error,omitempty"`
+}
+
+// Defaults, refusals and costs are part of the API, and completed specs are on
+// disk: what a spec was completed to, every later version completes it to. A
+// new line needs its "spec" alone; -update fills in the rest.
+func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
+	path := filepath.Join("testdata", "completed.jsonl")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now bytes.Buffer
+	covered := map[string]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		var c completion
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatalf("%v in %s", err, lines.Bytes())
+		}
+		got := complete(t, c.Spec, covered)
+		line, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !*update && !bytes.Equal(line, lines.Bytes()) {
+			t.Errorf("got  %s\nwant %s", line, lines.Bytes())
+		}
+		now.Write(append(line, '\n'))
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, now.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(covered) != 8 {
+		t.Errorf("learners with a completed spec: %v", covered)
+	}
+}
+
+func complete(t *testing.T, given json.RawMessage, covered map[string]bool) completion {
+	t.Helper()
+	spec, err := codec.DecodeSpec(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := completion{Spec: given}
+	done, cost, err := catalog.Complete(spec)
+	if err != nil {
+		var field *model.FieldError
+		if !errors.As(err, &field) {
+			t.Fatalf("%s: %v names no field", given, err)
+		}
+		c.Field, c.Error = field.Field, field.Err.Error()+": "+err.Error()
+		return c
+	}
+	if c.Completed, err = codec.EncodeSpec(done); err != nil {
+		t.Fatal(err)
+	}
+	c.Cost = &cost
+	covered[done.Name()] = true
+	return c
+}
