@@ -12,6 +12,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
 )
 
 // completion is a line of testdata/completed.jsonl: a spec as given and what
@@ -59,8 +60,10 @@ func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(covered) != 8 {
-		t.Errorf("learners with a completed spec: %v", covered)
+	for _, name := range model.LearnerNames() {
+		if !covered[name] {
+			t.Errorf("no line completes a spec of %s", name)
+		}
 	}
 }
 
@@ -86,4 +89,45 @@ func complete(t *testing.T, given json.RawMessage, covered map[string]bool) comp
 	c.Cost = &cost
 	covered[done.Name()] = true
 	return c
+}
+
+// Every learner of a spec has a row in the catalogue, and a name alone is a
+// model of it.
+func TestEveryLearnerHasARow(t *testing.T) {
+	for _, name := range model.LearnerNames() {
+		spec, err := codec.DecodeSpec([]byte(`{"dimension": 2, "` + name + `": {}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Name() != name {
+			t.Errorf("%s is called %q", name, spec.Name())
+		}
+		learner, err := catalog.New(spec)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := modeltest.Predict(learner, []float64{1, 2}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if name := (model.Spec{Scaling: &model.Scaling{}}).Name(); name != "" {
+		t.Errorf("no learner is called %q", name)
+	}
+}
+
+// The documentation says of every learner when to use it, what it computes and
+// what the bytes of its state are.
+func TestEveryLearnerIsDocumented(t *testing.T) {
+	for _, file := range []string{"using.md", "theory.md", "format/snapshot.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range model.LearnerNames() {
+			if !bytes.Contains(text, []byte("`"+name+"`")) {
+				t.Errorf("docs/%s does not mention `%s`", file, name)
+			}
+		}
+	}
 }
