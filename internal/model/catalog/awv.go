@@ -3,7 +3,6 @@ package catalog
 import (
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -81,7 +80,7 @@ func linear(c *completion, given *model.LinearAWV) entry {
 	o := awv.Options{Outputs: c.spec.Outputs}
 	o.Lambda = c.scale("lambda", &given.Lambda, 1)
 	if d+1 > MaxFeatures {
-		c.fail(model.ErrSpecTooLarge, "spec.dimension", strconv.Itoa(d), fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
+		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	if c.err != nil {
