@@ -1,8 +1,14 @@
 package model
 
+import (
+	"reflect"
+	"strings"
+)
+
 // Spec says what a model is. It is immutable once a model exists, and is
-// stored with every default filled in. Exactly one learner is set. Its JSON
-// form is what logs and snapshots carry; the names are those of the API.
+// stored with every default filled in. Its JSON form is what logs and snapshots
+// carry. The JSON name of a field is the name of the field in the API: by it
+// internal/rpc copies between the two.
 type Spec struct {
 	// Dimension is d, the number of inputs.
 	Dimension int `json:"dimension"`
@@ -14,14 +20,48 @@ type Spec struct {
 	// nothing.
 	Scaling *Scaling `json:"scaling,omitempty"`
 
-	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty"`
-	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty"`
-	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty"`
-	LinearAWV    *LinearAWV    `json:"linear_awv,omitempty"`
-	KernelAWV    *KernelAWV    `json:"kernel_awv,omitempty"`
-	Raker        *Raker        `json:"raker,omitempty"`
-	AdaRaker     *AdaRaker     `json:"ada_raker,omitempty"`
-	FOGD         *FOGD         `json:"fogd,omitempty"`
+	// Exactly one learner is set. Its JSON name is the learner's name.
+	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty" oneof:"learner"`
+	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty" oneof:"learner"`
+	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty" oneof:"learner"`
+	LinearAWV    *LinearAWV    `json:"linear_awv,omitempty" oneof:"learner"`
+	KernelAWV    *KernelAWV    `json:"kernel_awv,omitempty" oneof:"learner"`
+	Raker        *Raker        `json:"raker,omitempty" oneof:"learner"`
+	AdaRaker     *AdaRaker     `json:"ada_raker,omitempty" oneof:"learner"`
+	FOGD         *FOGD         `json:"fogd,omitempty" oneof:"learner"`
+}
+
+// Name is the name of the learner that is set, as in the API: pkawv_taylor,
+// linear_awv. It is the first of them if there are several, and empty if there
+// is none.
+func (s Spec) Name() string {
+	fields := reflect.ValueOf(s)
+	for i := range fields.NumField() {
+		if f := fields.Field(i); f.Kind() != reflect.Pointer || f.IsNil() {
+			continue
+		}
+		if name, ok := learnerName(fields.Type().Field(i)); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// LearnerNames are the names of all learners, in the order of the API.
+func LearnerNames() []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Spec]()) {
+		if name, ok := learnerName(f); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// learnerName is the JSON name of a field of Spec that holds a learner.
+func learnerName(f reflect.StructField) (name string, ok bool) {
+	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
+	return name, f.Tag.Get("oneof") == "learner"
 }
 
 // Scaling is one of its kinds.
@@ -30,8 +70,8 @@ type Scaling struct {
 	Warmup *WarmupScaling `json:"warmup,omitempty"`
 }
 
-// FixedScaling is given: (x − offset)·scale, and the same for labels. What is
-// left out is offset 0 and scale 1.
+// FixedScaling is given: (x − offset)·scale, and the same for labels. An
+// offset that is left out is 0, a scale that is left out is 1.
 type FixedScaling struct {
 	Offset      []float64 `json:"offset,omitempty"`
 	Scale       []float64 `json:"scale,omitempty"`
@@ -41,7 +81,7 @@ type FixedScaling struct {
 
 // WarmupScaling is determined from the first observations.
 type WarmupScaling struct {
-	// Observations is how many.
+	// Observations is the number of observations.
 	Observations int `json:"observations"`
 	// Labels says whether labels are scaled too.
 	Labels *bool `json:"labels,omitempty"`
@@ -70,7 +110,7 @@ type FirstOrder struct {
 	Step *float64 `json:"step,omitempty"`
 	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
-	// TrackRegret keeps what regret is solved from.
+	// TrackRegret keeps the statistics from which regret is solved.
 	TrackRegret *bool `json:"track_regret,omitempty"`
 }
 
@@ -99,8 +139,8 @@ type FOGD struct {
 	FirstOrder
 }
 
-// Kernel names a kernel and its parameters, of which those that the kind does
-// not use are left out.
+// Kernel names a kernel and its parameters. Parameters that the kind does not
+// use are left out.
 type Kernel struct {
 	// Kind is gaussian, laplacian, matern_12, matern_32, matern_52, cauchy,
 	// rational_quadratic, polynomial or linear.
@@ -125,19 +165,20 @@ const (
 type PKAWVNystrom struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
-	// Mu, Epsilon and Beta are KORS's; Beta may follow from Horizon and
-	// Delta.
+	// Mu, Epsilon and Beta are the parameters of KORS. Beta may follow from
+	// Horizon and Delta.
 	Mu      *float64 `json:"mu,omitempty"`
 	Epsilon *float64 `json:"epsilon,omitempty"`
 	Beta    *float64 `json:"beta,omitempty"`
 	Horizon *int64   `json:"horizon,omitempty"`
 	Delta   *float64 `json:"delta,omitempty"`
-	// MaxDictionary caps the centres.
+	// MaxDictionary is the largest number of centres.
 	MaxDictionary *int `json:"max_dictionary,omitempty"`
-	// History is none, window or full; HistoryWindow the rounds of a window.
+	// History is none, window or full; HistoryWindow is the number of rounds
+	// of a window.
 	History       string `json:"history,omitempty"`
 	HistoryWindow *int   `json:"history_window,omitempty"`
-	// Dictionary is given beforehand, and frozen.
+	// Dictionary holds the centres if they are given. It is then frozen.
 	Dictionary [][]float64 `json:"dictionary,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
@@ -158,13 +199,12 @@ type FourierAWV struct {
 type KernelAWV struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
-	// MaxObservations is how many it takes.
+	// MaxObservations is the largest number of observations.
 	MaxObservations *int `json:"max_observations,omitempty"`
 }
 
-// PKAWVTaylor is PKAWV over the Taylor basis of the Gaussian kernel. Zero
-// fields take their defaults when the spec is completed, so every field that
-// may be left out is a pointer.
+// PKAWVTaylor is PKAWV over the Taylor basis of the Gaussian kernel. A field
+// that is nil takes its default when the spec is completed.
 type PKAWVTaylor struct {
 	// Sigma is the bandwidth σ of exp(−‖x−x'‖²/2σ²).
 	Sigma *float64 `json:"sigma,omitempty"`
@@ -184,29 +224,4 @@ type LinearAWV struct {
 	Lambda *float64 `json:"lambda,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
-}
-
-// Name is the learner's name, as in the API: pkawv_taylor, linear_awv.
-// It is empty when no learner is set.
-func (s Spec) Name() string {
-	switch {
-	case s.PKAWVTaylor != nil:
-		return "pkawv_taylor"
-	case s.PKAWVNystrom != nil:
-		return "pkawv_nystrom"
-	case s.FourierAWV != nil:
-		return "fourier_awv"
-	case s.LinearAWV != nil:
-		return "linear_awv"
-	case s.KernelAWV != nil:
-		return "kernel_awv"
-	case s.Raker != nil:
-		return "raker"
-	case s.AdaRaker != nil:
-		return "ada_raker"
-	case s.FOGD != nil:
-		return "fogd"
-	default:
-		return ""
-	}
 }

@@ -360,16 +360,10 @@ func TestModels(t *testing.T) {
 // defaults, and learns.
 func TestEveryLearner(t *testing.T) {
 	s := serve(t)
-	for name, spec := range map[string]*hindsightv1.ModelSpec{
-		"pkawv_taylor":  {Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}}},
-		"pkawv_nystrom": {Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
-		"fourier_awv":   {Learner: &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{}}},
-		"linear_awv":    {Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
-		"kernel_awv":    {Learner: &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{}}},
-		"raker":         {Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{}}},
-		"ada_raker":     {Learner: &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{}}},
-		"fogd":          {Learner: &hindsightv1.ModelSpec_Fogd{Fogd: &hindsightv1.Fogd{}}},
-	} {
+	learners := new(hindsightv1.ModelSpec).ProtoReflect().Descriptor().Oneofs().ByName("learner").Fields()
+	for i := range learners.Len() {
+		name, spec := string(learners.Get(i).Name()), new(hindsightv1.ModelSpec)
+		spec.ProtoReflect().Set(learners.Get(i), spec.ProtoReflect().NewField(learners.Get(i)))
 		spec.Dimension = 2
 		m := s.create(t, strings.ReplaceAll(name, "_", "-"), spec)
 		if m.GetLearner() != name || proto.Equal(m.GetSpec(), spec) {

@@ -18,7 +18,7 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-var update = flag.Bool("update", false, "write the golden snapshots anew")
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func ptr[T any](v T) *T { return &v }
 

@@ -22,8 +22,9 @@ import (
 // end, for TestOneSourceGivesOneState.
 const printDigests = "HINDSIGHT_TEST_PRINT_DIGESTS"
 
-// deterministic are learners of which one source is to give one state. The random
-// features are not among them: the standard library's sine may be fused.
+// deterministic are the specs whose state has the same bits however the source
+// is compiled. Random features are not among them: the standard library's sine
+// may be fused.
 func deterministic() []model.Spec {
 	return []model.Spec{
 		{Dimension: 3, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(4), Sigma: ptr(0.9)}},

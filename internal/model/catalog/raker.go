@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
@@ -13,7 +14,6 @@ import (
 
 const (
 	maxKernels      = 64
-	maxStep         = 1e9
 	maxBaseInterval = 1 << 30
 )
 
@@ -46,162 +46,98 @@ func (f features) draw() []raker.Map {
 	return maps
 }
 
-func (f features) sizes() (sizes []int, bytes uint64) {
-	for range f.kernels {
-		sizes = append(sizes, 2*f.frequencies)
-		bytes += 8 * uint64(f.frequencies*f.dimension)
+// cost is what a learner over the features costs. The argument is the
+// learner's cost for maps of the given sizes that take the given memory.
+func (f features) cost(of func(sizes []int, mapBytes uint64, o raker.Options) model.Cost, o raker.Options) model.Cost {
+	sizes := make([]int, len(f.kernels))
+	for p := range sizes {
+		sizes[p] = 2 * f.frequencies
 	}
-	return sizes, bytes
+	numbers := uint64(len(f.kernels) * f.frequencies * f.dimension)
+	cost := of(sizes, 8*numbers, o)
+	cost.PredictFlops += numbers
+	cost.ObserveFlops += numbers
+	return cost
 }
 
-// mapFlops are the multiply-adds of the features of a round.
-func (f features) mapFlops() uint64 { return uint64(len(f.kernels) * f.frequencies * f.dimension) }
-
-// firstOrder completes what the first-order learners share.
-func firstOrder(field string, s model.Spec, kernels []*model.Kernel, given model.FirstOrder) (
-	f features, o raker.Options, completed []*model.Kernel, done model.FirstOrder, err error,
-) {
-	f = features{dimension: s.Dimension, seed: s.Seed}
-	if len(kernels) > maxKernels {
-		return f, o, nil, done, invalid(field+".kernels", fmt.Sprintf("%d kernels", len(kernels)), fmt.Sprintf("at most %d", maxKernels))
+// kernels are spectral kernels, those of the paper unless they are given.
+func (c *completion) kernels(field *[]*model.Kernel) []kernel.Kernel {
+	given := *field
+	if len(given) == 0 {
+		given = defaultKernels()
 	}
-	for p, k := range kernels {
-		at := fmt.Sprintf("%s.kernels[%d]", field, p)
-		one, spec, err := completeKernel(at, k)
-		if err == nil && !one.Spectral() {
-			err = invalid(at+".kind", one.Kind, "a kernel with a spectral density")
-		}
-		if err != nil {
-			return f, o, nil, done, err
-		}
-		f.kernels, completed = append(f.kernels, one), append(completed, spec)
-	}
-	most := MaxFeatures / 2 / len(kernels)
-	if f.frequencies, err = whole(field+".frequencies", given.Frequencies, defaultFrequencies, most); err != nil {
-		return f, o, nil, done, err
-	}
-	loss, err := lossNamed(field, given.Loss)
-	if err != nil {
-		return f, o, nil, done, err
-	}
-	o = raker.DefaultOptions(loss, field == "ada_raker")
-	if err = parameter(field+".step", given.Step, &o.Step, 0); err == nil {
-		err = parameter(field+".lambda", given.Lambda, &o.Lambda, -1)
-	}
-	if err != nil {
-		return f, o, nil, done, err
-	}
-	o.TrackRegret = loss == raker.Squared
-	if given.TrackRegret != nil {
-		if o.TrackRegret = *given.TrackRegret; o.TrackRegret && loss != raker.Squared {
-			return f, o, nil, done, invalid(field+".track_regret", true, "false: regret is solved for the squared loss only")
-		}
-	}
-	return f, o, completed, model.FirstOrder{
-		Frequencies: &f.frequencies, Loss: loss.String(), Step: &o.Step, Lambda: &o.Lambda, TrackRegret: &o.TrackRegret,
-	}, nil
-}
-
-func lossNamed(field, name string) (raker.Loss, error) {
-	switch name {
-	case "", model.LossSquared:
-		return raker.Squared, nil
-	case model.LossLogistic:
-		return raker.Logistic, nil
-	case model.LossHinge:
-		return raker.Hinge, nil
-	default:
-		return 0, invalid(field+".loss", name, "squared, logistic or hinge")
-	}
-}
-
-// parameter replaces a default by the given number, which is above low, not
-// negative and at most maxStep.
-func parameter(field string, given, to *float64, low float64) error {
-	if given == nil {
+	if len(given) > maxKernels {
+		c.refuse("kernels", fmt.Sprintf("%d kernels", len(given)), fmt.Sprintf("at most %d", maxKernels))
 		return nil
 	}
-	if !(*given > low && *given <= maxStep) || *given < 0 {
-		return invalid(field, *given, fmt.Sprintf("a number from %g to %g", math.Max(low, 0), maxStep))
+	*field = slices.Clone(given) // The caller's list is not written to.
+	var out []kernel.Kernel
+	for p := range *field {
+		out = append(out, c.spectral(fmt.Sprintf("kernels[%d]", p), &(*field)[p], "a kernel with a spectral density"))
 	}
-	*to = *given
-	return nil
+	return out
 }
 
-func rakerOf(s model.Spec) (entry, error) {
-	given := *s.Raker
-	if len(given.Kernels) == 0 {
-		given.Kernels = defaultKernels()
+// firstOrder completes what the first-order learners share. Adaptive chooses
+// the defaults of AdaRaker.
+func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder, adaptive bool) (features, raker.Options) {
+	f := features{dimension: c.spec.Dimension, seed: c.spec.Seed, kernels: kernels}
+	f.frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2/max(len(kernels), 1))
+	var loss raker.Loss
+	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossHinge) {
+	case model.LossLogistic:
+		loss = raker.Logistic
+	case model.LossHinge:
+		loss = raker.Hinge
+	default:
+		loss = raker.Squared
 	}
-	f, o, kernels, done, err := firstOrder("raker", s, given.Kernels, given.FirstOrder)
-	if err == nil {
-		err = parameter("raker.weight_step", given.WeightStep, &o.WeightStep, 0)
+	o := raker.DefaultOptions(loss, adaptive)
+	o.Step = c.step("step", &given.Step, o.Step)
+	o.Lambda = c.number("lambda", &given.Lambda, o.Lambda, 0, maxStep)
+	o.TrackRegret = filled(&given.TrackRegret, loss == raker.Squared)
+	if o.TrackRegret && loss != raker.Squared {
+		c.refuse("track_regret", true, "false: regret is solved for the squared loss only")
 	}
-	if err != nil {
-		return entry{}, err
-	}
-	s.Raker = &model.Raker{Kernels: kernels, FirstOrder: done, WeightStep: &o.WeightStep}
-	return rakerEntry(s, f, o), nil
+	return f, o
 }
 
-func rakerEntry(s model.Spec, f features, o raker.Options) entry {
-	sizes, bytes := f.sizes()
-	cost := raker.Cost(sizes, bytes, o)
-	cost.PredictFlops += f.mapFlops()
-	cost.ObserveFlops += f.mapFlops()
+func rakers(c *completion, given *model.Raker) entry {
+	f, o := c.firstOrder(c.kernels(&given.Kernels), &given.FirstOrder, false)
+	o.WeightStep = c.step("weight_step", &given.WeightStep, o.WeightStep)
+	return c.raker(f, o)
+}
+
+func fogd(c *completion, given *model.FOGD) entry {
+	kernels := []*model.Kernel{given.Kernel}
+	f, o := c.firstOrder(c.kernels(&kernels), &given.FirstOrder, false)
+	given.Kernel = kernels[0]
+	return c.raker(f, o)
+}
+
+// raker is the entry of raker and of fogd, its case of one kernel.
+func (c *completion) raker(f features, o raker.Options) entry {
+	if c.err != nil {
+		return entry{}
+	}
 	return entry{
-		spec: s, cost: cost, classifies: o.Loss != raker.Squared,
+		cost: f.cost(raker.Cost, o), classifies: o.Loss != raker.Squared,
 		make: func() model.Learner { return raker.NewRaker(f.draw(), o) },
 	}
 }
 
-func fogd(s model.Spec) (entry, error) {
-	given := *s.FOGD
-	f, o, kernels, done, err := firstOrder("fogd", s, []*model.Kernel{given.Kernel}, given.FirstOrder)
-	if err != nil {
-		return entry{}, err
+func adaRaker(c *completion, given *model.AdaRaker) entry {
+	cold := c.choice("restart", &given.Restart, model.RestartWarm, model.RestartCold) == model.RestartCold
+	f, o := c.firstOrder(c.kernels(&given.Kernels), &given.FirstOrder, true)
+	o.Cold = cold
+	o.WeightStep = c.step("weight_step", &given.WeightStep, o.WeightStep)
+	o.StepCap = c.step("step_cap", &given.StepCap, o.StepCap)
+	o.BaseInterval = c.whole("base_interval", &given.BaseInterval, 1, maxBaseInterval)
+	if c.err != nil {
+		return entry{}
 	}
-	s.FOGD = &model.FOGD{Kernel: kernels[0], FirstOrder: done}
-	return rakerEntry(s, f, o), nil
-}
-
-func adaRaker(s model.Spec) (entry, error) {
-	given := *s.AdaRaker
-	if len(given.Kernels) == 0 {
-		given.Kernels = defaultKernels()
-	}
-	f, o, kernels, done, err := firstOrder("ada_raker", s, given.Kernels, given.FirstOrder)
-	if err == nil {
-		err = parameter("ada_raker.weight_step", given.WeightStep, &o.WeightStep, 0)
-	}
-	if err == nil {
-		err = parameter("ada_raker.step_cap", given.StepCap, &o.StepCap, 0)
-	}
-	if err == nil {
-		o.BaseInterval, err = whole("ada_raker.base_interval", given.BaseInterval, 1, maxBaseInterval)
-	}
-	restart := given.Restart
-	switch restart {
-	case "":
-		restart = model.RestartWarm
-	case model.RestartWarm, model.RestartCold:
-	default:
-		err = invalid("ada_raker.restart", restart, "warm or cold")
-	}
-	if err != nil {
-		return entry{}, err
-	}
-	o.Cold = restart == model.RestartCold
-	s.AdaRaker = &model.AdaRaker{
-		Raker:   model.Raker{Kernels: kernels, FirstOrder: done, WeightStep: &o.WeightStep},
-		StepCap: &o.StepCap, BaseInterval: &o.BaseInterval, Restart: restart,
-	}
-	sizes, bytes := f.sizes()
-	cost := raker.AdaptiveCost(sizes, bytes, o)
-	cost.PredictFlops += f.mapFlops()
-	cost.ObserveFlops += f.mapFlops()
 	return entry{
-		spec: s, cost: cost, classifies: o.Loss != raker.Squared,
+		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != raker.Squared,
 		make: func() model.Learner { return raker.NewAdaRaker(f.draw(), o) },
-	}, nil
+	}
 }

@@ -12,14 +12,12 @@ import (
 // learned at once in the end.
 const maxWarmup = 10_000
 
-// scaled puts the spec's scaling before its learner.
-func scaled(e entry) (entry, error) {
-	given := e.spec.Scaling
-	if given == nil {
-		return e, nil
-	}
+// scaled puts the spec's scaling before the learner of an entry.
+func scaled(c *completion, e entry) entry {
+	given := *c.spec.Scaling
+	c.spec.Scaling = &given
 	o := scaling.Options{
-		Dimension: e.spec.Dimension, Outputs: e.spec.Outputs, New: e.make,
+		Dimension: c.spec.Dimension, Outputs: c.spec.Outputs, New: e.make,
 		InputLimit: model.MaxMagnitude, Forgetting: 1,
 	}
 	if e.inputLimit > 0 {
@@ -28,103 +26,87 @@ func scaled(e entry) (entry, error) {
 	if e.forgetting > 0 {
 		o.Forgetting = e.forgetting
 	}
-	var err error
 	switch {
 	case (given.Fixed == nil) == (given.Warmup == nil):
-		return entry{}, invalid("scaling", "neither fixed nor warmup, or both", "one of them, or no scaling")
+		c.fail(model.ErrInvalidSpec, c.at, "neither fixed nor warmup, or both", "one of them, or no scaling")
 	case given.Fixed != nil:
-		err = fixed(&o, &e, *given.Fixed)
+		f := *given.Fixed
+		given.Fixed, o.Fixed = &f, c.fixed(&f, e)
 	default:
-		err = warmup(&o, &e, *given.Warmup)
+		w := *given.Warmup
+		given.Warmup = &w
+		o.Warmup, o.Labels = c.warmup(&w, e)
 	}
-	if err != nil {
-		return entry{}, err
+	if c.err != nil {
+		return entry{}
 	}
 	e.cost.StateBytes += o.Cost()
 	e.make = func() model.Learner { return scaling.New(o) }
-	return e, nil
+	return e
 }
 
-func fixed(o *scaling.Options, e *entry, given model.FixedScaling) (err error) {
-	o.Fixed.LabelScale = 1
-	if given.LabelScale != nil {
-		if o.Fixed.LabelScale, err = positive("scaling.fixed.label_scale", given.LabelScale); err != nil {
-			return err
-		}
+func (c *completion) fixed(given *model.FixedScaling, e entry) scaling.Affine {
+	d, k := c.spec.Dimension, c.spec.Outputs
+	o := scaling.Affine{LabelScale: c.scale("fixed.label_scale", &given.LabelScale, 1)}
+	offset, factor := fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude),
+		fmt.Sprintf("a magnitude from %g to %g, or 0", minScale, maxScale)
+	o.Offset = c.numbers("fixed.offset", &given.Offset, d, 0, isOffset, offset)
+	o.Scale = c.numbers("fixed.scale", &given.Scale, d, 1, isFactor, factor)
+	o.LabelOffset = c.numbers("fixed.label_offset", &given.LabelOffset, k, 0, isOffset, offset)
+	c.keepClasses("fixed.label_scale", e, o.LabelScale != 1)
+	for j, v := range o.LabelOffset {
+		c.keepClasses(fmt.Sprintf("fixed.label_offset[%d]", j), e, v != 0)
 	}
-	s := e.spec
-	for _, p := range []struct {
-		name       string
-		given      []float64
-		to         *[]float64
-		count      int
-		otherwise  float64
-		acceptable func(v float64) bool
-		want       string
-	}{
-		{"offset", given.Offset, &o.Fixed.Offset, s.Dimension, 0, isOffset, fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude)},
-		{"scale", given.Scale, &o.Fixed.Scale, s.Dimension, 1, isScale, fmt.Sprintf("a magnitude from %g to %g, or 0", minScale, maxScale)},
-		{"label_offset", given.LabelOffset, &o.Fixed.LabelOffset, s.Outputs, 0, isOffset, fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude)},
-	} {
-		field := "scaling.fixed." + p.name
-		*p.to = make([]float64, p.count)
-		if len(p.given) != 0 && len(p.given) != p.count {
-			return invalid(field, fmt.Sprintf("%d numbers", len(p.given)), fmt.Sprintf("%d, or none", p.count))
-		}
-		for i := range *p.to {
-			(*p.to)[i] = p.otherwise
-			if len(p.given) > 0 {
-				(*p.to)[i] = p.given[i]
-			}
-			if v := (*p.to)[i]; !p.acceptable(v) {
-				return invalid(fmt.Sprintf("%s[%d]", field, i), v, p.want)
-			}
-		}
-	}
-	if err := noLabelScaling(e, "scaling.fixed.label_scale", o.Fixed.LabelScale != 1); err != nil {
-		return err
-	}
-	for j, v := range o.Fixed.LabelOffset {
-		if err := noLabelScaling(e, fmt.Sprintf("scaling.fixed.label_offset[%d]", j), v != 0); err != nil {
-			return err
-		}
-	}
-	e.spec.Scaling = &model.Scaling{Fixed: &model.FixedScaling{
-		Offset: o.Fixed.Offset, Scale: o.Fixed.Scale,
-		LabelOffset: o.Fixed.LabelOffset, LabelScale: &o.Fixed.LabelScale,
-	}}
-	return nil
+	return o
 }
 
+// numbers are count acceptable numbers, each the default unless they are given.
+func (c *completion) numbers(
+	name string, field *[]float64, count int, otherwise float64, acceptable func(float64) bool, want string,
+) []float64 {
+	given := *field
+	if len(given) != 0 && len(given) != count {
+		c.refuse(name, fmt.Sprintf("%d numbers", len(given)), fmt.Sprintf("%d, or none", count))
+		return nil
+	}
+	values := make([]float64, count)
+	*field = values
+	for i := range values {
+		values[i] = otherwise
+		if len(given) > 0 {
+			values[i] = given[i]
+		}
+		if !acceptable(values[i]) {
+			c.refuse(fmt.Sprintf("%s[%d]", name, i), values[i], want)
+		}
+	}
+	return values
+}
+
+// isOffset accepts what may be subtracted from an input or a label.
 func isOffset(v float64) bool { return math.Abs(v) <= model.MaxMagnitude }
 
-// isScale accepts 0 too: an input that is to be left out.
-func isScale(v float64) bool {
+// isFactor accepts what an input may be multiplied with. 0 leaves it out.
+func isFactor(v float64) bool {
 	return v == 0 || (math.Abs(v) >= minScale && math.Abs(v) <= maxScale)
 }
 
-func warmup(o *scaling.Options, e *entry, given model.WarmupScaling) error {
-	if given.Observations < 1 || given.Observations > maxWarmup {
-		return invalid("scaling.warmup.observations", given.Observations, fmt.Sprintf("1 to %d", maxWarmup))
+func (c *completion) warmup(given *model.WarmupScaling, e entry) (observations int, labels bool) {
+	observations = given.Observations
+	if observations < 1 || observations > maxWarmup {
+		c.refuse("warmup.observations", observations, fmt.Sprintf("1 to %d", maxWarmup))
 	}
-	o.Warmup, o.Labels = given.Observations, !e.classifies
-	if given.Labels != nil {
-		o.Labels = *given.Labels
+	labels = filled(&given.Labels, !e.classifies)
+	c.keepClasses("warmup.labels", e, labels)
+	if e.capacity > 0 && e.capacity < observations {
+		c.refuse("warmup.observations", observations, fmt.Sprintf("at most max_observations = %d", e.capacity))
 	}
-	if err := noLabelScaling(e, "scaling.warmup.labels", o.Labels); err != nil {
-		return err
-	}
-	if capacity := e.spec.KernelAWV; capacity != nil && *capacity.MaxObservations < o.Warmup {
-		return invalid("scaling.warmup.observations", o.Warmup, fmt.Sprintf("at most max_observations = %d", *capacity.MaxObservations))
-	}
-	e.spec.Scaling = &model.Scaling{Warmup: &model.WarmupScaling{Observations: o.Warmup, Labels: &o.Labels}}
-	return nil
+	return observations, labels
 }
 
-// noLabelScaling refuses what would scale a class.
-func noLabelScaling(e *entry, field string, scales bool) error {
-	if !scales || !e.classifies {
-		return nil
+// keepClasses refuses what would scale a class.
+func (c *completion) keepClasses(name string, e entry, scales bool) {
+	if scales && e.classifies {
+		c.refuse(name, "a scaling of labels", "none: the labels of this loss are -1 and 1")
 	}
-	return invalid(field, "a scaling of labels", "none: the labels of this loss are -1 and 1")
 }

@@ -1,0 +1,133 @@
+package catalog_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
+)
+
+// completion is a line of testdata/completed.jsonl: a spec as given and what
+// the catalogue makes of it. Either it is completed or Field and Error are set.
+type completion struct {
+	Spec      json.RawMessage `json:"spec"`
+	Completed json.RawMessage `json:"completed,omitempty"`
+	Cost      *model.Cost     `json:"cost,omitempty"`
+	Field     string          `json:"field,omitempty"`
+	Error     string          `json:"error,omitempty"`
+}
+
+// Defaults, refusals and costs are part of the API, and completed specs are on
+// disk: what a spec was completed to, every later version completes it to. A
+// new line needs its "spec" alone; -update fills in the rest.
+func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
+	path := filepath.Join("testdata", "completed.jsonl")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now bytes.Buffer
+	covered := map[string]bool{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		var c completion
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatalf("%v in %s", err, lines.Bytes())
+		}
+		got := complete(t, c.Spec, covered)
+		line, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !*update && !bytes.Equal(line, lines.Bytes()) {
+			t.Errorf("got  %s\nwant %s", line, lines.Bytes())
+		}
+		now.Write(append(line, '\n'))
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(path, now.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range model.LearnerNames() {
+		if !covered[name] {
+			t.Errorf("no line completes a spec of %s", name)
+		}
+	}
+}
+
+func complete(t *testing.T, given json.RawMessage, covered map[string]bool) completion {
+	t.Helper()
+	spec, err := codec.DecodeSpec(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := completion{Spec: given}
+	done, cost, err := catalog.Complete(spec)
+	if err != nil {
+		var field *model.FieldError
+		if !errors.As(err, &field) {
+			t.Fatalf("%s: %v names no field", given, err)
+		}
+		c.Field, c.Error = field.Field, field.Err.Error()+": "+err.Error()
+		return c
+	}
+	if c.Completed, err = codec.EncodeSpec(done); err != nil {
+		t.Fatal(err)
+	}
+	c.Cost = &cost
+	covered[done.Name()] = true
+	return c
+}
+
+// Every learner of a spec has a row in the catalogue, and a name alone is a
+// model of it.
+func TestEveryLearnerHasARow(t *testing.T) {
+	for _, name := range model.LearnerNames() {
+		spec, err := codec.DecodeSpec([]byte(`{"dimension": 2, "` + name + `": {}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.Name() != name {
+			t.Errorf("%s is called %q", name, spec.Name())
+		}
+		learner, err := catalog.New(spec)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := modeltest.Predict(learner, []float64{1, 2}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if name := (model.Spec{Scaling: &model.Scaling{}}).Name(); name != "" {
+		t.Errorf("no learner is called %q", name)
+	}
+}
+
+// The documentation says of every learner when to use it, what it computes and
+// what the bytes of its state are.
+func TestEveryLearnerIsDocumented(t *testing.T) {
+	for _, file := range []string{"using.md", "theory.md", "format/snapshot.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range model.LearnerNames() {
+			if !bytes.Contains(text, []byte("`"+name+"`")) {
+				t.Errorf("docs/%s does not mention `%s`", file, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"hindsight/internal/model"
+)
+
+const (
+	minScale, maxScale = 1e-30, 1e30
+	maxStep            = 1e9
+	minForgetting      = 0.01
+	minRidge           = 1e-12 // A smaller one drowns in the rounding of a Gram matrix.
+)
+
+// completion fills in and checks a spec field by field. Its first failure
+// sticks: what its methods return after it is of no meaning, so a learner looks
+// at err before it computes from what they returned.
+//
+// The methods take the field's name below at and a pointer to the field. They
+// set the field to a value of its own, so that the completed spec holds it,
+// and return that value.
+type completion struct {
+	spec model.Spec
+	// at is the path of the part of the spec that is being completed.
+	at  string
+	err error
+}
+
+// refuse fails with an invalid field, unless the completion has failed before.
+func (c *completion) refuse(name string, got any, want string) {
+	c.fail(model.ErrInvalidSpec, c.at+"."+name, got, want)
+}
+
+func (c *completion) fail(sentinel error, field string, got any, want string) {
+	if c.err == nil {
+		c.err = &model.FieldError{Field: field, Err: sentinel, Got: fmt.Sprint(got), Want: want}
+	}
+}
+
+// filled sets a field that is nil to the default, and one that is not to a
+// copy of its value.
+func filled[T any](field **T, otherwise T) T {
+	value := otherwise
+	if *field != nil {
+		value = **field
+	}
+	*field = &value
+	return value
+}
+
+// number is a number from least to most.
+func (c *completion) number(name string, field **float64, otherwise, least, most float64) float64 {
+	value := filled(field, otherwise)
+	if !(value >= least && value <= most) {
+		c.refuse(name, value, fmt.Sprintf("a number from %g to %g", least, most))
+	}
+	return value
+}
+
+// scale is a positive number that arithmetic survives.
+func (c *completion) scale(name string, field **float64, otherwise float64) float64 {
+	return c.number(name, field, otherwise, minScale, maxScale)
+}
+
+// ridge is a scale that is not below what a Gram matrix can carry.
+func (c *completion) ridge(name string, field **float64, otherwise float64) float64 {
+	value := c.scale(name, field, otherwise)
+	if value < minRidge {
+		c.refuse(name, value, fmt.Sprintf("a number from %g to %g", minRidge, maxScale))
+	}
+	return value
+}
+
+// step is a positive number of at most maxStep.
+func (c *completion) step(name string, field **float64, otherwise float64) float64 {
+	value := c.number(name, field, otherwise, 0, maxStep)
+	if value == 0 {
+		c.refuse(name, value, fmt.Sprintf("a number from 0 to %g", maxStep))
+	}
+	return value
+}
+
+// forgetting is the factor by which the past counts less each round. It is 1
+// unless it is given: nothing is forgotten.
+func (c *completion) forgetting(field **float64) float64 {
+	return c.number("forgetting", field, 1, minForgetting, 1)
+}
+
+// whole is a whole number from 1 to most.
+func (c *completion) whole(name string, field **int, otherwise, most int) int {
+	value := filled(field, otherwise)
+	if value < 1 || value > most {
+		c.refuse(name, value, fmt.Sprintf("1 to %d", most))
+	}
+	return value
+}
+
+// choice is one of some names, the first unless it is given.
+func (c *completion) choice(name string, field *string, names ...string) string {
+	if *field == "" {
+		*field = names[0]
+	}
+	if !slices.Contains(names, *field) {
+		last := len(names) - 1
+		c.refuse(name, *field, strings.Join(names[:last], ", ")+" or "+names[last])
+	}
+	return *field
+}

@@ -1,0 +1,272 @@
+package rpc_test
+
+import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/rpc"
+)
+
+func specDescriptor() protoreflect.MessageDescriptor {
+	return new(hindsightv1.ModelSpec).ProtoReflect().Descriptor()
+}
+
+// sides walks the messages that a spec is made of beside the structs of the
+// model core.
+type sides struct {
+	t *testing.T
+	// seen holds the messages that were compared.
+	seen map[protoreflect.FullName]bool
+	// fields are the full names of all fields.
+	fields map[protoreflect.FullName]bool
+}
+
+func walkSpec(t *testing.T) sides {
+	t.Helper()
+	s := sides{t: t, seen: map[protoreflect.FullName]bool{}, fields: map[protoreflect.FullName]bool{}}
+	s.walk(specDescriptor(), reflect.TypeFor[model.Spec]())
+	return s
+}
+
+func (s sides) walk(m protoreflect.MessageDescriptor, g reflect.Type) {
+	s.t.Helper()
+	if s.seen[m.FullName()] {
+		return
+	}
+	s.seen[m.FullName()] = true
+	inStruct := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(g) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous {
+			inStruct[name] = f.Type
+		}
+	}
+	for i := range m.Fields().Len() {
+		f := m.Fields().Get(i)
+		s.fields[f.FullName()] = true
+		of, ok := inStruct[string(f.Name())]
+		if !ok {
+			s.t.Errorf("%s is not in %v", f.FullName(), g)
+			continue
+		}
+		delete(inStruct, string(f.Name()))
+		s.compare(f, of)
+	}
+	for name := range inStruct {
+		s.t.Errorf("%s of %v is not in %s", name, g, m.FullName())
+	}
+}
+
+func (s sides) compare(f protoreflect.FieldDescriptor, g reflect.Type) {
+	s.t.Helper()
+	if (g.Kind() == reflect.Slice) != f.IsList() || (g.Kind() == reflect.Pointer) != f.HasPresence() {
+		s.t.Errorf("%s is a %v: a list is to be a slice, a field with presence a pointer, anything else neither", f.FullName(), g)
+		return
+	}
+	for f.IsList() && g.Kind() == reflect.Slice && g.Elem().Kind() == reflect.Slice {
+		row := f.Message().Fields()
+		if row.Len() != 1 || !row.Get(0).IsList() {
+			s.t.Errorf("%s is a %v: its message is to be one list", f.FullName(), g)
+			return
+		}
+		f, g = row.Get(0), g.Elem()
+		s.fields[f.FullName()] = true
+	}
+	if g.Kind() == reflect.Slice || g.Kind() == reflect.Pointer {
+		g = g.Elem()
+	}
+	if f.Message() != nil {
+		if g.Kind() == reflect.Pointer {
+			g = g.Elem()
+		}
+		s.walk(f.Message(), g)
+		return
+	}
+	want := map[protoreflect.Kind]reflect.Kind{
+		protoreflect.BoolKind: reflect.Bool, protoreflect.DoubleKind: reflect.Float64,
+		protoreflect.Int32Kind: reflect.Int, protoreflect.Int64Kind: reflect.Int64, protoreflect.Uint64Kind: reflect.Uint64,
+		protoreflect.StringKind: reflect.String, protoreflect.EnumKind: reflect.String,
+	}[f.Kind()]
+	if g.Kind() != want {
+		s.t.Errorf("%s of kind %v is a %v, want a %v", f.FullName(), f.Kind(), g, want)
+	}
+}
+
+// Every field of the API's spec is in the model core's spec, under its name
+// and of its type, and every field there is in the API.
+func TestSpecHasTheFieldsOfTheAPI(t *testing.T) {
+	walkSpec(t)
+	var names []string
+	learners := specDescriptor().Oneofs().ByName("learner").Fields()
+	for i := range learners.Len() {
+		names = append(names, string(learners.Get(i).Name()))
+	}
+	if got := model.LearnerNames(); !slices.Equal(got, names) {
+		t.Errorf("learners %v, in the API %v", got, names)
+	}
+}
+
+// filler fills messages. No two numbers in them are the same.
+type filler struct {
+	rng    *rand.Rand
+	count  int
+	filled map[protoreflect.FullName]bool
+	// zero leaves scalars at zero and lists empty.
+	zero bool
+}
+
+// fill sets all fields, of each oneof a random one.
+func (f *filler) fill(m protoreflect.Message) {
+	chosen := map[protoreflect.FullName]int{}
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		if one := field.ContainingOneof(); one != nil && !one.IsSynthetic() {
+			if _, ok := chosen[one.FullName()]; !ok {
+				chosen[one.FullName()] = f.rng.IntN(one.Fields().Len())
+			}
+			if one.Fields().Get(chosen[one.FullName()]) != field {
+				continue
+			}
+		}
+		f.filled[field.FullName()] = true
+		if !field.IsList() {
+			m.Set(field, f.value(field, m.NewField(field)))
+			continue
+		}
+		for list := m.Mutable(field).List(); list.Len() < 3 && !f.zero; {
+			list.Append(f.value(field, list.NewElement()))
+		}
+	}
+}
+
+func (f *filler) value(field protoreflect.FieldDescriptor, fresh protoreflect.Value) protoreflect.Value {
+	if field.Message() != nil {
+		f.fill(fresh.Message())
+		return fresh
+	}
+	if f.zero {
+		return fresh
+	}
+	f.count++
+	switch field.Kind() {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(f.rng.IntN(2) == 0)
+	case protoreflect.DoubleKind:
+		return protoreflect.ValueOfFloat64(float64(f.count) + 0.1)
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(-int32(f.count))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(int64(f.count) << 40)
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(uint64(f.count) | 1<<63)
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(strings.Repeat("é", f.count))
+	case protoreflect.EnumKind:
+		values := field.Enum().Values()
+		return protoreflect.ValueOfEnum(values.Get(f.rng.IntN(values.Len())).Number())
+	default:
+		panic(field.Kind())
+	}
+}
+
+// A message with a value in every field is the same after it was a spec, also
+// a stored one, and so is one whose fields are all set to zero.
+func TestNoFieldOfASpecIsLost(t *testing.T) {
+	filled := map[protoreflect.FullName]bool{}
+	for seed := range uint64(400) {
+		f := filler{rng: rand.New(rand.NewPCG(seed, 0)), filled: filled, zero: seed%4 == 0}
+		p := new(hindsightv1.ModelSpec)
+		f.fill(p.ProtoReflect())
+		spec, err := rpc.SpecFromProto(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back := rpc.SpecToProto(spec); !proto.Equal(back, p) {
+			t.Fatalf("got  %v\nwant %v", back, p)
+		}
+		stored, err := codec.EncodeSpec(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := codec.DecodeSpec(stored); err != nil || !reflect.DeepEqual(again, spec) {
+			t.Fatalf("%+v, %v; want %+v", again, err, spec)
+		}
+		if want := string(p.ProtoReflect().WhichOneof(specDescriptor().Oneofs().ByName("learner")).Name()); spec.Name() != want {
+			t.Fatalf("learner %q, want %q", spec.Name(), want)
+		}
+	}
+	if all := walkSpec(t).fields; !maps.Equal(filled, all) {
+		t.Errorf("filled %v\nof %v", slices.Sorted(maps.Keys(filled)), slices.Sorted(maps.Keys(all)))
+	}
+}
+
+// What is stored of a spec has the API's names and the lower case names of its
+// enums.
+func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
+	for _, c := range []struct{ text, stored string }{
+		{``, `{"dimension":0,"outputs":0,"seed":0}`},
+		{
+			`dimension: 2 outputs: 3 seed: 18446744073709551615 linear_awv {} scaling {}`,
+			`{"dimension":2,"outputs":3,"seed":18446744073709551615,"scaling":{},"linear_awv":{}}`,
+		},
+		{
+			`pkawv_taylor { degree: 0 sigma: -0.0 lambda: 1e-300 }`,
+			`{"dimension":0,"outputs":0,"seed":0,"pkawv_taylor":{"sigma":-0,"degree":0,"lambda":1e-300}}`,
+		},
+		{
+			`scaling { warmup { observations: 9 labels: false } } pkawv_nystrom {
+				kernel { kind: KIND_MATERN_32 sigma: 2 } horizon: 9007199254740993 history: HISTORY_WINDOW history_window: 4
+				dictionary { features: [1, 2] } dictionary { features: [3] } }`,
+			`{"dimension":0,"outputs":0,"seed":0,"scaling":{"warmup":{"observations":9,"labels":false}},"pkawv_nystrom":{` +
+				`"kernel":{"kind":"matern_32","sigma":2},"horizon":9007199254740993,"history":"window","history_window":4,` +
+				`"dictionary":[[1,2],[3]]}}`,
+		},
+		{
+			`ada_raker { kernels {} kernels { kind: KIND_RATIONAL_QUADRATIC } loss: LOSS_HINGE weight_step: 1 step_cap: 2 restart: RESTART_COLD }`,
+			`{"dimension":0,"outputs":0,"seed":0,"ada_raker":{"kernels":[{},{"kind":"rational_quadratic"}],"loss":"hinge",` +
+				`"weight_step":1,"step_cap":2,"restart":"cold"}}`,
+		},
+	} {
+		p := new(hindsightv1.ModelSpec)
+		if err := prototext.Unmarshal([]byte(c.text), p); err != nil {
+			t.Fatal(err)
+		}
+		spec, err := rpc.SpecFromProto(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := codec.EncodeSpec(spec)
+		if err != nil || string(stored) != c.stored {
+			t.Errorf("%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
+		}
+		var read model.Spec
+		if err := json.Unmarshal([]byte(c.stored), &read); err != nil {
+			t.Fatal(err)
+		}
+		if back := rpc.SpecToProto(read); !proto.Equal(back, p) {
+			t.Errorf("got  %v\nwant %v", back, p)
+		}
+	}
+}
+
+// An enum's value of a later version is refused by its number.
+func TestUnknownEnumIsRefused(t *testing.T) {
+	s := serve(t)
+	_, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
+		Dimension: 1, Learner: &hindsightv1.ModelSpec_Fogd{Fogd: &hindsightv1.Fogd{Loss: 99}},
+	}})
+	refused(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.fogd.loss", "got 99")
+}
