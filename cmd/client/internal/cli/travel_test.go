@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/cmd/client/internal/child"
+	"hindsight/cmd/internal/child"
 )
 
 // A model goes back, and moves to another id, on the server itself.

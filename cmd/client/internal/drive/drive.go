@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/refusal"
 	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/refusal"
 )
 
 // Source yields the rounds of a stream, and io.EOF after the last.

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/refusal"
+	"hindsight/cmd/internal/refusal"
 )
 
 // pipeline keeps several rounds in flight. It outlives sessions: the rounds
