@@ -82,7 +82,7 @@ func (r *replay) execute(cmd *cobra.Command, e *env) error {
 	}
 	source, err := stream.OpenFile(r.csv, r.options)
 	if err != nil {
-		return &command.UsageError{err}
+		return &command.UsageError{Err: err}
 	}
 	r.title, r.total, r.offset = "replay", source.Total(), r.options.Offset
 	err = e.withClient(func(c *client) error {
