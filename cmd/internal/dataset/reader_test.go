@@ -39,8 +39,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// FuzzReader: whatever the file, its rows are finite and of one dimension, or
-// there is an error.
+// FuzzReader checks that every row of every file is finite and has the dimension
+// of the header, or is an error.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("x1,y,x2\n1,10,5\n3,20,5\n2,30,5\n"))
 	f.Add([]byte("x1,y\n1,\"2\n"))

@@ -21,12 +21,12 @@ import (
 	"hindsight/cmd/bench/internal/adversary"
 )
 
-// small is a setting that is played in a moment.
+// small is a setting that is played quickly.
 func small() adversary.Setting {
 	return adversary.Setting{Rounds: 24, Dimension: 3, Seed: 7, Starts: 4}
 }
 
-// played is the small setting played once for all tests.
+// played plays the small setting once for all tests.
 var played = sync.OnceValues(func() (*adversary.Result, error) {
 	return adversary.Play(context.Background(), small(), func(string, ...any) {})
 })
@@ -67,7 +67,7 @@ func hindsight(t *testing.T, moves []adversary.Move) float64 {
 	return mat.Dot(y, &alpha)
 }
 
-// anyMove is one with any label in [−1,1].
+// anyMove returns a random move with a label in [−1,1].
 func anyMove(rng *rand.Rand, dimension int) adversary.Move {
 	x := make([]float64, dimension)
 	for i := range x {
@@ -91,7 +91,7 @@ func TestGrowthIsThatOfADenseSolve(t *testing.T) {
 		for range 30 {
 			m := anyMove(rng, s.Dimension)
 			if len(moves) > 0 && rng.IntN(4) == 0 {
-				m.X = moves[0].X // An input that is known.
+				m.X = moves[0].X // An input that was played.
 			}
 			best := hindsight(t, moves)
 			after := hindsight(t, append(moves[:len(moves):len(moves)], m))
@@ -132,7 +132,7 @@ func TestTheAdversaryIsWorseThanRandomPlay(t *testing.T) {
 	}
 }
 
-// No point of a large sample is worse than what the adversary plays.
+// No point of a large sample has a larger gain than the move of the adversary.
 func TestTheAdversarySearches(t *testing.T) {
 	r := play(t)
 	for i, e := range adversary.Entrants(r.Setting) {
@@ -172,7 +172,7 @@ func TestLabelsAreExtreme(t *testing.T) {
 			}
 		}
 	}
-	// And no other is worse.
+	// No other label has a larger gain.
 	s := small()
 	for _, e := range adversary.Entrants(s) {
 		g, err := adversary.NewGame(e.Spec)
@@ -198,7 +198,7 @@ func TestLabelsAreExtreme(t *testing.T) {
 	}
 }
 
-// The theorem bounds exact Kernel-AWV, and the comparator is its own.
+// The theorem bounds the regret of exact Kernel-AWV against this comparator.
 func TestKernelKeepsItsPromise(t *testing.T) {
 	r := play(t)
 	for _, c := range []adversary.Course{r.Greedy[0], r.Random[0]} {

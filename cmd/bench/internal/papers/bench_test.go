@@ -15,13 +15,13 @@ import (
 	"hindsight/cmd/bench/internal/papers"
 )
 
-// fake is a server whose one model predicts 1 and has room for some rows.
+// fake is a server with one model. The model predicts 1 and accepts room rows.
 type fake struct {
 	hindsightv1.ModelServiceClient
 	hindsightv1.PredictionServiceClient
 
 	room    int
-	failure error // instead of observing
+	failure error // the answer of ObserveBatch
 	specs   map[string]*hindsightv1.ModelSpec
 	deleted []string
 	labels  []float64
@@ -76,7 +76,7 @@ func (f *fake) bench() *papers.Bench {
 	}
 }
 
-// signStream is 300 rows, every third of which is negative.
+// signStream is a stream of 300 rows. Every third label is negative.
 func signStream(t *testing.T) (papers.Plan, papers.Stream) {
 	t.Helper()
 	dir := t.TempDir()
@@ -100,7 +100,7 @@ func TestStream(t *testing.T) {
 		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.StateBytes != 64 {
 			t.Errorf("%+v", e)
 		}
-		// 3 batches, a second each; every third sign is wrong.
+		// 3 batches of one second; every third sign is wrong.
 		if e.Rate != 100 || e.ErrorRate() != 1.0/3 || len(e.Curve) != papers.GridPoints {
 			t.Errorf("%s: rate %v, errors %v, %d points", e.Name, e.Rate, e.ErrorRate(), len(e.Curve))
 		}

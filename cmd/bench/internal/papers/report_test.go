@@ -15,7 +15,7 @@ import (
 	"hindsight/cmd/bench/internal/papers"
 )
 
-// entry makes up what came of a learner whose loss is the same every round.
+// entry returns the result of a learner with the same loss in every round.
 func entry(name string, rows int, loss, prediction float64) papers.Entry {
 	s := papers.NewScore(papers.Grid(1200, papers.GridPoints))
 	for range rows {
@@ -28,7 +28,7 @@ func entry(name string, rows int, loss, prediction float64) papers.Entry {
 	}
 }
 
-// madeUp is a run of three streams, one of which was skipped.
+// madeUp returns a run of three streams. One of them was skipped.
 func madeUp() (papers.Plan, []*papers.Result) {
 	p := papers.Plan{Rows: 1200}
 	for _, name := range []string{papers.NameLinear, papers.NameKernel, papers.NameAdaRaker} {
@@ -123,7 +123,7 @@ func records(t *testing.T, path string) [][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // only read
+	defer file.Close() //nolint:errcheck // it was only read
 	all, err := csv.NewReader(file).ReadAll()
 	if err != nil {
 		t.Fatal(err)

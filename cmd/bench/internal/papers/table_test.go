@@ -49,7 +49,8 @@ func TestLoadScales(t *testing.T) {
 	if table.Missing != 1 || len(table.Y) != 2 || table.Dimension() != 2 {
 		t.Fatalf("%+v", table)
 	}
-	// By the whole file without the row that has no label, the constant as 0.
+	// The range covers the whole file without the row that has no label. The
+	// constant becomes 0.
 	if table.X[0][0] != 0 || table.X[1][0] != 1 || table.X[0][1] != 0 || table.Y[0] != 0 || table.Y[1] != 1 {
 		t.Errorf("scaled to %v, %v", table.X, table.Y)
 	}
@@ -73,7 +74,7 @@ func TestLoadKeepsWhatIsPublishedScaled(t *testing.T) {
 	if err != nil || table.X[0][0] != -3 || table.X[1][0] != 5 || table.Y[1] != -1 {
 		t.Errorf("%+v, %v", table, err)
 	}
-	// Signs are not scaled when the inputs are.
+	// Labels that are signs are not scaled.
 	table, err = papers.Load(dir, papers.Stream{Name: "s", Signs: true}, 0)
 	if err != nil || table.X[0][0] != 0 || table.X[1][0] != 1 || table.Y[1] != -1 {
 		t.Errorf("%+v, %v", table, err)

@@ -36,7 +36,7 @@ func zipped(t *testing.T, text string) []byte {
 	return b.Bytes()
 }
 
-// takeFile reads every row as features and label.
+// takeFile returns the features and the label of every row as text.
 func takeFile(t *testing.T, path string, o stream.FileOptions) string {
 	t.Helper()
 	o.Target = "y"
@@ -64,7 +64,7 @@ func takeFile(t *testing.T, path string, o stream.FileOptions) string {
 
 func TestRows(t *testing.T) {
 	plain := write(t, "a.csv", []byte(small))
-	// The content tells that it is gzip, not the name.
+	// Gzip is recognised by the content, not by the name.
 	packed := write(t, "b.csv", zipped(t, small))
 	for _, c := range []struct {
 		o    stream.FileOptions
