@@ -1,10 +1,11 @@
-# With Go and make alone: build, demo, test, bench, fuzz. The other targets
-# compile their tools into .tools/ on first use, each at the version below.
+# build, demo, reproduce, test, bench and fuzz need Go and make alone. The other
+# targets compile their tools into .tools/ on first use, at the versions below.
 
 GO      ?= go
 TOOLS   := $(CURDIR)/.tools
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-# How long one fuzz target runs, which benchmarks run, and what to pass on.
+# FUZZTIME is the time of one fuzz target, BENCH selects benchmarks, ARGS is
+# passed on.
 FUZZTIME ?= 10s
 BENCH    ?= .
 ARGS     ?=
@@ -14,13 +15,13 @@ BUF_VERSION                := v1.57.2
 PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 
-# A stamp carries the version, so that a new version is installed.
+# The name of a stamp has the version, so a new version is installed.
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
 BUF                := $(TOOLS)/buf-$(BUF_VERSION).stamp
 PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION).stamp
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).stamp
 
-# buf finds the plugins on the path.
+# buf looks for its plugins on the path.
 BUF_RUN := PATH="$(TOOLS):$$PATH" $(TOOLS)/buf
 
 .DEFAULT_GOAL := help
@@ -31,22 +32,23 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/hindsight-server and bin/hindsight, static
+build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight ./cmd/client
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
 
 .PHONY: demo
-demo: build ## build, serve, stream a changing environment, draw the regret
+demo: build ## start a server, stream a changing environment, draw the regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: torture
-torture: ## kill a server under load for a minute, and check what is left
+torture: ## kill a server under load for a minute, and check the data it leaves
 	$(GO) test -run TestTorture -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 
 .PHONY: reproduce
-reproduce: build ## take published streams through every learner, and play the greedy adversary, into docs/results
-	bin/hindsight bench papers --server bin/hindsight-server $(ARGS)
-	bin/hindsight bench adversary
+reproduce: build ## published streams through every learner, and the greedy adversary, into docs/results
+	bin/hindsight-bench papers --server bin/hindsight-server $(ARGS)
+	bin/hindsight-bench adversary
 
 .PHONY: test
 test: ## run every test, with the race detector where there is a C compiler
@@ -55,7 +57,7 @@ test: ## run every test, with the race detector where there is a C compiler
 		echo '$(GO) test -race ./... $(ARGS)'; \
 		CGO_ENABLED=1 $(GO) test -race ./... $(ARGS); \
 	else \
-		echo 'make test: no working C compiler, so without the race detector; install gcc and libc6-dev to have it'; \
+		echo 'make test: no working C compiler, so the tests run without the race detector; install gcc and libc6-dev for it'; \
 		echo '$(GO) test ./... $(ARGS)'; \
 		CGO_ENABLED=0 $(GO) test ./... $(ARGS); \
 	fi
@@ -65,7 +67,7 @@ bench: ## run the benchmarks (BENCH=regexp)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./... $(ARGS)
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for a moment (FUZZTIME=10s)
+fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal | sort | \
 	while IFS=: read -r file target; do \
 		target=$${target#func }; \
@@ -81,8 +83,8 @@ vet: ## go vet
 	$(GO) vet ./...
 
 .PHONY: tidy-check
-tidy-check: ## go.mod and go.sum say what is used
-	@$(GO) mod tidy -diff || { echo 'tidy-check: go.mod or go.sum differ from what is used; run: go mod tidy'; exit 1; }
+tidy-check: ## check go.mod and go.sum
+	@$(GO) mod tidy -diff || { echo 'tidy-check: go.mod or go.sum are not tidy; run: go mod tidy'; exit 1; }
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint
@@ -99,20 +101,20 @@ proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## lint the proto files and
 	$(BUF_RUN) generate
 
 .PHONY: proto-check
-proto-check: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## the committed generated Go is that of the proto files
+proto-check: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## check that the generated Go belongs to the proto files
 	$(BUF_RUN) lint
 	@new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
 	$(BUF_RUN) generate -o "$$new" || exit 1; \
 	diff -ru --exclude='*.proto' api/proto "$$new/api/proto" || \
-	{ echo 'proto-check: the generated Go is not that of the proto files; run: make proto'; exit 1; }
+	{ echo 'proto-check: the generated Go does not belong to the proto files; run: make proto'; exit 1; }
 
 .PHONY: docker-lint
-docker-lint: ## hadolint, where it is installed
+docker-lint: ## hadolint, if it is installed
 	@if command -v hadolint >/dev/null 2>&1; then hadolint Dockerfile; \
 	else echo 'docker-lint: hadolint is not installed, nothing checked'; fi
 
 .PHONY: clean
-clean: ## remove what was built, and the tools
+clean: ## remove bin and the tools
 	rm -rf bin .tools
 
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

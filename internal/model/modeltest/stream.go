@@ -12,19 +12,20 @@ import (
 	"testing"
 )
 
-// Stream reads up to n rows of a benchmark stream, the label last, from the
-// shared data beside the checkout; n < 0 reads all. The test is skipped where
-// the stream is absent.
+// Stream reads the first n rows of a published stream; the label is the last
+// column. n < 0 reads all rows. The test is skipped if there is no such file.
+// docs/results/README.md says where the streams come from.
 func Stream(t *testing.T, name string, n int) []Sample {
 	t.Helper()
-	file, err := os.Open(filepath.Join(filepath.Dir(root(t)), "shared", "data", name)) //nolint:gosec // The test names the file.
+	path := filepath.Join(streams(t), name)
+	file, err := os.Open(path) //nolint:gosec // The test names the file.
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("the benchmark stream %s is not here", name)
+		t.Skipf("there is no stream %s; the environment variable %s names the directory of the streams", path, streamsEnv)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = file.Close() }() // Only read.
+	defer func() { _ = file.Close() }() // It was only read.
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +51,20 @@ func Stream(t *testing.T, name string, n int) []Sample {
 	return samples
 }
 
-// root is the directory of go.mod.
+// streamsEnv is the environment variable that names the directory of the streams.
+const streamsEnv = "HINDSIGHT_STREAMS"
+
+// streams returns the directory of the streams: the one that streamsEnv names,
+// or else ../shared/data beside the root of the project.
+func streams(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv(streamsEnv); dir != "" {
+		return dir
+	}
+	return filepath.Join(filepath.Dir(root(t)), "shared", "data")
+}
+
+// root returns the directory of go.mod.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()

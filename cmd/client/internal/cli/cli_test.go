@@ -95,7 +95,7 @@ func TestSpecFromFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"dimension": 2, "pkawv_taylor": {"degree": 2}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The same spec again answers the model that is there.
+	// Create with the same spec answers the existing model.
 	if r := run(t, "model", "create", "m", "--spec", "@"+file); r.code != 0 {
 		t.Errorf("from a file: %+v", r)
 	}

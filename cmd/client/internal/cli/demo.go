@@ -16,10 +16,11 @@ import (
 	"golang.org/x/term"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/child"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/command"
 )
 
 const (
@@ -28,8 +29,6 @@ const (
 	demoMaxRounds = 100_000
 	demoTime      = 12 * time.Second
 	demoWhole     = 60 * time.Second
-	demoStart     = 20 * time.Second
-	demoStop      = 15 * time.Second
 	demoDimension = 2
 
 	plotHeight   = 12
@@ -46,22 +45,22 @@ func newDemo(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo --server PATH",
 		Short: "Start a server, stream a changing environment through it, show the regret",
-		Long: `Start a server of its own on free ports of 127.0.0.1 with a temporary directory,
-stream a changing environment (see simulate --stream drifting) through a model,
-show the table and the curve of the regret, and stop the server again.
+		Long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
+changing environment through a model (see simulate --stream drifting). Show the
+table and the curve of the regret. Stop the server.
 
-The stream ends after --rounds rounds or after --for, whichever comes first; the
-whole demo is given up after a minute.`,
-		Args: exactly(),
+The stream ends after --rounds rounds or after the time --for, whichever is
+first. The whole demo takes one minute at most.`,
+		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if d.server == "" {
-				return usagef("--server is missing")
+				return command.Usagef("--server is missing")
 			}
 			if d.rounds < 1 || d.rounds > demoMaxRounds {
-				return usagef("--rounds %d is not in 1..%d", d.rounds, demoMaxRounds)
+				return command.Usagef("--rounds %d is not in 1..%d", d.rounds, demoMaxRounds)
 			}
 			if d.limit <= 0 {
-				return usagef("--for must be positive, not %v", d.limit)
+				return command.Usagef("--for must be positive, not %v", d.limit)
 			}
 			return d.run(cmd.Context(), e)
 		},
@@ -70,7 +69,7 @@ whole demo is given up after a minute.`,
 	flags.StringVar(&d.server, "server", "", "path of the server program (required)")
 	flags.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 	flags.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
-	flags.DurationVar(&d.limit, "for", demoTime, "stream for at most so long")
+	flags.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
 	return cmd
 }
 
@@ -91,53 +90,30 @@ type demoSummary struct {
 	regret []float64
 }
 
-// run is the whole demo, bounded in time.
+// run runs the demo within its time limit.
 func (d *demo) run(ctx context.Context, e *env) error {
 	whole, cancel := context.WithTimeout(ctx, demoWhole)
 	defer cancel()
-	dir, err := os.MkdirTemp("", "hindsight-demo-")
-	if err != nil {
-		return fmt.Errorf("demo: %w", err)
-	}
-	s, err := d.serve(whole, e, dir)
-	if failed := os.RemoveAll(dir); failed != nil {
-		err = errors.Join(err, fmt.Errorf("demo: %w", failed))
+	var s *demoSummary
+	e.Say("starting %s", d.server)
+	err := child.Serve(whole, d.server, func(server *child.Server) (err error) {
+		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
+		s, err = d.stream(whole, e, server)
+		return err
+	})
+	if err == nil {
+		e.Say("the server has stopped, its directory is removed")
 	}
 	if s == nil {
 		return err
 	}
 	width := defaultWidth
-	if f, ok := e.stdout.(*os.File); ok {
+	if f, ok := e.Stdout.(*os.File); ok {
 		if columns, _, failed := term.GetSize(int(f.Fd())); failed == nil && columns > 0 {
 			width = min(columns, maxWidth)
 		}
 	}
-	return errors.Join(err, e.emit(s, func(w *page) { s.write(w, width) }))
-}
-
-// serve starts the server, streams, and stops the server.
-func (d *demo) serve(ctx context.Context, e *env, dir string) (s *demoSummary, err error) {
-	starting, cancel := context.WithTimeout(ctx, demoStart)
-	defer cancel()
-	e.say("starting %s", d.server)
-	server, err := child.Start(starting, d.server,
-		"--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0",
-		"--data-dir", dir, "--log-format", "json", "--log-level", "info")
-	if err != nil {
-		return nil, err
-	}
-	e.say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
-	defer func() {
-		// The server is stopped in order, whatever has become of ctx.
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), demoStop)
-		defer cancel()
-		if failed := server.Stop(stopping); failed != nil {
-			err = errors.Join(err, failed)
-			return
-		}
-		e.say("the server has stopped, its directory is removed")
-	}()
-	return d.stream(ctx, e, server)
+	return errors.Join(err, e.emit(s, func(w *command.Page) { s.write(w, width) }))
 }
 
 // stream takes the stream through a model of the server.
@@ -146,19 +122,19 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 	if err != nil {
 		return nil, err
 	}
-	c, err := dial(server.GRPC, e.timeout)
+	c, err := dial(server.GRPC, e.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	s, err := d.take(ctx, e, c, source)
-	err = c.close(err)
+	err = c.Close(err)
 	if s == nil {
 		return nil, err
 	}
 	s.MetricsURL = "http://" + server.HTTP + "/metrics"
 	metrics, failed := scrape(context.WithoutCancel(ctx), s.MetricsURL)
 	if failed != nil {
-		e.say("metrics: %v", failed)
+		e.Say("metrics: %v", failed)
 	}
 	s.Metrics = metrics
 	return s, err
@@ -186,29 +162,29 @@ func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Strea
 		return nil, err
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.Acknowledged > 0 {
-		s.Error, err = nil, nil // the time was up, as the flags asked
+		s.Error, err = nil, nil // --for has passed.
 	}
 	return &demoSummary{summary: s, regret: regret}, err
 }
 
 // write shows the table, the curve and some metrics.
-func (s *demoSummary) write(w *page, width int) {
+func (s *demoSummary) write(w *command.Page, width int) {
 	s.summary.write(w)
-	w.printf("\n")
+	w.Printf("\n")
 	if err := plot.Curve(w, s.regret, plot.Options{
 		Width: width, Height: plotHeight,
 		Title: "regret against the best fixed function in hindsight",
 		X:     "round", First: "1", Last: strconv.Itoa(len(s.regret)),
 	}); err != nil {
-		w.printf("no curve: %v\n", err)
+		w.Printf("no curve: %v\n", err)
 	}
-	w.printf("\nmetrics were at %s, among them\n", s.MetricsURL)
+	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
 	for _, m := range s.Metrics {
-		w.printf("  %s\n", m)
+		w.Printf("  %s\n", m)
 	}
 }
 
-// scrape reads a few of the server's metrics.
+// scrape reads some of the server's metrics.
 func scrape(ctx context.Context, url string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
 	defer cancel()
@@ -221,7 +197,7 @@ func scrape(ctx context.Context, url string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
+	defer answer.Body.Close() //nolint:errcheck // it was only read
 	if answer.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answered %s", url, answer.Status)
 	}

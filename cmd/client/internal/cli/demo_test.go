@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// temporary makes os.TempDir a directory that the test can look into.
+// temporary sets os.TempDir to a new directory of the test and returns it.
 func temporary(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

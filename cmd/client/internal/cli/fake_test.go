@@ -35,7 +35,7 @@ import (
 	"hindsight/cmd/client/internal/cli"
 )
 
-// actAsServer makes the test binary behave like the server program.
+// actAsServer is the environment variable that makes the test binary a server.
 const actAsServer = "HINDSIGHT_TEST_SERVER"
 
 func TestMain(m *testing.M) {
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// fake is a server whose models predict the mean of the labels so far. Like
-// the real one it learns every id once.
+// fake is a server whose models predict the mean of the labels so far. It learns
+// every id once, like the real server.
 type fake struct {
 	hindsightv1.UnimplementedModelServiceServer
 	hindsightv1.UnimplementedPredictionServiceServer
@@ -55,10 +55,11 @@ type fake struct {
 	models   map[string]*fakeModel
 	calls    map[string]int
 	sessions int
-	// fault is asked before (done = false) and after every Predict and Observe,
-	// numbered from 1 over all of that kind.
+	// fault is called before (done = false) and after every Predict and Observe.
+	// n counts the calls of its kind from 1.
 	fault func(call string, n int, done bool) error
-	// inSession is whether a fault breaks the session or refuses one call.
+	// refuseInSession says that a fault refuses one call of a session. Else it
+	// breaks the session.
 	refuseInSession bool
 }
 
@@ -164,7 +165,7 @@ func (f *fake) GetModel(_ context.Context, r *hindsightv1.GetModelRequest) (*hin
 	return &hindsightv1.GetModelResponse{Model: proto.CloneOf(m.model)}, nil
 }
 
-// ListModels answers two models a page.
+// ListModels answers two models in a page.
 func (f *fake) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,7 +225,7 @@ func (m *fakeModel) mean() float64 {
 	return sum / float64(max(1, len(m.labels)))
 }
 
-// regret is against the best constant.
+// regret is the regret against the best constant.
 func (m *fakeModel) regret() float64 {
 	mean, best := m.mean(), 0.0
 	for _, y := range m.labels {
@@ -301,7 +302,7 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	loss := (r.GetLabel() - prediction) * (r.GetLabel() - prediction)
 	m.lossSum += loss
 	m.labels = append(m.labels, r.GetLabel())
-	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // without the run
+	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // The id without the run.
 	outcome := &hindsightv1.Outcome{
 		Sequence: uint64(len(m.labels)), Prediction: &prediction, Loss: &loss, Regret: proto.Float64(m.regret()),
 	}
@@ -322,7 +323,7 @@ func (f *fake) faulty(call string, n int, done bool) error {
 	return f.fault(call, n, done)
 }
 
-// Session answers strictly in turn.
+// Session answers one call after another.
 func (f *fake) Session(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
 	f.mu.Lock()
 	f.sessions++
@@ -400,7 +401,7 @@ func serverMain(mode string) int {
 	return 0
 }
 
-// result is what a command line came to.
+// result is the result of a command line.
 type result struct {
 	code        int
 	out, errors string

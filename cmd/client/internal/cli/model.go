@@ -15,20 +15,21 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/client/internal/document"
+	"hindsight/cmd/internal/command"
 )
 
 const (
 	pageSize  = 1000
 	maxSpec   = 64 << 20
-	specUsage = "the spec as JSON, @FILE or @- for standard input"
+	specUsage = "the spec as JSON; @FILE reads a file, @- standard input"
 )
 
-// newModel builds "model", which holds the commands of the control path.
+// newModel builds "model", the group of commands that manage models.
 func newModel(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
 		Short: "Create, inspect and delete models",
-		RunE:  group,
+		RunE:  command.Group,
 	}
 	cmd.AddCommand(
 		newModelCreate(e), newModelGet(e), newModelList(e),
@@ -43,14 +44,14 @@ func newModelCreate(e *env) *cobra.Command {
 	var spec string
 	cmd := &cobra.Command{
 		Use:   "create ID --spec JSON|@FILE",
-		Short: "Start a model",
-		Long: `Start a model. The same id with the same spec answers the model that is there.
+		Short: "Create a model",
+		Long: `Create a model. If a model with this id and this spec exists, it is the answer.
 
-The spec is the JSON of a ModelSpec, names in snake_case or camelCase; whatever
-is left out takes the server's default.`,
+The spec is the JSON of a ModelSpec. Names are in snake_case or camelCase. A
+missing field gets the default of the server.`,
 		Example: `  hindsight model create energy --spec '{"dimension": 25, "pkawv_taylor": {"degree": 2}}'
   hindsight model create energy --spec @energy.json`,
-		Args: exactly("ID"),
+		Args: command.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := e.spec(spec)
 			if err != nil {
@@ -69,27 +70,27 @@ is left out takes the server's default.`,
 	return cmd
 }
 
-// create starts a model.
+// create creates a model.
 func (c *client) create(ctx context.Context, id string, spec *hindsightv1.ModelSpec) (*hindsightv1.Model, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	answer, err := c.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
+	answer, err := c.Models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
 	return answer.GetModel(), err
 }
 
 // get returns a model.
 func (c *client) get(ctx context.Context, id string) (*hindsightv1.Model, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	answer, err := c.models.GetModel(ctx, &hindsightv1.GetModelRequest{Id: id})
+	answer, err := c.Models.GetModel(ctx, &hindsightv1.GetModelRequest{Id: id})
 	return answer.GetModel(), err
 }
 
 func newModelGet(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "get ID",
-		Short:             "Show what a model is",
-		Args:              exactly("ID"),
+		Short:             "Show a model and its spec",
+		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client) error {
@@ -109,13 +110,13 @@ func (e *env) emitModel(m *hindsightv1.Model) error {
 	if err != nil {
 		return err
 	}
-	return e.emit(m, func(w *page) {
-		w.row("id", m.GetId())
-		w.row("learner", m.GetLearner())
-		w.printf("dimension\t%d\n", m.GetSpec().GetDimension())
-		w.printf("observations\t%d\n", m.GetSequence())
-		w.row("created", m.GetCreateTime().AsTime().Format(time.RFC3339))
-		w.row("spec", string(spec))
+	return e.emit(m, func(w *command.Page) {
+		w.Row("id", m.GetId())
+		w.Row("learner", m.GetLearner())
+		w.Printf("dimension\t%d\n", m.GetSpec().GetDimension())
+		w.Printf("observations\t%d\n", m.GetSequence())
+		w.Row("created", m.GetCreateTime().AsTime().Format(time.RFC3339))
+		w.Row("spec", string(spec))
 	})
 }
 
@@ -124,7 +125,7 @@ func newModelList(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the models by id",
-		Args:  exactly(),
+		Args:  command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.withClient(func(c *client) error {
 				models, err := c.list(cmd.Context(), prefix)
@@ -135,7 +136,7 @@ func newModelList(e *env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&prefix, "prefix", "", "only ids that begin so")
+	cmd.Flags().StringVar(&prefix, "prefix", "", "only ids with this prefix")
 	return cmd
 }
 
@@ -144,8 +145,8 @@ func (c *client) list(ctx context.Context, prefix string) ([]*hindsightv1.Model,
 	var models []*hindsightv1.Model
 	request := &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: pageSize}
 	for {
-		bounded, cancel := c.bounded(ctx)
-		page, err := c.models.ListModels(bounded, request)
+		bounded, cancel := c.Bounded(ctx)
+		page, err := c.Models.ListModels(bounded, request)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -174,10 +175,10 @@ func (e *env) emitModels(models []*hindsightv1.Model) error {
 		}
 		list.Models[i] = raw
 	}
-	return e.emit(list, func(w *page) {
-		w.printf("ID\tLEARNER\tDIMENSION\tOBSERVATIONS\tCREATED\n")
+	return e.emit(list, func(w *command.Page) {
+		w.Printf("ID\tLEARNER\tDIMENSION\tOBSERVATIONS\tCREATED\n")
 		for _, m := range models {
-			w.printf("%s\t%s\t%d\t%d\t%s\n", m.GetId(), m.GetLearner(),
+			w.Printf("%s\t%s\t%d\t%d\t%s\n", m.GetId(), m.GetLearner(),
 				m.GetSpec().GetDimension(), m.GetSequence(), m.GetCreateTime().AsTime().Format(time.RFC3339))
 		}
 	})
@@ -186,21 +187,21 @@ func (e *env) emitModels(models []*hindsightv1.Model) error {
 func newModelDelete(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "delete ID",
-		Short:             "Delete a model and everything it has learned",
-		Args:              exactly("ID"),
+		Short:             "Delete a model and all that it has learned",
+		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client) error {
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				if _, err := c.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: args[0]}); err != nil {
+				if _, err := c.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: args[0]}); err != nil {
 					return err
 				}
 				deleted := struct {
 					ID      string `json:"id"`
 					Deleted bool   `json:"deleted"`
 				}{args[0], true}
-				return e.emit(deleted, func(w *page) { w.printf("deleted %s\n", args[0]) })
+				return e.emit(deleted, func(w *command.Page) { w.Printf("deleted %s\n", args[0]) })
 			})
 		},
 	}
@@ -210,17 +211,17 @@ func newModelValidate(e *env) *cobra.Command {
 	var spec string
 	cmd := &cobra.Command{
 		Use:   "validate --spec JSON|@FILE",
-		Short: "Tell what a spec would come to, without starting a model",
-		Args:  exactly(),
+		Short: "Show the features, memory and cost of a spec, without creating a model",
+		Args:  command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := e.spec(spec)
 			if err != nil {
 				return err
 			}
 			return e.withClient(func(c *client) error {
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				v, err := c.models.ValidateSpec(ctx, &hindsightv1.ValidateSpecRequest{Spec: s})
+				v, err := c.Models.ValidateSpec(ctx, &hindsightv1.ValidateSpecRequest{Spec: s})
 				if err != nil {
 					return err
 				}
@@ -228,12 +229,12 @@ func newModelValidate(e *env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.emit(v, func(w *page) {
-					w.printf("features\t%d\n", v.GetFeatures())
-					w.printf("state\t%d bytes\n", v.GetStateBytes())
-					w.printf("predict\t%d multiply-adds\n", v.GetPredictFlops())
-					w.printf("observe\t%d multiply-adds\n", v.GetObserveFlops())
-					w.row("spec", string(full))
+				return e.emit(v, func(w *command.Page) {
+					w.Printf("features\t%d\n", v.GetFeatures())
+					w.Printf("state\t%d bytes\n", v.GetStateBytes())
+					w.Printf("predict\t%d multiply-adds\n", v.GetPredictFlops())
+					w.Printf("observe\t%d multiply-adds\n", v.GetObserveFlops())
+					w.Row("spec", string(full))
 				})
 			})
 		},
@@ -242,34 +243,34 @@ func newModelValidate(e *env) *cobra.Command {
 	return cmd
 }
 
-// spec reads a spec as a flag gives it.
+// spec parses the spec in a flag.
 func (e *env) spec(text string) (*hindsightv1.ModelSpec, error) {
 	if text == "" {
-		return nil, usagef("--spec is missing")
+		return nil, command.Usagef("--spec is missing")
 	}
 	raw := []byte(text)
 	if name, ok := strings.CutPrefix(text, "@"); ok {
 		var err error
 		if raw, err = e.file(name); err != nil {
-			return nil, usagef("spec: %w", err)
+			return nil, command.Usagef("spec: %w", err)
 		}
 	}
 	spec := new(hindsightv1.ModelSpec)
 	if err := protojson.Unmarshal(raw, spec); err != nil {
-		return nil, usagef("spec: %s", oneLine(err))
+		return nil, command.Usagef("spec: %s", oneLine(err))
 	}
 	return spec, nil
 }
 
-// file reads a file of bounded size, or standard input when it is called "-".
+// file reads a file of bounded size. "-" is standard input.
 func (e *env) file(name string) ([]byte, error) {
-	in := e.stdin
+	in := e.Stdin
 	if name != "-" {
 		f, err := os.Open(name) //nolint:gosec // the user names the file
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close() //nolint:errcheck // only read
+		defer f.Close() //nolint:errcheck // it was only read
 		in = f
 	}
 	raw, err := io.ReadAll(io.LimitReader(in, maxSpec+1))
@@ -277,4 +278,10 @@ func (e *env) file(name string) ([]byte, error) {
 		err = fmt.Errorf("%s is larger than %d bytes", name, maxSpec)
 	}
 	return raw, err
+}
+
+// oneLine removes the special characters that protojson puts into its errors.
+func oneLine(err error) string {
+	s := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	return strings.TrimPrefix(s, "proto: ")
 }

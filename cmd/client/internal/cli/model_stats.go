@@ -6,14 +6,15 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
 )
 
 func newModelStats(e *env) *cobra.Command {
 	var effective bool
 	cmd := &cobra.Command{
 		Use:               "stats ID",
-		Short:             "Show how a model is doing: losses, regret, certificate",
-		Args:              exactly("ID"),
+		Short:             "Show the losses, the regret and the certificate of a model",
+		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client) error {
@@ -21,25 +22,25 @@ func newModelStats(e *env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.emit(stats, func(w *page) { writeStats(w, stats) })
+				return e.emit(stats, func(w *command.Page) { writeStats(w, stats) })
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&effective, "effective-dimension", false, "also compute the effective dimension, which takes time")
+	cmd.Flags().BoolVar(&effective, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
 	return cmd
 }
 
 // stats returns the statistics of a model.
 func (c *client) stats(ctx context.Context, id string, effective bool) (*hindsightv1.ModelStats, error) {
-	ctx, cancel := c.bounded(ctx)
+	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	answer, err := c.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id, IncludeEffectiveDimension: effective})
+	answer, err := c.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id, IncludeEffectiveDimension: effective})
 	return answer.GetStats(), err
 }
 
 // writeStats writes statistics for people.
-func writeStats(w *page, s *hindsightv1.ModelStats) {
-	line, float := w.row, w.float
+func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
+	line, float := w.Row, w.Float
 	line("id", s.GetId())
 	line("learner", s.GetLearner())
 	line("observations", s.GetObservations())

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
 )
 
 // newObserve builds "observe".
@@ -17,17 +18,17 @@ func newObserve(e *env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "observe --model ID (--prediction-id P | --features X1,X2,... [--observation-id O]) (--label Y | --labels Y1,Y2,...)",
-		Short: "Say what happened",
-		Long: `Say what happened. The model learns it exactly once: the same prediction or
-observation id again answers the first answer. Features without an observation
-id have no identity and are learned every time.`,
+		Short: "Send a label",
+		Long: `Send the label of an input. The model learns it exactly once: a repeated
+prediction id or observation id gets the first answer again. Features without
+an observation id have no identity and are learned every time.`,
 		Example: `  hindsight observe --model energy --prediction-id order-7 --label -2.5
   hindsight observe --model energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0`,
 		Annotations: map[string]string{takesFeatures: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("label") == (labels != "") {
-				return usagef("give --label (0 is a label too), or --labels for several outputs")
+				return command.Usagef("give --label (0 is a label too), or --labels for several outputs")
 			}
 			request, err := o.request(args)
 			if err != nil {
@@ -45,37 +46,37 @@ id have no identity and are learned every time.`,
 				request.Weight = &weight
 			}
 			return e.withClient(func(c *client) error {
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.predictions.Observe(ctx, request)
+				answer, err := c.Predictions.Observe(ctx, request)
 				if err != nil {
 					return err
 				}
 				outcome := answer.GetOutcome()
-				return e.emit(outcome, func(w *page) { writeOutcome(w, outcome) })
+				return e.emit(outcome, func(w *command.Page) { writeOutcome(w, outcome) })
 			})
 		},
 	}
 	e.modelFlag(cmd, &o.model)
 	flags := cmd.Flags()
-	flags.StringVar(&o.prediction, "prediction-id", "", "the prediction that the label belongs to")
+	flags.StringVar(&o.prediction, "prediction-id", "", "id of the prediction that the label belongs to")
 	flags.StringVar(&o.features, "features", "", "the input, numbers with commas between them")
-	flags.StringVar(&o.id, "observation-id", "", "identity of an observation given by its features")
-	flags.Float64Var(&label, "label", 0, "what happened")
-	flags.StringVar(&labels, "labels", "", "what happened, for a model of several outputs: numbers with commas between them")
-	flags.Float64Var(&weight, "weight", 1, "importance of the observation")
+	flags.StringVar(&o.id, "observation-id", "", "id of an observation that is given by its features")
+	flags.Float64Var(&label, "label", 0, "the label")
+	flags.StringVar(&labels, "labels", "", "the labels of a model with several outputs, numbers with commas between them")
+	flags.Float64Var(&weight, "weight", 1, "weight of the observation")
 	return cmd
 }
 
-// observation is what the flags say of an observation.
+// observation is what the flags say about an observation.
 type observation struct {
 	model, prediction, features, id string
 }
 
-// request checks that the flags name one source of the input.
+// request checks that the flags give the input exactly once.
 func (o observation) request(args []string) (*hindsightv1.ObserveRequest, error) {
 	if o.model == "" {
-		return nil, usagef("--model is missing")
+		return nil, command.Usagef("--model is missing")
 	}
 	x, err := features(o.features, args)
 	if err != nil {
@@ -83,11 +84,11 @@ func (o observation) request(args []string) (*hindsightv1.ObserveRequest, error)
 	}
 	switch {
 	case o.prediction == "" && len(x) == 0:
-		return nil, usagef("give --prediction-id or --features")
+		return nil, command.Usagef("give --prediction-id or --features")
 	case o.prediction != "" && len(x) > 0:
-		return nil, usagef("--prediction-id and features exclude each other")
+		return nil, command.Usagef("--prediction-id and features exclude each other")
 	case o.prediction != "" && o.id != "":
-		return nil, usagef("--observation-id goes with --features; a prediction has an id already")
+		return nil, command.Usagef("--observation-id needs --features; a prediction has an id already")
 	}
 	return &hindsightv1.ObserveRequest{
 		Model: o.model, PredictionId: o.prediction, Features: x, ObservationId: o.id,
@@ -95,26 +96,26 @@ func (o observation) request(args []string) (*hindsightv1.ObserveRequest, error)
 }
 
 // writeOutcome writes an outcome for people.
-func writeOutcome(w *page, o *hindsightv1.Outcome) {
-	w.printf("sequence\t%d\n", o.GetSequence())
+func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
+	w.Printf("sequence\t%d\n", o.GetSequence())
 	if len(o.GetPredictions()) > 0 {
-		w.printf("predictions\t%v\n", o.GetPredictions())
+		w.Printf("predictions\t%v\n", o.GetPredictions())
 	} else {
-		w.row("prediction", exact(o.GetPrediction()))
+		w.Row("prediction", exact(o.GetPrediction()))
 	}
-	w.float("loss", o.GetLoss())
+	w.Float("loss", o.GetLoss())
 	if o.ServedLoss != nil {
 		if len(o.GetServedPredictions()) > 0 {
-			w.printf("served predictions\t%v\n", o.GetServedPredictions())
+			w.Printf("served predictions\t%v\n", o.GetServedPredictions())
 		} else {
-			w.row("served prediction", exact(o.GetServedPrediction()))
+			w.Row("served prediction", exact(o.GetServedPrediction()))
 		}
-		w.float("served loss", o.GetServedLoss())
+		w.Float("served loss", o.GetServedLoss())
 	}
 	if o.Regret != nil {
-		w.float("regret", o.GetRegret())
+		w.Float("regret", o.GetRegret())
 	}
 	if o.GetDuplicate() {
-		w.printf("duplicate\tlearned before; this is the first answer\n")
+		w.Printf("duplicate\tlearned before; this is the first answer\n")
 	}
 }

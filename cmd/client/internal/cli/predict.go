@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
 )
 
 // newPredict builds "predict".
@@ -19,9 +20,9 @@ func newPredict(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "predict --model ID [--features X1,X2,... | X1 X2 ...]",
 		Short: "Ask for a prediction",
-		Long: `Ask for a prediction. It changes nothing in the model. The server keeps the
-features under the prediction id until the label comes by observe, unless
---no-remember says that none will.`,
+		Long: `Ask for a prediction. It does not change the model. The server keeps the
+features under the prediction id until observe sends the label. With
+--no-remember it keeps nothing.`,
 		Example: `  hindsight predict --model energy 0.1 -0.4 2
   hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7`,
 		Annotations: map[string]string{takesFeatures: "yes"},
@@ -40,59 +41,59 @@ features under the prediction id until the label comes by observe, unless
 				request.Remember = &remember
 			}
 			return e.withClient(func(c *client) error {
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.predictions.Predict(ctx, request)
+				answer, err := c.Predictions.Predict(ctx, request)
 				if err != nil {
 					return err
 				}
 				p := answer.GetPrediction()
-				return e.emit(p, func(w *page) { writePrediction(w, p) })
+				return e.emit(p, func(w *command.Page) { writePrediction(w, p) })
 			})
 		},
 	}
 	e.modelFlag(cmd, &model)
 	flags := cmd.Flags()
 	flags.StringVar(&list, "features", "", "the input, numbers with commas between them")
-	flags.StringVar(&id, "prediction-id", "", "id of the prediction; chosen by the server when empty")
-	flags.BoolVar(&noRemember, "no-remember", false, "no label will come: store nothing")
+	flags.StringVar(&id, "prediction-id", "", "id of the prediction; the server chooses it if empty")
+	flags.BoolVar(&noRemember, "no-remember", false, "store nothing: no label will follow")
 	flags.DurationVar(&ttl, "label-ttl", 0, "how long the server waits for the label")
 	return cmd
 }
 
-// predictRequest checks what a prediction needs.
+// predictRequest builds the request and checks it.
 func predictRequest(model, list string, args []string) (*hindsightv1.PredictRequest, error) {
 	if model == "" {
-		return nil, usagef("--model is missing")
+		return nil, command.Usagef("--model is missing")
 	}
 	x, err := features(list, args)
 	if err != nil {
 		return nil, err
 	}
 	if len(x) == 0 {
-		return nil, usagef("the features are missing: give numbers as arguments or --features")
+		return nil, command.Usagef("the features are missing: give numbers as arguments or --features")
 	}
 	return &hindsightv1.PredictRequest{Model: model, Features: x}, nil
 }
 
 // writePrediction writes a prediction for people.
-func writePrediction(w *page, p *hindsightv1.Prediction) {
+func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	switch {
 	case p.GetClass() != "":
-		w.row("class", p.GetClass())
+		w.Row("class", p.GetClass())
 	case len(p.GetValues()) > 0:
-		w.printf("values\t%v\n", p.GetValues())
+		w.Printf("values\t%v\n", p.GetValues())
 	default:
-		w.row("value", exact(p.GetValue()))
+		w.Row("value", exact(p.GetValue()))
 	}
 	if len(p.GetStandardErrors()) > 0 {
-		w.printf("standard errors\t%v\n", p.GetStandardErrors())
+		w.Printf("standard errors\t%v\n", p.GetStandardErrors())
 	} else {
-		w.float("standard error", p.GetStandardError())
+		w.Float("standard error", p.GetStandardError())
 	}
-	w.float("leverage", p.GetLeverage())
-	w.printf("learned from\t%d observations\n", p.GetStateSequence())
+	w.Float("leverage", p.GetLeverage())
+	w.Printf("learned from\t%d observations\n", p.GetStateSequence())
 	if p.GetPredictionId() != "" {
-		w.row("prediction id", p.GetPredictionId())
+		w.Row("prediction id", p.GetPredictionId())
 	}
 }

@@ -15,7 +15,7 @@ const (
 	barInterval = 100 * time.Millisecond
 )
 
-// progress is a bar on a terminal, and nothing anywhere else.
+// progress is a bar on a terminal. Elsewhere it writes nothing.
 type progress struct {
 	w           io.Writer // nil: no terminal
 	title       string
@@ -23,7 +23,7 @@ type progress struct {
 	start, last time.Time
 }
 
-// newProgress begins a bar. A negative total is not known.
+// newProgress starts a bar. A negative total means unknown.
 func newProgress(w io.Writer, title string, total int) *progress {
 	now := time.Now()
 	p := &progress{title: title, total: total, start: now, last: now}
@@ -55,14 +55,14 @@ func (p *progress) step() {
 		strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), p.done, p.total, rate, left)
 }
 
-// end leaves the line of the bar.
+// end clears the line of the bar.
 func (p *progress) end() {
 	if p.w != nil {
 		p.draw("\r\x1b[K")
 	}
 }
 
-// draw writes to the terminal, whose errors are of no account.
+// draw writes to the terminal. Its errors are ignored: a bar is not an answer.
 func (p *progress) draw(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format, args...)
 }

@@ -56,8 +56,8 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// wantOutcomes is what --out holds when the labels have been learned in order
-// from round first on.
+// wantOutcomes is the content of --out if the labels were learned in order. It
+// begins with round first.
 func wantOutcomes(labels []float64, first int) string {
 	m := &fakeModel{}
 	var b strings.Builder
@@ -99,7 +99,7 @@ func TestReplayInTurnAndPipelined(t *testing.T) {
 				t.Errorf("pipeline %s: %s = %v", pipeline, key, d[key])
 			}
 		}
-		// The fake predicts as the first baseline does.
+		// The fake is the first baseline.
 		base, _ := d["baselines"].(map[string]any)
 		if v, _ := base["meanLoss"].(float64); math.Abs(v-m.lossSum/rows) > 1e-12 || base["lastLabelLoss"] == nil {
 			t.Errorf("pipeline %s: baselines %v", pipeline, base)
@@ -128,8 +128,8 @@ func TestReplayTable(t *testing.T) {
 	}
 }
 
-// TestReplayCreates fills in the dimension of the spec, and accepts the model
-// when it is there.
+// TestReplayCreates fills in the dimension of the spec. It accepts a model that
+// exists.
 func TestReplayCreates(t *testing.T) {
 	f := served(t)
 	csv, labels := table(t, 20, false)
@@ -162,9 +162,9 @@ func TestReplayNormalizesAndShuffles(t *testing.T) {
 	}
 }
 
-// TestReplayRetries loses answers before and after they have taken effect. A
-// call that is lost alone, not its session with it, has taken effect: labels
-// behind it would else be learned before it.
+// TestReplayRetries loses calls before and after their effect. An observation that
+// is refused alone, without the end of its session, is lost after its effect:
+// otherwise later labels would be learned first.
 func TestReplayRetries(t *testing.T) {
 	for _, pipeline := range []string{"0", "5"} {
 		for _, inSession := range []bool{false, true} {
@@ -192,7 +192,7 @@ func TestReplayRetries(t *testing.T) {
 	}
 }
 
-// TestReplayLateLabel gives the features to a server that lost the predictions.
+// TestReplayLateLabel sends the features to a server that lost the predictions.
 func TestReplayLateLabel(t *testing.T) {
 	for _, pipeline := range []string{"0", "4"} {
 		f := served(t)
@@ -211,7 +211,7 @@ func TestReplayLateLabel(t *testing.T) {
 	}
 }
 
-// TestReplayGone continues where a server has gone away for good.
+// TestReplayGone continues a replay after its server was lost.
 func TestReplayGone(t *testing.T) {
 	for _, pipeline := range []string{"0", "3"} {
 		f := served(t)
@@ -266,7 +266,7 @@ func TestReplayRefused(t *testing.T) {
 	}
 }
 
-// TestReplayBadRow accounts for the rows before the bad one.
+// TestReplayBadRow accounts for the rows before the wrong one.
 func TestReplayBadRow(t *testing.T) {
 	served(t)
 	path := filepath.Join(t.TempDir(), "bad.csv")

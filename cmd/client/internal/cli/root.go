@@ -1,39 +1,28 @@
+// Package cli is the command line of the client.
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
+	"context"
 	"io"
-	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
 	"hindsight/cmd/client/internal/document"
+	"hindsight/cmd/internal/command"
 )
 
-const (
-	defaultAddress = "127.0.0.1:50051"
-	defaultTimeout = 10 * time.Second
-	addressEnv     = "HINDSIGHT_ADDRESS"
-)
+// env is the program that a command belongs to.
+type env struct{ *command.Program }
 
-// env is what a command line has to do with: the streams and the flags that
-// all commands share.
-type env struct {
-	stdin          io.Reader
-	stdout, stderr io.Writer
-
-	address string
-	timeout time.Duration
-	json    bool
-
-	started bool // flags and arguments were in order
-	emitted bool // the answer has been written
+// Run runs one command line and returns the exit code. Every goroutine that it
+// starts has ended when it returns.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr}}
+	root := newRoot(e) //nolint:contextcheck // cobra gives every command the context of Run
+	return e.Run(ctx, numbersLast(root, args))
 }
 
 // newRoot builds the command line.
@@ -41,68 +30,28 @@ func newRoot(e *env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hindsight",
 		Short: "Client of a hindsight server: online learning with kernels",
-		Long: `hindsight speaks to a hindsight server: it manages models, asks for
-predictions, gives the labels, and takes whole streams through a model.
+		Long: `hindsight calls a hindsight server. It manages models, asks for predictions,
+sends labels, and takes whole streams through a model.
 
-Exit codes: 0 done, 1 the server refused, 2 a mistake in the flags, a file or a
-spec, 3 no server answered, 130 interrupted.
+Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags, a file or a
+spec; 3 no server answered; 130 interrupted.
 
-With --json every command prints exactly one JSON document on standard output,
-{"error": ...} if it failed. Names are in lowerCamelCase and integers are
-numbers. Messages and progress go to standard error.`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return e.start() },
-		RunE:              group,
+With --json every command prints exactly one JSON document on standard output.
+A command that failed prints {"error": ...}. Names are in lowerCamelCase and
+integers are numbers. Messages and progress go to standard error.`,
 	}
-	address := defaultAddress
-	if a := os.Getenv(addressEnv); a != "" {
-		address = a
-	}
-	flags := root.PersistentFlags()
-	flags.StringVar(&e.address, "address", address, "address of the server; the environment variable "+addressEnv+" changes the default")
-	flags.DurationVar(&e.timeout, "timeout", defaultTimeout, "longest wait for the answer to a call")
-	flags.BoolVar(&e.json, "json", false, "print one JSON document")
-	root.SetIn(e.stdin)
-	root.SetOut(e.stdout)
-	root.SetErr(e.stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	e.Root(root)
+	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
-		newReplay(e), newSimulate(e), newDemo(e), newBench(e),
+		newReplay(e), newSimulate(e), newDemo(e),
 	)
 	return root
 }
 
-// start checks what the shared flags say.
-func (e *env) start() error {
-	if e.timeout <= 0 {
-		return usagef("--timeout must be positive, not %v", e.timeout)
-	}
-	if e.address == "" {
-		return usagef("--address is empty")
-	}
-	e.started = true
-	return nil
-}
-
-// group is what a command does that only holds others.
-func group(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usagef("unknown command %q for %q", args[0], cmd.CommandPath())
-	}
-	return cmd.Help()
-}
-
-// emit writes the answer of a command: the document as JSON, or what human
-// writes, aligned at tabs.
-func (e *env) emit(doc any, human func(*page)) error {
-	e.emitted = true
-	if !e.json && human != nil {
-		w := newPage(e.stdout)
-		human(w)
-		return w.end()
-	}
+// emit writes the answer of a command; see command.Program.Emit. A message is
+// written as JSON that programs read easily.
+func (e *env) emit(doc any, human func(*command.Page)) error {
 	if m, ok := doc.(proto.Message); ok {
 		raw, err := document.Encode(m)
 		if err != nil {
@@ -110,38 +59,17 @@ func (e *env) emit(doc any, human func(*page)) error {
 		}
 		doc = raw
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(doc); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	_, err := e.stdout.Write(out.Bytes())
-	return err
+	return e.Emit(doc, human)
 }
 
-// exactly asks for n arguments and names them.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return usagef("%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return usagef("unexpected argument %q", args[len(names)])
-		}
-		return nil
-	}
-}
-
-// numbersLast puts the numbers among the arguments of a command that takes
-// features behind "--", where a negative one is not mistaken for a flag.
+// numbersLast moves the numbers among the arguments of a command that takes
+// features behind "--". There a negative number is not parsed as a flag.
 func numbersLast(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Annotations[takesFeatures] == "" {
 		return args
 	}
-	if err := cmd.ParseFlags(nil); err != nil { // merges the flags of the parents
+	if err := cmd.ParseFlags(nil); err != nil { // It adds the flags of the parents.
 		return args
 	}
 	var kept, numbers []string
@@ -153,7 +81,7 @@ func numbersLast(root *cobra.Command, args []string) []string {
 			return append(append(append(kept, "--"), numbers...), args[i+1:]...)
 		case isFlag:
 			kept = append(kept, a)
-			f := cmd.Flags().Lookup(name) // not found with a value after "="
+			f := cmd.Flags().Lookup(name) // Nil for --name=value.
 			if f != nil && f.NoOptDefVal == "" && i+1 < len(args) {
 				i++
 				kept = append(kept, args[i])
@@ -170,7 +98,7 @@ func numbersLast(root *cobra.Command, args []string) []string {
 	return append(append(kept, "--"), numbers...)
 }
 
-// takesFeatures marks the commands whose arguments are numbers.
+// takesFeatures is the annotation of the commands whose arguments are numbers.
 const takesFeatures = "features"
 
 func isNumber(s string) bool {
@@ -178,32 +106,29 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// features reads an input from --features or from the arguments.
+// features parses an input, from --features or from the arguments.
 func features(flag string, args []string) ([]float64, error) {
 	if flag != "" {
 		if len(args) > 0 {
-			return nil, usagef("features are given twice: as --features and as arguments")
+			return nil, command.Usagef("features are given twice: as --features and as arguments")
 		}
 		args = strings.Split(flag, ",")
 	}
 	return numbers("feature", args)
 }
 
-// numbers reads numbers, which errors call by a name.
+// numbers parses numbers. Errors call them name.
 func numbers(name string, texts []string) ([]float64, error) {
 	x := make([]float64, len(texts))
 	for i, text := range texts {
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		if err != nil {
-			return nil, usagef("%s %d: %q is not a number", name, i+1, text)
+			return nil, command.Usagef("%s %d: %q is not a number", name, i+1, text)
 		}
 		x[i] = v
 	}
 	return x, nil
 }
 
-// number writes a float for people.
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
-
-// exact writes a float with every digit it takes to read it back.
+// exact writes a number with all the digits that are needed to read it back.
 func exact(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

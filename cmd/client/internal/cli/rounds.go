@@ -16,7 +16,8 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/client/internal/drive"
-	"hindsight/cmd/client/internal/refusal"
+	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/connection"
 )
 
 const (
@@ -24,30 +25,30 @@ const (
 	maxPipeline    = 4096
 )
 
-// roundsHelp tells what replay and simulate have in common.
+// roundsHelp is the help that replay and simulate share.
 const roundsHelp = `
-Rounds are taken strictly in turn by unary calls. --pipeline N keeps up to N of
-them in flight through one session: the labels are learned in the same order
-and the losses and the regret are the same, only a prediction that is served
-may not have learned from the rounds in flight before it.
+Each round is finished before the next one begins. --pipeline N keeps up to N
+rounds in flight in one session. The labels are then learned in the same order,
+and the losses and the regret are the same. Only a served prediction may differ:
+it may not know the rounds in flight before it.
 
-Every prediction has an id, RUN-t, where RUN is drawn anew unless --run gives
-it. A call that no server answers (UNAVAILABLE, or no answer in time) is sent
-again under the same id up to --retries times, 100 ms after the first failure
-and twice as long after each further one, 5 s at most; so is one the server
-asks to repeat. What the server had learned already it does not learn again.
-If it stays away the exit code is 3, and the table says how many observations
-were acknowledged. An interrupt lets the rounds in flight finish, prints the
-table, and exits with 130; a second one kills.
+Every prediction has an id, RUN-t. RUN is random unless --run gives it. A call
+without an answer (UNAVAILABLE, or no answer in time) is sent again under the
+same id, at most --retries times. The first wait is 100 ms; each further wait is
+twice as long, 5 s at most. A call that the server asks to repeat is sent again
+too. The server learns no observation twice. If no server answers in the end,
+the exit code is 3 and the table shows how many observations were acknowledged.
+After an interrupt the rounds in flight are finished, the table is printed, and
+the exit code is 130. A second interrupt kills the client.
 
-Losses are those of the prequential predictions, each made from all earlier
-observations. The table compares their mean with two predictors that ignore
-the inputs: the running mean of the labels, and the last label. Regret,
-guarantee and certificate are those of the model's whole history.
+Losses are those of the prequential predictions: each is made from all earlier
+observations. The table compares their mean with two predictors that ignore the
+inputs: the running mean of the labels, and the last label. Regret, guarantee
+and certificate cover the whole history of the model.
 
---out writes t,y,prediction,loss,regret for every acknowledged round, with as
-many digits as it takes to read the number back; of several outputs y1, y2, ...
-and prediction1, prediction2, ...`
+--out writes t,y,prediction,loss,regret for every acknowledged round. Numbers
+have all the digits that are needed to read them back. With several outputs the
+columns are y1, y2, ... and prediction1, prediction2, ...`
 
 // rounds are the flags of the commands that take a stream through a model.
 type rounds struct {
@@ -55,7 +56,7 @@ type rounds struct {
 	pipeline, retries       int
 	offset                  int
 	title                   string
-	total                   int // rounds that will come, -1 when not known
+	total                   int // number of rounds, -1 if not known
 	observed                func(drive.Observed)
 }
 
@@ -63,24 +64,24 @@ type rounds struct {
 func (r *rounds) flags(e *env, cmd *cobra.Command) {
 	e.modelFlag(cmd, &r.model)
 	flags := cmd.Flags()
-	flags.StringVar(&r.create, "create", "", "create the model first; "+specUsage+", dimension filled in when it is left out")
-	flags.StringVar(&r.out, "out", "", "write a CSV file with a line a round")
-	flags.StringVar(&r.run, "run", "", "begins the ids of the predictions; drawn anew when empty")
-	flags.IntVar(&r.pipeline, "pipeline", 0, "keep up to this many rounds in flight through one session; 0: strictly in turn")
-	flags.IntVar(&r.retries, "retries", defaultRetries, "how often a call is sent again when no server answers")
+	flags.StringVar(&r.create, "create", "", "create the model first; "+specUsage+"; a missing dimension is filled in")
+	flags.StringVar(&r.out, "out", "", "write a CSV file with one line for each round")
+	flags.StringVar(&r.run, "run", "", "prefix of the prediction ids; random if empty")
+	flags.IntVar(&r.pipeline, "pipeline", 0, "keep up to this many rounds in flight in one session; 0: one round after another")
+	flags.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
 }
 
-// check looks for mistakes in the flags and draws the run.
+// check checks the flags and draws the run.
 func (r *rounds) check() error {
 	switch {
 	case r.model == "":
-		return usagef("--model is missing")
+		return command.Usagef("--model is missing")
 	case r.pipeline < 0 || r.pipeline > maxPipeline:
-		return usagef("--pipeline %d is not in 0..%d", r.pipeline, maxPipeline)
+		return command.Usagef("--pipeline %d is not in 0..%d", r.pipeline, maxPipeline)
 	case r.retries < 0:
-		return usagef("--retries %d is negative", r.retries)
+		return command.Usagef("--retries %d is negative", r.retries)
 	case r.run != "" && !regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`).MatchString(r.run):
-		return usagef("--run %q: want up to 40 of a-z, 0-9, '.', '_' and '-'", r.run)
+		return command.Usagef("--run %q: want up to 40 of a-z, 0-9, '.', '_' and '-'", r.run)
 	}
 	if r.run == "" {
 		drawn := make([]byte, 8)
@@ -92,8 +93,8 @@ func (r *rounds) check() error {
 	return nil
 }
 
-// take takes a stream through the model, prints the table, and returns why it
-// ended early, if it did.
+// take takes a stream through the model and prints the table. The error is the
+// reason for an early end.
 func (r *rounds) take(ctx context.Context, e *env, c *client, source drive.Source) error {
 	s, err := r.measure(ctx, e, c, source)
 	if s == nil {
@@ -105,20 +106,20 @@ func (r *rounds) take(ctx context.Context, e *env, c *client, source drive.Sourc
 	return err
 }
 
-// measure takes a stream through the model. The summary is nil only if nothing
-// was begun.
+// measure takes a stream through the model. The summary is nil only if no round
+// began.
 func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.Source) (*summary, error) {
 	out, err := newOutcomes(r.out)
 	if err != nil {
-		return nil, usagef("--out: %w", err)
+		return nil, command.Usagef("--out: %w", err)
 	}
-	bar := newProgress(e.stderr, r.title, r.total)
-	result, err := drive.Run(ctx, c.predictions, source, drive.Options{
+	bar := newProgress(e.Stderr, r.title, r.total)
+	result, err := drive.Run(ctx, c.Predictions, source, drive.Options{
 		Model:    r.model,
 		Run:      r.run,
 		Offset:   r.offset,
 		Pipeline: r.pipeline,
-		Timeout:  c.timeout,
+		Timeout:  c.Timeout,
 		Retries:  r.retries,
 		OnObserved: func(o drive.Observed) error {
 			bar.step()
@@ -129,12 +130,12 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 		},
 	})
 	bar.end()
-	err = c.mark(err)
+	err = c.Mark(err)
 	if failed := out.close(); failed != nil {
 		err = errors.Join(err, fmt.Errorf("--out: %w", failed))
 	}
 	s := newSummary(r.model, r.run, result)
-	if err == nil || !refusal.Unreachable(err) {
+	if err == nil || !connection.Unreachable(err) {
 		stats, failed := c.stats(context.WithoutCancel(ctx), r.model, false)
 		if failed == nil {
 			s.take(stats)
@@ -145,7 +146,7 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 	if err != nil {
 		err = fmt.Errorf("%d observations acknowledged, run %s, next offset %d: %w",
 			result.Acknowledged, r.run, result.NextOffset, err)
-		s.Error = newFailure(err, e.exitCode(ctx, err))
+		s.Error = e.NewFailure(ctx, err)
 	}
 	return s, err
 }
@@ -171,8 +172,8 @@ func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 	return spec, nil
 }
 
-// startModel creates a model, whose dimension and outputs are filled in if the
-// spec leaves them out.
+// startModel creates a model. It fills in the dimension and the outputs if they
+// are missing in the spec.
 func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
 	if spec.GetDimension() == 0 {
 		spec.Dimension = int32(dimension)
@@ -186,7 +187,7 @@ func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.Mo
 	return nil
 }
 
-// outcomes writes the file of --out. Without a name it writes nothing.
+// outcomes writes the file of --out. Without a file name it writes nothing.
 type outcomes struct {
 	file   *os.File
 	w      *bufio.Writer
@@ -205,8 +206,7 @@ func newOutcomes(name string) (*outcomes, error) {
 	return &outcomes{file: file, w: bufio.NewWriter(file)}, nil
 }
 
-// begin writes the header, for so many outputs. An error of the writer stays
-// with it until the end.
+// begin writes the header. The writer keeps its first error until close.
 func (o *outcomes) begin(outputs int) {
 	if o.header {
 		return
@@ -241,7 +241,7 @@ func (o *outcomes) write(r drive.Observed) error {
 		o.line = strconv.AppendFloat(o.line, v, 'g', -1, 64)
 	}
 	o.line = append(o.line, ',')
-	if r.Outcome.Regret != nil { // Empty where it is not known a round.
+	if r.Outcome.Regret != nil { // Empty if the learner does not know it after every round.
 		o.line = strconv.AppendFloat(o.line, r.Outcome.GetRegret(), 'g', -1, 64)
 	}
 	o.line = append(o.line, '\n')
@@ -253,6 +253,6 @@ func (o *outcomes) close() error {
 	if o.file == nil {
 		return nil
 	}
-	o.begin(1) // Of no round at all.
+	o.begin(1) // If there was no round.
 	return errors.Join(o.w.Flush(), o.file.Close())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/command"
 )
 
 const (
@@ -22,36 +23,38 @@ func newSimulate(e *env) *cobra.Command {
 		Use:   "simulate --stream KIND --model ID",
 		Short: "Take a built-in stream through a model",
 		Long: fmt.Sprintf(`Take a built-in stream through a model: predict, then observe, round by round.
-The same parameters and seed make the same stream.
+The same parameters and seed give the same stream.
 
 stationary   One random function of norm 2 in the space of a Gaussian kernel
              with sigma^2 = d/3, at uniform inputs in [-1, 1]^d, plus noise of
              standard deviation 0.1.
 switching    The synthetic data of the AdaRaker paper (JMLR 2019, Section 5.1):
              y_t = sum over s <= t of a_s k_s(x_t, x_s), standard Gaussian
-             inputs, a_s = 1 + N(0, 0.01^2), Gaussian kernels whose sigma^2
-             changes over the intervals of Table 1 (Dataset 2), which start
-             again after 6500 rounds. The sum takes the newest %d rounds, not
-             all of them. Inputs and labels are scaled to [0, 1] over the whole
-             stream, as in the paper, so it depends on --rounds.
-drifting     Turns from one such random function to another and on, a full turn
-             in 4000 rounds.
-adversarial  Four inputs in turn, each label of the sign that the prediction
-             did not have: 1 or -1. No learner can do well; the guarantee holds.
+             inputs, a_s = 1 + N(0, 0.01^2), Gaussian kernels. Their sigma^2
+             changes over the intervals of Table 1 (Dataset 2); after 6500
+             rounds the table starts again. The sum covers the newest %d
+             rounds, in the paper all rounds. Inputs and labels are scaled to
+             [0, 1] over the whole stream, as in the paper. Therefore the
+             stream depends on --rounds.
+drifting     A random function of this kind, part of which turns slowly into
+             other functions: a full turn takes 4000 rounds.
+adversarial  Four inputs in turn. Each label is 1 or -1, and its sign is not
+             the sign of the prediction. No learner can do well; the guarantee
+             holds.
 `, stream.MaxCentres) + roundsHelp,
 		Example: `  hindsight simulate --stream drifting --rounds 8000 --model drift \
       --create '{"dimension": 4, "pkawv_taylor": {}}'`,
-		Args: exactly(),
+		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.execute(cmd, e) },
 	}
 	s.flags(e, cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&s.kind, "stream", "", strings.Join(stream.Kinds(), ", ")+" (required)")
 	flags.IntVar(&s.total, "rounds", defaultRounds, "number of rounds")
-	flags.IntVar(&s.dimension, "dimension", 0, "dimension of the input; 0: the model's")
+	flags.IntVar(&s.dimension, "dimension", 0, "dimension of the input; 0: that of the model")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the stream")
 	if err := cmd.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(stream.Kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic("cli: " + err.Error()) // the flag has just been added
+		panic("cli: " + err.Error()) // The flag was just added.
 	}
 	return cmd
 }
@@ -66,17 +69,17 @@ type simulate struct {
 
 func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 	if s.kind == "" {
-		return usagef("--stream is missing: one of %s", strings.Join(stream.Kinds(), ", "))
+		return command.Usagef("--stream is missing: one of %s", strings.Join(stream.Kinds(), ", "))
 	}
 	if err := s.check(); err != nil {
 		return err
 	}
-	// Checks the kind and the parameters before the server is asked.
+	// Mistakes are reported before the first call.
 	if _, err := stream.New(stream.Kind(s.kind), min(s.total, 0), max(s.dimension, 1), s.seed); err != nil {
-		return err
+		return &command.UsageError{Err: err}
 	}
 	if s.dimension < 0 {
-		return usagef("--dimension %d is negative", s.dimension)
+		return command.Usagef("--dimension %d is negative", s.dimension)
 	}
 	s.title = s.kind
 	return e.withClient(func(c *client) error {
@@ -85,13 +88,13 @@ func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 		}
 		source, err := stream.New(stream.Kind(s.kind), s.total, s.dimension, s.seed)
 		if err != nil {
-			return err
+			return &command.UsageError{Err: err}
 		}
 		return s.take(cmd.Context(), e, c, source)
 	})
 }
 
-// begin creates the model if the flags say so, and settles the dimension.
+// begin creates the model if the flags say so, and sets the dimension.
 func (s *simulate) begin(ctx context.Context, e *env, c *client) error {
 	if s.create != "" {
 		spec, err := e.createSpec(s.create)

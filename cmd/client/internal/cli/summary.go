@@ -1,97 +1,86 @@
 package cli
 
 import (
-	"encoding/json"
 	"math"
 	"strconv"
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/client/internal/drive"
+	"hindsight/cmd/internal/command"
 )
 
-// finite is a number that JSON shows as null when it is not finite.
-type finite float64
-
-// MarshalJSON implements json.Marshaler.
-func (f finite) MarshalJSON() ([]byte, error) {
-	if v := float64(f); math.IsNaN(v) || math.IsInf(v, 0) {
-		return []byte("null"), nil
-	}
-	return json.Marshal(float64(f))
-}
-
-// summary is the account of a stream that was taken through a model. What the
-// server did not get to say is null.
+// summary is the account of a stream that was taken through a model. Fields that
+// the server did not answer are null.
 type summary struct {
-	Model             string    `json:"model"`
-	Run               string    `json:"run"`
-	Rounds            int       `json:"rounds"`
-	Acknowledged      int       `json:"acknowledged"`
-	NextOffset        int       `json:"nextOffset"`
-	Duplicates        int       `json:"duplicates"`
-	Retries           int       `json:"retries"`
-	MeanLoss          finite    `json:"meanLoss"`
-	LossSum           finite    `json:"lossSum"`
-	Observations      *uint64   `json:"observations"`
-	Regret            finite    `json:"regret"`
-	RegretBound       *finite   `json:"regretBound"`
-	Certificate       *finite   `json:"certificate"`
-	CertificateOK     *bool     `json:"certificateOk"`
-	ElapsedSeconds    finite    `json:"elapsedSeconds"`
-	RoundsPerSecond   finite    `json:"roundsPerSecond"`
-	PredictP50Seconds finite    `json:"predictP50Seconds"`
-	PredictP99Seconds finite    `json:"predictP99Seconds"`
-	ObserveP50Seconds finite    `json:"observeP50Seconds"`
-	ObserveP99Seconds finite    `json:"observeP99Seconds"`
-	Features          *int32    `json:"features"`
-	StateDigest       *string   `json:"stateDigest"`
-	Baselines         baselines `json:"baselines"`
-	Error             *failure  `json:"error,omitempty"`
+	Model             string           `json:"model"`
+	Run               string           `json:"run"`
+	Rounds            int              `json:"rounds"`
+	Acknowledged      int              `json:"acknowledged"`
+	NextOffset        int              `json:"nextOffset"`
+	Duplicates        int              `json:"duplicates"`
+	Retries           int              `json:"retries"`
+	MeanLoss          command.Finite   `json:"meanLoss"`
+	LossSum           command.Finite   `json:"lossSum"`
+	Observations      *uint64          `json:"observations"`
+	Regret            command.Finite   `json:"regret"`
+	RegretBound       *command.Finite  `json:"regretBound"`
+	Certificate       *command.Finite  `json:"certificate"`
+	CertificateOK     *bool            `json:"certificateOk"`
+	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
+	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
+	PredictP50Seconds command.Finite   `json:"predictP50Seconds"`
+	PredictP99Seconds command.Finite   `json:"predictP99Seconds"`
+	ObserveP50Seconds command.Finite   `json:"observeP50Seconds"`
+	ObserveP99Seconds command.Finite   `json:"observeP99Seconds"`
+	Features          *int32           `json:"features"`
+	StateDigest       *string          `json:"stateDigest"`
+	Baselines         baselines        `json:"baselines"`
+	Error             *command.Failure `json:"error,omitempty"`
 }
 
-// baselines are the mean losses of predictors that ignore the inputs: of the
-// running mean of the labels, and of the last label.
+// baselines are the mean losses of two predictors that ignore the inputs: the
+// running mean of the labels, and the last label.
 type baselines struct {
-	MeanLoss      finite `json:"meanLoss"`
-	LastLabelLoss finite `json:"lastLabelLoss"`
+	MeanLoss      command.Finite `json:"meanLoss"`
+	LastLabelLoss command.Finite `json:"lastLabelLoss"`
 }
 
-// newSummary returns the account as the client has kept it.
+// newSummary returns the account that the client kept.
 func newSummary(model, run string, r *drive.Result) *summary {
-	seconds := func(d time.Duration) finite { return finite(d.Seconds()) }
+	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
 	return &summary{
 		Model: model, Run: run,
 		Rounds: r.Rounds, Acknowledged: r.Acknowledged, NextOffset: r.NextOffset,
 		Duplicates: r.Duplicates, Retries: r.Retries,
-		MeanLoss: finite(r.MeanLoss()), LossSum: finite(r.LossSum), Regret: finite(r.Regret),
-		ElapsedSeconds: seconds(r.Elapsed), RoundsPerSecond: finite(r.RoundsPerSecond()),
+		MeanLoss: command.Finite(r.MeanLoss()), LossSum: command.Finite(r.LossSum), Regret: command.Finite(r.Regret),
+		ElapsedSeconds: seconds(r.Elapsed), RoundsPerSecond: command.Finite(r.RoundsPerSecond()),
 		PredictP50Seconds: seconds(r.Predict.Quantile(0.5)), PredictP99Seconds: seconds(r.Predict.Quantile(0.99)),
 		ObserveP50Seconds: seconds(r.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(r.Observe.Quantile(0.99)),
-		Baselines: baselines{MeanLoss: finite(r.RunningMean.MeanLoss()), LastLabelLoss: finite(r.LastLabel.MeanLoss())},
+		Baselines: baselines{MeanLoss: command.Finite(r.RunningMean.MeanLoss()), LastLabelLoss: command.Finite(r.LastLabel.MeanLoss())},
 	}
 }
 
-// take adds what the server says of the model.
+// take adds the statistics that the server answered.
 func (s *summary) take(stats *hindsightv1.ModelStats) {
 	observations, features := stats.GetObservations(), stats.GetFeatures()
-	bound, certificate := finite(stats.GetRegretBound()), finite(stats.GetCertificate())
+	bound, certificate := command.Finite(stats.GetRegretBound()), command.Finite(stats.GetCertificate())
 	ok, digest := stats.GetCertificateOk(), stats.GetStateDigest()
 	s.Observations, s.Features = &observations, &features
 	if stats.GetCertified() {
 		s.RegretBound, s.Certificate = &bound, &certificate
 	}
 	s.CertificateOK, s.StateDigest = &ok, &digest
-	s.Regret = finite(math.NaN())
+	s.Regret = command.Finite(math.NaN())
 	if stats.Regret != nil {
-		s.Regret = finite(stats.GetRegret())
+		s.Regret = command.Finite(stats.GetRegret())
 	}
 }
 
 // write writes the account for people.
-func (s *summary) write(w *page) {
-	line := w.row
-	float := func(name string, value finite) { w.float(name, float64(value)) }
+func (s *summary) write(w *command.Page) {
+	line := w.Row
+	float := func(name string, value command.Finite) { w.Float(name, float64(value)) }
 	line("model", s.Model)
 	line("run", s.Run)
 	line("rounds", s.Rounds)
@@ -127,7 +116,7 @@ func (s *summary) write(w *page) {
 }
 
 // latency writes a duration with three digits.
-func latency(s finite) string {
+func latency(s command.Finite) string {
 	d := time.Duration(float64(s) * float64(time.Second))
 	switch {
 	case d >= time.Second:

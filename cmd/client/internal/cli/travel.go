@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
 )
 
 const chunkBytes = 256 << 10
@@ -19,23 +20,23 @@ const chunkBytes = 256 << 10
 func newModelSnapshot(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "snapshot ID",
-		Short:             "Write a snapshot of a model now",
-		Args:              exactly("ID"),
+		Short:             "Write a snapshot of a model",
+		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client) error {
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: args[0]})
+				answer, err := c.Models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: args[0]})
 				if err != nil {
 					return err
 				}
 				s := answer.GetSnapshot()
-				return e.emit(s, func(w *page) {
-					w.printf("sequence\t%d\n", s.GetSequence())
-					w.row("written", s.GetCreateTime().AsTime().Format(time.RFC3339))
-					w.printf("size\t%d bytes\n", s.GetBytes())
-					w.row("state digest", s.GetStateDigest())
+				return e.emit(s, func(w *command.Page) {
+					w.Printf("sequence\t%d\n", s.GetSequence())
+					w.Row("written", s.GetCreateTime().AsTime().Format(time.RFC3339))
+					w.Printf("size\t%d bytes\n", s.GetBytes())
+					w.Row("state digest", s.GetStateDigest())
 				})
 			})
 		},
@@ -45,21 +46,21 @@ func newModelSnapshot(e *env) *cobra.Command {
 func newModelSnapshots(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "snapshots ID",
-		Short:             "List the snapshots kept of a model, the newest first",
-		Args:              exactly("ID"),
+		Short:             "List the snapshots of a model, the newest first",
+		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client) error {
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Id: args[0]})
+				answer, err := c.Models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Id: args[0]})
 				if err != nil {
 					return err
 				}
-				return e.emit(answer, func(w *page) {
-					w.printf("SEQUENCE\tWRITTEN\tBYTES\tSTATE DIGEST\n")
+				return e.emit(answer, func(w *command.Page) {
+					w.Printf("SEQUENCE\tWRITTEN\tBYTES\tSTATE DIGEST\n")
 					for _, s := range answer.GetSnapshots() {
-						w.printf("%d\t%s\t%d\t%s\n", s.GetSequence(), s.GetCreateTime().AsTime().Format(time.RFC3339), s.GetBytes(), s.GetStateDigest())
+						w.Printf("%d\t%s\t%d\t%s\n", s.GetSequence(), s.GetCreateTime().AsTime().Format(time.RFC3339), s.GetBytes(), s.GetStateDigest())
 					}
 				})
 			})
@@ -73,15 +74,15 @@ func newModelRestore(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore ID --sequence N --yes",
 		Short: "Take a model back to an earlier sequence",
-		Long: `Take a model back to the sequence of a snapshot, or to any that the server's log
-still reaches from one. What it had learned after that is undone for good, and
-the ids of those observations are forgotten: they can be learned again. Export
-the model first to keep both. Without --yes it only says what would be undone.`,
+		Long: `Take a model back to the sequence of a snapshot, or to a later sequence that the
+server's log still contains. The observations after it are undone for ever, and
+their ids are forgotten: they can be learned again. Export the model first to
+keep both states. Without --yes the command only says what would be undone.`,
 		Example: `  hindsight model restore energy --sequence 12000 --yes`,
-		Args:    exactly("ID"), ValidArgsFunction: e.completeModel,
+		Args:    command.Exactly("ID"), ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("sequence") {
-				return usagef("--sequence is missing (0 undoes everything)")
+				return command.Usagef("--sequence is missing (0 undoes all observations)")
 			}
 			return e.withClient(func(c *client) error {
 				m, err := c.get(cmd.Context(), args[0])
@@ -89,11 +90,11 @@ the model first to keep both. Without --yes it only says what would be undone.`,
 					return err
 				}
 				if !yes {
-					return usagef("%d of %d observations of %s would be undone: --yes does it", m.GetSequence()-min(sequence, m.GetSequence()), m.GetSequence(), args[0])
+					return command.Usagef("%d of %d observations of %s would be undone: confirm with --yes", m.GetSequence()-min(sequence, m.GetSequence()), m.GetSequence(), args[0])
 				}
-				ctx, cancel := c.bounded(cmd.Context())
+				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: args[0], Sequence: &sequence})
+				answer, err := c.Models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: args[0], Sequence: &sequence})
 				if err != nil {
 					return err
 				}
@@ -102,7 +103,7 @@ the model first to keep both. Without --yes it only says what would be undone.`,
 		},
 	}
 	cmd.Flags().Uint64Var(&sequence, "sequence", 0, "how many observations to keep (required)")
-	cmd.Flags().BoolVar(&yes, "yes", false, "undo what came after")
+	cmd.Flags().BoolVar(&yes, "yes", false, "undo the later observations")
 	return cmd
 }
 
@@ -111,24 +112,23 @@ func newModelExport(e *env) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "export ID --out FILE",
-		Short: "Write a model, as it is now, to a file",
-		Long: `Write a model, as it is now, to a file: its spec and its state. Ids that it
-remembers and predictions that wait for labels stay behind. The file appears
-whole or not at all. "-" is standard output.`,
+		Short: "Write a model to a file",
+		Long: `Write the spec and the state of a model to a file. The remembered ids and the
+predictions that wait for labels are not in the file. A file that could not be
+written completely is removed. "-" is standard output.`,
 		Example: `  hindsight model export energy --out energy.hs
   hindsight model export energy --out - | hindsight --address other:50051 model import energy --in -`,
-		Args: exactly("ID"), ValidArgsFunction: e.completeModel,
+		Args: command.Exactly("ID"), ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return usagef("--out is missing")
+				return command.Usagef("--out is missing")
 			}
-			if out == "-" && e.json {
-				return usagef("--out - and --json both want standard output")
+			if out == "-" && e.JSON {
+				return command.Usagef("--out - and --json both write to standard output")
 			}
 			return e.withClient(func(c *client) error {
 				if out == "-" {
-					e.emitted = true
-					_, err := c.export(cmd.Context(), args[0], e.stdout)
+					_, err := c.export(cmd.Context(), args[0], e.Stdout)
 					return err
 				}
 				return e.exportTo(cmd.Context(), c, args[0], out, force)
@@ -136,22 +136,22 @@ whole or not at all. "-" is standard output.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file (required)")
-	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd
 }
 
-// exportTo writes a temporary file and names it when it is whole.
+// exportTo writes a temporary file and gives it its name when it is complete.
 func (e *env) exportTo(ctx context.Context, c *client, id, name string, force bool) (err error) {
 	if _, err := os.Stat(name); err == nil && !force {
-		return usagef("--out: %s is there already; --force writes over it", name)
+		return command.Usagef("--out: %s exists; --force replaces it", name)
 	}
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
 	if err != nil {
-		return usagef("--out: %w", err)
+		return command.Usagef("--out: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(file.Name()) // What failed is already told.
+			_ = os.Remove(file.Name()) // The first error is the one to report.
 		}
 	}()
 	size, err := c.export(ctx, id, file)
@@ -169,12 +169,12 @@ func (e *env) exportTo(ctx context.Context, c *client, id, name string, force bo
 		File  string `json:"file"`
 		Bytes int64  `json:"bytes"`
 	}{id, name, size}
-	return e.emit(exported, func(w *page) { w.printf("exported %s to %s, %d bytes\n", id, name, size) })
+	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", id, name, size) })
 }
 
-// export writes the pieces of a model as they come.
+// export writes the chunks of a model in the order of their arrival.
 func (c *client) export(ctx context.Context, id string, to io.Writer) (size int64, err error) {
-	stream, err := c.models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Id: id})
+	stream, err := c.Models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Id: id})
 	if err != nil {
 		return 0, err
 	}
@@ -198,21 +198,21 @@ func newModelImport(e *env) *cobra.Command {
 	var in string
 	cmd := &cobra.Command{
 		Use:     "import ID --in FILE",
-		Short:   "Start a model from an exported one",
-		Long:    `Start a model from what export wrote, under any id that is free. "-" is standard input.`,
+		Short:   "Create a model from an exported one",
+		Long:    `Create a model from a file of export, under a new id. "-" is standard input.`,
 		Example: `  hindsight model import energy-copy --in energy.hs`,
-		Args:    exactly("ID"),
+		Args:    command.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if in == "" {
-				return usagef("--in is missing")
+				return command.Usagef("--in is missing")
 			}
-			from := e.stdin
+			from := e.Stdin
 			if in != "-" {
 				file, err := os.Open(in) //nolint:gosec // the user names the file
 				if err != nil {
-					return usagef("--in: %w", err)
+					return command.Usagef("--in: %w", err)
 				}
-				defer file.Close() //nolint:errcheck // only read
+				defer file.Close() //nolint:errcheck // it was only read
 				from = file
 			}
 			return e.withClient(func(c *client) error {
@@ -228,9 +228,9 @@ func newModelImport(e *env) *cobra.Command {
 	return cmd
 }
 
-// importFrom sends a model in pieces.
+// importFrom sends a model in chunks.
 func (c *client) importFrom(ctx context.Context, id string, from io.Reader) (*hindsightv1.Model, error) {
-	stream, err := c.models.ImportModel(ctx)
+	stream, err := c.Models.ImportModel(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (c *client) importFrom(ctx context.Context, id string, from io.Reader) (*hi
 	for first := true; ; first = false {
 		n, err := io.ReadFull(from, piece)
 		if n > 0 || first {
-			// The server's refusal comes with the answer.
+			// CloseAndRecv returns why the server refused.
 			if sent := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: piece[:n]}); sent != nil {
 				break
 			}
@@ -247,7 +247,7 @@ func (c *client) importFrom(ctx context.Context, id string, from io.Reader) (*hi
 			break
 		}
 		if err != nil {
-			return nil, usagef("--in: %w", err)
+			return nil, command.Usagef("--in: %w", err)
 		}
 	}
 	answer, err := stream.CloseAndRecv()

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/cmd/client/internal/child"
+	"hindsight/cmd/internal/child"
 )
 
-// A model goes back, and moves to another id, on the server itself.
+// On the real server a model goes back to an earlier state and is copied to
+// another id.
 func TestTimeTravelWithTheServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the server")

@@ -1,8 +1,7 @@
-// Package document writes protocol messages as JSON for programs to read:
-// names in lowerCamelCase, in the order of their declaration, every field
-// without presence written even when it is zero, and 64-bit integers as
-// numbers. The canonical mapping writes those as strings, which makes every
-// reader convert them.
+// Package document writes protocol messages as JSON for programs. Names are in
+// lowerCamelCase and in the order of their declaration. A field without presence
+// is written even if it is zero. 64-bit integers are numbers; in the canonical
+// mapping they are strings, and every reader must convert them.
 package document
 
 import (
@@ -32,7 +31,7 @@ func Encode(m proto.Message) (json.RawMessage, error) {
 // message writes the canonical JSON of a message of the given type.
 func message(out *bytes.Buffer, md protoreflect.MessageDescriptor, canonical json.RawMessage) error {
 	if md.FullName().Parent() == "google.protobuf" {
-		return json.Compact(out, canonical) // has a JSON form of its own
+		return json.Compact(out, canonical) // It has its own JSON form.
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(canonical, &members); err != nil {

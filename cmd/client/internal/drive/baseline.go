@@ -1,29 +1,30 @@
 package drive
 
-// Baseline is a predictor that ignores the inputs, judged as the model is:
-// every label is predicted before it is learned, the first ones as 0. The zero
-// value has learned nothing.
+// Baseline is a predictor that ignores the inputs. Like the model it predicts
+// every label before it learns it. Its first prediction is 0. The zero value has
+// learned nothing.
 type Baseline struct {
 	predictions []float64
 	lossSum     float64
 	rounds      int
 }
 
-// learnMean judges labels and predicts the means of all labels from then on.
+// learnMean adds the loss of labels. Then it predicts the mean of all labels.
 func (b *Baseline) learnMean(labels []float64) {
-	b.judge(labels)
+	b.addLoss(labels)
 	for i, y := range labels {
 		b.predictions[i] += (y - b.predictions[i]) / float64(b.rounds)
 	}
 }
 
-// learnLast judges labels and predicts them from then on.
+// learnLast adds the loss of labels. Then it predicts these labels.
 func (b *Baseline) learnLast(labels []float64) {
-	b.judge(labels)
+	b.addLoss(labels)
 	copy(b.predictions, labels)
 }
 
-func (b *Baseline) judge(labels []float64) {
+// addLoss adds the loss of labels.
+func (b *Baseline) addLoss(labels []float64) {
 	if b.predictions == nil {
 		b.predictions = make([]float64, len(labels))
 	}
@@ -34,8 +35,8 @@ func (b *Baseline) judge(labels []float64) {
 	b.rounds++
 }
 
-// MeanLoss returns the mean over the rounds of the squared loss, summed over the
-// outputs; 0 of nothing.
+// MeanLoss returns the mean squared loss of a round, summed over the outputs. It
+// is 0 without a round.
 func (b *Baseline) MeanLoss() float64 {
 	if b.rounds == 0 {
 		return 0

@@ -1,5 +1,6 @@
-// Package drive takes a stream of labelled rounds through a model: it asks for
-// a prediction, learns the label, and keeps the accounts.
+// Package drive takes a stream of labelled rounds through a model. For every
+// round it asks for a prediction, sends the label, and adds the outcome to the
+// account.
 package drive
 
 import (
@@ -13,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/refusal"
 	"hindsight/cmd/client/internal/stream"
+	"hindsight/cmd/internal/refusal"
 )
 
 // Source yields the rounds of a stream, and io.EOF after the last.
@@ -26,7 +27,7 @@ type Source interface {
 type Observed struct {
 	// T counts the rounds of the stream from 1, skipped ones included.
 	T int
-	// Labels are what was learned.
+	// Labels are the labels that were learned.
 	Labels []float64
 	// Outcome is the server's answer.
 	Outcome *hindsightv1.Outcome
@@ -36,25 +37,24 @@ type Observed struct {
 type Options struct {
 	// Model is the model's id.
 	Model string
-	// Run begins the id of every prediction; the round number follows. A
-	// server that has learned an id does not learn it again.
+	// Run is the prefix of every prediction id; the number of the round follows.
+	// A server learns an id only once.
 	Run string
-	// Offset is how many rounds of the stream came before the first.
+	// Offset is how many rounds of the stream were skipped.
 	Offset int
-	// Pipeline is how many rounds may be in flight through one session; 0
-	// takes them strictly in turn by unary calls.
+	// Pipeline is how many rounds may be in flight in one session. With 0 each
+	// round is finished by unary calls before the next one begins.
 	Pipeline int
 	// Timeout bounds every unary call, and the wait for the next answer of a
 	// session.
 	Timeout time.Duration
-	// Retries is how often a call is tried again in a row when no server
-	// answers.
+	// Retries is how often a call without an answer is sent again.
 	Retries int
-	// Backoff is the wait before the first retry. It doubles every time, up to
-	// MaxBackoff. 0 is DefaultBackoff.
+	// Backoff is the wait before the first retry. Every further wait is twice as
+	// long, at most MaxBackoff. 0 means DefaultBackoff.
 	Backoff time.Duration
-	// OnObserved is told every acknowledged observation in the order of the
-	// rounds; an error ends the run. It may be nil.
+	// OnObserved is called for every acknowledged observation, in the order of
+	// the rounds. An error ends the run. It may be nil.
 	OnObserved func(Observed) error
 }
 
@@ -67,27 +67,27 @@ const (
 
 // Result is the account of a run.
 type Result struct {
-	// Rounds is how many rounds were begun, Acknowledged how many of them the
-	// server acknowledged as learned.
+	// Rounds is how many rounds have begun. Acknowledged is how many of them the
+	// server has acknowledged.
 	Rounds, Acknowledged int
-	// NextOffset is the offset at which the stream continues: every round
-	// before it has been acknowledged.
+	// NextOffset is the offset at which the stream continues. Every round before
+	// it was acknowledged.
 	NextOffset int
-	// Duplicates is how many observations had been learned before, Retries how
-	// often calls were tried again.
+	// Duplicates is how many observations were learned by an earlier run or call.
+	// Retries is how often calls were sent again.
 	Duplicates, Retries int
-	// LossSum is the sum of the prequential losses, Regret the model's after
-	// the last acknowledged round.
+	// LossSum is the sum of the prequential losses. Regret is the regret of the
+	// model after the last acknowledged round.
 	LossSum, Regret float64
-	// Elapsed is how long the run took.
+	// Elapsed is the time of the run.
 	Elapsed time.Duration
 	// Predict and Observe are the latencies of the two calls.
 	Predict, Observe Latency
-	// RunningMean and LastLabel are simple predictors of the same labels.
+	// RunningMean and LastLabel predict the same labels without the inputs.
 	RunningMean, LastLabel Baseline
 }
 
-// MeanLoss is the mean prequential loss, 0 of nothing.
+// MeanLoss is the mean prequential loss, 0 without a round.
 func (r *Result) MeanLoss() float64 {
 	if r.Acknowledged == 0 {
 		return 0
@@ -103,9 +103,9 @@ func (r *Result) RoundsPerSecond() float64 {
 	return float64(r.Acknowledged) / r.Elapsed.Seconds()
 }
 
-// Run takes the stream through the model until it ends. When ctx ends, the
-// rounds in flight are finished first and its error is returned. The result is
-// never nil: with an error it accounts for what was done.
+// Run takes the stream through the model until the stream ends. When ctx ends,
+// Run finishes the rounds in flight and returns the error of ctx. The result is
+// never nil. With an error it covers the rounds before the error.
 func Run(ctx context.Context, service hindsightv1.PredictionServiceClient, source Source, o Options) (*Result, error) {
 	d := &driver{
 		service: service,
@@ -134,7 +134,7 @@ type driver struct {
 	source  Source
 	options Options
 	result  *Result
-	next    int // rounds of the stream that were begun, the offset included
+	next    int // rounds of the stream that have begun, with the skipped ones
 }
 
 // flight is one round from its prediction to its outcome.
@@ -144,13 +144,13 @@ type flight struct {
 	round      stream.Round
 	predicted  bool
 	labels     []float64
-	byFeatures bool // the server has lost the prediction
+	byFeatures bool // the server does not know the prediction any more
 	sent       time.Time
 	outcome    *hindsightv1.Outcome
 	abandoned  bool
 }
 
-// begin takes the next round off the source.
+// begin begins the next round of the source.
 func (d *driver) begin() (*flight, error) {
 	round, err := d.source.Next()
 	if err != nil {
@@ -161,7 +161,7 @@ func (d *driver) begin() (*flight, error) {
 	return &flight{t: d.next, id: d.options.Run + "-" + strconv.Itoa(d.next), round: round}, nil
 }
 
-// predict is the call that asks for the prediction.
+// predict returns the call that asks for the prediction.
 func (d *driver) predict(f *flight) *hindsightv1.PredictRequest {
 	return &hindsightv1.PredictRequest{
 		Model:        d.options.Model,
@@ -170,8 +170,8 @@ func (d *driver) predict(f *flight) *hindsightv1.PredictRequest {
 	}
 }
 
-// observe is the call that gives the label. A server that no longer knows the
-// prediction is given the features, under the same identity.
+// observe returns the call that sends the label. If the server does not know the
+// prediction any more, the call has the features and the same id.
 func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
 	r := &hindsightv1.ObserveRequest{
 		Model: d.options.Model,
@@ -189,7 +189,7 @@ func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
 	return r
 }
 
-// served are the predicted labels, one or several.
+// served returns the predicted labels.
 func served(p *hindsightv1.Prediction) []float64 {
 	if p.Value != nil {
 		return []float64{p.GetValue()}
@@ -197,13 +197,13 @@ func served(p *hindsightv1.Prediction) []float64 {
 	return p.GetValues()
 }
 
-// lost tells whether the server has lost the prediction that f observes.
+// lost tells whether err says that the server does not know the prediction of f.
 func (f *flight) lost(err error) bool {
 	code, _ := refusal.Code(err)
 	return code == codes.NotFound && !f.byFeatures && refusal.Reason(err) == "PREDICTION_NOT_FOUND"
 }
 
-// account takes an acknowledged round into the result.
+// account adds an acknowledged round to the result.
 func (d *driver) account(f *flight) error {
 	r := d.result
 	r.Acknowledged++
@@ -244,7 +244,7 @@ func (d *driver) inTurn(ctx context.Context) error {
 
 // turn takes one round through the model.
 func (d *driver) turn(ctx context.Context, f *flight) error {
-	err := d.patiently(ctx, &d.result.Predict, func(ctx context.Context) error {
+	err := d.retry(ctx, &d.result.Predict, func(ctx context.Context) error {
 		answer, err := d.service.Predict(ctx, d.predict(f))
 		if err == nil {
 			f.labels = f.round.Labels(served(answer.GetPrediction()))
@@ -259,10 +259,10 @@ func (d *driver) turn(ctx context.Context, f *flight) error {
 		f.outcome = answer.GetOutcome()
 		return err
 	}
-	err = d.patiently(ctx, &d.result.Observe, observe)
+	err = d.retry(ctx, &d.result.Observe, observe)
 	if f.lost(err) {
 		f.byFeatures = true
-		err = d.patiently(ctx, &d.result.Observe, observe)
+		err = d.retry(ctx, &d.result.Observe, observe)
 	}
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
@@ -270,9 +270,9 @@ func (d *driver) turn(ctx context.Context, f *flight) error {
 	return d.account(f)
 }
 
-// patiently makes a call, again and again while no server answers. The call
-// itself outlives ctx, whose end only ends the waiting.
-func (d *driver) patiently(ctx context.Context, latency *Latency, call func(context.Context) error) error {
+// retry makes a call, and sends it again while there is no answer. The end of ctx
+// ends the waiting between calls. It does not end a call.
+func (d *driver) retry(ctx context.Context, latency *Latency, call func(context.Context) error) error {
 	for attempt := 0; ; attempt++ {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.options.Timeout)
 		start := time.Now()
@@ -289,7 +289,7 @@ func (d *driver) patiently(ctx context.Context, latency *Latency, call func(cont
 	}
 }
 
-// wait sleeps before another attempt. It tells whether there is to be one.
+// wait waits before the next attempt. It returns false if there is none.
 func (d *driver) wait(ctx context.Context, attempt int, err error) bool {
 	delay, asked := refusal.RetryAfter(err)
 	if attempt >= d.options.Retries || !asked && !retriable(err) {
@@ -309,8 +309,8 @@ func (d *driver) wait(ctx context.Context, attempt int, err error) bool {
 	}
 }
 
-// retriable tells whether err leaves open what became of the call. An id makes
-// it safe to send again.
+// retriable tells whether err leaves it unknown if the call had an effect. Every
+// call has an id, so it is safe to send it again.
 func retriable(err error) bool {
 	code, _ := refusal.Code(err)
 	return refusal.Unreachable(err) || code == codes.DeadlineExceeded

@@ -12,15 +12,14 @@ const (
 	buckets      = (64 - mantissaBits) * mantissas
 )
 
-// Latency is a distribution of durations in buckets whose width is at most
-// 1/128 of their value, so that its size does not grow. The zero value is
-// empty.
+// Latency is a distribution of durations. It counts them in buckets whose width
+// is at most 1/128 of their value. Its size is constant. The zero value is empty.
 type Latency struct {
 	counts []uint64
 	total  uint64
 }
 
-// Add takes one duration.
+// Add adds one duration.
 func (l *Latency) Add(d time.Duration) {
 	if l.counts == nil {
 		l.counts = make([]uint64, buckets)
@@ -29,8 +28,8 @@ func (l *Latency) Add(d time.Duration) {
 	l.total++
 }
 
-// Quantile returns the duration that the fraction q of all does not exceed, to
-// within the width of a bucket; 0 of nothing.
+// Quantile returns the quantile q of the durations, with the precision of a
+// bucket. It is 0 without a duration.
 func (l *Latency) Quantile(q float64) time.Duration {
 	if l.total == 0 {
 		return 0
@@ -45,8 +44,9 @@ func (l *Latency) Quantile(q float64) time.Duration {
 	return time.Duration(upper(len(l.counts) - 1))
 }
 
-// bucket returns the bucket of v: below 128 its own, above that the seven bits
-// after the first and how many follow.
+// bucket returns the bucket of v. Values below 128 have a bucket each. A larger
+// value has the bucket of its seven bits after the first one, for its number of
+// bits.
 func bucket(v uint64) int {
 	shift := max(0, bits.Len64(v)-mantissaBits-1)
 	return shift*mantissas + int(v>>shift)

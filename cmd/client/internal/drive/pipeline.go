@@ -12,22 +12,21 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/refusal"
+	"hindsight/cmd/internal/refusal"
 )
 
-// pipeline keeps several rounds in flight. It outlives sessions: the rounds
-// that a broken one leaves open are sent again through the next, under the
-// same ids and in the same order.
+// pipeline keeps several rounds in flight. When a session breaks, the next
+// session sends its open rounds again, with the same ids and in the same order.
 type pipeline struct {
 	*driver
-	flights []*flight // begun, not accounted for; in the order of the rounds
-	stop    error     // why no more rounds are begun; io.EOF at the end
-	refusal error     // the first round that was refused; later ones are not learned
+	flights []*flight // the rounds that are not accounted for, in their order
+	stop    error     // why no more rounds begin; io.EOF at the end of the stream
+	refusal error     // of the first refused round; later rounds are not learned
 }
 
 // pipelined takes the rounds through sessions, up to Options.Pipeline at a
-// time. Predictions are answered in the order of the rounds and every label
-// follows its prediction, so that the labels are learned in that order too.
+// time. The server answers predictions in the order of the rounds, and every
+// label is sent after its prediction. So labels are learned in that order too.
 func (d *driver) pipelined(ctx context.Context) error {
 	p := &pipeline{driver: d}
 	for attempt := 0; ; attempt++ {
@@ -53,7 +52,7 @@ func (d *driver) pipelined(ctx context.Context) error {
 	}
 }
 
-// session runs one session until nothing is in flight and no more is to come.
+// session runs one session until no round is in flight and no more will begin.
 func (p *pipeline) session(ctx context.Context) error {
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -87,17 +86,16 @@ func (p *pipeline) session(ctx context.Context) error {
 type session struct {
 	*pipeline
 	calls    hindsightv1.PredictionService_SessionClient
-	answers  chan *hindsightv1.SessionResponse // one place for every flight
+	answers  chan *hindsightv1.SessionResponse // has room for an answer of every flight
 	ended    chan struct{}                     // closed after failure is set
 	failure  error
-	expected []uint64 // correlation ids, in the order in which answers come
+	expected []uint64 // correlation ids, in the order of their answers
 	watchdog *time.Timer
 	late     atomic.Bool // the watchdog has ended the stream
 }
 
-// receive passes the answers on until the stream ends. There is at most one
-// unanswered call a flight, so a server that keeps to the protocol never waits
-// for the reader of answers.
+// receive passes the answers on until the stream ends. Every flight has at most
+// one open call. So receive never blocks if the server follows the protocol.
 func (s *session) receive() {
 	defer close(s.ended)
 	defer close(s.answers)
@@ -111,7 +109,7 @@ func (s *session) receive() {
 	}
 }
 
-// run sends again what is in flight, then takes round after round.
+// run sends the rounds in flight again, then begins new rounds.
 func (s *session) run(ctx context.Context) error {
 	for _, f := range s.flights {
 		if f.outcome != nil || f.abandoned {
@@ -144,7 +142,7 @@ func (s *session) fill(ctx context.Context) error {
 	for s.stop == nil && s.refusal == nil && len(s.flights) < s.options.Pipeline {
 		f := s.next(ctx)
 		if f == nil {
-			break // The rounds in flight end first.
+			break // The rounds in flight are finished first.
 		}
 		s.flights = append(s.flights, f)
 		if err := s.send(f); err != nil {
@@ -154,8 +152,8 @@ func (s *session) fill(ctx context.Context) error {
 	return nil
 }
 
-// next begins a round. It is nil, and stop says why, when there is none or the
-// caller has had enough.
+// next begins a round. If there is none, or ctx has ended, the round is nil and
+// stop says why.
 func (s *session) next(ctx context.Context) (f *flight) {
 	if s.stop = ctx.Err(); s.stop != nil {
 		s.stop = fmt.Errorf("interrupted: %w", s.stop)
@@ -167,7 +165,7 @@ func (s *session) next(ctx context.Context) (f *flight) {
 	return f
 }
 
-// send sends the call that f waits for: the prediction, or then the label.
+// send sends the next call of f: first for the prediction, then with the label.
 func (s *session) send(f *flight) error {
 	request := &hindsightv1.SessionRequest{CorrelationId: uint64(f.t) << 1}
 	if f.predicted {
@@ -184,10 +182,10 @@ func (s *session) send(f *flight) error {
 	return nil
 }
 
-// broken waits for the reader to say why the stream has ended.
+// broken returns why the stream has ended.
 func (s *session) broken() error {
 	s.drain()
-	if err := s.settle(); err != nil {
+	if err := s.accountDone(); err != nil {
 		return err
 	}
 	if errors.Is(s.failure, io.EOF) {
@@ -196,8 +194,8 @@ func (s *session) broken() error {
 	return s.named(s.failure)
 }
 
-// drain waits until the reader has ended. Outcomes that came before it did
-// count; other answers are asked for again.
+// drain waits until receive has ended. Outcomes that came before its end count.
+// The calls of other answers are sent again.
 func (s *session) drain() {
 	for answer := range s.answers {
 		if outcome := answer.GetOutcome(); outcome != nil && len(s.flights) > 0 {
@@ -210,7 +208,7 @@ func (s *session) drain() {
 	<-s.ended
 }
 
-// named names the timeout when it was what ended the stream.
+// named returns the timeout if it has ended the stream, else err.
 func (s *session) named(err error) error {
 	if s.late.Load() {
 		return status.Error(codes.DeadlineExceeded, "no answer in time")
@@ -218,7 +216,7 @@ func (s *session) named(err error) error {
 	return err
 }
 
-// handle takes one answer.
+// handle handles one answer.
 func (s *session) handle(answer *hindsightv1.SessionResponse) error {
 	if len(s.expected) == 0 || s.expected[0] != answer.GetCorrelationId() {
 		return status.Errorf(codes.Internal, "the session answered call %d out of turn", answer.GetCorrelationId())
@@ -238,32 +236,32 @@ func (s *session) handle(answer *hindsightv1.SessionResponse) error {
 		}
 		s.result.Observe.Add(time.Since(f.sent))
 		f.outcome = body.Outcome
-		return s.settle()
+		return s.accountDone()
 	default:
 		return s.refused(f, refusal.FromSession(answer.GetError()))
 	}
 }
 
-// predicted gives the label of a prediction.
+// predicted sends the label of a prediction.
 func (s *session) predicted(f *flight, p *hindsightv1.Prediction) error {
 	s.result.Predict.Add(time.Since(f.sent))
 	f.predicted = true
 	f.labels = f.round.Labels(served(p))
 	if s.refusal != nil {
 		f.abandoned = true
-		return s.settle()
+		return s.accountDone()
 	}
 	return s.send(f)
 }
 
-// refused takes the server's refusal of a call.
+// refused handles the server's refusal of a call.
 func (s *session) refused(f *flight, err error) error {
 	switch {
 	case f.predicted && f.lost(err):
 		f.byFeatures = true
 		return s.send(f)
 	case retriable(err):
-		return err // begin a new session
+		return err // A new session begins.
 	}
 	f.abandoned = true
 	call := "predict"
@@ -273,11 +271,11 @@ func (s *session) refused(f *flight, err error) error {
 	if s.refusal == nil {
 		s.refusal = fmt.Errorf("round %d: %s: %w", f.t, call, err)
 	}
-	return s.settle()
+	return s.accountDone()
 }
 
-// settle accounts for the rounds at the front that are done.
-func (s *session) settle() error {
+// accountDone accounts for the finished rounds at the front.
+func (s *session) accountDone() error {
 	for len(s.flights) > 0 {
 		f := s.flights[0]
 		if f.outcome == nil && !f.abandoned {

@@ -1,5 +1,5 @@
-// Package plot draws a curve in a terminal with braille characters, whose two
-// by four dots make the smallest cells a terminal has.
+// Package plot draws a curve in a terminal with braille characters. Each has two
+// by four dots, the finest grid of a terminal.
 package plot
 
 import (
@@ -25,17 +25,17 @@ var ErrEmpty = errors.New("plot: no finite point")
 
 // Options say how a curve is drawn.
 type Options struct {
-	// Width and Height are in characters, axes and labels included in Width
-	// and not in Height.
+	// Width and Height are in characters. Width includes the axis and its labels.
+	// Height does not.
 	Width, Height int
-	// Title stands above the curve, X below it.
+	// Title is above the curve, X below it.
 	Title, X string
 	// First and Last label the ends of the horizontal axis.
 	First, Last string
 }
 
-// Curve draws ys, evenly spaced from left to right, joined by lines. Points
-// that are not finite leave a gap.
+// Curve draws ys from left to right at equal distances, with lines between them.
+// A point that is not finite leaves a gap.
 func Curve(w io.Writer, ys []float64, o Options) error {
 	low, high, ok := span(ys)
 	if !ok {
@@ -74,7 +74,7 @@ func Curve(w io.Writer, ys []float64, o Options) error {
 	return err
 }
 
-// axis lays out the labels below the horizontal axis.
+// axis returns the line of labels below the horizontal axis.
 func axis(o Options, width int) string {
 	free := width - utf8.RuneCountInString(o.First+o.X+o.Last)
 	if free < 2 {
@@ -84,7 +84,7 @@ func axis(o Options, width int) string {
 	return o.First + strings.Repeat(" ", left) + o.X + strings.Repeat(" ", free-left) + o.Last
 }
 
-// span returns the range of the finite values, widened when it is a point.
+// span returns the range of the finite values. A range of length 0 is widened.
 func span(ys []float64) (low, high float64, ok bool) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, y := range ys {
@@ -125,9 +125,8 @@ func (c *canvas) row(i int) string {
 	return string(c.cells[i*c.width : (i+1)*c.width])
 }
 
-// curve draws the points into the canvas. Every column of dots shows the
-// points that fall into it, from the lowest to the highest, and a line from
-// the column before.
+// curve draws the points and the lines between them. Several points may be in
+// the same column of dots.
 func (c *canvas) curve(ys []float64, low, high float64) {
 	columns, rows := c.width*dotsAcross, c.height*dotsDown
 	level := func(y float64) int {

@@ -23,8 +23,8 @@ type function struct {
 
 // newFunction draws a function of norm functionNorm with standard Gaussian
 // weights at uniform centres. The bandwidth s = sqrt(d/3) is the root mean
-// square of the length of an input, so that the function varies over the cube
-// in every dimension.
+// square of the length of an input. So the function varies over the cube in
+// every dimension.
 func newFunction(rng *rand.Rand, dimension int) *function {
 	f := &function{
 		centres: make([][]float64, centres),
@@ -66,14 +66,14 @@ func stationary(rng *rand.Rand, dimension int) func(int) Round {
 	}
 }
 
-// drifting labels uniform inputs of [-1, 1]^d by a random function that stays
-// and one that turns,
+// drifting labels uniform inputs of [-1, 1]^d by a constant random function and
+// one that turns,
 //
 //	f(x) + driftShare (cos(a) g(x) + sin(a) h(x)),
 //
 // and Gaussian noise, where f, g and h are random functions and the angle a
-// makes a full turn in driftPeriod rounds. The best fixed function is near f;
-// what turns is the price of a changing world.
+// makes a full turn in driftPeriod rounds. The best fixed function is near f. No
+// fixed function can follow the part that turns.
 func drifting(rng *rand.Rand, dimension int) func(int) Round {
 	f, g, h := newFunction(rng, dimension), newFunction(rng, dimension), newFunction(rng, dimension)
 	return func(t int) Round {

@@ -1,5 +1,5 @@
-// Package stream makes the labelled streams that the client simulates. Every
-// stream is a function of its parameters and its seed alone.
+// Package stream yields labelled rounds: of built-in streams, and of CSV files. A
+// built-in stream is a function of its parameters and its seed.
 package stream
 
 import (
@@ -19,19 +19,20 @@ type Round struct {
 	opposed  bool
 }
 
-// Given returns the round of an input whose labels are known beforehand.
+// Given returns the round of an input with known labels.
 func Given(features []float64, labels ...float64) Round {
 	return Round{Features: features, labels: labels}
 }
 
-// opposed returns the round of an input whose label opposes its prediction.
+// opposedTo returns the round of an input whose label has the opposite sign of
+// its prediction.
 func opposedTo(features []float64) Round {
 	return Round{Features: features, opposed: true}
 }
 
-// Labels tells the labels, given the predictions that were served for the
-// input. Only an adversary looks at the first of them: it answers -1 to a
-// positive one and 1 to any other.
+// Labels returns the labels, given the predictions that were served for the
+// input. Only an adversary uses the first prediction: its label is -1 if that
+// is positive, else 1.
 func (r Round) Labels(served []float64) []float64 {
 	switch {
 	case !r.opposed:
@@ -55,7 +56,7 @@ const (
 	Switching Kind = "switching"
 	// Drifting is a random function, part of which slowly turns into others.
 	Drifting Kind = "drifting"
-	// Adversarial answers every prediction with a label of the other sign.
+	// Adversarial has labels whose sign is not the sign of the prediction.
 	Adversarial Kind = "adversarial"
 )
 
@@ -68,7 +69,7 @@ func Kinds() []string {
 var (
 	// ErrUnknown says that there is no such stream.
 	ErrUnknown = errors.New("unknown stream")
-	// ErrParameter says that a stream cannot have such a parameter.
+	// ErrParameter says that a parameter is out of range.
 	ErrParameter = errors.New("stream parameter out of range")
 )
 
@@ -121,11 +122,11 @@ func (s *Stream) Next() (Round, error) {
 	return r, nil
 }
 
-// adversaryInputs is how many inputs the adversary returns to.
+// adversaryInputs is the number of inputs of the adversary.
 const adversaryInputs = 4
 
-// adversarial cycles through a few inputs of [-1, 1]^d whose labels oppose
-// what was predicted.
+// adversarial repeats a few inputs of [-1, 1]^d. Their labels have the opposite
+// sign of the prediction.
 func adversarial(rng *rand.Rand, dimension int) func(int) Round {
 	inputs := make([][]float64, adversaryInputs)
 	for i := range inputs {

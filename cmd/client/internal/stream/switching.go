@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// MaxCentres is how many of the newest centres the switching stream sums
-	// over. The published data sums over all; with the cap the cost of a round
-	// stays bounded, and a change of bandwidth has replaced the whole sum after
-	// as many rounds.
+	// MaxCentres is the number of newest centres that the switching stream sums
+	// over. The published data sums over all centres. The limit bounds the cost of
+	// a round, and MaxCentres rounds after a change of bandwidth the whole sum has
+	// the new one.
 	MaxCentres      = 1000
 	weightDeviation = 0.01 // standard deviation of the weights around 1
 )
@@ -20,7 +20,7 @@ type interval struct {
 	variance float64
 }
 
-// intervals are those of Dataset 2 in "Random Feature-based Online Multi-kernel
+// intervals are the intervals of Dataset 2 in "Random Feature-based Online Multi-kernel
 // Learning in Environments with Unknown Dynamics" (JMLR 2019), Table 1.
 func intervals() []interval {
 	return []interval{
@@ -50,16 +50,15 @@ func varianceAt(table []interval, t int) float64 {
 	return last.variance
 }
 
-// switching makes the data of Section 5.1 of the paper: standard Gaussian
+// switching returns the data of Section 5.1 of the paper: standard Gaussian
 // inputs and labels
 //
 //	y_t = sum_{s <= t} a_s k_s(x_t, x_s),  a_s = 1 + e_s,  e_s ~ N(0, 0.01^2),
 //
 // with a Gaussian kernel k_s whose bandwidth follows Table 1. The sum is over
-// the newest MaxCentres rounds. As in the paper, every input entry and the
-// label are then normalised to [0, 1] by their smallest and largest value over
-// the stream, which is why all of it is made beforehand: rounds * (d + 1)
-// numbers.
+// the newest MaxCentres rounds. As in the paper, every input column and the
+// labels are then normalised to [0, 1] by their smallest and largest value over
+// the stream. Therefore the whole stream is in memory: rounds * (d + 1) numbers.
 func switching(rng *rand.Rand, rounds, dimension int) func(int) Round {
 	table := intervals()
 	inputs := make([][]float64, rounds)
@@ -82,8 +81,8 @@ func switching(rng *rand.Rand, rounds, dimension int) func(int) Round {
 	return func(t int) Round { return Given(inputs[t], labels[t]) }
 }
 
-// normalise maps every column of inputs, and labels, onto [0, 1]. What does
-// not vary becomes 0.
+// normalise maps every column of inputs, and labels, onto [0, 1]. A constant
+// becomes 0.
 func normalise(inputs [][]float64, labels []float64) {
 	if len(inputs) == 0 {
 		return

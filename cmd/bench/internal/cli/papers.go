@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hindsight/cmd/bench/internal/papers"
+	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/connection"
+)
+
+const (
+	// A batch of a slow learner takes longer than other calls.
+	leastTimeout = 2 * time.Minute
+
+	streamsDirectory = "streams"
+)
+
+// newPapers builds "papers".
+func newPapers(p *command.Program) *cobra.Command {
+	f := &papersFlags{}
+	cmd := &cobra.Command{
+		Use:   "papers [--server PATH] [--data DIR]",
+		Short: "Take published streams through every learner, write a report",
+		Long: `Take published streams through every learner and write a report: losses,
+regrets, rates, and the figures that the papers print.
+
+For every stream and learner a model is created, the rows are observed in their
+order, and the model is deleted. Every row is predicted before it is learned.
+With --server the program starts a server on free ports of 127.0.0.1 with a
+temporary directory. Without it the server at --address is used.
+
+The streams are files NAME.csv.gz with the columns x1, x2, ... and y. They are in
+the directory --data, by default ` + streamsDirectory + `. The names are
+  ` + names(papers.Streams(), streamName) + `
+A stream without a file is left out, and the report lists it. If there is none,
+the command says where to get them and ends with exit code 0. The learners are
+  ` + names(papers.Learners(), learnerName) + `
+
+--out receives README.md, the report; NAME.csv, one row for each learner;
+NAME.svg, the loss over the rounds; curves/NAME.csv, the points of NAME.svg. With
+--streams or --learners the report covers only these: choose another --out.
+
+Standard output shows the losses, or all numbers with --json. All streams and
+learners take some minutes. A call may take two minutes, or --timeout if that is
+longer.`,
+		Example: `  hindsight-bench papers --server bin/hindsight-server --data streams
+  hindsight-bench papers --server bin/hindsight-server --streams air,bike --rows 2000 --out /tmp/results`,
+		Args: command.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.server != "" && cmd.Flags().Changed("address") {
+				return command.Usagef("--server starts a server, --address names a running one: give one of them")
+			}
+			plan, err := f.plan(cmd.Flags().Changed("data") || os.Getenv(papers.StreamsEnv) != "")
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), p, plan)
+		},
+	}
+	p.ServerFlags(cmd.Flags())
+	data := streamsDirectory
+	if dir := os.Getenv(papers.StreamsEnv); dir != "" {
+		data = dir
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.server, "server", "", "path of the server program to start")
+	flags.StringVar(&f.data, "data", data, "directory of the streams; the environment variable "+papers.StreamsEnv+" changes the default")
+	flags.StringVar(&f.out, "out", resultsDirectory(), "directory of the results")
+	flags.IntVar(&f.rows, "rows", 0, "use at most this many rows of a stream; 0: all")
+	flags.StringSliceVar(&f.streams, "streams", nil, "only these streams, with commas between them")
+	flags.StringSliceVar(&f.learners, "learners", nil, "only these learners, with commas between them")
+	return cmd
+}
+
+// papersFlags is what the flags of "papers" say.
+type papersFlags struct {
+	server, data, out string
+	rows              int
+	streams, learners []string
+}
+
+func streamName(s papers.Stream) string   { return s.Name }
+func learnerName(l papers.Learner) string { return l.Name }
+
+// names lists names on lines of a readable length.
+func names[T any](all []T, name func(T) string) string {
+	var b strings.Builder
+	width := 0
+	for i, v := range all {
+		word := name(v)
+		if i < len(all)-1 {
+			word += ","
+		}
+		switch {
+		case width == 0:
+		case width+len(word) > 74:
+			b.WriteString("\n  ")
+			width = 0
+		default:
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+		width += len(word) + 1
+	}
+	return b.String()
+}
+
+// plan checks the flags. A directory of streams that the user named must exist;
+// the default one need not.
+func (f *papersFlags) plan(named bool) (papers.Plan, error) {
+	p := papers.Plan{Data: f.data, Rows: f.rows}
+	if f.rows < 0 {
+		return p, command.Usagef("--rows %d is negative", f.rows)
+	}
+	if info, err := os.Stat(f.data); named && (err != nil || !info.IsDir()) {
+		return p, command.Usagef("--data or %s: there is no directory %s", papers.StreamsEnv, f.data)
+	}
+	var err error
+	if p.Streams, err = chosen("--streams", f.streams, papers.Streams(), streamName); err != nil {
+		return p, err
+	}
+	p.Learners, err = chosen("--learners", f.learners, papers.Learners(), learnerName)
+	return p, err
+}
+
+// chosen returns the values with the wanted names in the order of all, or all
+// if no name is given.
+func chosen[T any](flag string, wanted []string, all []T, name func(T) string) ([]T, error) {
+	if len(wanted) == 0 {
+		return all, nil
+	}
+	for _, w := range wanted {
+		if !slices.ContainsFunc(all, func(v T) bool { return name(v) == w }) {
+			return nil, command.Usagef("%s: there is no %q; there are %s", flag, w, strings.Join(strings.Fields(names(all, name)), " "))
+		}
+	}
+	return slices.DeleteFunc(all, func(v T) bool { return !slices.Contains(wanted, name(v)) }), nil
+}
+
+// run runs the plan on the server that the flags name. Without a stream it
+// needs no server and writes no report.
+func (f *papersFlags) run(ctx context.Context, p *command.Program, plan papers.Plan) error {
+	if missing := plan.Missing(); missing != nil {
+		return p.Emit(papersDocument(missing), func(w *command.Page) { w.Printf("%s", papers.Absent(plan, missing)) })
+	}
+	if f.server == "" {
+		return f.measure(ctx, p, p.Address, plan)
+	}
+	return child.Serve(ctx, f.server, func(s *child.Server) error { return f.measure(ctx, p, s.GRPC, plan) })
+}
+
+// measure takes the streams through the server at an address and writes the
+// results.
+func (f *papersFlags) measure(ctx context.Context, p *command.Program, address string, plan papers.Plan) error {
+	c, err := connection.Dial(address, max(p.Timeout, leastTimeout))
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	results, err := f.results(ctx, p, c, plan)
+	if err = c.Close(err); err != nil {
+		return err
+	}
+	if err := papers.SaveReport(f.out, plan, results); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	p.Say("the report is %s", filepath.Join(f.out, "README.md"))
+	return p.Emit(papersDocument(results), func(w *command.Page) { writeLosses(w, results) })
+}
+
+// results takes one stream after another. It writes the files of each as soon
+// as the stream is finished.
+func (f *papersFlags) results(ctx context.Context, p *command.Program, c *connection.Conn, plan papers.Plan) ([]*papers.Result, error) {
+	drawn := make([]byte, 4)
+	if _, err := rand.Read(drawn); err != nil {
+		return nil, fmt.Errorf("draw a run: %w", err)
+	}
+	bench := &papers.Bench{
+		Models: c.Models, Predictions: c.Predictions,
+		Run: "papers-" + hex.EncodeToString(drawn), Timeout: c.Timeout,
+		Now: time.Now, Say: p.Say,
+	}
+	var results []*papers.Result
+	for _, s := range plan.Streams {
+		r, err := bench.Stream(ctx, plan, s)
+		if err != nil {
+			return nil, err
+		}
+		if r.Skipped != "" {
+			p.Say("%-18s skipped: %s", s.Name, r.Skipped)
+		}
+		if err := papers.Save(f.out, r); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// papersEntry is the result of one learner or baseline on one stream, as JSON.
+type papersEntry struct {
+	Stream          string         `json:"stream"`
+	Learner         string         `json:"learner"`
+	Baseline        bool           `json:"baseline"`
+	Rows            int            `json:"rows"`
+	LossKind        string         `json:"lossKind"`
+	MeanLoss        command.Finite `json:"meanLoss"`
+	ErrorRate       command.Finite `json:"errorRate"`
+	Regret          command.Finite `json:"regret"`
+	RegretBound     command.Finite `json:"regretBound"`
+	RoundsPerSecond command.Finite `json:"roundsPerSecond"`
+	RateToLinear    command.Finite `json:"rateToLinearAwv"`
+	StateBytes      uint64         `json:"stateBytes"`
+	Refused         string         `json:"refused,omitempty"`
+}
+
+// papersDocument is the JSON of a run.
+func papersDocument(results []*papers.Result) any {
+	entries, skipped := []papersEntry{}, map[string]string{}
+	for _, r := range results {
+		if r.Skipped != "" {
+			skipped[r.Stream.Name] = r.Skipped
+		}
+		for _, e := range r.Entries {
+			wrong := command.Finite(math.NaN())
+			if r.Stream.Signs {
+				wrong = command.Finite(e.ErrorRate())
+			}
+			entries = append(entries, papersEntry{
+				Stream: r.Stream.Name, Learner: e.Name, Baseline: e.Baseline, Rows: e.Rows,
+				LossKind: e.Loss, MeanLoss: command.Finite(e.MeanLoss()), ErrorRate: wrong,
+				Regret: command.Finite(e.Regret), RegretBound: command.Finite(e.Bound),
+				RoundsPerSecond: command.Finite(e.Rate), RateToLinear: command.Finite(r.Ratio(e)),
+				StateBytes: e.StateBytes, Refused: e.Refused,
+			})
+		}
+	}
+	return struct {
+		Entries []papersEntry     `json:"entries"`
+		Skipped map[string]string `json:"skipped"`
+	}{entries, skipped}
+}
+
+// writeLosses writes the losses for people.
+func writeLosses(w *command.Page, results []*papers.Result) {
+	w.Printf("stream\tlearner\trows\tloss\terrors\n")
+	for _, r := range results {
+		for _, e := range r.Entries {
+			wrong := ""
+			if r.Stream.Signs {
+				wrong = fmt.Sprintf("%.2f %%", 100*e.ErrorRate())
+			}
+			w.Printf("%s\t%s\t%d\t%s\t%s\n", r.Stream.Name, e.Name, e.Rows, command.Number(e.MeanLoss()), wrong)
+		}
+	}
+}

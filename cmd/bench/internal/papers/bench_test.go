@@ -1,0 +1,156 @@
+package papers_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/bench/internal/papers"
+)
+
+// fake is a server with one model. The model predicts 1 and accepts room rows.
+type fake struct {
+	hindsightv1.ModelServiceClient
+	hindsightv1.PredictionServiceClient
+
+	room    int
+	failure error // the answer of ObserveBatch
+	specs   map[string]*hindsightv1.ModelSpec
+	deleted []string
+	labels  []float64
+	clock   time.Time
+}
+
+func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest, _ ...grpc.CallOption) (*hindsightv1.CreateModelResponse, error) {
+	f.labels = nil
+	f.specs[r.GetId()] = r.GetSpec()
+	return &hindsightv1.CreateModelResponse{Model: &hindsightv1.Model{Id: r.GetId(), Spec: r.GetSpec()}}, nil
+}
+
+func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest, _ ...grpc.CallOption) (*hindsightv1.DeleteModelResponse, error) {
+	f.deleted = append(f.deleted, r.GetId())
+	return &hindsightv1.DeleteModelResponse{}, nil
+}
+
+func (f *fake) GetModelStats(context.Context, *hindsightv1.GetModelStatsRequest, ...grpc.CallOption) (*hindsightv1.GetModelStatsResponse, error) {
+	regret := 2.5
+	return &hindsightv1.GetModelStatsResponse{Stats: &hindsightv1.ModelStats{
+		Regret: &regret, RegretBound: 7, Certified: true, StateBytes: 64, Features: 3,
+	}}, nil
+}
+
+func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchRequest, _ ...grpc.CallOption) (*hindsightv1.ObserveBatchResponse, error) {
+	f.clock = f.clock.Add(time.Second)
+	if f.failure != nil {
+		return nil, f.failure
+	}
+	if len(f.labels)+len(r.GetObservations()) > f.room {
+		s, err := status.New(codes.ResourceExhausted, "model is full").WithDetails(
+			&errdetails.ErrorInfo{Domain: "hindsight", Reason: "OBSERVATION_LIMIT"})
+		if err != nil {
+			return nil, err
+		}
+		return nil, s.Err()
+	}
+	answer := &hindsightv1.ObserveBatchResponse{}
+	for _, o := range r.GetObservations() {
+		one, loss := 1.0, (1-o.GetLabel())*(1-o.GetLabel())
+		f.labels = append(f.labels, o.GetLabel())
+		answer.Outcomes = append(answer.Outcomes, &hindsightv1.Outcome{Prediction: &one, Loss: &loss})
+	}
+	return answer, nil
+}
+
+func (f *fake) bench() *papers.Bench {
+	f.specs, f.clock = make(map[string]*hindsightv1.ModelSpec), time.Unix(0, 0)
+	return &papers.Bench{
+		Models: f, Predictions: f, Run: "run", Timeout: time.Minute,
+		Now: func() time.Time { return f.clock },
+	}
+}
+
+// signStream is a stream of 300 rows. Every third label is negative.
+func signStream(t *testing.T) (papers.Plan, papers.Stream) {
+	t.Helper()
+	dir := t.TempDir()
+	place(t, dir, "signs", "x1,x2,y\n"+strings.Repeat("0,1,1\n1,0,1\n1,1,-1\n", 100))
+	return papers.Plan{Data: dir, Learners: papers.Learners()}, papers.Stream{Name: "signs", Signs: true}
+}
+
+func TestStream(t *testing.T) {
+	f := &fake{room: 1 << 20}
+	b := f.bench()
+	p, s := signStream(t)
+	r, err := b.Stream(t.Context(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Entries) != len(p.Learners)+2 || len(f.deleted) != len(p.Learners) || r.Rows != 300 || r.Dimension != 2 {
+		t.Fatalf("%d entries, deleted %q, %+v", len(r.Entries), f.deleted, r)
+	}
+	for i, l := range p.Learners {
+		e := r.Entries[i]
+		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.StateBytes != 64 {
+			t.Errorf("%+v", e)
+		}
+		// 3 batches of one second; every third sign is wrong.
+		if e.Rate != 100 || e.ErrorRate() != 1.0/3 || len(e.Curve) != papers.GridPoints {
+			t.Errorf("%s: rate %v, errors %v, %d points", e.Name, e.Rate, e.ErrorRate(), len(e.Curve))
+		}
+		if want := map[bool]string{true: "logistic", false: "squared"}[l.FirstOrder]; e.Loss != want {
+			t.Errorf("%s: %s", e.Name, e.Loss)
+		}
+	}
+	taylor, fogd := f.specs["run-signs-pkawv_taylor"], f.specs["run-signs-fogd"]
+	if taylor.GetDimension() != 2 || taylor.GetPkawvTaylor().GetSigma() != r.Sigma || taylor.GetSeed() != papers.Seed {
+		t.Errorf("spec %v", taylor)
+	}
+	if fogd.GetFogd().GetKernel().GetSigma() != r.Sigma || fogd.GetFogd().GetLoss() != hindsightv1.Loss_LOSS_LOGISTIC {
+		t.Errorf("spec %v", fogd)
+	}
+}
+
+func TestStreamNotesARefusal(t *testing.T) {
+	f := &fake{room: 200}
+	b := f.bench()
+	p, s := signStream(t)
+	p.Learners = p.Learners[:1]
+	r, err := b.Stream(t.Context(), p, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := r.Entries[0]
+	if e.Rows != papers.BatchRows || e.Refused != "refused after 128 rows: OBSERVATION_LIMIT" || e.Regret != 2.5 || len(f.deleted) != 1 {
+		t.Errorf("%+v, deleted %q", e, f.deleted)
+	}
+	if last := e.Curve[len(e.Curve)-1]; last.T != papers.BatchRows {
+		t.Errorf("the curve ends with %+v", last)
+	}
+}
+
+func TestStreamFailsWithoutServer(t *testing.T) {
+	f := &fake{failure: status.Error(codes.Unavailable, "connection refused")}
+	b := f.bench()
+	p, s := signStream(t)
+	if _, err := b.Stream(t.Context(), p, s); err == nil || !strings.Contains(err.Error(), "signs through linear_awv") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestStreamSkips(t *testing.T) {
+	b := (&fake{}).bench()
+	p := papers.Plan{Data: t.TempDir()}
+	for _, s := range papers.Streams() {
+		r, err := b.Stream(t.Context(), p, s)
+		if err != nil || r.Skipped == "" || (s.Unserved != "") != (r.Skipped != "its file is not there") {
+			t.Errorf("%s: %+v, %v", s.Name, r, err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package papers
+
+import (
+	"encoding/csv"
+	"io"
+	"path/filepath"
+	"strconv"
+
+	"hindsight/cmd/bench/internal/figure"
+)
+
+// Save writes the files of one stream below a directory: its table, its curves
+// and its figure. A stream that was skipped has no files.
+func Save(dir string, r *Result) error {
+	if r.Skipped != "" {
+		return nil
+	}
+	name := r.Stream.Name
+	files := []struct {
+		path  string
+		write func(io.Writer) error
+	}{
+		{filepath.Join(dir, name+".csv"), func(w io.Writer) error { return writeTable(w, r) }},
+		{filepath.Join(dir, "curves", name+".csv"), func(w io.Writer) error { return writeCurves(w, r) }},
+		{filepath.Join(dir, name+".svg"), func(w io.Writer) error { return Draw(w, r) }},
+	}
+	for _, f := range files {
+		if err := figure.Save(f.path, f.write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SaveReport writes the report as README.md of a directory.
+func SaveReport(dir string, p Plan, results []*Result) error {
+	return figure.Save(filepath.Join(dir, "README.md"), func(w io.Writer) error {
+		_, err := io.WriteString(w, Report(p, results))
+		return err
+	})
+}
+
+// writeTable writes a row for every learner and baseline.
+func writeTable(w io.Writer, r *Result) error {
+	out := csv.NewWriter(w)
+	// The writer keeps its first error; see below.
+	_ = out.Write([]string{
+		"learner", "rows", "loss_kind", "mean_loss", "error_rate", "mean_loss_first_4000", "error_rate_first_4000",
+		"regret", "regret_bound", "features", "state_bytes", "rounds_per_second", "rate_to_linear_awv", "note",
+	})
+	for _, e := range r.Entries {
+		_ = out.Write([]string{
+			e.Name, strconv.Itoa(e.Rows), e.Loss,
+			e.ifAny(e.MeanLoss()), r.ifSigns(e, e.ErrorRate()),
+			e.ifAny(e.First.MeanLoss), r.ifSigns(e, e.First.ErrorRate),
+			exact(e.Regret), exact(e.Bound), count(uint64(e.Features)), count(e.StateBytes),
+			rounded(e.Rate, 4), rounded(r.Ratio(e), 3), e.Refused,
+		})
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// writeCurves writes a row for every point of every curve.
+func writeCurves(w io.Writer, r *Result) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"learner", "t", "mean_loss", "error_rate"})
+	for _, e := range r.Entries {
+		for _, p := range e.Curve {
+			_ = out.Write([]string{e.Name, strconv.Itoa(p.T), exact(p.MeanLoss), r.ifSigns(e, p.ErrorRate)})
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// ifAny writes a mean. Without a round it writes nothing.
+func (e Entry) ifAny(v float64) string {
+	if e.Rows == 0 {
+		return ""
+	}
+	return exact(v)
+}
+
+// ifSigns writes an error rate if the labels are signs.
+func (r *Result) ifSigns(e Entry, v float64) string {
+	if !r.Stream.Signs {
+		return ""
+	}
+	return e.ifAny(v)
+}
+
+// rounded writes a number with n significant digits.
+func rounded(v float64, n int) string {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', n-1, 64), 64)
+	if err != nil {
+		return ""
+	}
+	return exact(short)
+}
+
+// count writes a number, and nothing for 0.
+func count(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
+}

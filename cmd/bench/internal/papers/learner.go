@@ -1,0 +1,129 @@
+package papers
+
+import (
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// The names of the learners, as the API spells them.
+const (
+	NameLinear   = "linear_awv"
+	NameTaylor   = "pkawv_taylor"
+	NameNystrom  = "pkawv_nystrom"
+	NameFourier  = "fourier_awv"
+	NameKernel   = "kernel_awv"
+	NameFogd     = "fogd"
+	NameRaker    = "raker"
+	NameAdaRaker = "ada_raker"
+)
+
+// Seed is the seed of every model.
+const Seed = 1
+
+// KernelRows is how many rows of a stream kernel_awv takes. The cost of a round
+// grows with the square of the number of rounds before it.
+const KernelRows = 4000
+
+// Learner is a learner of the server, and how its spec depends on a stream.
+type Learner struct {
+	// Name is the name in the API.
+	Name string
+	// MaxRows is how many rows it takes at most; 0: all.
+	MaxRows int
+	// Centred says that the mean of every input column is subtracted.
+	Centred bool
+	// FirstOrder says that it descends the gradient of a loss in its spec. The
+	// other learners have the squared loss.
+	FirstOrder bool
+
+	learner func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss)
+}
+
+// Loss names the loss of the learner on a stream.
+func (l Learner) Loss(s Stream) string {
+	if l.FirstOrder && s.Signs {
+		return "logistic"
+	}
+	return squared
+}
+
+// squared is the loss of all learners, except first-order learners of signs.
+const squared = "squared"
+
+// Spec returns the learner's spec for a stream with dimension inputs. Sigma is
+// the bandwidth of the learners with one kernel. All other parameters are the
+// server's defaults.
+func (l Learner) Spec(s Stream, dimension int, sigma float64) *hindsightv1.ModelSpec {
+	spec := &hindsightv1.ModelSpec{Dimension: int32(dimension), Seed: Seed}
+	loss := hindsightv1.Loss_LOSS_SQUARED
+	if s.Signs {
+		loss = hindsightv1.Loss_LOSS_LOGISTIC
+	}
+	l.learner(spec, &hindsightv1.Kernel{Kind: hindsightv1.Kernel_KIND_GAUSSIAN, Sigma: &sigma}, loss)
+	return spec
+}
+
+// Learners returns every learner, in the order of the report.
+func Learners() []Learner {
+	return append(forecasters(), descents()...)
+}
+
+// forecasters are the learners after Azoury, Warmuth and Vovk.
+func forecasters() []Learner {
+	return []Learner{
+		{
+			Name: NameLinear,
+			learner: func(spec *hindsightv1.ModelSpec, _ *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}
+			},
+		},
+		{
+			Name: NameTaylor, Centred: true,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Sigma: k.Sigma}}
+			},
+		},
+		{
+			Name: NameNystrom,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{Kernel: k}}
+			},
+		},
+		{
+			Name: NameFourier,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{Kernel: k}}
+			},
+		},
+		{
+			Name: NameKernel, MaxRows: KernelRows,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{Kernel: k}}
+			},
+		},
+	}
+}
+
+// descents are the learners that descend a gradient. Raker and AdaRaker have the
+// kernels of the paper.
+func descents() []Learner {
+	return []Learner{
+		{
+			Name: NameFogd, FirstOrder: true,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_Fogd{Fogd: &hindsightv1.Fogd{Kernel: k, Loss: loss}}
+			},
+		},
+		{
+			Name: NameRaker, FirstOrder: true,
+			learner: func(spec *hindsightv1.ModelSpec, _ *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{Loss: loss}}
+			},
+		},
+		{
+			Name: NameAdaRaker, FirstOrder: true,
+			learner: func(spec *hindsightv1.ModelSpec, _ *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{Loss: loss}}
+			},
+		},
+	}
+}

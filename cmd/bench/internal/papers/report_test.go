@@ -1,0 +1,162 @@
+package papers_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/bench/internal/papers"
+)
+
+// entry returns the result of a learner with the same loss in every round.
+func entry(name string, rows int, loss, prediction float64) papers.Entry {
+	s := papers.NewScore(papers.Grid(1200, papers.GridPoints))
+	for range rows {
+		s.Add(prediction, 1, loss)
+	}
+	s.Close()
+	return papers.Entry{
+		Name: name, Loss: "squared", Score: s, Regret: 12.345, Bound: math.NaN(),
+		Rate: 12_345, StateBytes: 3 << 20, Features: 1001,
+	}
+}
+
+// madeUp returns a run of three streams. One of them was skipped.
+func madeUp() (papers.Plan, []*papers.Result) {
+	p := papers.Plan{Rows: 1200}
+	for _, name := range []string{papers.NameLinear, papers.NameKernel, papers.NameAdaRaker} {
+		p.Learners = append(p.Learners, papers.Learner{Name: name})
+	}
+	linear, kernel, ada := entry(papers.NameLinear, 1200, 0.25, 1), entry(papers.NameKernel, 1000, 0.01, 1), entry(papers.NameAdaRaker, 1200, 0.125, -1)
+	linear.Bound = 98.7654
+	ada.Rate /= 4
+	ada.DictionaryFull = true
+	mean := papers.Entry{Name: papers.NameMean, Baseline: true, Loss: "squared", Score: entry("", 1200, 2, 0).Score, Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN()}
+	stream := papers.Stream{
+		Name: "made", Title: "Made up", Notes: []string{"A note."},
+		Published: []papers.Figure{{Learner: "AdaRaker, D = 50", Value: 1.3e-3, Of: papers.NameAdaRaker, Source: "Table 4"}},
+	}
+	signs := stream
+	signs.Name, signs.Signs, signs.AsPublished, signs.Published = "signs", true, true, nil
+	refused := entry(papers.NameKernel, 0, 0, 0)
+	refused.Refused = "refused: OBSERVATION_LIMIT"
+	refused.Rate, refused.Regret, refused.Features, refused.StateBytes = math.NaN(), math.NaN(), 0, 0
+	return p, []*papers.Result{
+		{Stream: stream, Rows: 1200, Missing: 7, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{linear, kernel, ada, mean}},
+		{Stream: papers.Stream{Name: "gone"}, Skipped: "its file is not there"},
+		{Stream: signs, Rows: 1200, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{linear, refused, ada, mean}},
+	}
+}
+
+func TestReport(t *testing.T) {
+	got := papers.Report(madeUp())
+	for _, want := range []string{
+		"**Only the first 1,200 rows of every stream were used.**",
+		// The number of the kernel is smaller, but it covers fewer rows.
+		"| [made](#made) | 0.250 | 0.0100 | **0.125** | 2.00 | 0.0013 |",
+		"| [signs](#signs) | **0.00 %** | – | 100.00 % | 100.00 % | – |",
+		"| made | 1,200 | 3 | 0.25 | each column |",
+		"| signs | 1,200 | 3 | 0.25 | by the publishers |",
+		"| learner | rows | loss | first 4,000 | regret | bound | features | rounds/s | × linear | state |\n| --- | ---: |",
+		"| `linear_awv` | 1,200 | 0.2500 | 0.2500 | 12.3 | 98.8 | 1,001 | 12,300 | 1.0 | 3.00 MiB |",
+		"| `ada_raker` | 1,200 | 0.1250 | 0.1250 | 12.3 | – | 1,001 | 3,090 | 0.25 | 3.00 MiB |",
+		"| running mean | 1,200 | 2.000 | 2.000 | – | – | – | – | – | – |",
+		"- `kernel_awv`: only the first 1,000 rows.",
+		"- `ada_raker`: at the end its dictionary was full, with 1,001 centres",
+		"- 7 rows have no label and are left out.\n- A note.",
+		"| AdaRaker, D = 50 | 0.0013 | Table 4 |",
+		"| `kernel_awv` | 0 | – | – | – | squared | – | – | – | – | – | – |",
+		"- `kernel_awv`: refused: OBSERVATION_LIMIT.",
+		"(made.svg)", "(curves/made.csv)",
+		"## Not run\n\n- gone: its file is not there.",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if again := papers.Report(madeUp()); again != got {
+		t.Error("the same results make another report")
+	}
+	if strings.Contains(got, "NaN") {
+		t.Errorf("NaN in\n%s", got)
+	}
+}
+
+func TestSave(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "results")
+	_, results := madeUp()
+	for _, r := range results {
+		if err := papers.Save(dir, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table := records(t, filepath.Join(dir, "made.csv"))
+	if len(table) != 5 || table[1][0] != "linear_awv" || table[1][3] != "0.25" || table[1][4] != "" || table[3][12] != "0.25" || table[4][7] != "" {
+		t.Errorf("table %q", table)
+	}
+	signs := records(t, filepath.Join(dir, "signs.csv"))
+	if signs[2][3] != "" || signs[2][4] != "" || signs[2][13] != "refused: OBSERVATION_LIMIT" || signs[3][4] != "1" {
+		t.Errorf("table %q", signs)
+	}
+	curves := records(t, filepath.Join(dir, "curves", "made.csv"))
+	if got := curves[1]; got[0] != "linear_awv" || got[1] != "6" || got[2] != "0.25" || got[3] != "" {
+		t.Errorf("curve begins %q", got)
+	}
+	if got := len(curves); got != 1+200+167+200+200 {
+		t.Errorf("%d rows of curves", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "gone.csv")); !os.IsNotExist(err) {
+		t.Errorf("of a skipped stream: %v", err)
+	}
+}
+
+func records(t *testing.T, path string) [][]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	all, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestDraw(t *testing.T) {
+	_, results := madeUp()
+	for _, r := range []*papers.Result{results[0], results[2]} {
+		var first, second bytes.Buffer
+		if err := errors.Join(papers.Draw(&first, r), papers.Draw(&second, r)); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(first.Bytes(), second.Bytes()) {
+			t.Error("the same result makes another figure")
+		}
+		text := first.String()
+		for _, want := range []string{"round t (rows of the stream)", "linear_awv", "ada_raker", "sans-serif", "1,000"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q", r.Stream.Name, want)
+			}
+		}
+		if axis := "mean loss (scaled label²)"; strings.Contains(text, axis) == r.Stream.Signs {
+			t.Errorf("%s: %q", r.Stream.Name, axis)
+		}
+		d := xml.NewDecoder(&first)
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

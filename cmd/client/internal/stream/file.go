@@ -1,0 +1,259 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"hindsight/cmd/internal/dataset"
+)
+
+// FileOptions say which rows of a file to take, and how.
+type FileOptions struct {
+	// Target names the columns with the labels; see dataset.NewReader.
+	Target string
+	// MinMax maps every feature onto [0, 1] by its smallest and largest value.
+	// The range covers the rows up to the last one taken, skipped ones included:
+	// a replay that is continued scales as the first one did. A constant
+	// becomes 0.
+	MinMax bool
+	// Shuffle is the seed of a permutation of all rows of the file. Offset and
+	// Limit count permuted rows. Nil keeps the order.
+	Shuffle *uint64
+	// Offset is how many rows to skip.
+	Offset int
+	// Limit is how many rows to take at most; 0 takes all.
+	Limit int
+}
+
+// end returns the position after the last row that may be taken.
+func (o FileOptions) end() int {
+	if o.Limit <= 0 || o.Limit > math.MaxInt-o.Offset {
+		return math.MaxInt
+	}
+	return o.Offset + o.Limit
+}
+
+// File yields rows of a CSV file. Scaling needs a first pass over the file. A
+// shuffle holds the whole file in memory; without one the rows are read one by
+// one. It is not safe for concurrent use.
+type File struct {
+	path      string
+	options   FileOptions
+	dimension int
+	outputs   int
+	total     int // rows that Next yields in all, -1 if not known
+	position  int
+	low, high []float64
+
+	file   *os.File
+	reader *dataset.Reader
+
+	values []float64 // of a shuffled file: features and labels, row by row
+	order  []int
+}
+
+// OpenFile opens a file. Close must be called.
+func OpenFile(path string, o FileOptions) (*File, error) {
+	if o.Offset < 0 || o.Limit < 0 {
+		return nil, fmt.Errorf("offset %d and limit %d cannot be negative", o.Offset, o.Limit)
+	}
+	f := &File{path: path, options: o, total: -1}
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	f.dimension, f.outputs = f.reader.Dimension(), f.reader.Outputs()
+	var err error
+	switch {
+	case o.Shuffle != nil:
+		err = f.load()
+	case o.MinMax:
+		err = f.survey()
+	}
+	if err == nil {
+		err = f.skip()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// open opens the file and reads its header.
+func (f *File) open() error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	reader, err := dataset.NewReader(file, f.path, f.options.Target)
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	f.file, f.reader = file, reader
+	return nil
+}
+
+// Dimension returns the number of features.
+func (f *File) Dimension() int { return f.dimension }
+
+// Outputs returns the number of labels.
+func (f *File) Outputs() int { return f.outputs }
+
+// Total returns the number of rows that Next yields in all, or -1 if the file
+// was not read to its end.
+func (f *File) Total() int { return f.total }
+
+// Close closes the file.
+func (f *File) Close() error {
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	f.file = nil
+	return err
+}
+
+// Next returns the next row, or io.EOF after the last.
+func (f *File) Next() (Round, error) {
+	if f.position >= f.options.end() {
+		return Round{}, io.EOF
+	}
+	x, y, err := f.row()
+	if err != nil {
+		return Round{}, err
+	}
+	f.position++
+	if f.options.MinMax {
+		f.scale(x)
+	}
+	return Given(x, y...), nil
+}
+
+// row returns the next row.
+func (f *File) row() (x, y []float64, err error) {
+	if f.options.Shuffle == nil {
+		y = make([]float64, f.outputs)
+		x, err = f.reader.Read(make([]float64, 0, f.dimension), y)
+		return x, y, err
+	}
+	if f.position >= len(f.order) {
+		return nil, nil, io.EOF
+	}
+	row := slices.Clone(f.at(f.order[f.position]))
+	return row[:f.dimension:f.dimension], row[f.dimension:], nil
+}
+
+// at returns row i of a shuffled file.
+func (f *File) at(i int) []float64 {
+	width := f.dimension + f.outputs
+	return f.values[i*width : (i+1)*width]
+}
+
+// load reads the whole file and draws the permutation.
+func (f *File) load() error {
+	rows, y := 0, make([]float64, f.outputs)
+	for {
+		x, err := f.reader.Read(f.values, y)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		f.values = x
+		f.values = append(f.values, y...)
+		rows++
+	}
+	if rows == 0 {
+		return f.noRows()
+	}
+	seed := *f.options.Shuffle
+	f.order = rand.New(rand.NewPCG(seed, 0)).Perm(rows)
+	taken := min(rows, f.options.end())
+	f.total = max(0, taken-f.options.Offset)
+	for _, i := range f.order[:taken] {
+		f.widen(f.at(i)[:f.dimension])
+	}
+	return nil
+}
+
+// survey reads the file once to find the range of every feature, and opens it
+// again.
+func (f *File) survey() error {
+	rows, y := 0, make([]float64, f.outputs)
+	var x []float64
+	for rows < f.options.end() {
+		var err error
+		x, err = f.reader.Read(x[:0], y)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		f.widen(x)
+		rows++
+	}
+	if rows == 0 {
+		return f.noRows()
+	}
+	f.total = max(0, rows-f.options.Offset)
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return f.open()
+}
+
+// widen extends the ranges by one input.
+func (f *File) widen(x []float64) {
+	if f.low == nil {
+		f.low, f.high = slices.Clone(x), slices.Clone(x)
+		return
+	}
+	for i, v := range x {
+		f.low[i], f.high[i] = min(f.low[i], v), max(f.high[i], v)
+	}
+}
+
+// scale maps x onto [0, 1]. The terms are halved first: a range wider than the
+// largest number stays finite, and the quotient is the same.
+func (f *File) scale(x []float64) {
+	for i, v := range x {
+		if f.high[i] > f.low[i] {
+			x[i] = (v/2 - f.low[i]/2) / (f.high[i]/2 - f.low[i]/2)
+		} else {
+			x[i] = 0
+		}
+	}
+}
+
+// skip skips the rows before the offset.
+func (f *File) skip() error {
+	if f.options.Shuffle != nil {
+		f.position = f.options.Offset
+		return nil
+	}
+	var x []float64
+	y := make([]float64, f.outputs)
+	for ; f.position < f.options.Offset; f.position++ {
+		var err error
+		x, err = f.reader.Read(x[:0], y)
+		if errors.Is(err, io.EOF) {
+			f.position = f.options.end()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noRows is the error of a file that has a header and no row.
+func (f *File) noRows() error {
+	return &dataset.Error{File: f.path, Err: errors.New("there is no row below the header")}
+}

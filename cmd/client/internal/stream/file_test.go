@@ -1,0 +1,155 @@
+package stream_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/client/internal/stream"
+)
+
+const small = "x1,y,x2\n1,10,5\n3,20,5\n2,30,5\n"
+
+func write(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func zipped(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, text)
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// takeFile returns the features and the label of every row as text.
+func takeFile(t *testing.T, path string, o stream.FileOptions) string {
+	t.Helper()
+	o.Target = "y"
+	s, err := stream.OpenFile(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var out []string
+	for {
+		r, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return strings.Join(out, " ")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, fmt.Sprint(r.Features, r.Labels(nil)[0]))
+	}
+}
+
+func TestRows(t *testing.T) {
+	plain := write(t, "a.csv", []byte(small))
+	// Gzip is recognised by the content, not by the name.
+	packed := write(t, "b.csv", zipped(t, small))
+	for _, c := range []struct {
+		o    stream.FileOptions
+		want string
+	}{
+		{stream.FileOptions{}, "[1 5] 10 [3 5] 20 [2 5] 30"},
+		{stream.FileOptions{Offset: 1, Limit: 1}, "[3 5] 20"},
+		{stream.FileOptions{Offset: 3}, ""},
+		{stream.FileOptions{MinMax: true}, "[0 0] 10 [1 0] 20 [0.5 0] 30"},
+		{stream.FileOptions{MinMax: true, Offset: 1}, "[1 0] 20 [0.5 0] 30"},
+	} {
+		for _, path := range []string{plain, packed} {
+			if got := takeFile(t, path, c.o); got != c.want {
+				t.Errorf("%+v of %s: %s, want %s", c.o, filepath.Base(path), got, c.want)
+			}
+		}
+	}
+}
+
+func TestSeveralTargets(t *testing.T) {
+	const text = "y2,x1,y1,other\n1,2,3,4\n5,6,7,8\n"
+	path := write(t, "a.csv", []byte(text))
+	seed := uint64(3)
+	for _, c := range []struct {
+		o         stream.FileOptions
+		want      string
+		dimension int
+		outputs   int
+	}{
+		{stream.FileOptions{Target: "y"}, "[2 4] [3 1] [6 8] [7 5]", 2, 2},
+		{stream.FileOptions{Target: "y2, y1"}, "[2 4] [1 3] [6 8] [5 7]", 2, 2},
+		{stream.FileOptions{Target: "other,y1,y2", MinMax: true}, "[0] [4 3 1] [1] [8 7 5]", 1, 3},
+		{stream.FileOptions{Target: "y", Shuffle: &seed, Offset: 1}, "", 2, 2},
+		{stream.FileOptions{Target: "other,y2,y1", Limit: 1}, "[2] [4 1 3]", 1, 3},
+	} {
+		s, err := stream.OpenFile(path, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []string
+		for {
+			r, err := s.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, fmt.Sprint(r.Features, r.Labels(nil)))
+		}
+		if got := strings.Join(rows, " "); c.want != "" && got != c.want || len(rows) == 0 || s.Dimension() != c.dimension || s.Outputs() != c.outputs {
+			t.Errorf("%+v: %s of %d features and %d outputs", c.o, got, s.Dimension(), s.Outputs())
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for target, says := range map[string]string{
+		"y1": "y2 looks like a target", "y1,y3": `"y3"`, "y1,y2,y1": "named twice", "other,x1,y1,y2": "no feature",
+	} {
+		if _, err := stream.OpenFile(path, stream.FileOptions{Target: target}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("target %s: %v", target, err)
+		}
+	}
+}
+
+func TestShuffleIsAPermutationOfItsSeed(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("x1,y\n")
+	for n := range 50 {
+		fmt.Fprintf(&text, "%d,%d\n", n, n)
+	}
+	path := write(t, "a.csv", []byte(text.String()))
+	seed, other := uint64(1), uint64(2)
+	a, b := takeFile(t, path, stream.FileOptions{Shuffle: &seed}), takeFile(t, path, stream.FileOptions{Shuffle: &seed})
+	c := takeFile(t, path, stream.FileOptions{Shuffle: &other})
+	if a != b || a == c {
+		t.Error("a shuffle is not that of its seed")
+	}
+	for n := range 50 {
+		if row := fmt.Sprintf("[%d] %d", n, n); !strings.Contains(a+" ", row+" ") {
+			t.Errorf("row %s is lost", row)
+		}
+	}
+	if rest := takeFile(t, path, stream.FileOptions{Shuffle: &seed, Offset: 20}); !strings.HasSuffix(a, rest) {
+		t.Error("an offset does not continue the shuffle")
+	}
+}

@@ -1,0 +1,94 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/dataset"
+)
+
+// run runs a program with one command, act.
+func run(ctx context.Context, act func(*command.Program) error, args ...string) (code int, out, errs string) {
+	var stdout, stderr bytes.Buffer
+	p := &command.Program{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr}
+	root := &cobra.Command{Use: "program"}
+	p.Root(root)
+	p.ServerFlags(root.PersistentFlags())
+	root.AddCommand(&cobra.Command{Use: "act", Args: command.Exactly("NAME"), RunE: func(*cobra.Command, []string) error { return act(p) }})
+	code = p.Run(ctx, args)
+	return code, stdout.String(), stderr.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		name string
+		err  error
+		args []string
+		want int
+	}{
+		{"done", nil, []string{"act", "a"}, 0},
+		{"other", errors.New("other"), []string{"act", "a"}, 1},
+		{"refused", status.Error(codes.NotFound, "no model"), []string{"act", "a"}, 1},
+		{"usage", fmt.Errorf("flag: %w", command.Usagef("wrong")), []string{"act", "a"}, 2},
+		{"file", fmt.Errorf("read: %w", &dataset.Error{File: "f", Err: errors.New("wrong")}), []string{"act", "a"}, 2},
+		{"unreachable", status.Error(codes.Unavailable, "refused"), []string{"act", "a"}, 3},
+		{"interrupted", errors.New("other"), []string{"act", "a"}, 130},
+		{"no argument", nil, []string{"act"}, 2},
+		{"unknown command", nil, []string{"play"}, 2},
+		{"unknown flag", nil, []string{"act", "a", "--fast"}, 2},
+		{"no timeout", nil, []string{"act", "a", "--timeout", "0s"}, 2},
+		{"no address", nil, []string{"act", "a", "--address", ""}, 2},
+	} {
+		act := func(*command.Program) error { return c.err }
+		ctx := t.Context()
+		if c.name == "interrupted" {
+			ctx = ended
+		}
+		code, out, errs := run(ctx, act, c.args...)
+		if code != c.want || out != "" || (code == 0) != (errs == "") || strings.Count(errs, "\n") > 1 {
+			t.Errorf("%s: exit code %d, want %d; %q, %q", c.name, code, c.want, out, errs)
+		}
+		code, out, _ = run(ctx, act, append(c.args, "--json")...)
+		if code == 0 {
+			continue
+		}
+		var d struct {
+			Error command.Failure `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(out), &d); err != nil || d.Error.ExitCode != c.want || d.Error.Message == "" {
+			t.Errorf("%s: %q, %v", c.name, out, err)
+		}
+	}
+}
+
+// A command that fails after its answer writes no second document.
+func TestEmit(t *testing.T) {
+	act := func(p *command.Program) error {
+		answer := map[string]command.Finite{"known": 1.5, "unknown": command.Finite(math.NaN())}
+		if err := p.Emit(answer, func(w *command.Page) { w.Row("name", "value"); w.Float("a longer name", 1.0/3) }); err != nil {
+			return err
+		}
+		return errors.New("too late")
+	}
+	code, out, errs := run(t.Context(), act, "act", "a")
+	if want := "name           value\na longer name  0.333333\n"; code != 1 || out != want || errs != "program: too late\n" {
+		t.Errorf("%d, %q, %q", code, out, errs)
+	}
+	code, out, _ = run(t.Context(), act, "act", "a", "--json")
+	if want := "{\n  \"known\": 1.5,\n  \"unknown\": null\n}\n"; code != 1 || out != want {
+		t.Errorf("%d, %q", code, out)
+	}
+}
