@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+
+	"github.com/spf13/pflag"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine"
@@ -20,35 +21,27 @@ type report struct {
 	engine.Checked
 }
 
-// takeFlag removes a switch from the arguments and tells whether it was there.
-func takeFlag(args []string, name string) ([]string, bool) {
-	at := slices.Index(args, name)
-	if at < 0 {
-		return args, false
-	}
-	return slices.Delete(slices.Clone(args), at, at+1), true
-}
-
-// fsck looks through a data directory that no server has open, and with
-// --truncate cuts away what keeps models from being recovered. It exits with 0
-// when all is well, 1 when something was found, 2 when it could not look.
+// fsck checks a data directory that no server has open. With --truncate it then
+// removes what keeps models from being recovered. The exit code is 0 when nothing
+// was found, 1 when something was, 2 when the check could not be done.
 func fsck(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
-	args, asJSON := takeFlag(args, "--json")
-	args, truncate := takeFlag(args, "--truncate")
-	c, err := config.Load(args, env)
+	own := pflag.NewFlagSet("fsck", pflag.ContinueOnError)
+	asJSON := own.Bool("json", false, "")
+	truncate := own.Bool("truncate", false, "")
+	c, err := config.Load(args, env, own)
 	if errors.Is(err, config.ErrHelp) {
 		fmt.Fprint(stdout, config.Usage())
 		return exitOK
 	}
 	var r report
 	if err == nil {
-		r, err = examine(ctx, c.DataDir, truncate)
+		r, err = examine(ctx, c.DataDir, *truncate)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
 		return exitBadCall
 	}
-	if asJSON {
+	if *asJSON {
 		encoder := json.NewEncoder(stdout)
 		encoder.SetIndent("", "  ")
 		if err := encoder.Encode(r); err != nil {
@@ -71,7 +64,7 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	disk, waiting, err := store.Inspect(dir, store.Options{})
 	switch {
 	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
-		return r, err //nolint:wrapcheck // It says all.
+		return r, err
 	case err != nil:
 		r.Findings = append(r.Findings, engine.Finding{
 			Place: dir, Problem: err.Error(), Refused: true,
@@ -105,7 +98,7 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	}
 	// What it finds fault with when it closes was found before.
 	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
-		return r, err //nolint:wrapcheck // It says all.
+		return r, err
 	}
 	if !truncate || unreadable || len(findings) == 0 {
 		return r, nil //nolint:nilerr // It is a finding.

@@ -88,7 +88,7 @@ func sequences() porcupine.Model {
 // state that a serial replay comes to; and what clients saw of the sequences is
 // linearizable. Snapshots are taken all the time.
 func TestTorture(t *testing.T) {
-	flags := []string{"--snapshot-observations", "40", "--snapshots-kept", "2"}
+	flags := []string{"--snapshot-replay", "1ms", "--snapshot-interval", "1ms", "--snapshots-kept", "2"}
 	dir := t.TempDir()
 	tt := &torture{t: t, started: time.Now()}
 	tt.end = tt.started.Add(*tortureFor)
