@@ -16,7 +16,7 @@ import (
 
 // ExportModel is a model as it is now, in the format of a snapshot. Ids that
 // it remembers and predictions that wait for labels stay behind.
-func (e *Engine) ExportModel(ctx context.Context, id string) ([]byte, error) {
+func (e *Engine) ExportModel(ctx context.Context, id string, _ ...ExportOptions) ([]byte, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return nil, err
