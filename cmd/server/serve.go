@@ -74,7 +74,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		defer func() { _ = web.Close() }() // Nothing but scrapes is lost.
 		return host(groupCtx, c, log, registry, &ready, grpcListener, httpListener.Addr())
 	})
-	return group.Wait() //nolint:wrapcheck // Wrapped above.
+	return group.Wait()
 }
 
 // host opens the store, recovers the models and serves gRPC until the context
@@ -135,10 +135,7 @@ func host(
 		MemoryLimit: c.MemoryLimit,
 	})
 	err = instruments.WatchCalls(func() metrics.CallStats {
-		s := server.Stats()
-		return metrics.CallStats{
-			RequestBytes: s.RequestBytes, UnreadBytes: s.UnreadBytes, Ended: s.EndedCalls, Closed: s.ClosedConnections,
-		}
+		return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
 	})
 	if err != nil {
 		server.Drain(ctx)
@@ -166,7 +163,7 @@ func host(
 		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
 	err = group.Wait()
 	log.Info("stopped serving")
-	return err //nolint:wrapcheck // Wrapped above.
+	return err
 }
 
 func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {

@@ -108,7 +108,7 @@ func Open(ctx context.Context, bucketURL string, o Options) (*Copier, error) {
 func settle(bucketURL string) (string, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
-		return "", err //nolint:wrapcheck // The caller does.
+		return "", err
 	}
 	if u.Scheme != fileblob.Scheme {
 		return bucketURL, nil
