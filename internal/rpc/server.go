@@ -44,7 +44,7 @@ type Options struct {
 // Limits of a connection.
 const (
 	handshakeTimeout = 5 * time.Second
-	maxStreams       = 1024
+	maxStreams       = 256
 	maxHeaderBytes   = 16 << 10
 	minPingInterval  = 10 * time.Second
 	sessionCalls     = 1024
