@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/store"
 )
 
-// report is what fsck says with --json.
+// report is what fsck prints with --json.
 type report struct {
 	DataDir  string           `json:"data_dir"`
 	Findings []engine.Finding `json:"findings"`
@@ -57,8 +57,8 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 	return exitOK
 }
 
-// examine looks first and repairs then, so that nothing is changed in a
-// directory in which there is nothing to repair.
+// examine checks first and repairs afterwards, so that a directory without problems
+// is not changed.
 func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	r := report{DataDir: dir, Findings: []engine.Finding{}}
 	disk, waiting, err := store.Inspect(dir, store.Options{})
@@ -96,7 +96,7 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 			Meaning: "it cannot be read through; restore the directory from a copy, or import models into a new one",
 		})
 	}
-	// What it finds fault with when it closes was found before.
+	// An error of closing adds nothing to findings.
 	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
 		return r, err
 	}
