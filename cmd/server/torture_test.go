@@ -82,11 +82,11 @@ func sequences() porcupine.Model {
 	}
 }
 
-// Clients observe, retry, predict and read while the server is killed about
-// every second, now and then politely. In the end everything acknowledged was
-// learned once, under the sequence and with the answer that was given, in a
-// state that a serial replay comes to; and what clients saw of the sequences is
-// linearizable. Snapshots are taken all the time.
+// Clients observe, retry, predict and read while the server is killed about every
+// second; one in five times it is terminated. In the end every acknowledged
+// observation was learned once, under the sequence and with the answer that was
+// given. The state is that of a serial replay. What clients saw of the sequences is
+// linearizable. Snapshots are written all the time.
 func TestTorture(t *testing.T) {
 	flags := []string{"--snapshot-replay", "1ms", "--snapshot-interval", "1ms", "--snapshots-kept", "2"}
 	dir := t.TempDir()
