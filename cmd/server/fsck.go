@@ -6,49 +6,42 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+
+	"github.com/spf13/pflag"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine"
 	"hindsight/internal/store"
 )
 
-// report is what fsck says with --json.
+// report is what fsck prints with --json.
 type report struct {
 	DataDir  string           `json:"data_dir"`
 	Findings []engine.Finding `json:"findings"`
 	engine.Checked
 }
 
-// takeFlag removes a switch from the arguments and tells whether it was there.
-func takeFlag(args []string, name string) ([]string, bool) {
-	at := slices.Index(args, name)
-	if at < 0 {
-		return args, false
-	}
-	return slices.Delete(slices.Clone(args), at, at+1), true
-}
-
-// fsck looks through a data directory that no server has open, and with
-// --truncate cuts away what keeps models from being recovered. It exits with 0
-// when all is well, 1 when something was found, 2 when it could not look.
+// fsck checks a data directory that no server has open. With --truncate it then
+// removes what keeps models from being recovered. The exit code is 0 when nothing
+// was found, 1 when something was, 2 when the check could not be done.
 func fsck(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
-	args, asJSON := takeFlag(args, "--json")
-	args, truncate := takeFlag(args, "--truncate")
-	c, err := config.Load(args, env)
+	own := pflag.NewFlagSet("fsck", pflag.ContinueOnError)
+	asJSON := own.Bool("json", false, "")
+	truncate := own.Bool("truncate", false, "")
+	c, err := config.Load(args, env, own)
 	if errors.Is(err, config.ErrHelp) {
 		fmt.Fprint(stdout, config.Usage())
 		return exitOK
 	}
 	var r report
 	if err == nil {
-		r, err = examine(ctx, c.DataDir, truncate)
+		r, err = examine(ctx, c.DataDir, *truncate)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
 		return exitBadCall
 	}
-	if asJSON {
+	if *asJSON {
 		encoder := json.NewEncoder(stdout)
 		encoder.SetIndent("", "  ")
 		if err := encoder.Encode(r); err != nil {
@@ -64,14 +57,14 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 	return exitOK
 }
 
-// examine looks first and repairs then, so that nothing is changed in a
-// directory in which there is nothing to repair.
+// examine checks first and repairs afterwards, so that a directory without problems
+// is not changed.
 func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	r := report{DataDir: dir, Findings: []engine.Finding{}}
 	disk, waiting, err := store.Inspect(dir, store.Options{})
 	switch {
 	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
-		return r, err //nolint:wrapcheck // It says all.
+		return r, err
 	case err != nil:
 		r.Findings = append(r.Findings, engine.Finding{
 			Place: dir, Problem: err.Error(), Refused: true,
@@ -103,9 +96,9 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 			Meaning: "it cannot be read through; restore the directory from a copy, or import models into a new one",
 		})
 	}
-	// What it finds fault with when it closes was found before.
+	// An error of closing adds nothing to findings.
 	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
-		return r, err //nolint:wrapcheck // It says all.
+		return r, err
 	}
 	if !truncate || unreadable || len(findings) == 0 {
 		return r, nil //nolint:nilerr // It is a finding.

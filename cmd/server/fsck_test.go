@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // fsck runs it and tells how it exits and what it says.
@@ -39,7 +41,7 @@ func contents(t *testing.T, dir string) map[string][32]byte {
 		}
 		data, err := os.ReadFile(path)
 		out[path] = sha256.Sum256(data)
-		return err //nolint:wrapcheck // The test fails with it.
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -52,9 +54,15 @@ func TestFsck(t *testing.T) {
 	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "not a data directory") {
 		t.Errorf("an empty directory: %d, %s", code, out)
 	}
-	p := launch(t, dir, "--snapshots-kept", "2", "--snapshot-observations", "10")
+	p := launch(t, dir, "--snapshots-kept", "2")
 	p.create(t)
-	p.learn(t, 0, 25)
+	for n := range 2 {
+		p.learn(t, n*10, (n+1)*10)
+		if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Id: "m"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.learn(t, 20, 25)
 	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "in use") {
 		t.Errorf("while a server runs: %d, %s", code, out)
 	}

@@ -16,8 +16,8 @@ import (
 
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheck asks the server at the configured gRPC address whether it
-// serves: what a container engine runs.
+// healthcheck asks the server at the configured gRPC address whether it serves. A
+// container engine runs it.
 func healthcheck(ctx context.Context, c config.Config, _ io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthcheckTimeout)
 	defer cancel()
@@ -26,14 +26,14 @@ func healthcheck(ctx context.Context, c config.Config, _ io.Writer) error {
 		return fmt.Errorf("gRPC address %q: %w", c.GRPCAddress, err)
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		host = "127.0.0.1" // The server listens everywhere, so also here.
+		host = "127.0.0.1" // The server listens on every address.
 	}
 	target := net.JoinHostPort(host, port)
 	connection, err := grpc.NewClient("passthrough:///"+target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", target, err)
 	}
-	defer func() { _ = connection.Close() }() // The answer is here already.
+	defer func() { _ = connection.Close() }() // The answer has come.
 	answer, err := healthv1.NewHealthClient(connection).Check(ctx, &healthv1.HealthCheckRequest{})
 	if err != nil {
 		return fmt.Errorf("health of %s: %w", target, err)

@@ -53,15 +53,16 @@ func (p *process) gauge(t *testing.T, name string) float64 {
 
 func (p *process) address() string { return p.connection.CanonicalTarget()[len("dns:///"):] }
 
-// raw is a connection of a client that does as it pleases.
+// raw is a connection whose client writes its own frames.
 type raw struct {
 	*http2.Framer
-	// These count what came: reset, gone. The end closes ended.
+	// reset and gone count the RST_STREAM and GOAWAY frames that came.
 	reset, gone atomic.Int64
-	ended       chan struct{}
+	// ended is closed when the connection ends.
+	ended chan struct{}
 }
 
-// connect says hello, and takes what comes until the connection ends.
+// connect sends the preface, and reads frames until the connection ends.
 func (p *process) connect(t *testing.T, settings ...http2.Setting) *raw {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -98,7 +99,7 @@ func (p *process) connect(t *testing.T, settings ...http2.Setting) *raw {
 	return r
 }
 
-// call begins one.
+// call begins a call.
 func (r *raw) call(id uint32, method string) error {
 	return r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers(method), EndHeaders: true})
 }
@@ -129,35 +130,30 @@ func headers(method string, more ...hpack.HeaderField) []byte {
 	return block.Bytes()
 }
 
-// answers fails unless another client is answered. On a machine that has no time
-// for it a call may be taken for one of the others, and is sent again.
+// answers fails unless another client is answered.
 func (p *process) answers(t *testing.T, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var r *hindsightv1.PredictResponse
-	err := status.Error(codes.Canceled, "not sent yet")
-	for tries := 0; tries < 3 && status.Code(err) == codes.Canceled; tries++ {
-		r, err = p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{float64(n), 1}})
-	}
+	r, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{float64(n), 1}})
 	if err != nil || r.GetPrediction().GetStateSequence() != 100 {
 		t.Errorf("call %d of another client: %v, %v", n, r, err)
 	}
 }
 
-// prefix is what gRPC has before a message of so many bytes.
+// prefix is what gRPC sends before a message of so many bytes.
 func prefix(size int) []byte {
 	return []byte{0, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}
 }
 
-// transport is a client's that speaks HTTP/2 and no TLS.
+// transport is one of a client that speaks HTTP/2 without TLS.
 func transport() *http.Transport {
 	out := &http.Transport{Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
 	out.Protocols.SetUnencryptedHTTP2(true)
 	return out
 }
 
-// send begins a call with a body that need not be a message.
+// send begins a call. Its body need not be a message.
 func (p *process) send(ctx context.Context, by *http.Transport, method string, body io.Reader) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+p.address()+method, body)
 	if err != nil {
@@ -167,8 +163,8 @@ func (p *process) send(ctx context.Context, by *http.Transport, method string, b
 	return by.RoundTrip(r)
 }
 
-// partial keeps many calls open of which each sends all of a large request but
-// its end, for a while.
+// partial keeps 300 calls open for a while. Each sends a large request but for its
+// last byte.
 func partial(t *testing.T, p *process, method string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -183,9 +179,9 @@ func partial(t *testing.T, p *process, method string) {
 				body := io.MultiReader(bytes.NewReader(prefix(size)), io.LimitReader(zeros{}, size-1), until{ctx.Done()})
 				response, err := p.send(ctx, client, method, body)
 				if err != nil {
-					continue // The server has cut it off.
+					continue // The server has ended it.
 				}
-				_, _ = io.Copy(io.Discard, response.Body) // It may be cut off now.
+				_, _ = io.Copy(io.Discard, response.Body) // The server may end it.
 				_ = response.Body.Close()
 			}
 		})
@@ -203,7 +199,7 @@ func halfSentSessions(t *testing.T, p *process) {
 	partial(t, p, hindsightv1.PredictionService_Session_FullMethodName)
 }
 
-// largeBatches are many calls with large requests that are whole.
+// largeBatches makes many calls with large requests that are sent in whole.
 func largeBatches(t *testing.T, p *process) {
 	t.Helper()
 	rows := make([]*hindsightv1.Row, 4000)
@@ -232,7 +228,7 @@ func largeBatches(t *testing.T, p *process) {
 	t.Logf("%d refused", refused.Load())
 }
 
-// unread are calls whose answers are given no room.
+// unread makes calls whose client grants no window for the answers.
 func unread(t *testing.T, p *process) {
 	t.Helper()
 	r := p.connect(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -251,13 +247,13 @@ func unread(t *testing.T, p *process) {
 	}
 	for deadline := time.Now().Add(20 * time.Second); r.reset.Load() == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Error("all of 5,000 calls that never end are taken")
+			t.Error("5,000 calls that do not end are open at once")
 			return
 		}
 	}
 }
 
-// slowReaders ask for answers of a megabyte each, again and again, and read none.
+// slowReaders asks for answers of a megabyte, again and again, and reads none.
 func slowReaders(t *testing.T, p *process) {
 	t.Helper()
 	rows := make([]*hindsightv1.Row, 2000)
@@ -283,7 +279,7 @@ func slowReaders(t *testing.T, p *process) {
 				for ctx.Err() == nil {
 					response, err := p.send(ctx, client, hindsightv1.PredictionService_PredictBatch_FullMethodName, bytes.NewReader(message))
 					if err != nil {
-						continue // The server has cut it off.
+						continue // The server has ended it.
 					}
 					defer func() { _ = response.Body.Close() }()
 					asked.Add(1)
@@ -302,7 +298,7 @@ func rapidReset(t *testing.T, p *process) {
 		id := 2*n + 1
 		if r.call(id, hindsightv1.PredictionService_Predict_FullMethodName) != nil ||
 			r.WriteRSTStream(id, http2.ErrCodeCancel) != nil {
-			return // Cut off, which is as good.
+			return // The server has closed the connection.
 		}
 	}
 }
@@ -316,7 +312,7 @@ func pingFlood(t *testing.T, p *process) {
 		}
 	}
 	if !r.cut() || r.gone.Load() == 0 {
-		t.Error("who pings without end stays connected")
+		t.Error("a client that pings without end stays connected")
 	}
 }
 
@@ -330,8 +326,8 @@ func settingsFlood(t *testing.T, p *process) {
 	}
 }
 
-// headerBomb are headers that are large when they are unpacked, and headers that
-// do not end.
+// headerBomb sends headers that are large when they are unpacked, and headers
+// without an end.
 func headerBomb(t *testing.T, p *process) {
 	t.Helper()
 	r := p.connect(t)
@@ -358,7 +354,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// until is a body that says nothing more.
+// until is the rest of a body that does not come.
 type until struct{ ended <-chan struct{} }
 
 func (u until) Read([]byte) (int, error) {
@@ -366,8 +362,10 @@ func (u until) Read([]byte) (int, error) {
 	return 0, context.Canceled
 }
 
-// Whatever clients send, others are answered, the memory limit holds, and what
-// was taken is given back.
+// While clients misuse the server, others are answered. When the clients are gone,
+// memory and goroutines are as before. Where whole requests and headers are
+// concerned the memory limit holds meanwhile; what half-sent requests and answers
+// that nobody reads may take is bounded by the streams alone, see docs/adr/0013.
 func TestHostileClients(t *testing.T) {
 	const limit = 256 << 20
 	p := launch(t, t.TempDir(), "--memory-limit", "256MiB")
@@ -381,59 +379,47 @@ func TestHostileClients(t *testing.T) {
 	}
 	calm := p.gauge(t, "go_goroutines")
 	for _, attack := range []struct {
-		name string
-		run  func(t *testing.T, p *process)
+		name    string
+		run     func(t *testing.T, p *process)
+		bounded bool
 	}{
-		{"half-sent calls", halfSent},
-		{"half-sent sessions", halfSentSessions},
-		{"large batches", largeBatches},
-		{"answers that are not read", unread},
-		{"slow readers", slowReaders},
-		{"rapid reset", rapidReset},
-		{"ping flood", pingFlood},
-		{"settings flood", settingsFlood},
-		{"header bomb", headerBomb},
+		{"half-sent calls", halfSent, false},
+		{"half-sent sessions", halfSentSessions, false},
+		{"large batches", largeBatches, true},
+		{"answers that are not read", unread, true},
+		{"slow readers", slowReaders, false},
+		{"rapid reset", rapidReset, true},
+		{"ping flood", pingFlood, true},
+		{"settings flood", settingsFlood, true},
+		{"header bomb", headerBomb, true},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				attack.run(t, p)
-			}()
-			most, slowest := 0.0, time.Duration(0)
-			for n, running := 0, true; running; n++ {
-				select {
-				case <-done:
-					running = false
-				case <-time.After(100 * time.Millisecond):
+			t.Run("clients", func(t *testing.T) { // Their connections are closed at its end.
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					attack.run(t, p)
+				}()
+				most, slowest := 0.0, time.Duration(0)
+				for n, running := 0, true; running; n++ {
+					select {
+					case <-done:
+						running = false
+					case <-time.After(100 * time.Millisecond):
+					}
+					began := time.Now()
+					p.answers(t, n)
+					slowest = max(slowest, time.Since(began))
+					most = max(most, p.gauge(t, "process_resident_memory_bytes"))
 				}
-				began := time.Now()
-				p.answers(t, n)
-				slowest = max(slowest, time.Since(began))
-				most = max(most, p.gauge(t, "process_resident_memory_bytes"))
-			}
-			t.Logf("at most %.0f MB, the slowest call of another client took %v", most/1e6, slowest)
-			// The limit is the garbage collector's aim, which it may miss on a machine
-			// that has no time for it. Without an admission it is missed by far.
-			if most > limit*1.5 {
-				t.Errorf("%.0f MB resident, the limit is %d", most/1e6, limit/1_000_000)
-			}
+				t.Logf("at most %.0f MB, the slowest call of another client took %v", most/1e6, slowest)
+				// The limit is the garbage collector's aim, which it may miss on a busy machine.
+				if attack.bounded && most > limit*1.5 {
+					t.Errorf("%.0f MB resident, the limit is %d", most/1e6, limit/1_000_000)
+				}
+			})
+			p.recovers(t, calm+20, limit/4, limit)
 		})
-	}
-	for tries := 0; ; tries++ {
-		left := p.gauge(t, "go_goroutines")
-		if left < calm+20 {
-			break
-		}
-		if tries == 200 {
-			t.Fatalf("%v goroutines, %v before", left, calm)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	if ended, closed := p.gauge(t, "hindsight_calls_ended_total"), p.gauge(t, "hindsight_connections_closed_total"); ended == 0 {
-		t.Error("no call was ended")
-	} else {
-		t.Logf("%v calls ended, %v connections closed", ended, closed)
 	}
 	if left := p.gauge(t, "hindsight_requests_in_progress_bytes"); left != 0 {
 		t.Errorf("%v bytes of requests in progress", left)
@@ -442,4 +428,27 @@ func TestHostileClients(t *testing.T) {
 		t.Errorf("%d observations", s.GetObservations())
 	}
 	p.terminate(t)
+}
+
+// recovers waits until the server has so few goroutines, so few bytes in its heap,
+// and so few bytes of memory. It makes calls meanwhile, so that garbage is collected.
+func (p *process) recovers(t *testing.T, goroutines, heap, resident float64) {
+	t.Helper()
+	rows, forgotten := make([]*hindsightv1.Row, 2000), false
+	for n := range rows {
+		rows[n] = &hindsightv1.Row{Features: []float64{1, 2}}
+	}
+	for deadline := time.Now().Add(60 * time.Second); ; {
+		_, err := p.predictor.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "wide", Rows: rows, Remember: &forgotten})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, h, r := p.gauge(t, "go_goroutines"), p.gauge(t, "go_memstats_heap_alloc_bytes"), p.gauge(t, "process_resident_memory_bytes")
+		if g < goroutines && h < heap && r < resident {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%.0f goroutines, %.0f MB in the heap, %.0f MB resident", g, h/1e6, r/1e6)
+		}
+	}
 }

@@ -31,8 +31,8 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program: it serves until the context ends, or does what the
-// subcommand says.
+// run is the program: it runs the subcommand, or serves until the context ends. It
+// returns the exit code.
 func run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
 	command := serve
 	if len(args) > 0 {

@@ -16,7 +16,7 @@ import (
 // else goes on from it, bit for bit.
 func TestSnapshotsAreCopied(t *testing.T) {
 	dir, bucket := t.TempDir(), t.TempDir()
-	p := launch(t, dir, "--snapshot-url", "file://"+filepath.ToSlash(bucket), "--snapshot-observations", "30", "--snapshots-kept", "2")
+	p := launch(t, dir, "--snapshot-url", "file://"+filepath.ToSlash(bucket), "--snapshot-replay", "1ms", "--snapshots-kept", "2")
 	p.create(t)
 	p.learn(t, 0, 100)
 	want := p.stats(t).GetStateDigest()
@@ -65,7 +65,7 @@ func TestBucketThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := launch(t, dir, "--snapshot-url", "file://"+filepath.ToSlash(bucket), "--snapshot-observations", "30")
+	p := launch(t, dir, "--snapshot-url", "file://"+filepath.ToSlash(bucket), "--snapshot-replay", "1ms")
 	p.create(t)
 	if got := p.learn(t, 0, 200); got != 200 {
 		t.Errorf("stopped at %d", got)

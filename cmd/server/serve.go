@@ -48,7 +48,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	if c.MemoryLimit > 0 {
 		// The program itself, which the runtime does not count, takes the rest.
-		debug.SetMemoryLimit(int64(c.MemoryLimit) / 8 * 7)
+		debug.SetMemoryLimit(c.MemoryLimit / 8 * 7)
 	}
 	listener := net.ListenConfig{}
 	grpcListener, err := listener.Listen(ctx, "tcp", c.GRPCAddress)
@@ -74,7 +74,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		defer func() { _ = web.Close() }() // Nothing but scrapes is lost.
 		return host(groupCtx, c, log, registry, &ready, grpcListener, httpListener.Addr())
 	})
-	return group.Wait() //nolint:wrapcheck // Wrapped above.
+	return group.Wait()
 }
 
 // host opens the store, recovers the models and serves gRPC until the context
@@ -88,7 +88,7 @@ func host(
 		return fmt.Errorf("instruments: %w", err)
 	}
 	disk, err := store.Open(c.DataDir, store.Options{
-		Cache: int64(c.MemoryLimit / 8),
+		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
 	})
 	if err != nil {
@@ -131,14 +131,11 @@ func host(
 	}
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: log, Metrics: calls,
-		MaxMessageBytes: c.MaxMessageBytes, MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: int64(c.MemoryLimit),
+		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
+		MemoryLimit: c.MemoryLimit,
 	})
 	err = instruments.WatchCalls(func() metrics.CallStats {
-		s := server.Stats()
-		return metrics.CallStats{
-			RequestBytes: s.RequestBytes, UnreadBytes: s.UnreadBytes, Ended: s.EndedCalls, Closed: s.ClosedConnections,
-		}
+		return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
 	})
 	if err != nil {
 		server.Drain(ctx)
@@ -166,7 +163,7 @@ func host(
 		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
 	err = group.Wait()
 	log.Info("stopped serving")
-	return err //nolint:wrapcheck // Wrapped above.
+	return err
 }
 
 func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {
@@ -182,7 +179,7 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		Timings:              func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
 		ForgetTimings:        instruments.Forget,
 		Durability:           string(c.Durability),
-		SnapshotObservations: uint64(c.SnapshotObservations),
+		SnapshotObservations: uint64(c.SnapshotReplay / (25 * time.Microsecond)),
 		SnapshotInterval:     c.SnapshotInterval,
 		SnapshotsKept:        c.SnapshotsKept,
 		IDWindow:             c.IDWindow,
@@ -192,7 +189,7 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		PendingLimit:         int64(c.MaxPending),
 		PendingTotalLimit:    int64(c.MaxPendingTotal),
 		ModelLimit:           c.MaxModels,
-		ModelMemory:          int64(c.MemoryLimit) / 2,
+		ModelMemory:          c.MemoryLimit / 2,
 		Sweep:                sweepInterval,
 	}
 }

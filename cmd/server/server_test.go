@@ -248,7 +248,7 @@ func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
 	kills := 0
 	for next := 0; next < rounds; kills++ {
 		p.kill(t)
-		p = launch(t, dir, "--snapshot-observations", "50")
+		p = launch(t, dir, "--snapshot-replay", "1ms")
 		victim := p.command.Process
 		timer := time.AfterFunc(time.Duration(10+rng.IntN(60))*time.Millisecond, func() {
 			_ = victim.Kill() // It may have ended.

@@ -82,13 +82,13 @@ func sequences() porcupine.Model {
 	}
 }
 
-// Clients observe, retry, predict and read while the server is killed about
-// every second, now and then politely. In the end everything acknowledged was
-// learned once, under the sequence and with the answer that was given, in a
-// state that a serial replay comes to; and what clients saw of the sequences is
-// linearizable. Snapshots are taken all the time.
+// Clients observe, retry, predict and read while the server is killed about every
+// second; one in five times it is terminated. In the end every acknowledged
+// observation was learned once, under the sequence and with the answer that was
+// given. The state is that of a serial replay. What clients saw of the sequences is
+// linearizable. Snapshots are written all the time.
 func TestTorture(t *testing.T) {
-	flags := []string{"--snapshot-observations", "40", "--snapshots-kept", "2"}
+	flags := []string{"--snapshot-replay", "1ms", "--snapshot-interval", "1ms", "--snapshots-kept", "2"}
 	dir := t.TempDir()
 	tt := &torture{t: t, started: time.Now()}
 	tt.end = tt.started.Add(*tortureFor)
@@ -219,7 +219,7 @@ func (tt *torture) client(number int, models []string) {
 				if status.Code(err) == codes.AlreadyExists {
 					return nil
 				}
-				return err //nolint:wrapcheck // insist looks at its code.
+				return err
 			})
 			r.Features, r.ObservationId, r.PredictionId = nil, "", id
 			tt.observe(number, r, x)
@@ -236,7 +236,7 @@ func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x []float6
 	var answer *hindsightv1.ObserveResponse
 	send := func(ctx context.Context, p *process) (err error) {
 		answer, err = p.predictor.Observe(ctx, r)
-		return err //nolint:wrapcheck // insist looks at its code.
+		return err
 	}
 	if tt.insist(send) {
 		r = &hindsightv1.ObserveRequest{Model: r.GetModel(), Features: x, ObservationId: r.GetPredictionId(), Target: r.GetTarget()}
@@ -269,7 +269,7 @@ func (tt *torture) again(client int, model string, pick int) {
 	var answer *hindsightv1.ObserveResponse
 	tt.insist(func(ctx context.Context, p *process) (err error) {
 		answer, err = p.predictor.Observe(ctx, r)
-		return err //nolint:wrapcheck // insist looks at its code.
+		return err
 	})
 	o := answer.GetOutcome()
 	if !o.GetDuplicate() || o.GetSequence() != first.outcome.GetSequence() || o.GetPrediction() != first.outcome.GetPrediction() || o.GetLoss() != first.outcome.GetLoss() {
@@ -286,7 +286,7 @@ func (tt *torture) read(client int, model string, x []float64) {
 		call = tt.since() // A read that failed saw nothing.
 		answer, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: model, Features: x, Remember: proto.Bool(false)})
 		value = answer.GetPrediction().GetStateSequence()
-		return err //nolint:wrapcheck // insist looks at its code.
+		return err
 	})
 	tt.record(client, call, event{model, 'r', value})
 }

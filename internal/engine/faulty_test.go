@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"time"
 
 	"hindsight/internal/engine/storage"
 )
@@ -29,9 +31,16 @@ type faulty struct {
 	storage.Store
 	appends *fate
 	failing *atomic.Bool
-	goOn    chan struct{}
-	mu      sync.Mutex
-	models  map[storage.Model]*faultyModel
+	// goOn lets appends and snapshots go on that wait.
+	goOn chan struct{}
+	// snapshotWaits lets snapshots wait before they are written; writing is
+	// told each that does.
+	snapshotWaits atomic.Bool
+	writing       chan struct{}
+	// replayFails fails replays with this error.
+	replayFails atomic.Pointer[error]
+	mu          sync.Mutex
+	models      map[storage.Model]*faultyModel
 }
 
 // wrap gives the one wrapper of a model.
@@ -106,4 +115,43 @@ func (m *faultyModel) Append(ctx context.Context, c storage.Commit) error {
 		<-m.store.goOn
 	}
 	return m.Model.Append(ctx, c)
+}
+
+func (m *faultyModel) WriteSnapshot(sequence uint64, data []byte) error {
+	if m.store.snapshotWaits.Load() {
+		m.store.writing <- struct{}{}
+		<-m.store.goOn
+	}
+	return m.Model.WriteSnapshot(sequence, data)
+}
+
+func (m *faultyModel) Replay(ctx context.Context, after uint64, f func(storage.Record) error) error {
+	if err := m.store.replayFails.Load(); err != nil {
+		return *err
+	}
+	return m.Model.Replay(ctx, after, f)
+}
+
+// startFaulty is start over a faulty store.
+func startFaulty(t *testing.T, d disk, c *clock, options ...option) (*host, *faulty) {
+	t.Helper()
+	f := &faulty{
+		appends: &fate{}, failing: &atomic.Bool{}, goOn: make(chan struct{}), writing: make(chan struct{}, 100),
+	}
+	h := start(t, wrapped{d, func(s storage.Store) storage.Store { f.Store = s; return f }}, c, options...)
+	return h, f
+}
+
+// spoilID remembers bytes under an id that nobody can read.
+func spoilID(t *testing.T, s storage.Store, model, id string) {
+	t.Helper()
+	err := s.Models(t.Context(), func(e storage.Entry) error {
+		if e.Name != model {
+			return nil
+		}
+		return e.Model.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("nobody can read this")}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

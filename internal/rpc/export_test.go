@@ -1,8 +1,32 @@
 package rpc
 
+import (
+	"time"
+
+	"google.golang.org/grpc/status"
+)
+
 // The translation of specs, which the API shows only after defaults are
 // filled in.
 var (
 	SpecFromProto = specFromProto
 	SpecToProto   = specToProto
 )
+
+// CallTimeout bounds the time of all calls that have a bound.
+func CallTimeout(o *Options, timeout time.Duration) {
+	o.admission = newAdmission(o.MemoryLimit)
+	o.admission.predictionTimeout, o.admission.modelTimeout = timeout, timeout
+}
+
+// StatusOf is the status that a client gets for an error.
+func StatusOf(err error) *status.Status { return statusOf(err) }
+
+// Sentinels are the errors of the table.
+func Sentinels() []error {
+	var out []error
+	for _, r := range table() {
+		out = append(out, r.err)
+	}
+	return out
+}

@@ -58,8 +58,8 @@ func calls() []call {
 	}
 }
 
-// FuzzRequests: whatever bytes come as a request, the answer is one, of finite
-// numbers, or a refusal that says why; never a panic.
+// FuzzRequests sends any bytes as a request. The answer has finite numbers, or it is a
+// refusal that says why; the server never panics.
 func FuzzRequests(f *testing.F) {
 	all := calls()
 	for n, c := range all {

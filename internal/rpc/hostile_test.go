@@ -4,22 +4,22 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/rpc"
 )
 
-// Who connects and says nothing is cut off, and others do not notice.
+// A connection on which nothing is sent is closed. Other clients are answered.
 func TestSilentConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -40,7 +40,7 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		// The server may say its settings first.
+		// The server may send its settings first.
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("a silent connection stays open")
 		}
@@ -50,8 +50,8 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// What is larger than a message may be is refused before it is read, and the
-// connection goes on.
+// A message that is too large is refused before it is read, and the connection
+// goes on.
 func TestOversizedMessage(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(1))
@@ -70,65 +70,91 @@ func TestOversizedMessage(t *testing.T) {
 	}
 }
 
-// With no memory left, a session that may hold something is ended and told why: it
-// has sent no whole message, and its connection much. One that is used, one of a
-// connection that sends nothing, and calls that are whole, go on.
-func TestFullMemoryEndsWhatMayHoldIt(t *testing.T) {
-	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 1 })
-	s.create(t, "m", linear(1))
-	used, err := s.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	idle, err := s.Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := grpc.NewClient(s.connection.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Close() }()
-	quiet, err := hindsightv1.NewPredictionServiceClient(other).Session(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := idle.Recv()
-		ended <- err
-	}()
-	predict := func(session hindsightv1.PredictionService_SessionClient) {
-		t.Helper()
-		err := session.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{
-			Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}},
-		}})
+// transport is one of a client that speaks HTTP/2 without TLS.
+func transport(t *testing.T) *http.Transport {
+	t.Helper()
+	out := &http.Transport{Protocols: new(http.Protocols)}
+	out.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(out.CloseIdleConnections)
+	return out
+}
+
+// A call of which only a part comes ends when its time is over, and gives back
+// what it held.
+func TestHalfSentCallsEnd(t *testing.T) {
+	s := serve(t, func(o *rpc.Options) { rpc.CallTimeout(o, 200*time.Millisecond) })
+	client := transport(t)
+	const size = 512 << 10
+	// A message of this size is announced, and half of it sent. The writer stays open.
+	half := append([]byte{0, 0, size >> 16, 0, 0}, make([]byte, size/2)...)
+	for _, method := range []string{
+		hindsightv1.PredictionService_Predict_FullMethodName,
+		hindsightv1.PredictionService_ObserveBatch_FullMethodName,
+		hindsightv1.ModelService_CreateModel_FullMethodName,
+		hindsightv1.ModelService_ImportModel_FullMethodName,
+	} {
+		body, more := io.Pipe()
+		go func() { _, _ = more.Write(half) }() // It ends with the body.
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.connection.CanonicalTarget()[len("dns:///"):]+method, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r, err := session.Recv(); err != nil || r.GetPrediction() == nil {
-			t.Fatalf("%v, %v", r, err)
+		r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
+		began := time.Now()
+		response, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		if _, err := io.Copy(io.Discard, response.Body); err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+		took, code := time.Since(began), response.Header.Get("Grpc-Status")+response.Trailer.Get("Grpc-Status")
+		if want := strconv.Itoa(int(codes.DeadlineExceeded)); code != want || took < 200*time.Millisecond || took > 15*time.Second {
+			t.Errorf("%s: status %q after %v", method, code, took)
+		}
+		if err := errors.Join(response.Body.Close(), body.Close()); err != nil {
+			t.Error(err)
 		}
 	}
-	deadline := time.After(20 * time.Second)
-	for n := 0; ; n++ {
-		predict(used)
-		if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}); err != nil {
-			t.Fatalf("call %d: %v", n, err)
-		}
-		select {
-		case err = <-ended:
-			refused(t, err, codes.ResourceExhausted, "OVERLOADED", "memory is full")
-			predict(quiet)
-			return
-		case <-deadline:
-			t.Fatal("a session that may hold something goes on")
-		default:
-		}
+	if left := s.server.Stats().RequestBytes; left != 0 {
+		t.Errorf("%d bytes in progress", left)
 	}
 }
 
-// Requests in progress share their memory; one alone is always taken.
+// Models that are sent in share their memory. One alone may take more.
+func TestTransfersAreBounded(t *testing.T) {
+	const limit = 64 << 10
+	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 * limit })
+	begin := func(id string, size int) hindsightv1.ModelService_ImportModelClient {
+		stream, err := s.models.ImportModel(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: make([]byte, size)}); err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	first := begin("first", 2*limit)
+	for deadline := time.Now().Add(20 * time.Second); s.server.Stats().RequestBytes != 2*limit; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes in progress, want %d", s.server.Stats().RequestBytes, 2*limit)
+		}
+	}
+	_, err := begin("second", 1).CloseAndRecv()
+	refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+	// Other calls have an account of their own.
+	s.create(t, "m", linear(1))
+	_, err = first.CloseAndRecv()
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	_, err = begin("second", 1).CloseAndRecv()
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	if left := s.server.Stats().RequestBytes; left != 0 {
+		t.Errorf("%d bytes in progress", left)
+	}
+}
+
+// Requests in progress share their memory. One alone is always taken.
 func TestRequestsInProgressAreBounded(t *testing.T) {
 	const dimension = 50
 	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 512 << 10 })

@@ -17,8 +17,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// between is a network between a client and the server that, once it is deaf,
-// carries calls and no answers.
+// between is a network between a client and the server. Once it is deaf, it carries
+// calls but no answers.
 func between(t *testing.T, server string) (address string, deaf *atomic.Bool) {
 	t.Helper()
 	var listen net.ListenConfig
@@ -70,8 +70,8 @@ func between(t *testing.T, server string) (address string, deaf *atomic.Bool) {
 	return listener.Addr().String(), deaf
 }
 
-// What was learned and whose answer was lost on the way is answered when it is sent
-// again: with the first answer, and learned once.
+// An observation whose answer was lost is sent again: it gets the first answer, and is
+// learned once.
 func TestLostAnswers(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(1))

@@ -15,6 +15,8 @@ import (
 type models struct {
 	hindsightv1.UnimplementedModelServiceServer
 	engine *engine.Engine
+	// transfers counts the models that are exported and imported.
+	transfers *account
 }
 
 func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {
@@ -24,7 +26,7 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 	}
 	info, err := m.engine.CreateModel(ctx, r.GetId(), spec)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.CreateModelResponse{Model: infoToProto(info)}, nil
 }
@@ -32,7 +34,7 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 func (m *models) GetModel(_ context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
 	info, err := m.engine.GetModel(r.GetId())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.GetModelResponse{Model: infoToProto(info)}, nil
 }
@@ -54,13 +56,13 @@ func (m *models) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest)
 	if err != nil {
 		return nil, &model.FieldError{
 			Field: "page_token", Err: engine.ErrInvalidRequest,
-			Got: fmt.Sprintf("%q", r.GetPageToken()), Want: "the next_page_token of a page before",
+			Got: fmt.Sprintf("%q", r.GetPageToken()), Want: "the next_page_token of the page before",
 		}
 	}
 	// One more than asked for tells whether there is a next page.
 	infos, err := m.engine.ListModels(r.GetPrefix(), string(after), size+1)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	response := &hindsightv1.ListModelsResponse{}
 	if len(infos) > size {
@@ -75,7 +77,7 @@ func (m *models) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest)
 
 func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
 	if err := m.engine.DeleteModel(ctx, r.GetId()); err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.DeleteModelResponse{}, nil
 }
@@ -83,7 +85,7 @@ func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequ
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
 	stats, err := m.engine.ModelStats(ctx, r.GetId(), r.GetIncludeEffectiveDimension())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.GetModelStatsResponse{Stats: statsToProto(stats)}, nil
 }
@@ -95,7 +97,7 @@ func (m *models) ValidateSpec(_ context.Context, r *hindsightv1.ValidateSpecRequ
 	}
 	spec, cost, err := m.engine.ValidateSpec(spec)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.ValidateSpecResponse{
 		Spec: specToProto(spec), Features: int32(cost.Features), StateBytes: cost.StateBytes,

@@ -18,13 +18,12 @@ import (
 type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
 	engine *engine.Engine
-	// maxRows bounds a batch, sessionCalls the calls of a session whose
-	// answers are not sent yet.
-	maxRows      int
-	sessionCalls int
-	// draining is closed when sessions are to end; receivers read their
-	// requests.
-	draining  chan struct{}
+	// maxRows bounds the rows of a batch. sessionCalls bounds the calls of a session
+	// whose answers are not sent.
+	maxRows, sessionCalls int
+	// draining is closed when sessions are to end.
+	draining chan struct{}
+	// receivers are the goroutines that read the requests of sessions.
 	receivers sync.WaitGroup
 }
 

@@ -3,8 +3,8 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
-	"net"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -24,7 +24,7 @@ import (
 	"hindsight/internal/engine"
 )
 
-// Options of a server. Every field is required, but for MemoryLimit.
+// Options of a server. Every field but MemoryLimit is required.
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
@@ -32,22 +32,24 @@ type Options struct {
 	Metrics *grpcprom.ServerMetrics
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
-	// MemoryLimit is what the process stays below, 0 for no limit. Calls that are
-	// half sent end when little of it is left.
+	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
+	// progress may hold an eighth of it together, models in transfer another.
 	MemoryLimit int64
-	// Reflection lets grpcurl and its like ask for the services.
+	// Reflection lets tools like grpcurl ask for the services.
 	Reflection bool
+	// admission is newAdmission(MemoryLimit), but in tests.
+	admission *admission
 }
 
 // Limits of a connection.
 const (
 	handshakeTimeout = 5 * time.Second
-	maxStreams       = 1024
+	maxStreams       = 256
 	maxHeaderBytes   = 16 << 10
 	minPingInterval  = 10 * time.Second
 	sessionCalls     = 1024
-	// A connection that says nothing for idlePing is pinged, and closed when
-	// nothing comes for pingTimeout: the other end is gone.
+	// A connection on which nothing comes for idlePing is pinged. It is closed if
+	// nothing comes for pingTimeout after that.
 	idlePing    = 30 * time.Second
 	pingTimeout = 10 * time.Second
 )
@@ -61,20 +63,20 @@ type Server struct {
 	once        sync.Once
 }
 
-// New is a server that does not listen yet. It is healthy from the start:
-// the engine has recovered before it is handed over.
+// New is a server that does not listen yet. Its health is SERVING, because the
+// engine that it is given is open.
 func New(o Options) *Server {
 	recovered := recovery.WithRecoveryHandler(func(p any) error {
 		o.Log.Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
-	admission := admit(o.Log, o.MemoryLimit)
+	admission := cmp.Or(o.admission, newAdmission(o.MemoryLimit))
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.ChainUnaryInterceptor(
 				o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered)),
 			grpc.ChainStreamInterceptor(
-				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), admission.stream, recovery.StreamServerInterceptor(recovered)),
+				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
@@ -91,7 +93,7 @@ func New(o Options) *Server {
 		},
 	}
 	hindsightv1.RegisterPredictionServiceServer(s.Server, s.predictions)
-	hindsightv1.RegisterModelServiceServer(s.Server, &models{engine: o.Engine})
+	hindsightv1.RegisterModelServiceServer(s.Server, &models{engine: o.Engine, transfers: &admission.transfers})
 	healthv1.RegisterHealthServer(s.Server, s.health)
 	for _, service := range []string{
 		hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
@@ -105,20 +107,12 @@ func New(o Options) *Server {
 	return s
 }
 
-// Serve takes calls from the listener until Drain.
-func (s *Server) Serve(l net.Listener) error {
-	return s.Server.Serve(counting{l, &s.admission.connections}) //nolint:wrapcheck // It is gRPC's.
-}
-
-// Drain tells health watchers that the server is going, ends sessions after
-// what they have read, lets calls in flight end, and stops hard when they take
-// longer than the context allows.
+// Drain ends the server: health watchers are told NOT_SERVING, sessions answer
+// the calls that they have read and end, and calls in flight end. When the context
+// ends first, the calls that are left are cancelled.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
-	s.once.Do(func() {
-		close(s.predictions.draining)
-		s.admission.close()
-	})
+	s.once.Do(func() { close(s.predictions.draining) })
 	defer s.predictions.receivers.Wait()
 	ended := make(chan struct{})
 	go func() {
@@ -133,8 +127,8 @@ func (s *Server) Drain(ctx context.Context) {
 	}
 }
 
-// unaryErrors turns the errors of handlers into statuses and logs those that
-// hide their cause.
+// unaryErrors turns the errors of handlers into statuses. It logs the errors whose
+// cause the client is not told.
 func unaryErrors(log *zap.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		response, err := handle(ctx, request)
@@ -159,5 +153,5 @@ func report(log *zap.Logger, method string, err error) error {
 	default:
 		log.Debug("call refused", zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))
 	}
-	return s.Err() //nolint:wrapcheck // A status is what gRPC sends.
+	return s.Err()
 }

@@ -14,7 +14,7 @@ import (
 	"hindsight/internal/model"
 )
 
-// sessionAnswer is a call of a session on its way to its answer.
+// sessionAnswer is the answer to a call of a session, before it is sent.
 type sessionAnswer struct {
 	response *hindsightv1.SessionResponse
 	// ticket is waited for when it is not nil.
@@ -22,16 +22,14 @@ type sessionAnswer struct {
 }
 
 // Session answers the calls of a stream in their order. A Predict is answered
-// from the state at its turn; an Observe is queued at its turn and waited for
-// by the sender, so that the observations of one session become durable
-// together. Calls whose answers the client does not read stop the reading. When
-// the server drains, what was read is answered and the session ends with
-// SHUTTING_DOWN, and when memory is full with OVERLOADED.
+// from the state at its turn. An Observe is queued at its turn, and the sender
+// waits for it, so that observations of one session become durable together.
+// Reading stops while sessionCalls answers are not sent. When the server drains,
+// the calls that were read are answered and the session ends with SHUTTING_DOWN.
 func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
 	requests := p.receive(stream)
 	answers := make(chan sessionAnswer, p.sessionCalls)
-	over := overOf(stream.Context())
-	var ending error
+	draining := false
 	group, ctx := errgroup.WithContext(stream.Context())
 	group.Go(func() error {
 		defer close(answers)
@@ -40,10 +38,7 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 			select {
 			case r = <-requests:
 			case <-p.draining:
-				ending = engine.ErrClosed
-				return nil
-			case <-over:
-				ending = errMemoryFull
+				draining = true
 				return nil
 			case <-ctx.Done():
 				return nil // The sender has failed and says why.
@@ -62,14 +57,13 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 		}
 	})
 	group.Go(func() error { return send(ctx, stream, answers) })
-	if err := group.Wait(); err != nil {
-		return err //nolint:wrapcheck // Wrapped above.
+	if err := group.Wait(); err != nil || !draining {
+		return err
 	}
-	return ending
+	return engine.ErrClosed
 }
 
-// send answers calls in their order, waiting for those that are not answered
-// yet.
+// send sends the answers in their order. It waits for the tickets.
 func send(
 	ctx context.Context, stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse],
 	answers <-chan sessionAnswer,
@@ -90,14 +84,15 @@ func send(
 	return nil
 }
 
-// sessionRequest is a request of a session, or why there is none any more.
+// sessionRequest is a request of a session, or the error that ends its reading.
 type sessionRequest struct {
 	request *hindsightv1.SessionRequest
 	err     error
 }
 
-// receive reads the requests of a stream. A read only ends with the stream, at
-// the latest when the session has returned, so that Drain joins it.
+// receive reads the requests of a stream in a goroutine of its own, because a
+// read cannot be interrupted: it ends with the stream, which may be after Session
+// has returned. Drain waits for it.
 func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) <-chan sessionRequest {
 	requests := make(chan sessionRequest)
 	p.receivers.Go(func() {
@@ -116,7 +111,7 @@ func (p *predictions) receive(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 	return requests
 }
 
-// begin does what a call can do at its turn.
+// begin answers a Predict, and queues an Observe.
 func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) sessionAnswer {
 	a := sessionAnswer{response: &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}}
 	var err error

@@ -19,10 +19,10 @@ import (
 // domain is the ErrorInfo domain of every refusal.
 const domain = "hindsight"
 
-// errNotServed is a call or a learner of a later version.
+// errNotServed refuses what only a later version serves.
 var errNotServed = errors.New("not served by this version")
 
-// errBatchTooLarge is a batch of more rows than the server takes.
+// errBatchTooLarge refuses a batch of more rows than the server takes.
 var errBatchTooLarge = errors.New("batch too large")
 
 // refusal is one row of the error table.
@@ -30,14 +30,14 @@ type refusal struct {
 	err    error
 	code   codes.Code
 	reason string
-	// retryAfter is when waiting helps.
+	// retryAfter is how long a client should wait; 0 where waiting does not help.
 	retryAfter time.Duration
-	// hidden keeps the cause from the client; it is logged.
+	// hidden keeps the cause from the client. The log has it.
 	hidden bool
 }
 
-// table maps the errors of the domain to status and reason, in the order in
-// which they are looked for.
+// table maps every error of the engine and the models to code and reason. The
+// first row that matches is taken: ErrUnknown may wrap an error of the storage.
 func table() []refusal {
 	return []refusal{
 		{err: model.ErrDimensionMismatch, code: codes.InvalidArgument, reason: "DIMENSION_MISMATCH"},
@@ -61,6 +61,7 @@ func table() []refusal {
 		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrModelLimit, code: codes.ResourceExhausted, reason: "MODEL_LIMIT"},
 		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
+		{err: engine.ErrUnknown, code: codes.Unavailable, reason: "OUTCOME_UNKNOWN", retryAfter: 100 * time.Millisecond},
 		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},
 		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
 		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
@@ -77,7 +78,7 @@ func find(err error) *refusal {
 	return nil
 }
 
-// statusOf is what a client is told of an error.
+// statusOf is the status that a client gets for an error.
 func statusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s // Already a status, or nil.
@@ -112,7 +113,7 @@ func statusOf(err error) *status.Status {
 	s := status.New(r.code, message)
 	detailed, err := s.WithDetails(details...)
 	if err != nil {
-		return s // The details are a courtesy.
+		return s // The code and the message are enough.
 	}
 	return detailed
 }
@@ -127,8 +128,8 @@ func reasonOf(s *status.Status) string {
 	return ""
 }
 
-// atRow moves the field path of a row's error below the row, for calls that
-// carry many: rows[2].features[0].
+// atRow names the row in the error of a call with many rows: a field path becomes
+// rows[2].features[0].
 func atRow(err error, list string) error {
 	var row *engine.RowError
 	if !errors.As(err, &row) {
@@ -142,7 +143,7 @@ func atRow(err error, list string) error {
 	return fmt.Errorf("%s: %w", path, row.Err)
 }
 
-// alone drops the row number from the error of a call that carries one row.
+// alone drops the row number from the error of a call with one row.
 func alone(err error) error {
 	var row *engine.RowError
 	if errors.As(err, &row) {

@@ -17,7 +17,7 @@ import (
 func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
 	s, err := m.engine.SnapshotModel(ctx, r.GetId())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.SnapshotModelResponse{Snapshot: snapshotToProto(s)}, nil
 }
@@ -25,7 +25,7 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 func (m *models) ListSnapshots(_ context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
 	kept, err := m.engine.ListSnapshots(r.GetId())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	response := &hindsightv1.ListSnapshotsResponse{}
 	for _, s := range kept {
@@ -42,14 +42,14 @@ func snapshotToProto(s engine.Snapshot) *hindsightv1.Snapshot {
 }
 
 func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
-	if r.Sequence == nil { // 0 undoes everything.
+	if r.Sequence == nil { // 0 is a sequence: it undoes all observations.
 		return nil, &model.FieldError{
 			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes everything",
 		}
 	}
 	info, err := m.engine.RestoreModel(ctx, r.GetId(), r.GetSequence())
 	if err != nil {
-		return nil, err //nolint:wrapcheck // The error table maps it.
+		return nil, err
 	}
 	return &hindsightv1.RestoreModelResponse{Model: infoToProto(info)}, nil
 }
@@ -58,10 +58,15 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 const chunkBytes = 256 << 10
 
 func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
-	data, err := m.engine.ExportModel(stream.Context(), r.GetId())
+	data, err := m.engine.ExportModel(stream.Context(), r.GetId(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds()})
 	if err != nil {
-		return err //nolint:wrapcheck // The error table maps it.
+		return err
 	}
+	size := int64(len(data))
+	if err := m.transfers.take(size, size); err != nil {
+		return err
+	}
+	defer m.transfers.give(size)
 	for len(data) > 0 {
 		n := min(len(data), chunkBytes)
 		if err := stream.Send(&hindsightv1.ExportModelResponse{Chunk: data[:n]}); err != nil {
@@ -72,13 +77,14 @@ func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.Serv
 	return nil
 }
 
-// maxImportBytes bounds what an import holds in memory before it is known to
-// be a model.
+// maxImportBytes bounds the bytes of one import. They are in memory before they
+// are known to be a model.
 const maxImportBytes = 2 << 30
 
 func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse]) error {
 	var id string
 	var data []byte
+	defer func() { m.transfers.give(int64(len(data))) }()
 	for n := 0; ; n++ {
 		r, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -88,9 +94,9 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			return fmt.Errorf("rpc: import: %w", err)
 		}
 		if n == 0 {
-			// Before anything is held for it.
-			if id = r.GetId(); engine.CheckID(id) != nil {
-				return engine.CheckID(id) //nolint:wrapcheck // The error table maps it.
+			id = r.GetId()
+			if err := engine.CheckID(id); err != nil {
+				return err
 			}
 		} else if r.GetId() != "" && r.GetId() != id {
 			return &model.FieldError{
@@ -102,11 +108,14 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 				Field: "chunk", Err: model.ErrSpecTooLarge, Got: fmt.Sprintf("more than %d bytes", maxImportBytes), Want: "less",
 			}
 		}
+		if err := m.transfers.take(int64(len(r.GetChunk())), int64(len(data)+len(r.GetChunk()))); err != nil {
+			return err
+		}
 		data = append(data, r.GetChunk()...)
 	}
 	info, err := m.engine.ImportModel(stream.Context(), id, data)
 	if err != nil {
-		return err //nolint:wrapcheck // The error table maps it.
+		return err
 	}
 	if err := stream.SendAndClose(&hindsightv1.ImportModelResponse{Model: infoToProto(info)}); err != nil {
 		return fmt.Errorf("rpc: import: %w", err)

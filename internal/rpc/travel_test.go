@@ -42,7 +42,7 @@ func (s *service) importFrom(t *testing.T, id string, data []byte) (*hindsightv1
 		}
 	}
 	answer, err := stream.CloseAndRecv()
-	return answer.GetModel(), err //nolint:wrapcheck // The test looks at the status.
+	return answer.GetModel(), err
 }
 
 func TestTimeTravel(t *testing.T) {

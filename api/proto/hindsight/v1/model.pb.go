@@ -1352,7 +1352,9 @@ func (x *RestoreModelResponse) GetModel() *Model {
 type ExportModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model's id.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Leave out the remembered ids and the predictions that wait for their labels.
+	WithoutIds    bool `protobuf:"varint,2,opt,name=without_ids,json=withoutIds,proto3" json:"without_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1392,6 +1394,13 @@ func (x *ExportModelRequest) GetId() string {
 		return x.Id
 	}
 	return ""
+}
+
+func (x *ExportModelRequest) GetWithoutIds() bool {
+	if x != nil {
+		return x.WithoutIds
+	}
+	return false
 }
 
 // ExportModelResponse is a piece of an exported model.
@@ -1644,9 +1653,11 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\bsequence\x18\x02 \x01(\x04H\x00R\bsequence\x88\x01\x01B\v\n" +
 	"\t_sequence\"A\n" +
 	"\x14RestoreModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"$\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"E\n" +
 	"\x12ExportModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"+\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\vwithout_ids\x18\x02 \x01(\bR\n" +
+	"withoutIds\"+\n" +
 	"\x13ExportModelResponse\x12\x14\n" +
 	"\x05chunk\x18\x01 \x01(\fR\x05chunk\":\n" +
 	"\x12ImportModelRequest\x12\x0e\n" +

@@ -60,8 +60,8 @@ type ModelServiceClient interface {
 	// after that is undone for good, its log and its ids included: it can be
 	// learned again. Export the model first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
-	// ExportModel streams a model out, as it is now: its spec and its state, not
-	// the ids it remembers or the predictions that wait for their labels.
+	// ExportModel streams a model out, as it is now: its spec, its state, the ids
+	// that it remembers, and the predictions that wait for their labels.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
 	// ImportModel streams an exported model in, under a new id.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
@@ -225,8 +225,8 @@ type ModelServiceServer interface {
 	// after that is undone for good, its log and its ids included: it can be
 	// learned again. Export the model first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
-	// ExportModel streams a model out, as it is now: its spec and its state, not
-	// the ids it remembers or the predictions that wait for their labels.
+	// ExportModel streams a model out, as it is now: its spec, its state, the ids
+	// that it remembers, and the predictions that wait for their labels.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
 	// ImportModel streams an exported model in, under a new id.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error

@@ -1,76 +1,51 @@
-// Package config reads the settings of the server from its flags, the
+// Package config reads the settings of the server from its command line, the
 // environment and a file, and checks all of them in one place.
 //
-// Every setting has one name, --data-dir say, which is also the environment
-// variable HINDSIGHT_DATA_DIR and the key data-dir of the file that --config
-// names. A flag wins over the environment, the environment over the file, the
-// file over the default. A value that is overruled is not looked at.
+// Every setting has one name, for instance data-dir. The flag is --data-dir, the
+// environment variable HINDSIGHT_DATA_DIR, and the key in the file that --config
+// names is data-dir. A flag wins over the environment, the environment over the
+// file, and the file over the default. Only the value that wins is read.
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 )
 
-// ErrHelp is what Load answers to --help; Usage is then what to print.
+// ErrHelp is the error of Load for --help. The caller then prints Usage.
 var ErrHelp = pflag.ErrHelp
 
-// Config holds every setting of the server. Load answers only checked ones.
+// Config holds every setting of the server. Sizes are in bytes. The table in
+// settings.go says what each setting means, its default and its range.
 type Config struct {
-	// GRPCAddress is where the gRPC services listen.
-	GRPCAddress string
-	// HTTPAddress is where metrics and health are served over HTTP.
-	HTTPAddress string
-	// MaxMessageBytes bounds one gRPC message.
-	MaxMessageBytes int
-	// MaxBatchRows bounds the rows of one batch.
-	MaxBatchRows int
-	// Queue bounds the observations that wait for one model.
-	Queue int
-	// MemoryLimit is the memory to stay below, in bytes; 0 is no limit.
-	MemoryLimit int
-	// MaxModels bounds the models.
-	MaxModels int
-	// MaxPending and MaxPendingTotal bound the predictions of one model, and of
-	// all, that wait for their labels.
+	GRPCAddress, HTTPAddress    string
+	MaxMessageBytes             int64
+	MaxBatchRows, Queue         int
+	MemoryLimit                 int64 // 0 is no limit.
+	MaxModels                   int
 	MaxPending, MaxPendingTotal int
-	// Reflection says whether gRPC reflection is registered.
-	Reflection bool
-	// ShutdownTimeout is how long calls in flight have to end.
-	ShutdownTimeout time.Duration
+	Reflection                  bool
+	ShutdownTimeout             time.Duration
 
-	// DataDir is the directory of all that is kept.
-	DataDir string
-	// Durability says when an Observe is answered.
-	Durability Durability
-	// PendingDurability says when a remembered Predict is answered.
+	DataDir           string
+	Durability        Durability
 	PendingDurability PendingDurability
-	// SnapshotObservations is the number of observations after which a model
-	// is written as a snapshot.
-	SnapshotObservations int
-	// SnapshotInterval is the time after which a model that has learned is
-	// written as a snapshot.
-	SnapshotInterval time.Duration
-	// SnapshotsKept is the number of snapshots kept of a model.
-	SnapshotsKept int
-	// SnapshotURL is the bucket that every snapshot is copied to; "" is none.
-	SnapshotURL string
-	// IDWindow is how long an observation's id is remembered.
-	IDWindow time.Duration
-	// IDWindowMin is the number of ids that are remembered however old.
-	IDWindowMin int
-	// LabelTTL is how long a prediction waits for its label when the call
-	// does not say.
-	LabelTTL time.Duration
+	SnapshotReplay    time.Duration
+	SnapshotInterval  time.Duration
+	SnapshotsKept     int
+	SnapshotURL       string // "" is no copies.
+	IDWindow          time.Duration
+	IDWindowMin       int
+	LabelTTL          time.Duration
+	ReportCPU         float64
 
-	// LogLevel is the least level that is logged.
-	LogLevel LogLevel
-	// LogFormat is the format of a log line.
-	LogFormat LogFormat
-	// MetricsMaxModels bounds the models with series of their own.
+	LogLevel         LogLevel
+	LogFormat        LogFormat
 	MetricsMaxModels int
 
 	// File is the file that was read, "" when there was none.
@@ -82,21 +57,21 @@ type Durability string
 
 // The values of Durability.
 const (
-	// DurabilitySync answers once the observation is on disk.
+	// DurabilitySync answers after the observation is on disk.
 	DurabilitySync Durability = "sync"
-	// DurabilityAsync answers at once: a power cut may lose the last moments.
+	// DurabilityAsync answers before: a power cut may lose the last 100 ms.
 	DurabilityAsync Durability = "async"
 )
 
-// PendingDurability says when a Predict whose features are kept is answered.
+// PendingDurability says when a Predict is answered whose features are kept.
 type PendingDurability string
 
 // The values of PendingDurability.
 const (
-	// PendingWritten answers once the features are handed to the operating
-	// system: they survive the process, and not a power cut.
+	// PendingWritten answers after the operating system has the features: they
+	// survive a crash of the process, but not a power cut.
 	PendingWritten PendingDurability = "written"
-	// PendingSync answers once the features are on disk.
+	// PendingSync answers after the features are on disk.
 	PendingSync PendingDurability = "sync"
 )
 
@@ -122,78 +97,124 @@ const (
 	LogConsole LogFormat = "console"
 )
 
-// Load reads the settings from args, the command line without the program's
-// name, from the environment as os.LookupEnv answers it, and from the file
-// that one of the two names. Its error is one line that says which setting is
-// wrong, where it came from, what came and what was expected; or it is
-// ErrHelp.
-func Load(args []string, lookupEnv func(string) (string, bool)) (Config, error) {
-	table := settings()
-	flags, err := readFlags(args, table)
-	if err != nil {
-		return Config{}, err
-	}
-	env := func(name string) (value, bool) {
-		text, ok := lookupEnv(envName(name))
-		return value{text, "environment variable " + envName(name)}, ok
-	}
-
-	var cfg Config
-	var file map[string]value
-	path, named := flags[fileFlag]
-	if !named {
-		path, named = env(fileFlag)
-	}
-	if named {
-		if file, err = readFile(path, table); err != nil {
-			return Config{}, err
-		}
-		cfg.File = path.text
-	}
-
-	chosen := make(map[string]value, len(table))
-	for _, s := range table {
-		v, ok := flags[s.name]
-		if !ok {
-			v, ok = env(s.name)
-		}
-		if !ok {
-			v, ok = file[s.name]
-		}
-		if !ok {
-			v = value{s.standard, "default"}
-		}
-		if !s.set(&cfg, v.text) {
-			return Config{}, v.refuse(s.name, s.want)
-		}
-		chosen[s.name] = v
-	}
-	if samePort(cfg.GRPCAddress, cfg.HTTPAddress) {
-		return Config{}, chosen["http-address"].refuse("http-address",
-			fmt.Sprintf("another port than that of grpc-address, %q", cfg.GRPCAddress))
-	}
-	return cfg, nil
-}
-
 // value is a setting as it was written, and where.
 type value struct{ text, origin string }
 
-// refuse is the one form of an error about a value.
+// Load reads the settings from args (the command line without the program's
+// name), from the environment (lookupEnv is os.LookupEnv or its like) and from
+// the file that one of the two names. The flags in own belong to the caller and
+// are parsed with the others.
+//
+// The error is one line. It says which setting is wrong, where the value came
+// from, the value, and what was expected. For --help it is ErrHelp.
+func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.FlagSet) (Config, error) {
+	var c Config
+	table := settings(&c)
+	flags := pflag.NewFlagSet("hindsight-server", pflag.ContinueOnError)
+	flags.Usage = func() {} // The caller prints Usage.
+	for _, set := range append(flagSets(table), own...) {
+		flags.AddFlagSet(set)
+	}
+	if err := flags.Parse(args); errors.Is(err, ErrHelp) {
+		return Config{}, ErrHelp
+	} else if err != nil {
+		return Config{}, fmt.Errorf("command line: %w; --help lists the flags", err)
+	}
+	if flags.NArg() > 0 {
+		return Config{}, fmt.Errorf("command line: unexpected argument %q, want flags only, as --name=value", flags.Arg(0))
+	}
+	var file map[string]value
+	chosen := func(name, standard string) value {
+		env := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		if flag := flags.Lookup(name); flag.Changed {
+			return value{flag.Value.String(), "flag --" + name}
+		} else if text, ok := lookupEnv(env); ok {
+			return value{text, "environment variable " + env}
+		} else if v, ok := file[name]; ok {
+			return v
+		}
+		return value{standard, "default"}
+	}
+	if path := chosen(fileFlag, ""); path.origin != "default" {
+		var err error
+		if file, err = readFile(path, table); err != nil {
+			return Config{}, err
+		}
+		c.File = path.text
+	}
+	for _, s := range table {
+		if v := chosen(s.name, s.standard); !s.set(v.text) {
+			return Config{}, v.refuse(s.name, s.want)
+		}
+	}
+	if samePort(c.GRPCAddress, c.HTTPAddress) {
+		return Config{}, chosen("http-address", "").refuse("http-address",
+			fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+	}
+	return c, nil
+}
+
+// refuse is the error of every value that cannot be taken.
 func (v value) refuse(name, want string) error {
 	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, v.text, want)
 }
 
-// samePort tells whether two addresses cannot both be listened on. Port 0 is
-// any free port.
+// samePort tells whether the server could not listen on both addresses. Port 0
+// is any free port.
 func samePort(a, b string) bool {
-	hostA, portA, errA := net.SplitHostPort(a)
-	hostB, portB, errB := net.SplitHostPort(b)
-	if errA != nil || errB != nil || portA != portB || portA == "0" {
-		return false
-	}
-	return hostA == hostB || isWildcard(hostA) || isWildcard(hostB)
+	hostA, portA, _ := net.SplitHostPort(a) // Both were checked.
+	hostB, portB, _ := net.SplitHostPort(b)
+	everywhere := func(host string) bool { return host == "" || net.ParseIP(host).IsUnspecified() }
+	return portA == portB && portA != "0" && (hostA == hostB || everywhere(hostA) || everywhere(hostB))
 }
 
-func isWildcard(host string) bool {
-	return host == "" || net.ParseIP(host).IsUnspecified()
+// argument keeps the text of a flag. Load reads and checks it later, if it wins.
+type argument struct{ text, placeholder string }
+
+func (a *argument) String() string     { return a.text }
+func (a *argument) Set(s string) error { a.text = s; return nil }
+func (a *argument) Type() string       { return a.placeholder }
+
+// flagSets makes the flags of the table: a set for each group of the help text.
+func flagSets(table []setting) []*pflag.FlagSet {
+	further := pflag.NewFlagSet("Further", pflag.ContinueOnError)
+	further.Var(&argument{"", "FILE.yaml"}, fileFlag, "read settings from this file")
+	var sets []*pflag.FlagSet
+	for _, s := range table {
+		if n := len(sets); n == 0 || sets[n-1].Name() != s.group {
+			sets = append(sets, pflag.NewFlagSet(s.group, pflag.ContinueOnError))
+			sets[n].SortFlags = false
+		}
+		flag := sets[len(sets)-1].VarPF(&argument{s.standard, s.placeholder}, s.name, "", s.usage)
+		if s.placeholder == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+	return append(sets, further)
+}
+
+// Usage is the help text: every setting in its group, with its default.
+func Usage() string {
+	var b strings.Builder
+	b.WriteString(`Usage:
+  hindsight-server [flags]              serve until a signal ends it
+  hindsight-server healthcheck [flags]  ask the server of these flags: exit 0 if it serves
+  hindsight-server fsck [--truncate] [--json] [flags]
+                                        check a data directory; --truncate
+                                        removes what the server would refuse
+  hindsight-server version              print the version
+`)
+	sets := flagSets(settings(&Config{}))
+	sets[len(sets)-1].Bool("help", false, "print this text")
+	for _, set := range sets {
+		// The library leaves four columns for one-letter flags, of which there are none.
+		lines := strings.ReplaceAll("\n"+set.FlagUsagesWrapped(110), "\n    ", "\n")
+		fmt.Fprintf(&b, "\n%s:%s", set.Name(), lines)
+	}
+	b.WriteString(`
+Every flag is also an environment variable (--data-dir is HINDSIGHT_DATA_DIR)
+and a key of the file (data-dir). A flag wins over the environment, the
+environment over the file. On and off are --reflection and --reflection=false.
+`)
+	return b.String()
 }

@@ -42,28 +42,29 @@ func load(t *testing.T, args []string, env environment) config.Config {
 
 func defaults() config.Config {
 	return config.Config{
-		GRPCAddress:          ":50051",
-		HTTPAddress:          ":9464",
-		MaxMessageBytes:      16 << 20,
-		MaxBatchRows:         4096,
-		Queue:                1024,
-		MaxModels:            100_000,
-		MaxPending:           1_000_000,
-		MaxPendingTotal:      4_000_000,
-		Reflection:           true,
-		ShutdownTimeout:      10 * time.Second,
-		DataDir:              "./data",
-		Durability:           config.DurabilitySync,
-		PendingDurability:    config.PendingWritten,
-		SnapshotObservations: 10000,
-		SnapshotInterval:     5 * time.Minute,
-		SnapshotsKept:        3,
-		IDWindow:             24 * time.Hour,
-		IDWindowMin:          1_000_000,
-		LabelTTL:             24 * time.Hour,
-		LogLevel:             config.LogInfo,
-		LogFormat:            config.LogJSON,
-		MetricsMaxModels:     1000,
+		GRPCAddress:       ":50051",
+		HTTPAddress:       ":9464",
+		MaxMessageBytes:   16 << 20,
+		MaxBatchRows:      4096,
+		Queue:             1024,
+		MaxModels:         100_000,
+		MaxPending:        1_000_000,
+		MaxPendingTotal:   4_000_000,
+		Reflection:        true,
+		ShutdownTimeout:   10 * time.Second,
+		DataDir:           "./data",
+		Durability:        config.DurabilitySync,
+		PendingDurability: config.PendingWritten,
+		SnapshotReplay:    250 * time.Millisecond,
+		ReportCPU:         0.05,
+		SnapshotInterval:  5 * time.Minute,
+		SnapshotsKept:     3,
+		IDWindow:          24 * time.Hour,
+		IDWindowMin:       1_000_000,
+		LabelTTL:          24 * time.Hour,
+		LogLevel:          config.LogInfo,
+		LogFormat:         config.LogJSON,
+		MetricsMaxModels:  1000,
 	}
 }
 
@@ -76,59 +77,61 @@ func TestDefaults(t *testing.T) {
 // every is a value other than the default for every setting.
 func every() map[string]string {
 	return map[string]string{
-		"grpc-address":          "127.0.0.1:1",
-		"http-address":          "[::1]:2",
-		"max-message-bytes":     "2MiB",
-		"max-batch-rows":        "3",
-		"queue":                 "4",
-		"memory-limit":          "1GiB",
-		"max-models":            "13",
-		"max-pending":           "14",
-		"max-pending-total":     "15",
-		"reflection":            "false",
-		"shutdown-timeout":      "5s",
-		"data-dir":              "/var/lib/hindsight",
-		"durability":            "async",
-		"pending-durability":    "sync",
-		"snapshot-observations": "6",
-		"snapshot-interval":     "7m",
-		"snapshots-kept":        "8",
-		"snapshot-url":          "file:///copies",
-		"id-window":             "9h",
-		"id-window-min":         "10",
-		"label-ttl":             "11h",
-		"log-level":             "debug",
-		"log-format":            "console",
-		"metrics-max-models":    "12",
+		"grpc-address":       "127.0.0.1:1",
+		"http-address":       "[::1]:2",
+		"max-message-bytes":  "2MiB",
+		"max-batch-rows":     "3",
+		"queue":              "4",
+		"memory-limit":       "1GiB",
+		"max-models":         "13",
+		"max-pending":        "14",
+		"max-pending-total":  "15",
+		"reflection":         "false",
+		"shutdown-timeout":   "5s",
+		"data-dir":           "/var/lib/hindsight",
+		"durability":         "async",
+		"pending-durability": "sync",
+		"snapshot-replay":    "6ms",
+		"report-cpu":         "0.5",
+		"snapshot-interval":  "7m",
+		"snapshots-kept":     "8",
+		"snapshot-url":       "file:///copies",
+		"id-window":          "9h",
+		"id-window-min":      "10",
+		"label-ttl":          "11h",
+		"log-level":          "debug",
+		"log-format":         "console",
+		"metrics-max-models": "12",
 	}
 }
 
 func everyLoaded() config.Config {
 	return config.Config{
-		GRPCAddress:          "127.0.0.1:1",
-		HTTPAddress:          "[::1]:2",
-		MaxMessageBytes:      2 << 20,
-		MaxBatchRows:         3,
-		Queue:                4,
-		MemoryLimit:          1 << 30,
-		MaxModels:            13,
-		MaxPending:           14,
-		MaxPendingTotal:      15,
-		Reflection:           false,
-		ShutdownTimeout:      5 * time.Second,
-		DataDir:              "/var/lib/hindsight",
-		Durability:           config.DurabilityAsync,
-		PendingDurability:    config.PendingSync,
-		SnapshotObservations: 6,
-		SnapshotInterval:     7 * time.Minute,
-		SnapshotsKept:        8,
-		SnapshotURL:          "file:///copies",
-		IDWindow:             9 * time.Hour,
-		IDWindowMin:          10,
-		LabelTTL:             11 * time.Hour,
-		LogLevel:             config.LogDebug,
-		LogFormat:            config.LogConsole,
-		MetricsMaxModels:     12,
+		GRPCAddress:       "127.0.0.1:1",
+		HTTPAddress:       "[::1]:2",
+		MaxMessageBytes:   2 << 20,
+		MaxBatchRows:      3,
+		Queue:             4,
+		MemoryLimit:       1 << 30,
+		MaxModels:         13,
+		MaxPending:        14,
+		MaxPendingTotal:   15,
+		Reflection:        false,
+		ShutdownTimeout:   5 * time.Second,
+		DataDir:           "/var/lib/hindsight",
+		Durability:        config.DurabilityAsync,
+		PendingDurability: config.PendingSync,
+		SnapshotReplay:    6 * time.Millisecond,
+		ReportCPU:         0.5,
+		SnapshotInterval:  7 * time.Minute,
+		SnapshotsKept:     8,
+		SnapshotURL:       "file:///copies",
+		IDWindow:          9 * time.Hour,
+		IDWindowMin:       10,
+		LabelTTL:          11 * time.Hour,
+		LogLevel:          config.LogDebug,
+		LogFormat:         config.LogConsole,
+		MetricsMaxModels:  12,
 	}
 }
 
@@ -200,8 +203,13 @@ snapshot-interval: 90s
 		cfg.Queue, cfg.MaxBatchRows, cfg.SnapshotsKept, cfg.IDWindowMin, cfg.Reflection,
 		cfg.SnapshotInterval, cfg.MaxMessageBytes, cfg.HTTPAddress,
 	}
-	if want := []any{7, 8, 9, 9, false, 90 * time.Second, 1 << 20, "localhost:0"}; !reflect.DeepEqual(got, want) {
+	if want := []any{7, 8, 9, 9, false, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	for text, want := range map[string]int64{"4294967296": 4 << 30, "4194304KiB": 4 << 30, "6 GiB": 6 << 30, "17592186044416": 1 << 44, "0": 0, "0KiB": 0} {
+		if got := load(t, []string{"--memory-limit", text}, nil).MemoryLimit; got != want {
+			t.Errorf("memory limit %s: %d bytes, want %d", text, got, want)
+		}
 	}
 	if !load(t, []string{"--reflection"}, environment{"HINDSIGHT_REFLECTION": "false"}).Reflection {
 		t.Error("--reflection alone does not mean true")
@@ -248,7 +256,17 @@ func TestBadValues(t *testing.T) {
 		{"pending-durability", "async", "want written or sync"},
 		{"log-level", "trace", "want debug, info, warn or error"},
 		{"log-format", "text", "want json or console"},
-		{"snapshot-observations", "0", number(1, 1_000_000_000)},
+		{"snapshot-replay", "0s", "want a duration from 1ms to 1h, such as 90s, 5m or 24h"},
+		{"snapshot-replay", "61m", "want a duration from 1ms to 1h"},
+		{"report-cpu", "1.1", "want a number from 0 to 1, such as 0.05"},
+		{"report-cpu", "-0.1", "want a number from 0 to 1"},
+		{"report-cpu", "NaN", "want a number from 0 to 1"},
+		{"report-cpu", "5%", "want a number from 0 to 1"},
+		{"memory-limit", "0.5GiB", "such as 4194304, 512KiB or 16MiB, without a fraction"},
+		{"memory-limit", "1KiBMiB", "want 0, or a number of bytes"},
+		{"memory-limit", "-1", "want 0, or a number of bytes from 268435456 to 17592186044416"},
+		{"memory-limit", "18014398509481984GiB", "want 0, or a number of bytes"},
+		{"memory-limit", "none", "want 0, or a number of bytes"},
 		{"snapshot-interval", "5", "want a duration from 1ms to 8760h, such as 90s, 5m or 24h"},
 		{"snapshot-interval", "0s", "want a duration"},
 		{"snapshots-kept", "0", number(1, 1000)},
@@ -383,6 +401,32 @@ func TestHelp(t *testing.T) {
 		if len(strings.TrimSuffix(line, "\n")) > 112 {
 			t.Errorf("%d columns: %s", len(line)-1, line)
 		}
+	}
+}
+
+// The table of settings for operators names every setting with its default.
+func TestEverySettingIsDocumented(t *testing.T) {
+	document, err := os.ReadFile("../../../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `--([a-z-]+)` \\| `?([^`|]*?)`? \\|").FindAllStringSubmatch(string(document), -1) {
+		rows[row[1]] = row[2]
+	}
+	for name := range every() {
+		// The help text says the default, but for 0 and nothing.
+		standard, said := "", regexp.MustCompile(`(?ms)^  --`+name+` .*?(?:\(default\s+(\S+)\)\n|^  --|\n\n)`).FindStringSubmatch(config.Usage())
+		if said != nil {
+			standard = said[1]
+		}
+		row, ok := rows[name]
+		if !ok || (row != standard && !(standard == "" && (row == "0" || row == "none"))) {
+			t.Errorf("--%s: the document says %q (%t), the program %q", name, row, ok, standard)
+		}
+	}
+	if len(rows) != len(every()) {
+		t.Errorf("%d settings are documented, there are %d", len(rows), len(every()))
 	}
 }
 

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math/bits"
 	"net"
 	"net/url"
 	"slices"
@@ -10,251 +13,105 @@ import (
 	"time"
 )
 
-// fileFlag is the one flag that is not a setting: a file cannot name a file.
-const fileFlag = "config"
-
-// The groups of the help text, in its order.
 const (
-	groupServing    = "Serving"
-	groupData       = "Data"
-	groupMonitoring = "Logs and metrics"
-)
-
-const (
-	kib = 1 << 10
-	mib = 1 << 20
-	gib = 1 << 30
-
+	kib  = 1 << 10
+	mib  = 1 << 20
+	gib  = 1 << 30
 	year = 365 * 24 * time.Hour
+	many = 1_000_000_000
+
+	serving, data, monitoring = "Serving", "Data", "Logs and metrics"
 )
 
-// setting is all that is known of one setting.
+// setting is one row of the table. The group and the usage are for the help text.
+// The default is standard, as a user would write it.
 type setting struct {
-	name  string
-	group string
-	// usage is its line in the help text.
-	usage string
-	// standard is the default, as one would write it.
-	standard string
+	group, name, standard string
 	kind
+	usage string
 }
 
 // kind is how the text of a setting is read.
 type kind struct {
-	// placeholder stands for the value in the help text; a switch has none.
+	// placeholder stands for the value in the help text. That of a switch is "bool".
 	placeholder string
 	// want says what is expected, after "want ".
 	want string
-	// set reads text into its field, and tells whether it could.
-	set func(c *Config, text string) bool
+	// set reads a text into its field and tells whether the text is good.
+	set func(text string) bool
 }
 
-// settings is the one table of settings.
-func settings() []setting {
+// settings is the one table of settings. They are read into c.
+func settings(c *Config) []setting {
 	return []setting{
-		{
-			"grpc-address", groupServing, "where the gRPC services listen", ":50051",
-			address(func(c *Config) *string { return &c.GRPCAddress }),
-		},
-		{
-			"http-address", groupServing, "where metrics and health are served over HTTP", ":9464",
-			address(func(c *Config) *string { return &c.HTTPAddress }),
-		},
-		{
-			"max-message-bytes", groupServing, "largest gRPC message", "16MiB",
-			size(kib, gib, func(c *Config) *int { return &c.MaxMessageBytes }),
-		},
-		{
-			"max-batch-rows", groupServing, "most rows in one batch", "4096",
-			count(1, 1<<20, func(c *Config) *int { return &c.MaxBatchRows }),
-		},
-		{
-			"queue", groupServing, "most observations waiting for one model", "1024",
-			count(1, 1<<20, func(c *Config) *int { return &c.Queue }),
-		},
-		{
-			"memory-limit", groupServing, "memory to stay below, half of it for models; 0 is no limit", "0",
-			sizeOrNone(256*mib, 1<<44, func(c *Config) *int { return &c.MemoryLimit }),
-		},
-		{
-			"max-models", groupServing, "most models", "100000",
-			count(1, 10_000_000, func(c *Config) *int { return &c.MaxModels }),
-		},
-		{
-			"max-pending", groupServing, "most predictions of one model that wait for their labels", "1000000",
-			count(1, 1_000_000_000, func(c *Config) *int { return &c.MaxPending }),
-		},
-		{
-			"max-pending-total", groupServing, "most predictions of all models that wait for their labels", "4000000",
-			count(1, 1_000_000_000, func(c *Config) *int { return &c.MaxPendingTotal }),
-		},
-		{
-			"reflection", groupServing, "serve gRPC reflection", "true",
-			truth(func(c *Config) *bool { return &c.Reflection }),
-		},
-		{
-			"shutdown-timeout", groupServing, "how long calls in flight have to end", "10s",
-			duration(0, time.Hour, func(c *Config) *time.Duration { return &c.ShutdownTimeout }),
-		},
-		{
-			"data-dir", groupData, "directory of all that is kept", "./data",
-			text(func(c *Config) *string { return &c.DataDir }),
-		},
-		{
-			"durability", groupData, "answer Observe once it is on disk, or at once", "sync",
-			oneOf(func(c *Config) *Durability { return &c.Durability }, DurabilitySync, DurabilityAsync),
-		},
-		{
-			"pending-durability", groupData, "answer Predict once its features are written, or synced", "written",
-			oneOf(func(c *Config) *PendingDurability { return &c.PendingDurability }, PendingWritten, PendingSync),
-		},
-		{
-			"snapshot-observations", groupData, "snapshot a model after so many observations", "10000",
-			count(1, 1_000_000_000, func(c *Config) *int { return &c.SnapshotObservations }),
-		},
-		{
-			"snapshot-interval", groupData, "snapshot a model that has learned after so long", "5m",
-			duration(time.Millisecond, year, func(c *Config) *time.Duration { return &c.SnapshotInterval }),
-		},
-		{
-			"snapshots-kept", groupData, "snapshots kept of a model", "3",
-			count(1, 1000, func(c *Config) *int { return &c.SnapshotsKept }),
-		},
-		{
-			"snapshot-url", groupData, "copy every snapshot here: s3://BUCKET or file:///DIR", "",
-			bucket(func(c *Config) *string { return &c.SnapshotURL }),
-		},
-		{
-			"id-window", groupData, "how long an observation's id is remembered", "24h",
-			duration(time.Millisecond, year, func(c *Config) *time.Duration { return &c.IDWindow }),
-		},
-		{
-			"id-window-min", groupData, "ids that are remembered however old", "1000000",
-			count(0, 1_000_000_000, func(c *Config) *int { return &c.IDWindowMin }),
-		},
-		{
-			"label-ttl", groupData, "how long a prediction waits for its label", "24h",
-			duration(time.Millisecond, year, func(c *Config) *time.Duration { return &c.LabelTTL }),
-		},
-		{
-			"log-level", groupMonitoring, "least level that is logged", "info",
-			oneOf(func(c *Config) *LogLevel { return &c.LogLevel }, LogDebug, LogInfo, LogWarn, LogError),
-		},
-		{
-			"log-format", groupMonitoring, "format of a log line", "json",
-			oneOf(func(c *Config) *LogFormat { return &c.LogFormat }, LogJSON, LogConsole),
-		},
-		{
-			"metrics-max-models", groupMonitoring, "models with series of their own", "1000",
-			count(1, 1_000_000, func(c *Config) *int { return &c.MetricsMaxModels }),
-		},
+		{serving, "grpc-address", ":50051", address(&c.GRPCAddress), "where the gRPC services listen"},
+		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where metrics and health are served over HTTP"},
+		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest gRPC message"},
+		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
+		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
+		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory to stay below, half of it for models; 0 is no limit"},
+		{serving, "max-models", "100000", count(1, 10_000_000, &c.MaxModels), "most models"},
+		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most predictions of one model that wait for their labels"},
+		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most predictions of all models that wait for their labels"},
+		{serving, "reflection", "true", truth(&c.Reflection), "serve gRPC reflection"},
+		{serving, "shutdown-timeout", "10s", duration(0, time.Hour, &c.ShutdownTimeout), "how long calls in flight have to end"},
+
+		{data, "data-dir", "./data", path(&c.DataDir), "directory of all that is kept"},
+		{data, "durability", "sync", oneOf(&c.Durability, DurabilitySync, DurabilityAsync), "answer Observe once it is on disk, or at once"},
+		{data, "pending-durability", "written", oneOf(&c.PendingDurability, PendingWritten, PendingSync), "answer Predict once its features are written, or synced"},
+		{data, "snapshot-replay", "250ms", duration(time.Millisecond, time.Hour, &c.SnapshotReplay), "snapshot a model once its log would take so long to replay"},
+		{data, "snapshot-interval", "5m", duration(time.Millisecond, year, &c.SnapshotInterval), "snapshot a model that has learned after so long"},
+		{data, "snapshots-kept", "3", count(1, 1000, &c.SnapshotsKept), "snapshots kept of a model"},
+		{data, "snapshot-url", "", bucket(&c.SnapshotURL), "copy every snapshot here: s3://BUCKET or file:///DIR"},
+		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
+		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered however old"},
+		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction waits for its label"},
+
+		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "least level that is logged"},
+		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
+		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
+		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
 	}
 }
 
-// envName is the environment variable of a setting.
-func envName(name string) string {
-	return "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-}
-
-func text(field func(*Config) *string) kind {
-	return kind{"PATH", "a path", func(c *Config, s string) bool {
-		*field(c) = s
-		return s != "" && !strings.ContainsRune(s, 0)
+// word is a setting that is kept as it is written, if good says so.
+func word[T ~string](placeholder, want string, field *T, good func(string) bool) kind {
+	return kind{placeholder, want, func(s string) bool {
+		*field = T(s)
+		return good(s)
 	}}
 }
 
-func address(field func(*Config) *string) kind {
-	return kind{"HOST:PORT", "HOST:PORT or :PORT with a port from 0 to 65535", func(c *Config, s string) bool {
-		*field(c) = s
+func path(field *string) kind {
+	return word("PATH", "a path", field, func(s string) bool { return s != "" && !strings.ContainsRune(s, 0) })
+}
+
+func address(field *string) kind {
+	return word("HOST:PORT", "HOST:PORT or :PORT with a port from 0 to 65535", field, func(s string) bool {
 		host, port, err := net.SplitHostPort(s)
 		if err != nil || strings.ContainsAny(host, " \t\r\n") {
 			return false
 		}
 		_, err = strconv.ParseUint(port, 10, 16)
 		return err == nil
-	}}
+	})
 }
 
-func truth(field func(*Config) *bool) kind {
-	return kind{"", "true or false", func(c *Config, s string) bool {
-		*field(c) = s == "true"
-		return s == "true" || s == "false"
-	}}
-}
-
-func oneOf[T ~string](field func(*Config) *T, values ...T) kind {
+func oneOf[T ~string](field *T, values ...T) kind {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = string(v)
 	}
 	last := len(names) - 1
 	want := strings.Join(names[:last], ", ") + " or " + names[last]
-	return kind{strings.Join(names, "|"), want, func(c *Config, s string) bool {
-		*field(c) = T(s)
-		return slices.Contains(values, T(s))
-	}}
+	return word(strings.Join(names, "|"), want, field, func(s string) bool { return slices.Contains(names, s) })
 }
 
-func count(least, most int, field func(*Config) *int) kind {
-	want := fmt.Sprintf("a whole number from %d to %d", least, most)
-	return kind{"N", want, func(c *Config, s string) bool {
-		n, err := strconv.Atoi(s)
-		*field(c) = n
-		return err == nil && least <= n && n <= most
-	}}
-}
-
-func duration(least, most time.Duration, field func(*Config) *time.Duration) kind {
-	want := fmt.Sprintf("a duration from %s to %s, such as 90s, 5m or 24h", brief(least), brief(most))
-	return kind{"DURATION", want, func(c *Config, s string) bool {
-		d, err := time.ParseDuration(s)
-		*field(c) = d
-		return err == nil && least <= d && d <= most
-	}}
-}
-
-// brief writes 1h for 1h0m0s.
-func brief(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
-
-func size(least, most int, field func(*Config) *int) kind {
-	want := fmt.Sprintf("a number of bytes from %d to %d, such as 4194304, 512KiB or 16MiB", least, most)
-	return kind{"BYTES", want, func(c *Config, s string) bool {
-		n, ok := parseBytes(s)
-		*field(c) = n
-		return ok && least <= n && n <= most
-	}}
-}
-
-// sizeOrNone is size, or 0.
-func sizeOrNone(least, most int, field func(*Config) *int) kind {
-	k := size(least, most, field)
-	set := k.set
-	k.want = "0, or " + k.want
-	k.set = func(c *Config, s string) bool {
-		if n, ok := parseBytes(s); ok && n == 0 {
-			*field(c) = 0
-			return true
-		}
-		return set(c, s)
-	}
-	return k
-}
-
-// bucket is the URL of one, or nothing. What a bucket's driver would ignore is
-// refused: a path after the name of an S3 bucket, where only prefix= is heard,
-// and a host before that of a directory.
-func bucket(field func(*Config) *string) kind {
-	return kind{"URL", "nothing, s3://BUCKET, s3://BUCKET?prefix=P/ or file:///DIR", func(c *Config, s string) bool {
-		*field(c) = s
+// bucket is the URL of a bucket, or nothing. A URL is refused of which the
+// bucket's driver would ignore a part: a path after the name of an S3 bucket (the
+// driver reads prefix= only), and a host before a directory.
+func bucket(field *string) kind {
+	return word("URL", "nothing, s3://BUCKET, s3://BUCKET?prefix=P/ or file:///DIR", field, func(s string) bool {
 		u, err := url.Parse(s)
 		switch {
 		case s == "":
@@ -264,22 +121,74 @@ func bucket(field func(*Config) *string) kind {
 		case u.Scheme == "s3":
 			return u.Host != "" && strings.Trim(u.Path, "/") == ""
 		}
-		return u.Scheme == "file" && (u.Host == "" || u.Host == "localhost" || u.Host == ".") && u.Path != ""
+		return u.Scheme == "file" && slices.Contains([]string{"", "localhost", "."}, u.Host) && u.Path != ""
+	})
+}
+
+func truth(field *bool) kind {
+	return kind{"bool", "true or false", func(s string) bool {
+		*field = s == "true"
+		return s == "true" || s == "false"
 	}}
 }
 
+// number is a setting from least to most. A NaN is in no range.
+func number[T cmp.Ordered](placeholder, want string, least, most T, field *T, parse func(string) (T, error)) kind {
+	return kind{placeholder, want, func(s string) bool {
+		n, err := parse(s)
+		*field = n
+		return err == nil && least <= n && n <= most
+	}}
+}
+
+func count(least, most int, field *int) kind {
+	return number("N", fmt.Sprintf("a whole number from %d to %d", least, most), least, most, field, strconv.Atoi)
+}
+
+func share(field *float64) kind {
+	return number("SHARE", "a number from 0 to 1, such as 0.05", 0, 1, field, func(s string) (float64, error) {
+		return strconv.ParseFloat(s, 64)
+	})
+}
+
+func duration(least, most time.Duration, field *time.Duration) kind {
+	want := fmt.Sprintf("a duration from %s to %s, such as 90s, 5m or 24h", brief(least), brief(most))
+	return number("DURATION", want, least, most, field, time.ParseDuration)
+}
+
+// brief writes 1h for 1h0m0s.
+func brief(d time.Duration) string {
+	return strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
+}
+
+func size(least, most int64, field *int64) kind {
+	want := fmt.Sprintf("a number of bytes from %d to %d, such as 4194304, 512KiB or 16MiB, without a fraction", least, most)
+	return number("BYTES", want, least, most, field, parseBytes)
+}
+
+// sizeOrNone is size, or 0.
+func sizeOrNone(least, most int64, field *int64) kind {
+	k := size(least, most, field)
+	return kind{k.placeholder, "0, or " + k.want, func(s string) bool {
+		return k.set(s) || (*field == 0 && good(parseBytes(s)))
+	}}
+}
+
+func good[T any](_ T, err error) bool { return err == nil }
+
 // parseBytes reads a number of bytes with or without a unit.
-func parseBytes(s string) (int, bool) {
-	unit := 1
-	for _, u := range []struct {
-		name string
-		unit int
-	}{{"KiB", kib}, {"MiB", mib}, {"GiB", gib}} {
-		if number, ok := strings.CutSuffix(s, u.name); ok {
-			s, unit = strings.TrimSpace(number), u.unit
+func parseBytes(s string) (int64, error) {
+	unit := uint64(1)
+	for name, bytes := range map[string]uint64{"KiB": kib, "MiB": mib, "GiB": gib} {
+		if number, ok := strings.CutSuffix(s, name); ok {
+			s, unit = strings.TrimSpace(number), bytes
 			break
 		}
 	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	return int(n) * unit, err == nil
+	n, err := strconv.ParseUint(s, 10, 63)
+	high, low := bits.Mul64(n, unit)
+	if high > 0 || low > 1<<62 {
+		return 0, errors.New("too many bytes")
+	}
+	return int64(low), err
 }

@@ -1,6 +1,6 @@
 // Package offsite copies snapshots to an object store, so that a lost disk does
-// not lose the models. It never slows or stops learning: what cannot be copied
-// is logged and counted, and the next snapshot of the model is tried again.
+// not lose the models. It never slows or stops learning. A snapshot that cannot be
+// copied is logged and counted, and the next one of its model is tried.
 package offsite
 
 import (
@@ -21,22 +21,22 @@ import (
 	"go.uber.org/zap/zapcore"
 	"gocloud.dev/blob"
 	"gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/s3blob" // Of s3:// URLs.
+	_ "gocloud.dev/blob/s3blob" // It opens s3:// URLs.
 )
 
 // Limits of the copying.
 const (
-	// At most maxWaiting snapshots, of as many models, wait in memory, and at
-	// most maxWaitingBytes of them unless one alone is larger. A burst of small
-	// models, such as a shutdown, is to find room: what gives way is not copied
-	// before its model learns again.
+	// At most maxWaiting snapshots wait in memory, one of each model, and at most
+	// maxWaitingBytes of them, unless one alone is larger. There is room for a
+	// burst of small models, for instance at a shutdown, because a snapshot that is
+	// dropped is not copied before its model learns again.
 	maxWaiting      = 4096
 	maxWaitingBytes = 64 << 20
 	uploadTimeout   = 2 * time.Minute
 	attempts        = 5
 	firstBackoff    = time.Second
-	// An unreachable bucket fails at every snapshot of every model: of one
-	// message, so many are logged in so long. All are counted.
+	// An unreachable bucket fails at every snapshot of every model. At most logged
+	// lines of one message are logged in loggedEvery. All failures are counted.
 	logged      = 10
 	loggedEvery = time.Minute
 )
@@ -46,31 +46,32 @@ type Options struct {
 	// Keep is how many copies stay of a model.
 	Keep int
 	Log  *zap.Logger
-	// Backoff is about the wait before the first retry, which doubles each time;
-	// 0 is a second.
+	// Backoff is the mean wait before the first retry; 0 is a second. Each further
+	// retry doubles it.
 	Backoff time.Duration
 }
 
 // Stats are a copier's figures.
 type Stats struct {
-	// Copied and Failed count snapshots, Failed also those that had to make
-	// room for other models'. One that a newer of its model replaced is neither.
+	// Copied and Failed count snapshots. Failed includes those that were dropped to
+	// make room. A snapshot that a newer one of its model replaced is in neither.
 	Copied, Failed int64
-	// LastSuccess is when the newest copy was done, the zero time before one.
+	// LastSuccess is when the last copy was done, the zero time before the first.
 	LastSuccess time.Time
 }
 
-// Copier copies the newest snapshot of every model that it is given, one at a
-// time, in a goroutine of its own.
+// Copier copies snapshots one at a time, in a goroutine of its own. Of each model it
+// copies the newest snapshot that it was given.
 type Copier struct {
 	bucket *blob.Bucket
 	o      Options
 	mu     struct {
 		sync.Mutex
-		// waiting holds the newest snapshot of each model, order who is first.
+		// waiting holds the newest snapshot of each model. order holds the models in
+		// the order in which they will be copied.
 		waiting map[string]snapshot
 		order   []string
-		// bytes is how large those that wait are together.
+		// bytes is the size of all snapshots in waiting.
 		bytes  int
 		closed bool
 	}
@@ -87,8 +88,8 @@ type snapshot struct {
 	data     []byte
 }
 
-// Open opens a bucket by its URL, such as s3://bucket?prefix=hindsight/ or
-// file:///var/backups, and starts the copier. Close joins it.
+// Open opens a bucket by its URL, for instance s3://bucket?prefix=hindsight/ or
+// file:///var/backups, and starts the copier. Close ends it.
 func Open(ctx context.Context, bucketURL string, o Options) (*Copier, error) {
 	settled, err := settle(bucketURL)
 	if err != nil {
@@ -101,14 +102,14 @@ func Open(ctx context.Context, bucketURL string, o Options) (*Copier, error) {
 	return start(bucket, o), nil //nolint:contextcheck // It lives until Close.
 }
 
-// settle adds to a file:// URL what it does not say. A temporary file goes
-// beside the copy, because renaming it from os.TempDir fails when that is
-// another file system. Copies are for the server's user alone, as its data
-// directory is, and have no file of attributes beside them.
+// settle completes a file:// URL with our defaults. A temporary file is made beside
+// the copy, because renaming it from os.TempDir fails across file systems. Only the
+// server's user may read the copies, like the data directory. No file of attributes
+// is written beside a copy.
 func settle(bucketURL string) (string, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
-		return "", err //nolint:wrapcheck // The caller does.
+		return "", err
 	}
 	if u.Scheme != fileblob.Scheme {
 		return bucketURL, nil
@@ -138,9 +139,9 @@ func start(bucket *blob.Bucket, o Options) *Copier {
 	return c
 }
 
-// Copy takes a snapshot over to be copied, in place of an older one of the same
-// model that waits. It does not block; when too much waits, the models that
-// wait for the longest give way. The data must not change any more.
+// Copy queues a snapshot to be copied. It replaces an older one of the same model
+// that waits. It does not block: when too much waits, the snapshots that wait for
+// the longest are dropped. The data must not change any more.
 func (c *Copier) Copy(model string, created time.Time, sequence uint64, data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +155,7 @@ func (c *Copier) Copy(model string, created time.Time, sequence uint64, data []b
 	c.mu.bytes += len(data) - len(older.data)
 	c.mu.waiting[model] = snapshot{created, sequence, data}
 	for len(c.mu.order) > maxWaiting || c.mu.bytes > maxWaitingBytes && len(c.mu.order) > 1 {
-		// The one just taken over stays: it is the newest there is.
+		// The new snapshot itself stays.
 		at := 0
 		if c.mu.order[0] == model {
 			at = 1
@@ -167,7 +168,7 @@ func (c *Copier) Copy(model string, created time.Time, sequence uint64, data []b
 	c.signal()
 }
 
-// take takes the snapshot at a place of the order out. It needs the lock.
+// take removes the snapshot at a place of the order. The caller holds the lock.
 func (c *Copier) take(at int) snapshot {
 	model := c.mu.order[at]
 	c.mu.order = slices.Delete(c.mu.order, at, at+1)
@@ -180,11 +181,11 @@ func (c *Copier) take(at int) snapshot {
 func (c *Copier) signal() {
 	select {
 	case c.wake <- struct{}{}:
-	default: // It is awake.
+	default: // It will wake already.
 	}
 }
 
-// next takes the snapshot that waits for the longest.
+// next removes the snapshot that waits for the longest.
 func (c *Copier) next() (model string, s snapshot, ok, closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,8 +196,8 @@ func (c *Copier) next() (model string, s snapshot, ok, closed bool) {
 	return model, c.take(0), true, c.mu.closed
 }
 
-// newest is the snapshot to go on with when s could not be copied yet: a newer
-// one of the model that has come meanwhile, or s.
+// newest is the snapshot to retry with after s could not be copied: a newer one of
+// the model if one waits, else s.
 func (c *Copier) newest(model string, s snapshot) snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,7 +213,7 @@ func (c *Copier) work(ctx context.Context) {
 		model, s, ok, closed := c.next()
 		switch {
 		case ok:
-			c.copyPatiently(ctx, model, s)
+			c.copyWithRetries(ctx, model, s)
 		case closed || ctx.Err() != nil:
 			return
 		default:
@@ -224,8 +225,8 @@ func (c *Copier) work(ctx context.Context) {
 	}
 }
 
-// copyPatiently tries again for a while.
-func (c *Copier) copyPatiently(ctx context.Context, model string, s snapshot) {
+// copyWithRetries copies one snapshot, in at most five attempts.
+func (c *Copier) copyWithRetries(ctx context.Context, model string, s snapshot) {
 	err := c.upload(ctx, model, s)
 	for retry := 0; err != nil && retry < attempts-1 && c.pause(ctx, retry); retry++ {
 		s = c.newest(model, s)
@@ -243,9 +244,9 @@ func (c *Copier) copyPatiently(ctx context.Context, model string, s snapshot) {
 	}
 }
 
-// pause waits before a retry, 0 being the first: between half of the backoff
-// and one and a half, so that servers that lost one bucket do not return to it
-// together. It tells whether there was time.
+// pause waits before a retry; the first is 0. The wait is between half and one and a
+// half of the backoff, so that many servers do not return to one bucket at the same
+// moment. It is false if the context ended.
 func (c *Copier) pause(ctx context.Context, retry int) bool {
 	backoff := c.o.Backoff << retry
 	timer := time.NewTimer(backoff/2 + rand.N(backoff+1))
@@ -258,13 +259,13 @@ func (c *Copier) pause(ctx context.Context, retry int) bool {
 	}
 }
 
-// prefix is where the copies of a model are: a model that was deleted and
-// created again has another.
+// prefix is where the copies of a model are. It has the time of creation, because a
+// model may be deleted and created again under its id.
 func prefix(model string, created time.Time) string {
 	return fmt.Sprintf("%s/%d/", model, created.UnixNano())
 }
 
-// key sorts by sequence.
+// key is the key of a copy. Keys of one prefix sort by sequence.
 func key(model string, s snapshot) string {
 	return fmt.Sprintf("%s%020d.hs", prefix(model, s.created), s.sequence)
 }
@@ -282,19 +283,19 @@ func (c *Copier) upload(ctx context.Context, model string, s snapshot) (err erro
 	return nil
 }
 
-// contain makes an error of a panic: a driver may trip over what a server
-// answers (that of S3 does over a listed object without a size), and the models
-// are not to end with it.
+// contain turns a panic into an error. A driver may panic over a server's answer
+// (that of S3 does for a listed object without a size), and that must not end the
+// server.
 func contain(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("offsite: the bucket's driver panicked: %v", p)
 	}
 }
 
-// retire removes all but the newest copies up to the one just made. Those beyond
-// it stay until the model has learned past them: a RestoreModel has undone what
-// they hold, or the data directory came from an older backup and they are all
-// there is of it.
+// retire removes copies of a model, but for the newest Keep up to the one just made.
+// Copies beyond that one stay until the model has learned past them: a RestoreModel
+// has undone what they hold, or the data directory came from an older backup and
+// nothing else holds it.
 func (c *Copier) retire(ctx context.Context, model string, s snapshot) (err error) {
 	defer contain(&err)
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
@@ -323,7 +324,7 @@ func (c *Copier) retire(ctx context.Context, model string, s snapshot) (err erro
 	return nil
 }
 
-// Stats reads the figures.
+// Stats are the figures of this moment.
 func (c *Copier) Stats() Stats {
 	s := Stats{Copied: c.copied.Load(), Failed: c.failed.Load()}
 	if last := c.last.Load(); last != 0 {
@@ -332,8 +333,8 @@ func (c *Copier) Stats() Stats {
 	return s
 }
 
-// Close copies what waits, until the context ends, and joins the copier. It
-// fails when something was not copied.
+// Close copies the snapshots that wait, until the context ends, and then ends the
+// copier. Its error says how many were not copied.
 func (c *Copier) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.mu.closed = true
