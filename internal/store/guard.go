@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
 )
 
 // guard is what the store knows about its disk: whether a write was refused,
@@ -50,7 +52,7 @@ func (g *guard) err() error {
 
 // fail keeps the first failure and gives it back.
 func (g *guard) fail(cause error) error {
-	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	err := fmt.Errorf("store: %w: %w", storage.ErrFailed, cause)
 	if g.first.CompareAndSwap(nil, &err) {
 		close(g.failed)
 	}
@@ -141,7 +143,7 @@ func (f *guardFS) track(file *guardFile) {
 func (f *guardFS) OpenDir(name string) (vfs.File, error) {
 	d, err := f.FS.OpenDir(name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Pebble's own file system.
+		return nil, err
 	}
 	return &guardDir{File: d, guard: f.guard}, nil
 }
@@ -172,7 +174,7 @@ func (f *guardFS) Remove(name string) error {
 	if f.guard.err() != nil {
 		return nil //nolint:nilerr // The disk is left alone.
 	}
-	return f.FS.Remove(name) //nolint:wrapcheck // Pebble's own file system.
+	return f.FS.Remove(name)
 }
 
 // RemoveAll implements vfs.FS.
@@ -180,7 +182,7 @@ func (f *guardFS) RemoveAll(name string) error {
 	if f.guard.err() != nil {
 		return nil //nolint:nilerr // The disk is left alone.
 	}
-	return f.FS.RemoveAll(name) //nolint:wrapcheck // Pebble's own file system.
+	return f.FS.RemoveAll(name)
 }
 
 // GetDiskUsage implements vfs.FS. Pebble only paces deletions by it, but would
@@ -261,7 +263,7 @@ func (f *guardFile) Write(p []byte) (int, error) {
 	length := len(p)
 	if err := f.do(func() error {
 		_, err := f.File.Write(p)
-		return err //nolint:wrapcheck // fail does.
+		return err
 	}); err != nil {
 		return 0, err
 	}
@@ -277,7 +279,7 @@ func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
 	length := len(p)
 	if err := f.do(func() error {
 		_, err := f.File.WriteAt(p, offset)
-		return err //nolint:wrapcheck // fail does.
+		return err
 	}); err != nil {
 		return 0, err
 	}
@@ -289,7 +291,7 @@ func (f *guardFile) Preallocate(offset, length int64) error {
 	if f.fs.guard.err() != nil {
 		return nil //nolint:nilerr // The disk is left alone.
 	}
-	return f.File.Preallocate(offset, length) //nolint:wrapcheck // Pebble's own file.
+	return f.File.Preallocate(offset, length)
 }
 
 // Sync implements vfs.File.
@@ -306,7 +308,7 @@ func (f *guardFile) SyncTo(length int64) (full bool, err error) {
 	err = f.do(func() error {
 		var err error
 		full, err = f.File.SyncTo(length)
-		return err //nolint:wrapcheck // fail does.
+		return err
 	})
 	return full, err
 }

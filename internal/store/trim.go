@@ -58,7 +58,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 		case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk), pebble.IsCorruptionError(err):
 			return at.Physical, true, nil
 		default:
-			return 0, false, err //nolint:wrapcheck // The caller does.
+			return 0, false, err
 		}
 	}
 }
@@ -67,7 +67,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 func (s *Store) cut(path string, length int64) error {
 	from, err := s.fs.Open(path)
 	if err != nil {
-		return err //nolint:wrapcheck // The caller does.
+		return err
 	}
 	kept, err := io.ReadAll(io.LimitReader(from, length))
 	if err := errors.Join(err, from.Close()); err != nil {
@@ -77,7 +77,7 @@ func (s *Store) cut(path string, length int64) error {
 	if err := s.writeFile(temporary, kept); err != nil {
 		return err
 	}
-	return s.fs.Rename(temporary, path) //nolint:wrapcheck // The caller does.
+	return s.fs.Rename(temporary, path)
 }
 
 // asyncMarker is there while the log database may hold commits that were
