@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"hindsight/internal/engine/storage"
 )
@@ -199,8 +198,8 @@ func (m *Model) RemoveSnapshot(sequence uint64) error {
 	return m.snapshot("remove", sequence, func(snapshot) { delete(m.snapshots, sequence) })
 }
 
-// SetSnapshotAside implements storage.Snapshots. What is set aside stays in
-// no list, and nothing reads it.
+// SetSnapshotAside implements storage.Snapshots. Nothing could read what is
+// set aside in memory, so it is not kept.
 func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
 	err = m.snapshot("set aside", sequence, func(snapshot) {
 		delete(m.snapshots, sequence)
