@@ -60,11 +60,15 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 3))
 }
 
-// durabilities are the ways to write the log.
+// durabilities are the ways to write the log. Small tables make an open cheap,
+// of which there are many here.
 func durabilities() map[string]func(*store.Options) {
 	return map[string]func(*store.Options){
-		"synced": func(*store.Options) {},
-		"async":  func(o *store.Options) { o.Async = true },
+		"synced": store.SmallMemTables,
+		"async": func(o *store.Options) {
+			store.SmallMemTables(o)
+			o.Async = true
+		},
 	}
 }
 
@@ -243,11 +247,15 @@ func TestImportCrashes(t *testing.T) {
 			learnedModel(t, s, "other")
 			closed(t, s)
 			outcomes := map[bool]int{}
-			for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
+			all := crashes(t, disk, rng, set, func(s *store.Store) {
 				if _, err := s.Import(t.Context(), "m", []byte("value"), from); err != nil {
 					t.Fatal(err)
 				}
-			}) {
+			})
+			// Most of the writes are of ids and predictions: some of them do.
+			last := len(all) - 20
+			rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
+			for n, left := range all[max(0, last-60):] {
 				outcomes[importOutcome(t, left, set, from)]++
 				if t.Failed() {
 					t.Fatalf("at cut %d", n)
