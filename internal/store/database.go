@@ -127,8 +127,8 @@ func (db *database) commitDurably(fill func(*pebble.Batch) error) error {
 	return db.fs.syncLogs()
 }
 
-// force syncs everything written to the database so far, whatever its writes
-// leave out.
+// force syncs what was written to the database so far, also where syncs are
+// left out.
 func (db *database) force(ctx context.Context) error {
 	// The empty commit takes along what waits in the process's memory.
 	if err := db.write(ctx, pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {

@@ -79,7 +79,7 @@ func TestRefusedWrites(t *testing.T) {
 			return strings.Contains(op.Path, "MANIFEST") && op.Kind == errorfs.OpFileWrite
 		}},
 		{"directory", 8_000, func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, "/log") && syncs(op) }},
-		{"everything", 8_000, func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }},
+		{"all writes", 8_000, func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 3 {

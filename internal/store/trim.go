@@ -12,11 +12,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// trimTail cuts the newest write-ahead log of a database behind its last whole
-// commit. It is for a log whose syncs are left out: what a power cut leaves of
-// its end may have holes, and Pebble, which was told that it is synced, takes
-// a hole for damage and refuses to open. What was really synced is before the
-// first hole, and stays. All older logs were synced when they were closed.
+// trimTail cuts the newest write-ahead log of a database at its first hole. It
+// is for a log whose syncs are left out. A power cut may leave holes in its
+// unsynced end, and Pebble, which was told that the end is synced, takes a hole
+// for damage and refuses to open. What was really synced is before the first
+// hole, and stays. All older logs were synced when they were closed.
 //
 // It reads the one log, at most a memory table's worth, and changes nothing
 // when it has no hole. The cut copy takes the log's name in one rename.

@@ -127,8 +127,7 @@ func commitWhole(t *testing.T, b Backend) {
 	wantIDs(t, m)
 }
 
-// Whoever asks for the end while another appends never makes the next append
-// fail.
+// A call of Last beside an Append never makes the next Append fail.
 func lastBesideAppend(t *testing.T, b Backend) {
 	const models, records, readers = 4, 60, 3
 	var appenders, asking sync.WaitGroup
