@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -327,3 +328,54 @@ type noLock struct {
 }
 
 func (f noLock) Lock(string) (io.Closer, error) { return nil, f.err }
+
+// A call of Last that began before an Append and ended after it does not put
+// the old end in place of the new one, so that the next Append is not refused.
+// Deleted keys behind the log's end make reading the end slow.
+func TestLastBesideAppend(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs)
+	appended(t, create(t, s, "m"), record(1))
+	closed(t, s)
+	const deleted = 50_000
+	tamper(t, fs, func(db *pebble.DB) error {
+		for _, change := range []func(*pebble.Batch, []byte) error{
+			func(b *pebble.Batch, k []byte) error { return b.Set(k, nil, nil) },
+			func(b *pebble.Batch, k []byte) error { return b.Delete(k, nil) },
+		} {
+			b := db.NewBatch()
+			for n := range uint64(deleted) {
+				if err := change(b, numbered('l', 1, 1_000_000+n)); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(b.Commit(pebble.Sync), db.Flush()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for next := uint64(2); next < 12; next += 2 {
+		s := open(t, fs) // No end is known.
+		m := find(t, s, "m")
+		var group, begun sync.WaitGroup
+		for range 16 {
+			begun.Add(1)
+			group.Go(func() {
+				begun.Done()
+				if last, err := m.Last(); err != nil || (last != next-1 && last != next) {
+					t.Errorf("the log ends at %d, %v", last, err)
+				}
+			})
+		}
+		begun.Wait()
+		if err := m.Append(t.Context(), commit(next)); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+		if err := m.Append(t.Context(), commit(next+1)); err != nil {
+			t.Error(err)
+		}
+		closed(t, s)
+	}
+}
