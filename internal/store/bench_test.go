@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
@@ -33,10 +34,10 @@ func BenchmarkAppend(b *testing.B) {
 		b.Run(fmt.Sprint("writers=", writers), func(b *testing.B) {
 			s := openReal(b)
 			data := make([]byte, 200)
-			models := make([]store.Model, writers)
+			models := make([]storage.Model, writers)
 			for n := range models {
 				var err error
-				if models[n], err = s.CreateModel(fmt.Sprint("m", n), nil); err != nil {
+				if models[n], err = s.Create(b.Context(), fmt.Sprint("m", n), nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -46,7 +47,7 @@ func BenchmarkAppend(b *testing.B) {
 			for n, m := range models {
 				group.Go(func() {
 					for k := range uint64((b.N + n) / writers) {
-						if err := s.Append(m, store.Record{First: k + 1, Last: k + 1, Data: data}); err != nil {
+						if err := m.Append(b.Context(), storage.Commit{Record: storage.Record{First: k + 1, Last: k + 1, Data: data}}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -76,30 +77,45 @@ func BenchmarkWriteSync(b *testing.B) {
 	}
 }
 
-func BenchmarkPutPending(b *testing.B) {
+func BenchmarkPutWaiting(b *testing.B) {
+	for name, minted := range map[string]bool{"minted": true, "looked up": false} {
+		b.Run(name, func(b *testing.B) { benchmarkPutWaiting(b, minted) })
+	}
+}
+
+func benchmarkPutWaiting(b *testing.B, minted bool) {
+	b.Helper()
 	s := openReal(b)
+	m, err := s.Create(b.Context(), "m", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	value := make([]byte, 200)
 	n := 0
 	b.ReportAllocs()
 	for b.Loop() {
 		n++
-		if err := s.PutPending(1, []store.Pending{{ID: strconv.Itoa(n), Value: value, Expiry: time.Unix(1, 0)}}); err != nil {
+		if err := m.PutWaiting([]storage.Prediction{{ID: strconv.Itoa(n), Value: value, Expiry: time.Unix(1, 0), Minted: minted}}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// BenchmarkGetSeen looks among many ids, most of which are in the last level of
+// BenchmarkID looks among many ids, most of which are in the last level of
 // the database.
-func BenchmarkGetSeen(b *testing.B) {
+func BenchmarkID(b *testing.B) {
 	s := openReal(b)
+	m, err := s.Create(b.Context(), "m", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
 	const ids = 500_000
-	entries := make([]store.Seen, 100)
+	entries := make([]storage.ID, 100)
 	for n := 0; n < ids; n += len(entries) {
 		for k := range entries {
-			entries[k] = store.Seen{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), Value: make([]byte, 80)}
+			entries[k] = storage.ID{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), At: time.Unix(1, int64(n)), Value: make([]byte, 80)}
 		}
-		if err := s.AddSeen(1, time.Unix(1, int64(n)), entries); err != nil {
+		if err := m.PutIDs(entries); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -110,7 +126,7 @@ func BenchmarkGetSeen(b *testing.B) {
 			for b.Loop() {
 				n += 7919
 				at := offset + n%ids
-				_, ok, err := s.GetSeen(1, fmt.Sprintf("%d-%d", at%256, at/256))
+				_, ok, err := m.ID(fmt.Sprintf("%d-%d", at%256, at/256))
 				if err != nil || ok != (offset == 0) {
 					b.Fatal(ok, err)
 				}

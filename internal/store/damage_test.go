@@ -8,19 +8,26 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
 // tamper changes the log database behind the store's back.
 func tamper(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 	t.Helper()
-	db, err := pebble.Open("data/log", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
+	tamperIn(t, fs, "data/log", change)
+}
+
+func tamperIn(t *testing.T, fs vfs.FS, directory string, change func(db *pebble.DB) error) {
+	t.Helper()
+	db, err := pebble.Open(directory, &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +77,7 @@ func TestDamagedRecords(t *testing.T) {
 			fs := vfs.NewMem()
 			s := open(t, fs)
 			m := create(t, s, "m")
-			appended(t, s, m, record(1), record(2), record(3), record(4))
+			appended(t, m, record(1), record(2), record(3), record(4))
 			closed(t, s)
 			tamper(t, fs, func(db *pebble.DB) error {
 				v, closer, err := db.Get(third)
@@ -83,8 +90,8 @@ func TestDamagedRecords(t *testing.T) {
 			s = open(t, fs)
 			defer closed(t, s)
 			var corrupt *store.CorruptError
-			err := s.Replay(m, 0, func(store.Record) error { return nil })
-			if !errors.As(err, &corrupt) || corrupt.Sequence != damage.sequence || corrupt.Model != m {
+			err := find(t, s, "m").Replay(t.Context(), 0, func(storage.Record) error { return nil })
+			if !errors.As(err, &corrupt) || corrupt.Sequence != damage.sequence || corrupt.Model != "m" || !errors.Is(err, storage.ErrCorrupt) {
 				t.Errorf("%v, want sequence %d", err, damage.sequence)
 			}
 		})
@@ -95,7 +102,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 	fs := vfs.NewMem()
 	closed(t, open(t, fs))
 	tamper(t, fs, func(db *pebble.DB) error {
-		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 2), pebble.Sync)
+		return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, 3), pebble.Sync)
 	})
 	if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, store.ErrNewer) {
 		t.Errorf("opened with %v", err)
@@ -109,36 +116,52 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 	s := open(t, fs)
 	gone, stays := create(t, s, "gone"), create(t, s, "stays")
 	for n := range 1000 {
-		for _, m := range []store.Model{gone, stays} {
+		for _, m := range []storage.Model{gone, stays} {
 			id := strconv.Itoa(n)
 			if err := errors.Join(
-				s.PutSeen(m, time.Unix(int64(n), 0), []store.Seen{{ID: id}}),
-				s.PutPending(m, []store.Pending{{ID: id, Expiry: time.Unix(int64(n), 0)}}),
+				m.PutIDs([]storage.ID{{ID: id, At: time.Unix(int64(n), 0)}}),
+				m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Unix(int64(n), 0)}}),
 			); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := s.WriteSnapshot(gone, 1, nil); err != nil {
+	if err := gone.WriteSnapshot(1, nil); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
-	tamper(t, fs, func(db *pebble.DB) error { return db.Delete([]byte("rgone"), pebble.Sync) })
+	// As after a crash that kept an old number from the disk, too.
+	tamper(t, fs, func(db *pebble.DB) error {
+		return errors.Join(
+			db.Delete([]byte("rgone"), pebble.Sync),
+			db.Set([]byte{'n'}, numbered(0, 0)[1:], pebble.Sync),
+		)
+	})
 	s = open(t, fs)
 	if got := s.Metrics().RememberedIDs; got != 1000 {
 		t.Errorf("%d ids counted, want 1000", got)
 	}
-	for m, want := range map[store.Model]int{gone: 0, stays: 1000} {
-		waits, err := s.CountPending()
-		_, seen, err2 := s.GetSeen(m, "7")
-		if err := errors.Join(err, err2); err != nil || waits[m] != want || seen != (want > 0) {
-			t.Errorf("model %d: %d wait, seen %v, %v", m, waits[m], seen, err)
+	if got := find(t, s, "stays").CountWaiting(); got != 1000 {
+		t.Errorf("%d wait, want 1000", got)
+	}
+	// A number is not given twice, whatever was kept under it.
+	again := create(t, s, "gone")
+	if err := again.WriteSnapshot(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[string]bool{"1": false, "2": true, "3": true} {
+		if files, err := fs.List("data/snapshots/" + n); (err == nil && len(files) > 0) != (want && n == "3") {
+			t.Errorf("snapshots of number %s: %v, %v", n, files, err)
 		}
 	}
-	if snapshots, err := s.Snapshots(gone); err != nil || len(snapshots) > 0 {
-		t.Errorf("snapshots %v, %v", snapshots, err)
+	for name, want := range map[string]bool{"gone": false, "stays": true} {
+		_, waits, err1 := find(t, s, name).GetWaiting("7")
+		_, seen, err2 := find(t, s, name).ID("7")
+		if err := errors.Join(err1, err2); err != nil || waits != want || seen != want {
+			t.Errorf("model %s: waits %v, remembered %v, %v", name, waits, seen, err)
+		}
 	}
-	if err := s.DeleteModel("stays"); err != nil {
+	if err := errors.Join(find(t, s, "stays").Delete(t.Context()), again.Delete(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Metrics().RememberedIDs; got != 0 {
@@ -148,45 +171,137 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
 	}
-	tamper(t, fs, func(db *pebble.DB) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{'a'}, UpperBound: []byte{'a' + 1}})
+	tamper(t, fs, func(db *pebble.DB) error { return empty(t, db, 'a', 's', 'l', 'w', 'r') })
+	tamperIn(t, fs, "data/pending", func(db *pebble.DB) error { return empty(t, db, 'p') })
+}
+
+// empty fails the test when a family has keys.
+func empty(t *testing.T, db *pebble.DB, families ...byte) error {
+	t.Helper()
+	for _, family := range families {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{family}, UpperBound: []byte{family + 1}})
 		if err != nil {
 			return err
 		}
 		if it.First() {
-			t.Errorf("left in the index: %q", it.Key())
+			t.Errorf("left: %q", it.Key())
 		}
-		return it.Close()
-	})
+		if err := it.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// Sweeps work in portions; several are needed here, and nothing is left out.
-func TestSweepsOfMany(t *testing.T) {
-	s := open(t, vfs.NewMem())
-	defer closed(t, s)
-	m := create(t, s, "m")
-	const many = 2000
-	var seen []store.Seen
-	var pending []store.Pending
-	for n := range many {
-		seen = append(seen, store.Seen{ID: strconv.Itoa(n)})
-		pending = append(pending, store.Pending{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
+// An entry of the registry that cannot be read stops neither the start nor the
+// walk, and what may be its data is not cleaned up.
+func TestUnreadableRegistryEntries(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		appended(t, create(t, s, name), record(1))
 	}
-	if err := errors.Join(s.PutSeen(m, time.Unix(5, 0), seen), s.PutPending(m, pending)); err != nil {
+	if err := find(t, s, "b").PutIDs([]storage.ID{{ID: "x", At: time.Unix(1, 0)}}); err != nil {
 		t.Fatal(err)
 	}
-	expired := map[string]bool{}
-	first, err := s.ExpirePending(time.Unix(many-11, 0), 700, func(_ store.Model, id string) { expired[id] = true })
-	if err != nil || first != 700 {
-		t.Errorf("first sweep: %d, %v", first, err)
+	closed(t, s)
+	var good []byte
+	tamper(t, fs, func(db *pebble.DB) error {
+		v, closer, err := db.Get([]byte("rb"))
+		if err != nil {
+			return err
+		}
+		good = bytes.Clone(v)
+		return errors.Join(closer.Close(),
+			db.Set([]byte("rb"), []byte("short"), pebble.Sync),
+			db.Set([]byte("rd"), numbered(0, 3)[1:], pebble.Sync), // The number of c.
+			db.Set(numbered('w', 1), []byte("no sequence"), pebble.Sync))
+	})
+	s = open(t, fs)
+	got := map[string]error{}
+	if err := s.Models(t.Context(), func(e storage.Entry) error {
+		if (e.Model == nil) != (e.Err != nil) {
+			t.Errorf("entry %+v", e)
+		}
+		got[e.Name] = e.Err
+		return nil
+	}); err != nil || len(got) != 4 || got["c"] != nil {
+		t.Fatalf("models %v, %v", got, err)
 	}
-	rest, err := s.ExpirePending(time.Unix(many-11, 0), many, func(_ store.Model, id string) { expired[id] = true })
-	if err != nil || rest != many-10-700 || len(expired) != many-10 {
-		t.Errorf("second sweep: %d, %v; %d expired", rest, err, len(expired))
+	for _, name := range []string{"a", "b", "d"} {
+		if err := got[name]; !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), strconv.Quote(name)) {
+			t.Errorf("model %s: %v", name, err)
+		}
 	}
-	forgotten, err := s.ForgetSeen(time.Unix(6, 0), 100, 10*many)
-	if err != nil || forgotten != many-100 || s.Metrics().RememberedIDs != 100 {
-		t.Errorf("forgot %d, %v; %d left", forgotten, err, s.Metrics().RememberedIDs)
+	if _, err := s.Create(t.Context(), "b", nil); !errors.Is(err, storage.ErrExists) {
+		t.Errorf("the name of an unreadable entry: %v", err)
+	}
+	closed(t, s)
+	tamper(t, fs, func(db *pebble.DB) error { return db.Set([]byte("rb"), good, pebble.Sync) })
+	s = open(t, fs)
+	defer closed(t, s)
+	if _, ok, err := find(t, s, "b").ID("x"); !ok || err != nil {
+		t.Errorf("its id is there: %v, %v", ok, err)
+	}
+}
+
+// Rows that are too short to be taken apart stop nothing but who asks for them.
+func TestUnreadableRows(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs)
+	m := create(t, s, "m")
+	appended(t, m, record(1), record(2))
+	var ids []storage.ID
+	var rows []storage.Prediction
+	for _, name := range []string{"a", "b", "c"} {
+		ids = append(ids, storage.ID{ID: name, At: time.Unix(1, 0), Value: []byte(name)})
+		rows = append(rows, storage.Prediction{ID: name, Expiry: time.Unix(1, 0)})
+	}
+	if err := errors.Join(m.PutIDs(ids), m.PutWaiting(rows)); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, s)
+	tamper(t, fs, func(db *pebble.DB) error { return db.Set(append(numbered('s', 1), 'b'), []byte("short"), pebble.Sync) })
+	tamperIn(t, fs, "data/pending", func(db *pebble.DB) error {
+		return db.Set(append(numbered('p', 1), 'b'), []byte("short"), pebble.Sync)
+	})
+	s = open(t, fs)
+	defer closed(t, s)
+	m = find(t, s, "m")
+	_, _, idErr := m.ID("b")
+	_, _, waitErr := m.GetWaiting("b")
+	for _, err := range []error{
+		idErr, waitErr,
+		m.EachID(t.Context(), func(storage.ID) error { return nil }),
+		m.EachWaiting(t.Context(), func(storage.Prediction) error { return nil }),
+	} {
+		if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), `id "b"`) {
+			t.Errorf("got %v, want the id b to be corrupt", err)
+		}
+	}
+	undone := func(value []byte) bool { return string(value) == "c" }
+	if err := m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Undone: undone}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Metrics().RememberedIDs; got != 2 || len(replayed(t, m, 0)) != 1 {
+		t.Errorf("%d ids counted, want 2", got)
+	}
+	if _, ok, err := m.ID("c"); ok || err != nil {
+		t.Errorf("an undone id: %v, %v", ok, err)
+	}
+	// Sweeps drop them by their age.
+	expired := 0
+	if err := errors.Join(
+		s.Forget(t.Context(), time.Unix(2, 0), 0),
+		s.Expire(t.Context(), time.Unix(2, 0), func(storage.Model) { expired++ }),
+	); err != nil || expired != 3 || m.CountWaiting() != 0 || s.Metrics().RememberedIDs != 0 {
+		t.Errorf("%d expired, %d wait, %d remembered, %v", expired, m.CountWaiting(), s.Metrics().RememberedIDs, err)
+	}
+	if err := errors.Join(
+		m.EachID(t.Context(), func(e storage.ID) error { return errors.New(e.ID) }),
+		m.EachWaiting(t.Context(), func(p storage.Prediction) error { return errors.New(p.ID) }),
+	); err != nil {
+		t.Errorf("left: %v", err)
 	}
 }
 
@@ -213,3 +328,54 @@ type noLock struct {
 }
 
 func (f noLock) Lock(string) (io.Closer, error) { return nil, f.err }
+
+// A call of Last that began before an Append and ended after it does not put
+// the old end in place of the new one, so that the next Append is not refused.
+// Deleted keys behind the log's end make reading the end slow.
+func TestLastBesideAppend(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs)
+	appended(t, create(t, s, "m"), record(1))
+	closed(t, s)
+	const deleted = 50_000
+	tamper(t, fs, func(db *pebble.DB) error {
+		for _, change := range []func(*pebble.Batch, []byte) error{
+			func(b *pebble.Batch, k []byte) error { return b.Set(k, nil, nil) },
+			func(b *pebble.Batch, k []byte) error { return b.Delete(k, nil) },
+		} {
+			b := db.NewBatch()
+			for n := range uint64(deleted) {
+				if err := change(b, numbered('l', 1, 1_000_000+n)); err != nil {
+					return err
+				}
+			}
+			if err := errors.Join(b.Commit(pebble.Sync), db.Flush()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for next := uint64(2); next < 12; next += 2 {
+		s := open(t, fs) // No end is known.
+		m := find(t, s, "m")
+		var group, begun sync.WaitGroup
+		for range 16 {
+			begun.Add(1)
+			group.Go(func() {
+				begun.Done()
+				if last, err := m.Last(); err != nil || (last != next-1 && last != next) {
+					t.Errorf("the log ends at %d, %v", last, err)
+				}
+			})
+		}
+		begun.Wait()
+		if err := m.Append(t.Context(), commit(next)); err != nil {
+			t.Error(err)
+		}
+		group.Wait()
+		if err := m.Append(t.Context(), commit(next+1)); err != nil {
+			t.Error(err)
+		}
+		closed(t, s)
+	}
+}

@@ -1,9 +1,9 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,22 +18,27 @@ type database struct {
 	// memory bounds the memory tables. Pebble flushes from half a table on,
 	// however many small ones that are.
 	memory uint64
-	// looked is the count of write-ahead logs at the last look at what waits
-	// to be flushed and compacted; looking is held during one.
+	// looked is the count of write-ahead logs when the backlog of flushes and
+	// compactions was last found small enough. Who looks holds the one place in
+	// looking.
 	looked  atomic.Int64
-	looking sync.Mutex
+	looking chan struct{}
 }
 
-// room waits while flushes and compactions are behind. Pebble would do that
-// too, but holding its locks, and without end when they fail. What waits to be
-// flushed grows only when a write-ahead log is begun, so that mostly this is
-// a comparison.
-func (db *database) room() error {
+// room waits while flushes and compactions are behind, or until the context
+// ends. Pebble would wait too, but with its locks held, and without end when
+// they fail. What waits to be flushed grows only when a write-ahead log is
+// begun, so most calls compare two numbers and return.
+func (db *database) room(ctx context.Context) error {
 	if db.looked.Load() == db.fs.rotations.Load() {
 		return db.guard.err()
 	}
-	db.looking.Lock()
-	defer db.looking.Unlock()
+	select {
+	case db.looking <- struct{}{}:
+	case <-ctx.Done():
+		return waited(ctx)
+	}
+	defer func() { <-db.looking }()
 	var again *time.Ticker
 	for {
 		logs := db.fs.rotations.Load()
@@ -51,8 +56,14 @@ func (db *database) room() error {
 		select {
 		case <-again.C:
 		case <-db.guard.failed:
+		case <-ctx.Done():
+			return waited(ctx)
 		}
 	}
+}
+
+func waited(ctx context.Context) error {
+	return fmt.Errorf("wait for flushes and compactions: %w", context.Cause(ctx))
 }
 
 // close closes the database. Pebble finds faults with one that lost its disk,
@@ -72,64 +83,111 @@ func (db *database) close() (err error) {
 	return nil
 }
 
-// write commits one batch. It is acknowledged only if nothing had failed by
-// its end: Pebble does not say so, see guard.
-func (s *Store) write(db *database, o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
-	if err := db.room(); err != nil {
+// write commits one batch, once there is room for it.
+func (db *database) write(ctx context.Context, o *pebble.WriteOptions, fill func(*pebble.Batch) error) error {
+	if err := db.room(ctx); err != nil {
 		return err
 	}
+	return db.commit(o, fill)
+}
+
+// commit commits one batch without waiting for room. It is acknowledged only
+// if nothing had failed by its end: Pebble does not say so, see guard. A
+// committed batch is closed, so that Pebble uses its memory again.
+func (db *database) commit(o *pebble.WriteOptions, fill func(*pebble.Batch) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = s.guard.fail(fmt.Errorf("commit: %v", p))
+			err = db.guard.fail(fmt.Errorf("commit: %v", p))
 		}
 	}()
 	b := db.NewBatch()
 	if err := fill(b); err != nil {
-		return errors.Join(fmt.Errorf("store: fill a batch: %w", err), b.Close())
+		return errors.Join(err, b.Close())
+	}
+	if b.Empty() {
+		return b.Close()
 	}
 	if err := b.Commit(o); err != nil {
-		return s.guard.fail(err)
+		return db.guard.fail(err)
 	}
-	if err := s.Failed(); err != nil {
+	if err := db.guard.err(); err != nil {
 		return err
 	}
 	if err := b.Close(); err != nil {
-		return fmt.Errorf("store: close a batch: %w", err)
+		return fmt.Errorf("close a batch: %w", err)
 	}
 	return nil
 }
 
+// commitDurably is commit with a sync, even where syncs are left out.
+func (db *database) commitDurably(fill func(*pebble.Batch) error) error {
+	if err := db.commit(pebble.Sync, fill); err != nil || !db.fs.lazy {
+		return err
+	}
+	return db.fs.syncLogs()
+}
+
+// force syncs what was written to the database so far, also where syncs are
+// left out.
+func (db *database) force(ctx context.Context) error {
+	// The empty commit takes along what waits in the process's memory.
+	if err := db.write(ctx, pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {
+		return err
+	}
+	return db.fs.syncLogs()
+}
+
 // get copies a value out.
-func get(db *database, key []byte) (value []byte, ok bool, err error) {
+func (db *database) get(key []byte) (value []byte, ok bool, err error) {
 	v, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("store: read: %w", err)
+		return nil, false, fmt.Errorf("read: %w", err)
 	}
 	value = append([]byte{}, v...)
 	if err := closer.Close(); err != nil {
-		return nil, false, fmt.Errorf("store: read: %w", err)
+		return nil, false, fmt.Errorf("read: %w", err)
 	}
 	return value, true, nil
 }
 
+// timeOf is the time in the value of a row, -1 of a row that is too short to
+// have one; ok says whether the row is there.
+func (db *database) timeOf(key []byte) (at int64, ok bool, err error) {
+	v, closer, err := db.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("read: %w", err)
+	}
+	if at, _, err = splitTimed(v); err != nil {
+		at = -1
+	}
+	if err := closer.Close(); err != nil {
+		return 0, false, fmt.Errorf("read: %w", err)
+	}
+	return at, true, nil
+}
+
 // scan calls f for every key from lower to below upper, until f answers false.
-func scan(db *database, lower, upper []byte, f func(key, value []byte) (bool, error)) (err error) {
+// Errors of f are passed on as they are.
+func (db *database) scan(lower, upper []byte, f func(key, value []byte) (bool, error)) (err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
-		return fmt.Errorf("store: scan: %w", err)
+		return fmt.Errorf("scan: %w", err)
 	}
 	defer func() {
 		if closeErr := it.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("store: scan: %w", closeErr)
+			err = fmt.Errorf("scan: %w", closeErr)
 		}
 	}()
 	for ok := it.First(); ok; ok = it.Next() {
 		value, err := it.ValueAndErr()
 		if err != nil {
-			return fmt.Errorf("store: scan: %w", err)
+			return fmt.Errorf("scan: %w", err)
 		}
 		if more, err := f(it.Key(), value); err != nil || !more {
 			return err

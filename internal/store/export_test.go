@@ -5,9 +5,10 @@ func SmallMemTables(o *Options) { o.memTable = 128 << 10 }
 
 // What reads stored bytes, for the fuzz test.
 var (
-	DecodeLogged = decodeLogged
+	DecodeRecord = decodeRecord
 	SplitAged    = splitAged
 	SplitTimed   = splitTimed
 	SplitEntry   = splitEntry
 	SplitModel   = splitModel
+	SplitRewind  = splitRewind
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
@@ -24,6 +25,22 @@ func syncs(op errorfs.Op) bool {
 
 func creates(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite
+}
+
+// faulty injects errors into a file system. errorfs alone gives a log that is
+// used again without a wrapper, and no error would reach its writes and syncs;
+// here the log is begun anew.
+type faulty struct{ *errorfs.FS }
+
+func inject(fs vfs.FS, f func(errorfs.Op) error) faulty {
+	return faulty{errorfs.Wrap(fs, errorfs.InjectorFunc(f))}
+}
+
+func (f faulty) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if err := f.Remove(oldName); err != nil {
+		return nil, err
+	}
+	return f.Create(newName, category)
 }
 
 // within fails the test when f takes suspiciously long.
@@ -62,7 +79,7 @@ func TestRefusedWrites(t *testing.T) {
 			return strings.Contains(op.Path, "MANIFEST") && op.Kind == errorfs.OpFileWrite
 		}},
 		{"directory", 8_000, func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, "/log") && syncs(op) }},
-		{"everything", 8_000, func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }},
+		{"all writes", 8_000, func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 3 {
@@ -77,12 +94,12 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 	const writers = 16
 	mem := vfs.NewCrashableMem()
 	var failing atomic.Bool
-	s := open(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	s := open(t, inject(mem, func(op errorfs.Op) error {
 		if failing.Load() && refuses(op) {
 			return syscall.EIO
 		}
 		return nil
-	})), store.SmallMemTables)
+	}), store.SmallMemTables)
 	var group sync.WaitGroup
 	var acknowledged [writers]atomic.Uint64
 	data := make([]byte, size)
@@ -90,8 +107,8 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 		m := create(t, s, strconv.Itoa(n))
 		group.Go(func() {
 			for k := uint64(1); ; k++ {
-				if err := s.Append(m, store.Record{First: k, Last: k, Data: data}); err != nil {
-					if !errors.Is(err, store.ErrFailed) {
+				if err := m.Append(t.Context(), storage.Commit{Record: storage.Record{First: k, Last: k, Data: data}}); err != nil {
+					if !errors.Is(err, storage.ErrFailed) {
 						t.Errorf("append: %v", err)
 					}
 					return
@@ -104,16 +121,16 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 	failing.Store(true)
 	within(t, "appending", group.Wait)
 	within(t, "reading the figures", func() { s.Metrics() })
-	if err := s.Failed(); !errors.Is(err, store.ErrFailed) || !errors.Is(err, syscall.EIO) {
+	if err := s.Failed(); !errors.Is(err, storage.ErrFailed) || !errors.Is(err, syscall.EIO) {
 		t.Errorf("failed with %v", err)
 	}
 	cut := mem.CrashClone(vfs.CrashCloneCfg{})
 	there := func(when string) {
 		t.Helper()
 		for n := range writers {
-			m := store.Model(n + 1)
-			if got := replayed(t, s, m, 0); uint64(len(got)) < acknowledged[n].Load() {
-				t.Errorf("%s, model %d: %d of %d acknowledged", when, m, len(got), acknowledged[n].Load())
+			m := find(t, s, strconv.Itoa(n))
+			if got := replayed(t, m, 0); uint64(len(got)) < acknowledged[n].Load() {
+				t.Errorf("%s, model %d: %d of %d acknowledged", when, n, len(got), acknowledged[n].Load())
 			}
 		}
 	}
@@ -130,16 +147,16 @@ func TestRefusedWhileOpening(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	s := open(t, mem)
 	m := create(t, s, "m")
-	appended(t, s, m, record(1), record(2))
+	appended(t, m, record(1), record(2))
 	disk := func() *vfs.MemFS { return mem.CrashClone(vfs.CrashCloneCfg{}) }
 	steps := func(fs vfs.FS, n int64) (*store.Store, int64, error) {
 		var step atomic.Int64
-		s, err := store.Open("data", store.Options{FS: errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		s, err := store.Open("data", store.Options{FS: inject(fs, func(op errorfs.Op) error {
 			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && op.Kind != errorfs.OpFileClose && step.Add(1) >= n {
 				return syscall.ENOSPC
 			}
 			return nil
-		}))})
+		})})
 		return s, step.Load(), err
 	}
 	whole, all, err := steps(disk(), 1<<40)
@@ -161,7 +178,7 @@ func TestRefusedWhileOpening(t *testing.T) {
 			}
 		})
 		again := open(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-		if got := replayed(t, again, m, 0); len(got) != 2 {
+		if got := replayed(t, find(t, again, "m"), 0); len(got) != 2 {
 			t.Errorf("step %d: %d records", n, len(got))
 		}
 		closed(t, again)
@@ -190,14 +207,17 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 		for k := 1; k <= records; k++ {
 			id, value := strconv.Itoa(k), make([]byte, size)
 			if err := errors.Join(
-				s.Append(m, store.Record{First: uint64(k), Last: uint64(k), Data: value}),
-				s.PutPending(m, []store.Pending{{ID: id, Value: value, Expiry: time.Unix(int64(k), 0)}}),
-				s.PutSeen(m, time.Unix(int64(k), 0), []store.Seen{{ID: id}}),
+				m.Append(t.Context(), storage.Commit{
+					Record: storage.Record{First: uint64(k), Last: uint64(k), Data: value},
+					IDs:    []storage.ID{{ID: "with-" + id, At: time.Unix(int64(k), 0)}},
+				}),
+				m.PutWaiting([]storage.Prediction{{ID: id, Value: value, Expiry: time.Unix(int64(k), 0), Minted: k%2 == 0}}),
+				m.PutIDs([]storage.ID{{ID: id, At: time.Unix(int64(k), 0)}}),
 			); err != nil {
 				t.Fatal(err)
 			}
 			if rng.IntN(100) == 0 {
-				if err := s.Sync(); err != nil {
+				if err := s.Sync(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				covered = k
@@ -208,14 +228,16 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 
 		// The marker holds across the kinds of durability.
 		s = open(t, cut, func(o *store.Options) { o.Async = rng.IntN(2) == 0 })
-		if got := len(replayed(t, s, m, 0)); got < covered || got > records {
+		m = find(t, s, "m")
+		if got := len(replayed(t, m, 0)); got < covered || got > records {
 			t.Fatalf("%d records of %d, Sync covered %d", got, records, covered)
 		}
 		for k := 1; k <= covered; k++ {
-			_, waits, err1 := s.GetPending(m, strconv.Itoa(k))
-			_, seen, err2 := s.GetSeen(m, strconv.Itoa(k))
-			if err := errors.Join(err1, err2); err != nil || !waits || !seen {
-				t.Fatalf("%d of %d that Sync covered: pending %v, seen %v, %v", k, covered, waits, seen, err)
+			_, waits, err1 := m.GetWaiting(strconv.Itoa(k))
+			_, seen, err2 := m.ID(strconv.Itoa(k))
+			_, with, err3 := m.ID("with-" + strconv.Itoa(k))
+			if err := errors.Join(err1, err2, err3); err != nil || !waits || !seen || !with {
+				t.Fatalf("%d of %d that Sync covered: waits %v, remembered %v and %v, %v", k, covered, waits, seen, with, err)
 			}
 		}
 		closed(t, s)

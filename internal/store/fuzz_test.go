@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"testing"
 
 	"hindsight/internal/store"
@@ -13,7 +14,7 @@ func FuzzStoredBytes(f *testing.F) {
 	f.Add(numbered('a', 7, 1), []byte{})
 	f.Add([]byte{}, []byte{1})
 	f.Fuzz(func(t *testing.T, k, v []byte) {
-		r, err := store.DecodeLogged(1, k, v)
+		r, err := store.DecodeRecord("m", k, v)
 		if err == nil && (r.First > r.Last || len(r.Data) != len(v)-12) {
 			t.Errorf("decoded %+v", r)
 		}
@@ -25,6 +26,9 @@ func FuzzStoredBytes(f *testing.F) {
 		}
 		if _, value, err := store.SplitEntry(v); err == nil && len(value) != len(v)-8 {
 			t.Errorf("value %q of %q", value, v)
+		}
+		if sequence, err := store.SplitRewind(v); err == nil && !bytes.Equal(numbered(0, sequence)[1:], v) {
+			t.Errorf("sequence %d of %q", sequence, v)
 		}
 		if _, err := store.SplitModel(k); err == nil && len(k) < 9 {
 			t.Errorf("a model out of %q", k)

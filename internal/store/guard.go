@@ -8,29 +8,32 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
 )
 
-// guard is what the store knows about its disk: whether a write was refused,
-// and how far Open and Close have come. Both databases share it.
+// guard keeps the first write that the disk refused, and keeps what follows
+// from it away from Pebble. Both databases share one guard.
 //
-// Pebble cannot live on after a refused write. It panics with its locks held
-// when a write-ahead log fails, which leaves every other commit and Close
-// waiting for ever, or ends the process; it panics later, in the background,
-// when a manifest fails; it tries a failed flush again at once, without end,
-// in Open too; and it tells a failed commit to its logger alone. So the files
-// it gets (guardFS) keep the error from it: the first refused write is kept
-// here, nothing is changed on the disk after it, as if the power had been cut,
-// and Pebble is told that all is well. Only new tables are refused it, which
-// it copes with, so that it keeps in memory what it cannot flush, and reads
-// are right to the end. Store.write looks here after every commit and before
-// it answers. A refused write is kept here before Pebble goes on from it, so
-// that no commit which needed it is acknowledged.
+// Pebble cannot go on after a refused write. When a write-ahead log fails, it
+// panics with its locks held, which leaves every other commit and Close waiting
+// for ever, or it ends the process. When a manifest fails, it panics later, in
+// the background. A failed flush it tries again at once, without end, in Open
+// too. A failed commit it tells to its logger alone.
+//
+// So the files that Pebble gets (guardFS) hide the error from it. The first
+// refused write is kept here before Pebble goes on from it. After that nothing
+// is changed on the disk, as if the power had been cut, and Pebble is told that
+// all writes succeed. Only new tables are refused, which Pebble can handle: it
+// keeps in memory what it cannot flush, so that reads stay right. Every commit
+// looks here before it is acknowledged (database.commit), so that no commit
+// that needed the refused write is.
 type guard struct {
 	first atomic.Pointer[error]
 	// failed is closed with the first failure, closing by Close.
 	failed, closing chan struct{}
-	// opening: Pebble cannot give up a flush in the middle of Open, so that
-	// until its end even tables are said to be well.
+	// opening is true until Open ends. Pebble cannot give up a flush inside
+	// Open, so that until then even tables are said to be written.
 	opening atomic.Bool
 }
 
@@ -50,17 +53,18 @@ func (g *guard) err() error {
 
 // fail keeps the first failure and gives it back.
 func (g *guard) fail(cause error) error {
-	err := fmt.Errorf("%w: %w", ErrFailed, cause)
+	err := fmt.Errorf("store: %w: %w", storage.ErrFailed, cause)
 	if g.first.CompareAndSwap(nil, &err) {
 		close(g.failed)
 	}
 	return g.err()
 }
 
-// guardFS is the file system of one database. It keeps failures from Pebble
-// and leaves out the syncs of write-ahead logs when it is lazy: a commit that
-// asks Pebble for a sync has then been written to the operating system when it
-// returns. (A commit that does not ask stays in the process's memory.)
+// guardFS is the file system of one database. It hides failures from Pebble.
+// When it is lazy it also leaves out the syncs of write-ahead logs: a commit
+// that asks Pebble for a sync has then been written to the operating system
+// when it returns. A commit that does not ask stays in the process's memory
+// until a later one takes it along.
 type guardFS struct {
 	vfs.FS
 	guard *guard
@@ -99,9 +103,10 @@ func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 	return f.writable(newName, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldName, newName, category) })
 }
 
-// writable opens a file for writing. After a failure it leads nowhere, and a
-// table waits for Close, where Pebble would try it again and again. It holds
-// none of its locks then.
+// writable opens a file for writing. After a failure the file is one in memory
+// that nobody reads. For a table the call waits until Close begins and then
+// fails, because Pebble would try it again and again; Pebble holds none of its
+// locks meanwhile.
 func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	out := &guardFile{fs: f, log: strings.HasSuffix(name, ".log"), table: tables(name)}
 	if out.log {
@@ -123,7 +128,7 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 	return nil, err
 }
 
-// tables says whether a file is what flushes and compactions write.
+// tables says whether a file is one that flushes and compactions write.
 func tables(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
@@ -141,7 +146,7 @@ func (f *guardFS) track(file *guardFile) {
 func (f *guardFS) OpenDir(name string) (vfs.File, error) {
 	d, err := f.FS.OpenDir(name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // Pebble's own file system.
+		return nil, err
 	}
 	return &guardDir{File: d, guard: f.guard}, nil
 }
@@ -158,7 +163,7 @@ func (f *guardFS) Link(oldName, newName string) error {
 
 func (f *guardFS) change(do func() error) error {
 	if f.guard.err() != nil {
-		return nil //nolint:nilerr // The disk is left alone.
+		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
 	}
 	if err := do(); err != nil {
 		_ = f.guard.fail(err)
@@ -166,25 +171,25 @@ func (f *guardFS) change(do func() error) error {
 	return nil
 }
 
-// Remove implements vfs.FS. A file that cannot be removed is tried again at
-// the next start: that is no failure.
+// Remove implements vfs.FS. Its failure is no failure of the store: Pebble
+// removes the file at the next start.
 func (f *guardFS) Remove(name string) error {
 	if f.guard.err() != nil {
-		return nil //nolint:nilerr // The disk is left alone.
+		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
 	}
-	return f.FS.Remove(name) //nolint:wrapcheck // Pebble's own file system.
+	return f.FS.Remove(name)
 }
 
 // RemoveAll implements vfs.FS.
 func (f *guardFS) RemoveAll(name string) error {
 	if f.guard.err() != nil {
-		return nil //nolint:nilerr // The disk is left alone.
+		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
 	}
-	return f.FS.RemoveAll(name) //nolint:wrapcheck // Pebble's own file system.
+	return f.FS.RemoveAll(name)
 }
 
-// GetDiskUsage implements vfs.FS. Pebble only paces deletions by it, but would
-// report an error as one of the storage.
+// GetDiskUsage implements vfs.FS. Pebble paces deletions by it, and would report
+// its error as one of the storage.
 func (f *guardFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	usage, err := f.FS.GetDiskUsage(path)
 	if err != nil {
@@ -193,7 +198,7 @@ func (f *guardFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	return usage, nil
 }
 
-// syncLogs syncs what was left out so far. Writers do not wait for it.
+// syncLogs does the syncs that were left out so far. Writers do not wait for it.
 func (f *guardFS) syncLogs() error {
 	f.open.Lock()
 	logs := make([]*guardFile, 0, len(f.open.logs))
@@ -216,7 +221,7 @@ type guardDir struct {
 // Sync implements vfs.File.
 func (d *guardDir) Sync() error {
 	if d.guard.err() != nil {
-		return nil //nolint:nilerr // The disk is left alone.
+		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
 	}
 	if err := d.File.Sync(); err != nil {
 		_ = d.guard.fail(err)
@@ -231,17 +236,17 @@ type guardFile struct {
 	log, table bool
 	// dirty says that a log has something that was not synced.
 	dirty atomic.Bool
-	// mu is held during a late sync, so that it ends before the file closes.
+	// mu is held during catchUp, so that it ends before the file closes.
 	mu struct {
 		sync.Mutex
 		closed bool
 	}
 }
 
-// pretends says whether Pebble is told that all is well after a failure.
+// pretends says whether Pebble is told of success after a failure.
 func (f *guardFile) pretends() bool { return !f.table || f.fs.guard.opening.Load() }
 
-// do runs one change of the file, unless the disk is left alone.
+// do runs one change of the file, unless a write was refused before.
 func (f *guardFile) do(change func() error) error {
 	err := f.fs.guard.err()
 	if err == nil {
@@ -261,7 +266,7 @@ func (f *guardFile) Write(p []byte) (int, error) {
 	length := len(p)
 	if err := f.do(func() error {
 		_, err := f.File.Write(p)
-		return err //nolint:wrapcheck // fail does.
+		return err
 	}); err != nil {
 		return 0, err
 	}
@@ -277,7 +282,7 @@ func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
 	length := len(p)
 	if err := f.do(func() error {
 		_, err := f.File.WriteAt(p, offset)
-		return err //nolint:wrapcheck // fail does.
+		return err
 	}); err != nil {
 		return 0, err
 	}
@@ -287,9 +292,9 @@ func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
 // Preallocate implements vfs.File. It is a hint, whose failure says nothing.
 func (f *guardFile) Preallocate(offset, length int64) error {
 	if f.fs.guard.err() != nil {
-		return nil //nolint:nilerr // The disk is left alone.
+		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
 	}
-	return f.File.Preallocate(offset, length) //nolint:wrapcheck // Pebble's own file.
+	return f.File.Preallocate(offset, length)
 }
 
 // Sync implements vfs.File.
@@ -306,7 +311,7 @@ func (f *guardFile) SyncTo(length int64) (full bool, err error) {
 	err = f.do(func() error {
 		var err error
 		full, err = f.File.SyncTo(length)
-		return err //nolint:wrapcheck // fail does.
+		return err
 	})
 	return full, err
 }
@@ -333,7 +338,7 @@ func (f *guardFile) measured(sync func() error) error {
 	return nil
 }
 
-// catchUp syncs a log that is behind.
+// catchUp syncs a log that has unsynced writes.
 func (f *guardFile) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -343,8 +348,8 @@ func (f *guardFile) catchUp() {
 	_ = f.do(func() error { return f.measured(f.File.SyncData) }) // Kept by the guard.
 }
 
-// Close implements vfs.File. A log is synced first: closed, it is not the last
-// one any more, and recovery is strict about all but the last.
+// Close implements vfs.File. A log is synced first, because a closed log is not
+// the newest one any more, and recovery accepts a torn end in the newest alone.
 func (f *guardFile) Close() error {
 	if f.log {
 		f.catchUp()

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
 )
 
 // Families of keys. Integers are big-endian, so that keys sort by them.
@@ -12,28 +16,75 @@ const (
 	familyVersion  = 'v' // -> format version
 	familyNumber   = 'n' // -> the newest model number
 	familyRegistry = 'r' // name -> number, value
+	familyRewind   = 'w' // model -> sequence
 	familyLog      = 'l' // model, last sequence -> first sequence, checksum, data
-	familySeen     = 's' // model, id -> time, value
-	familySeenAge  = 'a' // time, model, id
-	familyPending  = 'p' // model, id -> expiry, value
+	familyID       = 's' // model, id -> time, value
+	familyIDAge    = 'a' // time, model, id
+	familyWaiting  = 'p' // model, id -> expiry, value
 	familyExpiry   = 'e' // expiry, model, id
 )
 
-func key(family byte, numbers ...uint64) []byte {
-	k := make([]byte, 1, 1+8*len(numbers)+40)
-	k[0] = family
+// Lengths of keys, without an id where there is one.
+const (
+	modelKeyLength = 1 + 8
+	logKeyLength   = 1 + 8 + 8
+	agedKeyLength  = 1 + 8 + 8
+)
+
+func appendKey(to []byte, family byte, numbers ...uint64) []byte {
+	to = append(to, family)
 	for _, n := range numbers {
-		k = binary.BigEndian.AppendUint64(k, n)
+		to = binary.BigEndian.AppendUint64(to, n)
 	}
-	return k
+	return to
+}
+
+func key(family byte, numbers ...uint64) []byte {
+	return appendKey(make([]byte, 0, 1+8*len(numbers)), family, numbers...)
 }
 
 // modelRange is all keys of a model in a family that begins with the model.
-func modelRange(family byte, m Model) (lower, upper []byte) {
-	return key(family, uint64(m)), key(family, uint64(m)+1)
+func modelRange(family byte, model uint64) (lower, upper []byte) {
+	return key(family, model), key(family, model+1)
 }
 
-func idKey(family byte, m Model, id string) []byte { return append(key(family, uint64(m)), id...) }
+func idKey(family byte, model uint64, id string) []byte {
+	return append(appendKey(make([]byte, 0, modelKeyLength+len(id)), family, model), id...)
+}
+
+// agedKey begins with a time, in nanoseconds since 1970.
+func agedKey(family byte, at int64, model uint64, id string) []byte {
+	return append(appendKey(make([]byte, 0, agedKeyLength+len(id)), family, uint64(at), model), id...)
+}
+
+// setTimed puts a row under an id and its entry in the index by time. It
+// writes into the batch's own memory.
+func setTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64, value []byte) error {
+	entry := b.SetDeferred(agedKeyLength+len(id), 0)
+	_ = append(appendKey(entry.Key[:0], index, uint64(at), model), id...)
+	if err := entry.Finish(); err != nil {
+		return fmt.Errorf("fill a batch: %w", err)
+	}
+	put := b.SetDeferred(modelKeyLength+len(id), 8+len(value))
+	_ = append(appendKey(put.Key[:0], row, model), id...)
+	binary.BigEndian.PutUint64(put.Value, uint64(at))
+	copy(put.Value[8:], value)
+	if err := put.Finish(); err != nil {
+		return fmt.Errorf("fill a batch: %w", err)
+	}
+	return nil
+}
+
+// deleteTimed removes what setTimed put.
+func deleteTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64) error {
+	if err := b.Delete(agedKey(index, at, model, id), nil); err != nil {
+		return fmt.Errorf("fill a batch: %w", err)
+	}
+	if err := b.Delete(idKey(row, model, id), nil); err != nil {
+		return fmt.Errorf("fill a batch: %w", err)
+	}
+	return nil
+}
 
 // nanoseconds since 1970 of a time, at least 0, so that keys sort by it, and
 // at most a little before what the number can hold.
@@ -48,42 +99,49 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// agedKey begins with a time, in nanoseconds since 1970.
-func agedKey(family byte, at int64, m Model, id string) []byte {
-	return append(key(family, uint64(at), uint64(m)), id...)
-}
-
 // splitAged takes an agedKey apart.
-func splitAged(k []byte) (at int64, m Model, id string, err error) {
-	if len(k) < 17 {
-		return 0, 0, "", fmt.Errorf("store: index key of %d bytes, want at least 17", len(k))
+func splitAged(k []byte) (at int64, model uint64, id string, err error) {
+	if len(k) < agedKeyLength {
+		return 0, 0, "", fmt.Errorf("%w: index key of %d bytes, want at least %d", storage.ErrCorrupt, len(k), agedKeyLength)
 	}
-	return int64(binary.BigEndian.Uint64(k[1:])), Model(binary.BigEndian.Uint64(k[9:])), string(k[17:]), nil
+	return int64(binary.BigEndian.Uint64(k[1:])), binary.BigEndian.Uint64(k[9:]), string(k[17:]), nil
 }
 
-// timed is a value behind its time.
-func timed(at int64, value []byte) []byte {
-	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), uint64(at)), value...)
-}
-
+// splitTimed takes the time off the value of a row.
 func splitTimed(v []byte) (at int64, value []byte, err error) {
 	if len(v) < 8 {
-		return 0, nil, fmt.Errorf("store: value of %d bytes, want at least 8", len(v))
+		return 0, nil, fmt.Errorf("%w: value of %d bytes, want at least 8", storage.ErrCorrupt, len(v))
 	}
 	return int64(binary.BigEndian.Uint64(v)), v[8:], nil
 }
 
 // splitModel takes the model out of a key that begins with it.
-func splitModel(k []byte) (Model, error) {
-	if len(k) < 9 {
-		return 0, fmt.Errorf("store: key of %d bytes, want at least 9", len(k))
+func splitModel(k []byte) (uint64, error) {
+	if len(k) < modelKeyLength {
+		return 0, fmt.Errorf("%w: key of %d bytes, want at least %d", storage.ErrCorrupt, len(k), modelKeyLength)
 	}
-	return Model(binary.BigEndian.Uint64(k[1:])), nil
+	return binary.BigEndian.Uint64(k[1:]), nil
+}
+
+// splitEntry takes the model number off the value of a registry entry.
+func splitEntry(v []byte) (model uint64, value []byte, err error) {
+	if len(v) < 8 {
+		return 0, nil, fmt.Errorf("%w: registry entry of %d bytes, want at least 8", storage.ErrCorrupt, len(v))
+	}
+	return binary.BigEndian.Uint64(v), v[8:], nil
+}
+
+// splitRewind is the sequence of an intention to rewind.
+func splitRewind(v []byte) (sequence uint64, err error) {
+	if len(v) != 8 {
+		return 0, fmt.Errorf("%w: intention to rewind of %d bytes, want 8", storage.ErrCorrupt, len(v))
+	}
+	return binary.BigEndian.Uint64(v), nil
 }
 
 func checkID(id string) error {
-	if len(id) > maxIDBytes {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrInvalidID, len(id), maxIDBytes)
+	if len(id) > storage.MaxID {
+		return fmt.Errorf("%w: %d bytes, at most %d", storage.ErrInvalidID, len(id), storage.MaxID)
 	}
 	return nil
 }

@@ -1,162 +1,233 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
 )
 
-// Record is one entry of a model's log: the observations of the sequences
-// First to Last, which became durable together.
-type Record struct {
-	First, Last uint64
-	Data        []byte
+// CorruptError says which record of a log is not what was written. It wraps
+// storage.ErrCorrupt.
+type CorruptError struct {
+	Model    string
+	Sequence uint64
+	Detail   string
 }
+
+// Error names the model, the sequence and what is wrong.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("store: log of model %q at sequence %d: %s", e.Model, e.Sequence, e.Detail)
+}
+
+// Unwrap makes it a storage.ErrCorrupt.
+func (e *CorruptError) Unwrap() error { return storage.ErrCorrupt }
 
 const recordHeader = 12 // first sequence, checksum
 
-// Append adds a record behind the last one. It is durable on return; all
-// models share the syncs. It fails with ErrSequence, and appends nothing,
-// unless the record begins right behind the log's end.
-func (s *Store) Append(m Model, r Record) error {
-	last, err := s.LastSequence(m)
-	if err != nil {
-		return err
+// checksum covers the sequences, as they stand in value and key, and the data.
+func checksum(first, last, data []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli) // It is made once in a process.
+	return crc32.Update(crc32.Update(crc32.Checksum(first, table), table, last), table, data)
+}
+
+// setRecord puts a record. It writes into the batch's own memory.
+func setRecord(b *pebble.Batch, model uint64, r storage.Record) error {
+	put := b.SetDeferred(logKeyLength, recordHeader+len(r.Data))
+	appendKey(put.Key[:0], familyLog, model, r.Last)
+	binary.BigEndian.PutUint64(put.Value, r.First)
+	binary.BigEndian.PutUint32(put.Value[8:], checksum(put.Value[:8], put.Key[9:], r.Data))
+	copy(put.Value[recordHeader:], r.Data)
+	if err := put.Finish(); err != nil {
+		return fmt.Errorf("fill a batch: %w", err)
 	}
-	if r.First != last+1 || r.Last < r.First {
-		return fmt.Errorf("%w: record of %d to %d behind %d", ErrSequence, r.First, r.Last, last)
-	}
-	err = s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-		return b.Set(key(familyLog, uint64(m), r.Last), r.encode(), nil)
-	})
-	if err != nil {
-		return err
-	}
-	s.last.Store(m, r.Last)
 	return nil
 }
 
-// encode is the record as it stands under its last sequence.
-func (r Record) encode() []byte {
-	value := make([]byte, recordHeader, recordHeader+len(r.Data))
-	binary.BigEndian.PutUint64(value, r.First)
-	binary.BigEndian.PutUint32(value[8:], r.checksum())
-	return append(value, r.Data...)
-}
-
-// checksum covers the sequences and the data.
-func (r Record) checksum() uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli)
-	var sequences [16]byte
-	binary.BigEndian.PutUint64(sequences[:], r.First)
-	binary.BigEndian.PutUint64(sequences[8:], r.Last)
-	return crc32.Update(crc32.Checksum(sequences[:], table), table, r.Data)
-}
-
-func decodeLogged(m Model, k, v []byte) (Record, error) {
-	if len(k) != 17 {
-		return Record{}, &CorruptError{m, 0, fmt.Sprintf("key of %d bytes, want 17", len(k))}
+// decodeRecord takes a record out of its key and value. The data is the
+// value's.
+func decodeRecord(name string, k, v []byte) (storage.Record, error) {
+	if len(k) != logKeyLength {
+		return storage.Record{}, &CorruptError{name, 0, fmt.Sprintf("key of %d bytes, want %d", len(k), logKeyLength)}
 	}
-	r := Record{Last: binary.BigEndian.Uint64(k[9:])}
+	r := storage.Record{Last: binary.BigEndian.Uint64(k[9:])}
 	if len(v) < recordHeader {
-		return r, &CorruptError{m, r.Last, fmt.Sprintf("%d bytes, want at least %d", len(v), recordHeader)}
+		return r, &CorruptError{name, r.Last, fmt.Sprintf("%d bytes, want at least %d", len(v), recordHeader)}
 	}
 	r.First, r.Data = binary.BigEndian.Uint64(v), v[recordHeader:]
-	if sum := binary.BigEndian.Uint32(v[8:]); sum != r.checksum() {
-		return r, &CorruptError{m, r.Last, fmt.Sprintf("checksum %08x, want %08x", r.checksum(), sum)}
+	if stored, sum := binary.BigEndian.Uint32(v[8:]), checksum(v[:8], k[9:], r.Data); stored != sum {
+		return r, &CorruptError{name, r.Last, fmt.Sprintf("checksum %08x, want %08x", sum, stored)}
 	}
 	if r.First > r.Last {
-		return r, &CorruptError{m, r.Last, fmt.Sprintf("record of %d to %d", r.First, r.Last)}
+		return r, &CorruptError{name, r.Last, fmt.Sprintf("record of %d to %d", r.First, r.Last)}
 	}
 	return r, nil
 }
 
-// LastSequence is the end of a model's log, 0 when it is empty.
-func (s *Store) LastSequence(m Model) (last uint64, err error) {
-	if v, ok := s.last.Load(m); ok {
-		return v.(uint64), nil //nolint:forcetypeassert // The map holds nothing else.
+// Append implements storage.Log. The record and the ids are one batch; all
+// models share the syncs. The context is looked at before the write begins.
+func (m *Model) Append(ctx context.Context, c storage.Commit) error {
+	if err := m.append(ctx, c); err != nil {
+		return m.failed("append to the log", err)
 	}
-	lower, upper := modelRange(familyLog, m)
-	it, err := s.logDB.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return 0, fmt.Errorf("store: find the log's end: %w", err)
-	}
-	if it.Last() {
-		if k := it.Key(); len(k) == 17 {
-			last = binary.BigEndian.Uint64(k[9:])
-		} else {
-			err = &CorruptError{m, 0, fmt.Sprintf("key of %d bytes, want 17", len(k))}
+	return nil
+}
+
+func (m *Model) append(ctx context.Context, c storage.Commit) error {
+	for _, id := range c.IDs {
+		if err := checkID(id.ID); err != nil {
+			return err
 		}
 	}
-	if err := errors.Join(err, it.Close()); err != nil {
-		return 0, fmt.Errorf("store: find the log's end: %w", err)
+	db := m.store.logDB
+	if err := db.room(ctx); err != nil {
+		return err
 	}
-	s.last.Store(m, last)
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	last, err := m.last()
+	if err != nil {
+		return err
+	}
+	if c.First != last+1 || c.Last < c.First {
+		return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
+	}
+	err = db.commit(pebble.Sync, func(b *pebble.Batch) error {
+		if err := setRecord(b, m.number, c.Record); err != nil {
+			return err
+		}
+		for _, id := range c.IDs {
+			if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		m.endAt(0, false)
+		return err
+	}
+	m.store.remembered.Add(int64(len(c.IDs)))
+	m.endAt(c.Last, true)
+	return nil
+}
+
+// endAt keeps the log's end, or that it is not known. The caller holds writing.
+func (m *Model) endAt(last uint64, known bool) {
+	m.end.Lock()
+	defer m.end.Unlock()
+	m.end.last, m.end.known = last, known
+}
+
+// Last implements storage.Log.
+func (m *Model) Last() (uint64, error) {
+	last, err := m.last()
+	return last, m.failed("find the end of the log", err)
+}
+
+func (m *Model) last() (uint64, error) {
+	m.end.Lock()
+	defer m.end.Unlock()
+	if err := m.gone(); err != nil {
+		return 0, err
+	}
+	if m.end.known {
+		return m.end.last, nil
+	}
+	last, err := m.readEnd()
+	if err != nil {
+		return 0, err
+	}
+	m.end.last, m.end.known = last, true
 	return last, nil
 }
 
-// Replay calls f for every record that holds a sequence after the given one,
-// in order. The record's data is valid during the call only. It fails with a
-// *CorruptError on a bad record or a gap, and when the log does not reach
-// back to the sequence.
-func (s *Store) Replay(m Model, after uint64, f func(Record) error) error {
-	_, upper := modelRange(familyLog, m)
+// readEnd is the last sequence that the log holds, 0 of an empty log.
+func (m *Model) readEnd() (last uint64, err error) {
+	lower, upper := modelRange(familyLog, m.number)
+	it, err := m.store.logDB.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return 0, fmt.Errorf("scan: %w", err)
+	}
+	if it.Last() {
+		if k := it.Key(); len(k) == logKeyLength {
+			last = binary.BigEndian.Uint64(k[9:])
+		} else {
+			err = &CorruptError{m.name, 0, fmt.Sprintf("key of %d bytes, want %d", len(k), logKeyLength)}
+		}
+	}
+	if closeErr := it.Close(); err == nil && closeErr != nil {
+		err = fmt.Errorf("scan: %w", closeErr)
+	}
+	return last, err
+}
+
+// First implements storage.Log.
+func (m *Model) First() (first uint64, err error) {
+	if err := m.gone(); err != nil {
+		return 0, m.failed("find the beginning of the log", err)
+	}
+	lower, upper := modelRange(familyLog, m.number)
+	err = m.store.logDB.scan(lower, upper, func(k, v []byte) (bool, error) {
+		r, err := decodeRecord(m.name, k, v)
+		first = r.First
+		return false, err
+	})
+	if err != nil {
+		return 0, m.failed("find the beginning of the log", err)
+	}
+	return first, nil
+}
+
+// Replay implements storage.Log.
+func (m *Model) Replay(ctx context.Context, after uint64, f func(storage.Record) error) error {
+	if err := m.gone(); err != nil {
+		return m.failed("replay the log", err)
+	}
+	_, upper := modelRange(familyLog, m.number)
 	next := after + 1
-	return scan(s.logDB, key(familyLog, uint64(m), next), upper, func(k, v []byte) (bool, error) {
-		r, err := decodeLogged(m, k, v)
+	var stop error
+	err := m.store.logDB.scan(key(familyLog, m.number, next), upper, func(k, v []byte) (bool, error) {
+		if err := context.Cause(ctx); err != nil {
+			return false, err
+		}
+		r, err := decodeRecord(m.name, k, v)
 		if err != nil {
 			return false, err
 		}
 		if r.First > next || (r.First < next && next != after+1) {
-			return false, &CorruptError{m, next, fmt.Sprintf("missing: the next record holds %d to %d", r.First, r.Last)}
+			return false, &CorruptError{m.name, next, fmt.Sprintf("missing: the next record holds %d to %d", r.First, r.Last)}
 		}
 		next = r.Last + 1
-		return true, f(r)
+		stop = f(r)
+		return stop == nil, nil
 	})
-}
-
-// FirstSequence is the first sequence that the log holds, 0 of an empty log.
-func (s *Store) FirstSequence(m Model) (first uint64, err error) {
-	lower, upper := modelRange(familyLog, m)
-	err = scan(s.logDB, lower, upper, func(k, v []byte) (bool, error) {
-		r, err := decodeLogged(m, k, v)
-		first = r.First
-		return false, err
-	})
-	return first, err
-}
-
-// RewindLog drops the records that end after a sequence and puts the last of
-// them, cut to end there, in their place; nil when a record ends there anyway.
-// It is durable on return.
-func (s *Store) RewindLog(m Model, sequence uint64, last *Record) error {
-	_, upper := modelRange(familyLog, m)
-	err := s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-		if err := b.DeleteRange(key(familyLog, uint64(m), sequence+1), upper, nil); err != nil {
-			return err //nolint:wrapcheck // write does.
-		}
-		if last == nil {
-			return nil
-		}
-		return b.Set(key(familyLog, uint64(m), last.Last), last.encode(), nil)
-	})
-	s.last.Delete(m)
-	return err
-}
-
-// TruncateLog drops the records that end before a sequence. The one that
-// holds it stays, and so does the last one, so that the log's end can be
-// compared with a snapshot's. It does not wait for the disk.
-func (s *Store) TruncateLog(m Model, through uint64) error {
-	last, err := s.LastSequence(m)
-	if err != nil {
-		return err
+	if stop != nil {
+		return stop
 	}
-	through = min(through, last)
-	return s.write(s.logDB, pebble.NoSync, func(b *pebble.Batch) error {
-		return b.DeleteRange(key(familyLog, uint64(m), 0), key(familyLog, uint64(m), through), nil)
-	})
+	return m.failed("replay the log", err)
+}
+
+// Truncate implements storage.Log.
+func (m *Model) Truncate(through uint64) error {
+	db := m.store.logDB
+	if err := db.room(context.Background()); err != nil {
+		return m.failed("truncate the log", err)
+	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	last, err := m.last()
+	if err != nil {
+		return m.failed("truncate the log", err)
+	}
+	return m.failed("truncate the log", db.commit(pebble.NoSync, func(b *pebble.Batch) error {
+		return b.DeleteRange(key(familyLog, m.number, 0), key(familyLog, m.number, min(through, last)), nil)
+	}))
 }

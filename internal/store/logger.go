@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// pebbleLog takes Pebble's log lines. What Pebble calls fatal it would end
-// the process for; here it ends the store's writing.
+// pebbleLog takes Pebble's log lines. After a fatal one Pebble expects the
+// process to end; here the store's writing ends.
 type pebbleLog struct {
 	log   *zap.Logger
 	guard *guard
@@ -30,12 +30,12 @@ func (l *pebbleLog) Fatalf(format string, args ...any) {
 	_ = l.guard.fail(fmt.Errorf(format, args...))
 }
 
-// events are what goes wrong in the background: a flush or a compaction that
-// cannot read or write. Pebble would try it again for ever.
+// events end the store's writing when a flush or a compaction cannot read or
+// write. Pebble would try it again for ever.
 func (l *pebbleLog) events() *pebble.EventListener {
 	fail := func(err error) {
 		select {
-		case <-l.guard.closing: // What Close interrupts has not failed.
+		case <-l.guard.closing: // Close interrupts compactions, which is no failure.
 		default:
 			_ = l.guard.fail(err)
 		}
@@ -46,7 +46,7 @@ func (l *pebbleLog) events() *pebble.EventListener {
 	}
 }
 
-// watch tells the first failure once, whoever met it.
+// watch logs the first failure, once.
 func (s *Store) watch() {
 	s.background.Go(func() {
 		select {

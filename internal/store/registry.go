@@ -1,245 +1,240 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
 )
-
-// CreateModel registers a name with a value and gives it a number no model
-// had before. It is durable on return.
-func (s *Store) CreateModel(name string, value []byte) (Model, error) {
-	s.registry.Lock()
-	defer s.registry.Unlock()
-	m, err := s.nextModel(name)
-	if err != nil {
-		return 0, err
-	}
-	return m, s.register(name, m, value, nil)
-}
-
-// ImportModel is CreateModel for a model that begins with a snapshot at a
-// sequence, which is there, and in the log as a record without data, when the
-// name is.
-func (s *Store) ImportModel(name string, value []byte, sequence uint64, snapshot []byte) (Model, error) {
-	s.registry.Lock()
-	defer s.registry.Unlock()
-	m, err := s.nextModel(name)
-	if err != nil {
-		return 0, err
-	}
-	// What a crash leaves of a number without a name is removed at a start;
-	// what a failure before left, here.
-	if err := s.removeAll(s.path(snapshots, number(m))); err != nil {
-		return 0, err
-	}
-	if err := s.WriteSnapshot(m, sequence, snapshot); err != nil {
-		return 0, err
-	}
-	if sequence == 0 {
-		return m, s.register(name, m, value, nil)
-	}
-	return m, s.register(name, m, value, &Record{First: sequence, Last: sequence})
-}
-
-// nextModel is the number of a new name. The registry is locked.
-func (s *Store) nextModel(name string) (Model, error) {
-	if _, ok, err := s.lookUp(name); err != nil {
-		return 0, err
-	} else if ok {
-		return 0, fmt.Errorf("%w: %q", ErrModelExists, name)
-	}
-	newest, ok, err := get(s.logDB, []byte{familyNumber})
-	if err != nil || !ok {
-		return 1, err
-	}
-	if len(newest) != 8 {
-		return 0, fmt.Errorf("store: newest model number of %d bytes, want 8", len(newest))
-	}
-	return Model(binary.BigEndian.Uint64(newest) + 1), nil
-}
-
-// register makes a name durable, and the record that its log begins with.
-func (s *Store) register(name string, m Model, value []byte, begin *Record) error {
-	encoded := binary.BigEndian.AppendUint64(nil, uint64(m))
-	err := s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-		if err := b.Set([]byte{familyNumber}, encoded, nil); err != nil {
-			return err //nolint:wrapcheck // write does.
-		}
-		if begin != nil {
-			if err := b.Set(key(familyLog, uint64(m), begin.Last), begin.encode(), nil); err != nil {
-				return err //nolint:wrapcheck // write does.
-			}
-		}
-		return b.Set(registryKey(name), append(encoded, value...), nil)
-	})
-	if err == nil {
-		s.last.Delete(m)
-	}
-	return err
-}
 
 func registryKey(name string) []byte { return append([]byte{familyRegistry}, name...) }
 
-func (s *Store) lookUp(name string) (Model, bool, error) {
-	entry, ok, err := get(s.logDB, registryKey(name))
-	if err != nil || !ok {
-		return 0, false, err
+// Models implements storage.Registry. An entry that cannot be read is given
+// with its error, and the walk goes on.
+func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
+	rewinds, err := s.rewinds()
+	if err != nil {
+		return fmt.Errorf("store: read the registry: %w", err)
 	}
-	m, _, err := splitEntry(entry)
-	return m, err == nil, err
+	var stop error
+	err = s.logDB.scan([]byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) (bool, error) {
+		if err := context.Cause(ctx); err != nil {
+			return false, err
+		}
+		if e, ok := s.entry(string(k[1:]), v, rewinds); ok {
+			stop = f(e)
+		}
+		return stop == nil, nil
+	})
+	if stop != nil {
+		return stop
+	}
+	if err != nil {
+		return fmt.Errorf("store: read the registry: %w", err)
+	}
+	return nil
 }
 
-func splitEntry(entry []byte) (Model, []byte, error) {
-	if len(entry) < 8 {
-		return 0, nil, fmt.Errorf("store: registry entry of %d bytes, want at least 8", len(entry))
+// entry is a registry entry; ok is false when the model was deleted during the
+// walk.
+func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (out storage.Entry, ok bool) {
+	out.Name = name
+	model, value, err := splitEntry(encoded)
+	if err != nil {
+		out.Err = fmt.Errorf("store: model %q: %w", name, err)
+		return out, true
 	}
-	return Model(binary.BigEndian.Uint64(entry)), entry[8:], nil
+	m := s.handle(model)
+	if m == nil {
+		return out, false
+	}
+	sequence, rewinding := rewinds[model]
+	switch {
+	case m.name != name:
+		out.Err = fmt.Errorf("store: model %q: %w: its number %d is that of model %q", name, storage.ErrCorrupt, model, m.name)
+	case rewinding && sequence == nil:
+		out.Err = fmt.Errorf("store: model %q: %w: the sequence of its unfinished rewind cannot be read", name, storage.ErrCorrupt)
+	default:
+		out.Value, out.Model, out.Rewinding = value, m, sequence
+	}
+	return out, true
 }
 
-// DeleteModel forgets a name and all that is kept under its number. The model
-// is gone, durably, on return; what a crash leaves behind is cleaned up when
-// the store is opened again. Nobody may be using the model. It takes time in
-// proportion to the ids that the model remembers.
-func (s *Store) DeleteModel(name string) error {
+// handle is the handle of a number, nil when there is none.
+func (s *Store) handle(model uint64) *Model {
+	s.handles.RLock()
+	defer s.handles.RUnlock()
+	return s.handles.byNumber[model]
+}
+
+func (s *Store) addHandle(name string, model uint64) *Model {
+	s.handles.Lock()
+	defer s.handles.Unlock()
+	m := &Model{store: s, name: name, number: model}
+	s.handles.byNumber[model] = m
+	return m
+}
+
+func (s *Store) dropHandle(m *Model) {
+	s.handles.Lock()
+	defer s.handles.Unlock()
+	delete(s.handles.byNumber, m.number)
+}
+
+// Create implements storage.Registry.
+func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
+	m, err := s.begin(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("store: create model %q: %w", name, err)
+	}
+	defer s.end(name)
+	if err := s.register(m, value, nil); err != nil {
+		m.stage.Store(stageDeleted)
+		s.dropHandle(m)
+		return nil, fmt.Errorf("store: create model %q: %w", name, err)
+	}
+	return m, nil
+}
+
+// Import implements storage.Registry. Until the registry names the model, the
+// last step, what was written is under a number that nobody knows: an error
+// removes it, and so does the next start after a crash. The log begins with a
+// record of the snapshot's sequence without data.
+func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
+	m, err := s.begin(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("store: import model %q: %w", name, err)
+	}
+	defer s.end(name)
+	err = m.receive(ctx, from)
+	if err == nil {
+		var begin *storage.Record
+		if from.Sequence > 0 {
+			begin = &storage.Record{First: from.Sequence, Last: from.Sequence}
+		}
+		err = s.register(m, value, begin)
+	}
+	if err == nil {
+		return m, nil
+	}
+	m.stage.Store(stageDeleted)
+	if s.Failed() == nil {
+		// Else it is not known whether the registry names the model, and the
+		// disk is left as it is.
+		err = errors.Join(err, m.drop())
+	}
+	s.dropHandle(m)
+	return nil, fmt.Errorf("store: import model %q: %w", name, err)
+}
+
+// importPortion bounds the batches of an import.
+const importPortion = 1024
+
+// receive writes, durably, what a model begins with. The number of the model
+// is durable before any of it is outside the log's database, so that no later
+// model can get the number.
+func (m *Model) receive(ctx context.Context, from storage.Import) error {
+	s := m.store
+	for ids := from.IDs; len(ids) > 0; {
+		n := min(len(ids), importPortion)
+		if err := errors.Join(context.Cause(ctx), m.putIDs(ctx, ids[:n])); err != nil {
+			return err
+		}
+		ids = ids[n:]
+	}
+	if err := s.logDB.force(ctx); err != nil {
+		return err
+	}
+	for rows := from.Waiting; len(rows) > 0; {
+		n := min(len(rows), importPortion)
+		if err := errors.Join(context.Cause(ctx), m.putWaiting(ctx, rows[:n])); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	if len(from.Waiting) > 0 {
+		if err := s.pendingDB.force(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.writeSnapshot(from.Sequence, from.Snapshot); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// begin takes a name and a number for a model that is being made. The caller
+// gives the name back with end. Who wants a name that another call is making a
+// model under waits for its outcome.
+func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		if err := s.logDB.room(ctx); err != nil {
+			return nil, err
+		}
+		m, others, err := s.take(name)
+		if others == nil {
+			return m, err
+		}
+		select {
+		case <-others:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take is begin, or a channel that is closed when the name is given back.
+func (s *Store) take(name string) (m *Model, others <-chan struct{}, err error) {
 	s.registry.Lock()
 	defer s.registry.Unlock()
-	m, ok, err := s.lookUp(name)
-	if err != nil {
-		return err
+	if others, ok := s.registry.making[name]; ok {
+		return nil, others, nil
 	}
-	if !ok {
-		return fmt.Errorf("%w: %q", ErrModelNotFound, name)
+	if _, ok, err := s.logDB.get(registryKey(name)); err != nil {
+		return nil, nil, err
+	} else if ok {
+		return nil, nil, storage.ErrExists
 	}
-	err = s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-		lower, upper := modelRange(familyLog, m)
-		if err := b.DeleteRange(lower, upper, nil); err != nil {
-			return err //nolint:wrapcheck // write does.
-		}
-		return b.Delete(registryKey(name), nil)
+	// The lock keeps the numbers in order on the disk too. The next synced
+	// commit makes this one durable.
+	s.registry.newest++
+	err = s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
+		return b.Set([]byte{familyNumber}, binary.BigEndian.AppendUint64(nil, s.registry.newest), nil)
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	s.last.Delete(m)
-	if err := s.dropSeen(m, true); err != nil {
-		return err
-	}
-	if err := s.dropPending(m); err != nil {
-		return err
-	}
-	return s.removeAll(s.path(snapshots, number(m)))
+	s.registry.making[name] = make(chan struct{})
+	return s.addHandle(name, s.registry.newest), nil, nil
 }
 
-func number(m Model) string { return strconv.FormatUint(uint64(m), 10) }
-
-func (s *Store) dropPending(m Model) error {
-	return s.write(s.pendingDB, pebble.NoSync, func(b *pebble.Batch) error {
-		lower, upper := modelRange(familyPending, m)
-		return b.DeleteRange(lower, upper, nil)
-	})
+func (s *Store) end(name string) {
+	s.registry.Lock()
+	defer s.registry.Unlock()
+	close(s.registry.making[name])
+	delete(s.registry.making, name)
 }
 
-func (s *Store) removeAll(path string) error {
-	if err := s.fs.RemoveAll(path); err != nil {
-		return fmt.Errorf("store: remove %s: %w", path, err)
-	}
-	return nil
-}
-
-// Models calls f for every model in the order of the names. The value is
-// valid during the call only.
-func (s *Store) Models(f func(name string, m Model, value []byte) error) error {
-	return scan(s.logDB, []byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) (bool, error) {
-		m, value, err := splitEntry(v)
-		if err != nil {
-			return false, err
-		}
-		return true, f(string(k[1:]), m, value)
-	})
-}
-
-// clean removes what crashes left: data of models that are not registered and
-// snapshots that were not finished.
-func (s *Store) clean() error {
-	known := map[Model]bool{}
-	err := s.Models(func(_ string, m Model, _ []byte) error {
-		known[m] = true
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	left, err := s.countSeen(known)
-	if err != nil {
-		return err
-	}
-	for m := range left {
-		if err := s.dropSeen(m, false); err != nil {
-			return err
-		}
-	}
-	if err := s.cleanPending(known); err != nil {
-		return err
-	}
-	directories, err := s.fs.List(s.path(snapshots))
-	if err != nil {
-		return fmt.Errorf("store: list snapshots: %w", err)
-	}
-	for _, d := range directories {
-		n, err := strconv.ParseUint(d, 10, 64)
-		if err != nil {
-			continue // Not one of ours.
-		}
-		if !known[Model(n)] {
-			if err := s.removeAll(s.path(snapshots, d)); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := s.cleanUnfinished(s.path(snapshots, d)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cleanUnfinished removes the snapshots of a directory that were not finished.
-func (s *Store) cleanUnfinished(directory string) error {
-	files, err := s.fs.List(directory)
-	if err != nil {
-		return fmt.Errorf("store: list snapshots: %w", err)
-	}
-	for _, f := range files {
-		if strings.HasSuffix(f, temporarySuffix) {
-			if err := s.removeAll(s.fs.PathJoin(directory, f)); err != nil {
+// register makes a name durable, and the record that its log begins with.
+func (s *Store) register(m *Model, value []byte, begin *storage.Record) error {
+	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
+		if begin != nil {
+			if err := setRecord(b, m.number, *begin); err != nil {
 				return err
 			}
 		}
+		entry := append(binary.BigEndian.AppendUint64(nil, m.number), value...)
+		return b.Set(registryKey(m.name), entry, nil)
+	})
+	if err != nil {
+		return err
 	}
+	m.stage.Store(stageThere)
 	return nil
-}
-
-// cleanPending looks at one key a model, not at every prediction.
-func (s *Store) cleanPending(known map[Model]bool) error {
-	for next := uint64(0); ; {
-		var found *Model
-		err := scan(s.pendingDB, key(familyPending, next), []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
-			m, err := splitModel(k)
-			found = &m
-			return false, err
-		})
-		if err != nil || found == nil {
-			return err
-		}
-		if !known[*found] {
-			if err := s.dropPending(*found); err != nil {
-				return err
-			}
-		}
-		next = uint64(*found) + 1
-	}
 }

@@ -8,9 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
 )
 
 const (
@@ -19,35 +20,46 @@ const (
 	damagedSuffix   = ".damaged"
 )
 
-// WriteSnapshot writes a snapshot of a model at a sequence: to a temporary
-// name, synced, then renamed, so that a snapshot is there whole or not at
-// all. It is durable on return.
-func (s *Store) WriteSnapshot(m Model, sequence uint64, data []byte) error {
-	dir := s.path(snapshots, number(m))
-	if err := s.fs.MkdirAll(dir, directoryMode); err != nil {
-		return fmt.Errorf("store: create %s: %w", dir, err)
+// WriteSnapshot implements storage.Snapshots. The file is written under a
+// temporary name, synced, then renamed, so that it is there whole or not at
+// all.
+func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
+	return m.failed(fmt.Sprintf("write the snapshot %d", sequence), m.writeSnapshot(sequence, data))
+}
+
+func (m *Model) writeSnapshot(sequence uint64, data []byte) error {
+	if err := m.gone(); err != nil {
+		return err
 	}
+	s := m.store
+	if err := s.fs.MkdirAll(m.directory(), directoryMode); err != nil {
+		return fmt.Errorf("create %s: %w", m.directory(), err)
+	}
+	// A process before this one may have made the directory and ended.
 	if err := s.syncDirectory(s.path(snapshots)); err != nil {
 		return err
 	}
-	name := s.snapshotPath(m, sequence)
+	name := m.snapshotPath(sequence)
 	if err := s.writeFile(name+temporarySuffix, data); err != nil {
-		return fmt.Errorf("store: write snapshot: %w", err)
+		return err
 	}
 	if err := s.fs.Rename(name+temporarySuffix, name); err != nil {
-		return fmt.Errorf("store: name snapshot: %w", err)
+		return fmt.Errorf("rename: %w", err)
 	}
-	return s.syncDirectory(dir)
+	return s.syncDirectory(m.directory())
 }
 
-func (s *Store) snapshotPath(m Model, sequence uint64) string {
-	return s.path(snapshots, number(m), fmt.Sprintf("%020d%s", sequence, snapshotSuffix))
+// directory is where the model's snapshots are.
+func (m *Model) directory() string { return m.store.path(snapshots, number(m.number)) }
+
+func (m *Model) snapshotPath(sequence uint64) string {
+	return m.store.fs.PathJoin(m.directory(), fmt.Sprintf("%020d%s", sequence, snapshotSuffix))
 }
 
 func (s *Store) writeFile(name string, data []byte) error {
 	f, err := s.fs.Create(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
-		return err //nolint:wrapcheck // The caller does.
+		return fmt.Errorf("create %s: %w", name, err)
 	}
 	// A vfs.File may change what it is given to write, so it gets copies.
 	piece := make([]byte, min(len(data), writePiece))
@@ -59,19 +71,27 @@ func (s *Store) writeFile(name string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
 }
 
 const writePiece = 256 << 10
 
-// Snapshots are the sequences of a model's snapshots, the newest first.
-func (s *Store) Snapshots(m Model) ([]uint64, error) {
-	names, err := s.fs.List(s.path(snapshots, number(m)))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil // None was written.
+// Snapshots implements storage.Snapshots.
+func (m *Model) Snapshots() ([]uint64, error) {
+	sequences, err := m.snapshots()
+	return sequences, m.failed("list the snapshots", err)
+}
+
+func (m *Model) snapshots() ([]uint64, error) {
+	if err := m.gone(); err != nil {
+		return nil, err
 	}
+	names, err := m.store.list(m.directory())
 	if err != nil {
-		return nil, fmt.Errorf("store: list snapshots: %w", err)
+		return nil, err
 	}
 	var sequences []uint64
 	for _, name := range names {
@@ -88,78 +108,111 @@ func (s *Store) Snapshots(m Model) ([]uint64, error) {
 	return sequences, nil
 }
 
-// SnapshotFile is what a snapshot is as a file.
-type SnapshotFile struct {
-	Bytes    int64
-	Modified time.Time
-	// Head is its first bytes.
-	Head []byte
+// list lists a directory of snapshots. One that is not there is empty: no
+// snapshot was written yet.
+func (s *Store) list(directory string) ([]string, error) {
+	names, err := s.fs.List(directory)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list %s: %w", directory, err)
+	}
+	return names, nil
 }
 
-// StatSnapshot reads the first bytes of a snapshot, at most head of them.
-func (s *Store) StatSnapshot(m Model, sequence uint64, head int) (out SnapshotFile, err error) {
-	f, err := s.fs.Open(s.snapshotPath(m, sequence))
+// StatSnapshot implements storage.Snapshots. The place is the file's path.
+func (m *Model) StatSnapshot(sequence uint64, head int) (out storage.SnapshotFile, err error) {
+	what := fmt.Sprintf("describe the snapshot %d", sequence)
+	f, err := m.openSnapshot(sequence)
 	if err != nil {
-		return out, fmt.Errorf("store: open snapshot: %w", err)
+		return out, m.failed(what, err)
 	}
 	info, err := f.Stat()
 	if err == nil {
-		out = SnapshotFile{Bytes: info.Size(), Modified: info.ModTime(), Head: make([]byte, min(int64(head), info.Size()))}
+		out = storage.SnapshotFile{
+			Bytes: info.Size(), Created: info.ModTime(), Place: m.snapshotPath(sequence),
+			Head: make([]byte, min(int64(max(head, 0)), info.Size())),
+		}
 		_, err = io.ReadFull(f, out.Head)
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return out, fmt.Errorf("store: read snapshot: %w", err)
-	}
-	return out, nil
+	return out, m.failed(what, errors.Join(err, f.Close()))
 }
 
-// ReadSnapshot gives the bytes of a snapshot.
-func (s *Store) ReadSnapshot(m Model, sequence uint64) ([]byte, error) {
-	f, err := s.fs.Open(s.snapshotPath(m, sequence))
+// ReadSnapshot implements storage.Snapshots.
+func (m *Model) ReadSnapshot(sequence uint64) ([]byte, error) {
+	what := fmt.Sprintf("read the snapshot %d", sequence)
+	f, err := m.openSnapshot(sequence)
 	if err != nil {
-		return nil, fmt.Errorf("store: open snapshot: %w", err)
+		return nil, m.failed(what, err)
 	}
 	data, err := io.ReadAll(f)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("store: read snapshot: %w", err)
+		return nil, m.failed(what, err)
 	}
 	return data, nil
 }
 
-// RemoveSnapshot drops a snapshot. It is gone for good on return: one that came
-// back after the log was cut before it would stand against the log.
-func (s *Store) RemoveSnapshot(m Model, sequence uint64) error {
-	if err := s.fs.Remove(s.snapshotPath(m, sequence)); err != nil {
-		return fmt.Errorf("store: remove snapshot: %w", err)
+func (m *Model) openSnapshot(sequence uint64) (vfs.File, error) {
+	if err := m.gone(); err != nil {
+		return nil, err
 	}
-	return s.syncDirectory(s.path(snapshots, number(m)))
+	f, err := m.store.fs.Open(m.snapshotPath(sequence))
+	return f, absent(err)
 }
 
-// Metrics are the store's figures.
-type Metrics struct {
-	// DiskBytes is what both databases take, LogBytes their write-ahead
-	// logs, MemTableBytes their memory tables.
-	DiskBytes, LogBytes, MemTableBytes uint64
-	// Fsyncs counts the syncs of write-ahead logs, FsyncSeconds their time.
-	Fsyncs       uint64
-	FsyncSeconds float64
-	// RememberedIDs counts ids of learned observations.
-	RememberedIDs int
-	// Compactions counts compactions.
-	Compactions int64
+// absent makes an error about a file that is not there a storage.ErrNotFound.
+func absent(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %w", storage.ErrNotFound, err)
+	}
+	return err
 }
 
-// Metrics reads the figures.
-func (s *Store) Metrics() Metrics {
-	out := Metrics{RememberedIDs: int(s.remembered.Load())}
-	for _, db := range []*database{s.logDB, s.pendingDB} {
-		m := db.Metrics()
-		out.DiskBytes += m.DiskSpaceUsage()
-		out.LogBytes += m.WAL.PhysicalSize
-		out.MemTableBytes += m.MemTable.Size
-		out.Compactions += m.Compact.Count
-		out.Fsyncs += uint64(db.fs.syncs.Load())
-		out.FsyncSeconds += float64(db.fs.nanoseconds.Load()) / 1e9
+// RemoveSnapshot implements storage.Snapshots. It is durable because a snapshot
+// that came back after the log was cut before it would contradict the log.
+func (m *Model) RemoveSnapshot(sequence uint64) error {
+	err := m.gone()
+	if err == nil {
+		err = absent(m.store.fs.Remove(m.snapshotPath(sequence)))
 	}
-	return out
+	if err == nil {
+		err = m.store.syncDirectory(m.directory())
+	}
+	return m.failed(fmt.Sprintf("remove the snapshot %d", sequence), err)
+}
+
+// removeSnapshotsAfter removes, durably, the snapshots after a sequence.
+func (m *Model) removeSnapshotsAfter(sequence uint64) error {
+	kept, err := m.snapshots()
+	if err != nil {
+		return err
+	}
+	for _, later := range kept {
+		if later <= sequence {
+			break // The newest come first.
+		}
+		if err := m.store.fs.Remove(m.snapshotPath(later)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("remove the snapshot %d: %w", later, err)
+		}
+	}
+	// Also where none is left: a call that was not completed may have removed
+	// them without a sync.
+	if err := m.store.syncDirectory(m.directory()); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// SetSnapshotAside implements storage.Snapshots: it renames the file.
+func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
+	from := m.snapshotPath(sequence)
+	place = from + damagedSuffix
+	if err = m.gone(); err == nil {
+		err = absent(m.store.fs.Rename(from, place))
+	}
+	if err == nil {
+		err = m.store.syncDirectory(m.directory())
+	}
+	if err != nil {
+		return "", m.failed(fmt.Sprintf("set aside the snapshot %d", sequence), err)
+	}
+	return place, nil
 }

@@ -1,24 +1,27 @@
-// Package store keeps what must outlive the process: the registry of models,
-// their logs, the ids they remember, the predictions that wait for labels, and
-// snapshots. Values are opaque bytes. It is the only package that touches the
-// disk. The file docs/format/store.md describes every key.
+// Package store keeps, in a directory, what must outlive the process: the
+// registry of models, their logs, the ids that they remember, the predictions
+// that wait for labels, and snapshots. It implements package storage on Pebble.
+// It is the only package that touches the disk. The file docs/format/store.md
+// describes every key.
 //
 // Two Pebble databases share the data directory. `log` holds what has been
 // acknowledged; a write to its log is synced before it returns. `pending`
-// holds predictions that wait for their labels; a write to its log is handed
-// to the operating system before it returns, and synced in the background, so
+// holds the predictions that wait for labels; a write to its log is handed to
+// the operating system before it returns, and synced in the background, so
 // that Predict survives a killed process without waiting for the disk.
 //
 // The first write that the disk refuses ends the store's writing: the disk is
-// left as it is, every later write fails with ErrFailed, and reads go on from
-// what is in memory. Opening the directory again is the way on; see guard.
+// left as it is, every later write fails with storage.ErrFailed, and reads go
+// on from what is in memory. The directory has to be opened again; see guard.
 package store
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	iofs "io/fs"
 	"strconv"
@@ -30,32 +33,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
+
+	"hindsight/internal/engine/storage"
 )
 
-// Sentinels. What the disk refuses wraps ErrFailed.
+// Sentinels of this backend. Those of every backend are in package storage.
 var (
-	ErrModelExists   = errors.New("store: model exists")
-	ErrModelNotFound = errors.New("store: no such model")
-	ErrInvalidID     = errors.New("store: id too long")
-	ErrSequence      = errors.New("store: record out of sequence")
-	ErrInUse         = errors.New("in use by another process")
-	ErrNewer         = errors.New("store: data directory was written by a newer version")
-	// ErrFailed says that the disk refused a write. Nothing is acknowledged
-	// after it; the store has to be opened again.
-	ErrFailed = errors.New("store: storage failed")
+	// ErrInUse is a directory that another process has open.
+	ErrInUse = errors.New("in use by another process")
+	// ErrNewer is a directory of a later format.
+	ErrNewer = errors.New("store: data directory was written by a newer version")
 )
-
-// CorruptError says which record of a log is not what was written.
-type CorruptError struct {
-	Model    Model
-	Sequence uint64
-	Detail   string
-}
-
-// Error names the model's number, the sequence and what is wrong.
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("store: log of model number %d at sequence %d: %s", e.Model, e.Sequence, e.Detail)
-}
 
 // Options of a store.
 type Options struct {
@@ -68,7 +56,7 @@ type Options struct {
 	// Cache is for blocks and memory tables, in bytes; 0, as anything above it, is
 	// 64 MiB. Tables that wait for the disk may take more.
 	Cache int64
-	// PendingSync syncs every PutPending before it returns.
+	// PendingSync syncs every PutWaiting before it returns.
 	PendingSync bool
 	// Logger may be nil.
 	Logger *zap.Logger
@@ -86,8 +74,7 @@ const (
 	asyncInterval   = 100 * time.Millisecond
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
-	maxIDBytes      = 128
-	formatVersion   = 1
+	formatVersion   = 2
 	directoryMode   = 0o750
 	// The limits maxMemTables and maxSublevels are where writes wait for flushes and
 	// compactions; see database.room.
@@ -102,8 +89,7 @@ const (
 	snapshots        = "snapshots"
 )
 
-// Store is open over one data directory. Its methods may be called by any
-// number of goroutines, but one model has one appender at a time.
+// Store is open over one data directory. It implements storage.Store.
 type Store struct {
 	fs   vfs.FS
 	dir  string
@@ -116,30 +102,35 @@ type Store struct {
 	// readOnly says that nothing may be changed.
 	readOnly bool
 
-	registry sync.Mutex
-	// last is the newest sequence of each model that was asked for.
-	last sync.Map
-	// remembered counts the remembered ids.
+	// registry gives out names and numbers. It is held for a look-up and an
+	// unsynced commit.
+	registry struct {
+		sync.Mutex
+		newest uint64
+		// making holds the names that models are being made under. A channel is
+		// closed when its name is given back.
+		making map[string]chan struct{}
+	}
+	handles struct {
+		sync.RWMutex
+		byNumber map[uint64]*Model
+	}
+	// remembered counts the remembered ids of all models.
 	remembered atomic.Int64
-	// seen and waiting keep the sweeps, which take them whole, from dropping
-	// an id that is written again between their look at it and their commit.
-	// No other lock is taken under them.
-	seen, waiting sync.RWMutex
+	// ids keeps the sweeps, which take it whole, from dropping an id that is
+	// remembered again between their look at it and their commit. No other lock
+	// is taken under it.
+	ids sync.RWMutex
+	// waiting keeps the counts of waiting predictions exact. No other lock but
+	// handles is taken under it.
+	waiting stripes
 
 	stop       chan struct{}
 	background sync.WaitGroup
 	closeOnce  sync.Once
 }
 
-// Model is a model's number. A model deleted and created again under its name
-// gets another, so that nothing of the old one can be taken for the new one's.
-type Model uint64
-
-// Open opens the data directory, creating it when it is not there, and cleans
-// up what a crash left. It fails with ErrInUse while another process has it
-// open, with ErrNewer on a later format, and with ErrFailed when the disk
-// refuses a write. It reads the newest logs, and the index of remembered ids.
-func Open(dir string, o Options) (_ *Store, err error) {
+func newStore(dir string, o Options) *Store {
 	s := &Store{fs: o.FS, dir: dir, log: o.Logger, guard: newGuard(), stop: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.Default
@@ -147,6 +138,19 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if s.log == nil {
 		s.log = zap.NewNop()
 	}
+	s.registry.making = map[string]chan struct{}{}
+	s.handles.byNumber = map[uint64]*Model{}
+	s.waiting.seed = maphash.MakeSeed()
+	return s
+}
+
+// Open opens the data directory, creating it when it is not there, and cleans
+// up what a crash left. It fails with ErrInUse while another process has it
+// open, with ErrNewer on a later format, and with storage.ErrFailed when the
+// disk refuses a write. It reads the newest write-ahead logs, the registry, the
+// index of remembered ids and the waiting predictions.
+func Open(dir string, o Options) (_ *Store, err error) {
+	s := newStore(dir, o)
 	s.watch()
 	defer func() {
 		if err != nil {
@@ -164,7 +168,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.guard.opening.Store(false)
-	if err := s.clean(); err != nil {
+	if err := s.load(); err != nil {
 		return nil, err
 	}
 	// Whatever was refused on the way, Pebble was not told.
@@ -246,7 +250,9 @@ func (s *Store) syncDirectory(path string) error {
 }
 
 func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, error) {
-	out := &database{fs: newGuardFS(s.fs, s.guard, lazy), guard: s.guard, memory: maxMemTables * memTable}
+	out := &database{
+		fs: newGuardFS(s.fs, s.guard, lazy), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
+	}
 	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
 	options := &pebble.Options{
 		FS: out.fs, Cache: s.cache, MemTableSize: memTable,
@@ -299,25 +305,31 @@ func (s *Store) openPending(lazy bool, memTable uint64) (*database, error) {
 	}
 }
 
-// checkVersion refuses a directory of a newer format and marks a new one.
+// checkVersion refuses a directory of a newer format, and marks one that is new
+// or of an older format, which this version reads, with its own.
 func (s *Store) checkVersion() error {
-	value, ok, err := get(s.logDB, []byte{familyVersion})
-	if err != nil {
-		return err
-	}
-	if !ok && s.readOnly {
+	value, ok, err := s.logDB.get([]byte{familyVersion})
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: read the format version: %w", err)
+	case !ok && s.readOnly:
 		return fmt.Errorf("%w: %s has no format version", ErrNotThere, s.dir)
+	case ok && len(value) != 4:
+		return fmt.Errorf("store: %w: format version of %d bytes, want 4", storage.ErrCorrupt, len(value))
+	case ok:
+		v := binary.BigEndian.Uint32(value)
+		if v > formatVersion {
+			return fmt.Errorf("%w: format %d, this version reads up to %d", ErrNewer, v, formatVersion)
+		}
+		if v == formatVersion || s.readOnly {
+			return nil
+		}
 	}
-	if !ok {
-		return s.write(s.logDB, pebble.Sync, func(b *pebble.Batch) error {
-			return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, formatVersion), nil)
-		})
-	}
-	if len(value) != 4 {
-		return fmt.Errorf("store: format version of %d bytes, want 4", len(value))
-	}
-	if v := binary.BigEndian.Uint32(value); v > formatVersion {
-		return fmt.Errorf("%w: format %d, this version reads up to %d", ErrNewer, v, formatVersion)
+	err = s.logDB.write(context.Background(), pebble.Sync, func(b *pebble.Batch) error {
+		return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, formatVersion), nil)
+	})
+	if err != nil {
+		return fmt.Errorf("store: mark the format version: %w", err)
 	}
 	return nil
 }
@@ -340,22 +352,17 @@ func (s *Store) syncEvery(interval time.Duration, logs *guardFS) {
 	})
 }
 
-// force syncs everything written to a database so far.
-func (s *Store) force(db *database) error {
-	// The empty commit takes what waits in the process's memory along.
-	if err := s.write(db, pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {
-		return err
+// Sync implements storage.Upkeep. It costs one sync for each database.
+func (s *Store) Sync(ctx context.Context) error {
+	for _, db := range []*database{s.logDB, s.pendingDB} {
+		if err := context.Cause(ctx); err != nil {
+			return fmt.Errorf("store: sync: %w", err)
+		}
+		if err := db.force(ctx); err != nil {
+			return fmt.Errorf("store: sync: %w", err)
+		}
 	}
-	return db.fs.syncLogs()
-}
-
-// Sync makes everything written so far durable, remembered ids and pending
-// predictions too. It costs one sync for each database.
-func (s *Store) Sync() error {
-	if err := s.force(s.logDB); err != nil {
-		return err
-	}
-	return s.force(s.pendingDB)
+	return nil
 }
 
 // Close syncs, joins every goroutine of the store and closes its files. Nobody
@@ -364,7 +371,7 @@ func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
 		if s.logDB != nil && s.pendingDB != nil && !s.readOnly && s.Failed() == nil {
-			err = s.Sync()
+			err = s.Sync(context.Background())
 		}
 		close(s.stop)
 		close(s.guard.closing)
@@ -390,5 +397,5 @@ func (s *Store) closeFiles() error {
 	return errors.Join(failures...)
 }
 
-// Failed is why nothing can be written any more, nil while all is well.
+// Failed implements storage.Upkeep.
 func (s *Store) Failed() error { return s.guard.err() }

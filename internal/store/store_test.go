@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"go.uber.org/goleak"
 
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
@@ -56,32 +60,52 @@ func closed(t *testing.T, s *store.Store) {
 	}
 }
 
-func create(t *testing.T, s *store.Store, name string) store.Model {
+func create(t *testing.T, s *store.Store, name string) storage.Model {
 	t.Helper()
-	m, err := s.CreateModel(name, []byte(name))
+	m, err := s.Create(t.Context(), name, []byte(name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func record(n uint64) store.Record {
-	return store.Record{First: n, Last: n, Data: fmt.Appendf(nil, "record %d", n)}
+// find is a model that is registered.
+func find(t *testing.T, s *store.Store, name string) storage.Model {
+	t.Helper()
+	var out storage.Model
+	err := s.Models(t.Context(), func(e storage.Entry) error {
+		if e.Name == name {
+			out = e.Model
+		}
+		return nil
+	})
+	if err != nil || out == nil {
+		t.Fatalf("model %q: %v, %v", name, out, err)
+	}
+	return out
 }
 
-func appended(t *testing.T, s *store.Store, m store.Model, records ...store.Record) {
+func record(n uint64) storage.Record {
+	return storage.Record{First: n, Last: n, Data: fmt.Appendf(nil, "record %d", n)}
+}
+
+func commit(n uint64, ids ...storage.ID) storage.Commit {
+	return storage.Commit{Record: record(n), IDs: ids}
+}
+
+func appended(t *testing.T, m storage.Model, records ...storage.Record) {
 	t.Helper()
 	for _, r := range records {
-		if err := s.Append(m, r); err != nil {
+		if err := m.Append(t.Context(), storage.Commit{Record: r}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func replayed(t *testing.T, s *store.Store, m store.Model, after uint64) []store.Record {
+func replayed(t *testing.T, m storage.Model, after uint64) []storage.Record {
 	t.Helper()
-	var out []store.Record
-	err := s.Replay(m, after, func(r store.Record) error {
+	var out []storage.Record
+	err := m.Replay(t.Context(), after, func(r storage.Record) error {
 		r.Data = append([]byte(nil), r.Data...)
 		out = append(out, r)
 		return nil
@@ -92,213 +116,116 @@ func replayed(t *testing.T, s *store.Store, m store.Model, after uint64) []store
 	return out
 }
 
-func TestRegistry(t *testing.T) {
+// An opened directory counts the remembered ids, and so does every call.
+func TestRememberedIDsAreCounted(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
-	a, b := create(t, s, "a"), create(t, s, "b")
-	if _, err := s.CreateModel("a", nil); !errors.Is(err, store.ErrModelExists) {
-		t.Errorf("created twice: %v", err)
+	m := create(t, s, "m")
+	id := func(name string, second int64) storage.ID { return storage.ID{ID: name, At: time.Unix(second, 0)} }
+	count := func(want int) {
+		t.Helper()
+		if got := s.Metrics().RememberedIDs; got != want {
+			t.Errorf("%d ids counted, want %d", got, want)
+		}
 	}
-	appended(t, s, a, record(1))
 	if err := errors.Join(
-		s.PutSeen(a, time.Unix(1, 0), []store.Seen{{ID: "x", Value: []byte("1")}}),
-		s.PutPending(a, []store.Pending{{ID: "y", Expiry: time.Unix(9, 0)}}),
-		s.WriteSnapshot(a, 1, []byte("state")),
-		s.DeleteModel("a"),
+		m.PutIDs([]storage.ID{id("a", 1)}), m.PutIDs([]storage.ID{id("a", 1)}), m.Append(t.Context(), commit(1, id("b", 2))),
+		m.PutIDs([]storage.ID{id("c", 3)}), m.PutIDs([]storage.ID{id("a", 4)}),
+		m.PutIDs([]storage.ID{id("d", 5), id("d", 6), id("e", 5)}),
 	); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteModel("a"); !errors.Is(err, store.ErrModelNotFound) {
-		t.Errorf("deleted twice: %v", err)
-	}
-	again := create(t, s, "a")
-	if again == a || again == b {
-		t.Errorf("the number %d is used again", again)
-	}
+	count(5)
 	closed(t, s)
 	s = open(t, fs)
 	defer closed(t, s)
-	var names []string
-	err := s.Models(func(name string, m store.Model, value []byte) error {
-		names = append(names, fmt.Sprint(name, m, string(value)))
-		return nil
-	})
-	if want := []string{fmt.Sprint("a", again, "a"), fmt.Sprint("b", b, "b")}; err != nil || !reflect.DeepEqual(names, want) {
-		t.Errorf("models %v, %v; want %v", names, err, want)
-	}
-	for _, m := range []store.Model{a, again} {
-		_, seen, err1 := s.GetSeen(m, "x")
-		_, waits, err2 := s.GetPending(m, "y")
-		snapshots, err3 := s.Snapshots(m)
-		last, err4 := s.LastSequence(m)
-		if err := errors.Join(err1, err2, err3, err4); err != nil || seen || waits || len(snapshots) > 0 || last > 0 {
-			t.Errorf("left of model %d: %v %v %v %d, %v", m, seen, waits, snapshots, last, err)
-		}
-	}
-}
-
-func TestLog(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, fs)
-	m, other := create(t, s, "m"), create(t, s, "other")
-	records := []store.Record{record(1), {First: 2, Last: 5, Data: []byte("four")}, record(6), record(7)}
-	appended(t, s, m, records...)
-	appended(t, s, other, record(1))
-	for _, bad := range []store.Record{record(7), record(9), {First: 8, Last: 7}, record(1)} {
-		if err := s.Append(m, bad); !errors.Is(err, store.ErrSequence) {
-			t.Errorf("%d to %d: %v", bad.First, bad.Last, err)
-		}
-	}
-	closed(t, s)
-	s = open(t, fs)
-	defer closed(t, s)
-	if last, err := s.LastSequence(m); last != 7 || err != nil {
-		t.Errorf("the log ends at %d, %v", last, err)
-	}
-	for after, want := range map[uint64][]store.Record{0: records, 1: records[1:], 3: records[1:], 5: records[2:], 7: nil} {
-		if got := replayed(t, s, m, after); !reflect.DeepEqual(got, want) {
-			t.Errorf("after %d: %v, want %v", after, got, want)
-		}
-	}
-	if err := errors.Join(s.TruncateLog(m, 6), s.TruncateLog(other, 99)); err != nil {
-		t.Fatal(err)
-	}
-	if got := replayed(t, s, other, 0); len(got) != 1 {
-		t.Errorf("%d records of a log cut behind its end, want the last one", len(got))
-	}
-	if got := replayed(t, s, m, 5); !reflect.DeepEqual(got, records[2:]) {
-		t.Errorf("after the cut: %v", got)
-	}
-	var corrupt *store.CorruptError
-	err := s.Replay(m, 0, func(store.Record) error { return nil })
-	if !errors.As(err, &corrupt) || corrupt.Sequence != 1 {
-		t.Errorf("a log that does not reach back: %v", err)
-	}
-	stop := errors.New("stop")
-	if err := s.Replay(m, 5, func(store.Record) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("stopped with %v", err)
-	}
-}
-
-func TestSeen(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, fs)
-	m := create(t, s, "m")
-	put := func(second int64, id, value string) {
-		t.Helper()
-		if err := s.PutSeen(m, time.Unix(second, 0), []store.Seen{{ID: id, Value: []byte(value)}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(1, "a", "1")
-	put(1, "a", "1")
-	if err := s.AddSeen(m, time.Unix(2, 0), []store.Seen{{ID: "b", Value: []byte("2")}}); err != nil {
-		t.Fatal(err)
-	}
-	put(3, "c", "3")
-	put(4, "a", "4") // Remembered again, later: the earlier time is void.
-	if err := s.PutSeen(m, time.Unix(5, 0), []store.Seen{{ID: "d"}, {ID: "d"}, {ID: "e"}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Metrics().RememberedIDs; got != 5 {
-		t.Errorf("%d ids counted, want 5", got)
-	}
-	closed(t, s)
-	s = open(t, fs)
-	defer closed(t, s)
-	if got := s.Metrics().RememberedIDs; got != 5 {
-		t.Errorf("%d ids counted when opened again, want 5", got)
-	}
+	count(5)
 	for _, step := range []struct {
-		before      int64
-		keep, limit int
-		forgets     int
-	}{{10, 5, 10, 0}, {2, 0, 10, 0}, {10, 3, 1, 1}, {10, 3, 10, 1}, {4, 0, 10, 0}} {
-		n, err := s.ForgetSeen(time.Unix(step.before, 0), step.keep, step.limit)
-		if err != nil || n != step.forgets {
-			t.Errorf("%+v forgot %d, %v", step, n, err)
+		before     int64
+		keep, left int
+	}{{10, 5, 5}, {2, 0, 5}, {10, 4, 4}, {10, 3, 3}, {4, 0, 3}, {5, 0, 2}} {
+		if err := s.Forget(t.Context(), time.Unix(step.before, 0), step.keep); err != nil {
+			t.Errorf("%+v: %v", step, err)
+		}
+		count(step.left)
+	}
+	for name, want := range map[string]bool{"a": false, "b": false, "c": false, "d": true, "e": true} {
+		if _, ok, err := find(t, s, "m").ID(name); err != nil || ok != want {
+			t.Errorf("%s: %v, %v", name, ok, err)
 		}
 	}
-	for id, want := range map[string]string{"a": "4", "b": "", "c": "", "x": ""} {
-		value, ok, err := s.GetSeen(m, id)
-		if err != nil || string(value) != want || ok != (want != "") {
-			t.Errorf("%s: %q, %v, %v", id, value, ok, err)
-		}
+	if err := find(t, s, "m").Rewind(t.Context(), storage.Rewind{Undone: func([]byte) bool { return true }}); err != nil {
+		t.Fatal(err)
 	}
-	long := []store.Seen{{ID: string(make([]byte, 129))}}
-	for name, err := range map[string]error{"put": s.PutSeen(m, time.Unix(1, 0), long), "add": s.AddSeen(m, time.Unix(1, 0), long)} {
-		if !errors.Is(err, store.ErrInvalidID) {
-			t.Errorf("%s of a long id: %v", name, err)
-		}
+	count(0)
+	other, err := s.Import(t.Context(), "other", nil, storage.Import{IDs: []storage.ID{id("a", 1), id("b", 1), id("a", 2)}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	count(2)
+	if err := other.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count(0)
 }
 
-func TestPending(t *testing.T) {
+// The expiry index has no entry of a row that was replaced, removed or expired.
+func TestNothingIsLeftInTheExpiryIndex(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	m := create(t, s, "m")
-	put := func(id string, expiry int64) {
-		t.Helper()
-		if err := s.PutPending(m, []store.Pending{{ID: id, Value: []byte(id), Expiry: time.Unix(expiry, 0)}}); err != nil {
-			t.Fatal(err)
-		}
+	row := func(id string, expiry int64) storage.Prediction {
+		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
 	}
-	put("a", 1)
-	put("b", 2)
-	put("c", 3)
-	put("a", 9) // Kept longer.
-	if n, err := s.RemovePending(m, []string{"b", "nobody"}); n != 1 || err != nil {
+	if err := errors.Join(
+		m.PutWaiting([]storage.Prediction{row("a", 1), row("b", 2), row("b", 3), row("c", 3)}),
+		m.PutWaiting([]storage.Prediction{row("a", 9)}),
+		m.RemoveWaiting([]string{"b"}),
+		s.Expire(t.Context(), time.Unix(3, 0), func(storage.Model) {}),
+	); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
-	s = open(t, fs)
-	defer closed(t, s)
-	if n, err := s.CountPending(); n[m] != 2 || err != nil {
-		t.Errorf("%v wait, %v", n, err)
-	}
-	var expired []string
-	if _, err := s.ExpirePending(time.Unix(3, 0), 10, func(_ store.Model, id string) { expired = append(expired, id) }); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(expired, []string{"c"}) {
-		t.Errorf("expired %v", expired)
-	}
-	p, ok, err := s.GetPending(m, "a")
-	if err != nil || !ok || string(p.Value) != "a" || !p.Expiry.Equal(time.Unix(9, 0)) {
-		t.Errorf("a: %+v, %v, %v", p, ok, err)
-	}
-	if _, ok, err := s.GetPending(m, "c"); ok || err != nil {
-		t.Errorf("c: %v, %v", ok, err)
+	var left []string
+	tamperIn(t, fs, "data/pending", func(db *pebble.DB) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{'e'}, UpperBound: []byte{'f'}})
+		if err != nil {
+			return err
+		}
+		for ok := it.First(); ok; ok = it.Next() {
+			left = append(left, string(it.Key()[17:]))
+		}
+		return it.Close()
+	})
+	if !slices.Equal(left, []string{"a"}) {
+		t.Errorf("index entries of %q, want a alone", left)
 	}
 }
 
-func TestSnapshots(t *testing.T) {
+// Files that were not finished are removed at a start.
+func TestUnfinishedSnapshots(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	m := create(t, s, "m")
-	for _, n := range []uint64{5, 100, 20} {
-		if err := s.WriteSnapshot(m, n, fmt.Append(nil, n)); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(m.WriteSnapshot(20, []byte("20")), m.WriteSnapshot(100, nil)); err != nil {
+		t.Fatal(err)
 	}
 	unfinished, err := fs.Create("data/snapshots/1/00000000000000000200.hs.tmp", vfs.WriteCategoryUnspecified)
 	if err := errors.Join(err, unfinished.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveSnapshot(m, 5); err != nil {
-		t.Fatal(err)
-	}
 	closed(t, s)
 	s = open(t, fs)
 	defer closed(t, s)
-	if got, err := s.Snapshots(m); err != nil || !reflect.DeepEqual(got, []uint64{100, 20}) {
+	if got, err := find(t, s, "m").Snapshots(); err != nil || !slices.Equal(got, []uint64{100, 20}) {
 		t.Errorf("snapshots %v, %v", got, err)
-	}
-	if data, err := s.ReadSnapshot(m, 20); err != nil || string(data) != "20" {
-		t.Errorf("%q, %v", data, err)
 	}
 	if files, err := fs.List("data/snapshots/1"); err != nil || len(files) != 2 {
 		t.Errorf("files %v, %v", files, err)
+	}
+	f, err := find(t, s, "m").StatSnapshot(20, 9)
+	if err != nil || f.Place != "data/snapshots/1/00000000000000000020.hs" || string(f.Head) != "20" {
+		t.Errorf("%+v, %v", f, err)
 	}
 }
 
@@ -315,19 +242,19 @@ func TestPowerCuts(t *testing.T) {
 	for range cuts {
 		fs := vfs.NewCrashableMem()
 		s := open(t, fs)
-		models := []store.Model{create(t, s, "a"), create(t, s, "b"), create(t, s, "c")}
+		models := []storage.Model{create(t, s, "a"), create(t, s, "b"), create(t, s, "c")}
 		acknowledged := make([]atomic.Uint64, len(models))
 		var writers sync.WaitGroup
 		stop := make(chan struct{})
 		for n, m := range models {
 			writers.Go(func() {
 				for k := uint64(1); k <= 40; k++ {
-					if err := s.Append(m, record(k)); err != nil {
+					if err := m.Append(t.Context(), commit(k, storage.ID{ID: "with-" + strconv.FormatUint(k, 10), At: time.Unix(int64(k), 0)})); err != nil {
 						t.Error(err)
 						return
 					}
 					acknowledged[n].Store(k)
-					if err := s.PutSeen(m, time.Unix(int64(k), 0), []store.Seen{{ID: strconv.FormatUint(k, 10)}}); err != nil {
+					if err := m.PutIDs([]storage.ID{{ID: strconv.FormatUint(k, 10), At: time.Unix(int64(k), 0)}}); err != nil {
 						t.Error(err)
 					}
 					select {
@@ -341,7 +268,7 @@ func TestPowerCuts(t *testing.T) {
 		time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
 		synced := acknowledged[0].Load()
 		if rng.IntN(3) == 0 {
-			if err := s.Sync(); err != nil {
+			if err := s.Sync(t.Context()); err != nil {
 				t.Error(err)
 			}
 		} else {
@@ -357,8 +284,9 @@ func TestPowerCuts(t *testing.T) {
 		closed(t, s)
 
 		s = open(t, cut)
-		for n, m := range models {
-			got := replayed(t, s, m, 0)
+		for n := range models {
+			m := find(t, s, string(rune('a'+n)))
+			got := replayed(t, m, 0)
 			if uint64(len(got)) < least[n] {
 				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), least[n])
 			}
@@ -367,10 +295,16 @@ func TestPowerCuts(t *testing.T) {
 					t.Fatalf("model %d, record %d: %+v", n, k+1, r)
 				}
 			}
+			// The ids of a commit are there if and only if its record is.
+			for k := range uint64(42) {
+				if _, ok, err := m.ID("with-" + strconv.FormatUint(k, 10)); err != nil || ok != (k >= 1 && k <= uint64(len(got))) {
+					t.Fatalf("model %d: the id of record %d of %d is there: %v, %v", n, k, len(got), ok, err)
+				}
+			}
 		}
 		// The last seen write before Sync may still have been on its way.
 		for k := uint64(1); k < synced; k++ {
-			if _, ok, err := s.GetSeen(models[0], strconv.FormatUint(k, 10)); !ok || err != nil {
+			if _, ok, err := find(t, s, "a").ID(strconv.FormatUint(k, 10)); !ok || err != nil {
 				t.Fatalf("seen %d of %d is gone after Sync: %v", k, synced, err)
 			}
 		}
@@ -382,30 +316,28 @@ func TestPowerCuts(t *testing.T) {
 func TestFailedSync(t *testing.T) {
 	mem := vfs.NewCrashableMem()
 	var failing atomic.Bool
-	fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
-		syncs := op.Kind == errorfs.OpFileSync || op.Kind == errorfs.OpFileSyncData || op.Kind == errorfs.OpFileSyncTo
-		if syncs && failing.Load() {
+	fs := inject(mem, func(op errorfs.Op) error {
+		if syncs(op) && failing.Load() {
 			return syscall.EIO
 		}
 		return nil
-	}))
+	})
 	s := open(t, fs)
 	m := create(t, s, "m")
-	appended(t, s, m, record(1), record(2))
+	appended(t, m, record(1), record(2))
 	failing.Store(true)
-	if err := s.Append(m, record(3)); !errors.Is(err, store.ErrFailed) {
+	if err := m.Append(t.Context(), commit(3)); !errors.Is(err, storage.ErrFailed) {
 		t.Fatalf("append: %v", err)
 	}
 	failing.Store(false)
 	for name, err := range map[string]error{
-		"append":  s.Append(m, record(3)),
-		"seen":    s.PutSeen(m, time.Unix(1, 0), []store.Seen{{ID: "x"}}),
-		"new ids": s.AddSeen(m, time.Unix(1, 0), []store.Seen{{ID: "x"}}),
-		"pending": s.PutPending(m, []store.Pending{{ID: "x"}}),
-		"sync":    s.Sync(),
+		"append":  m.Append(t.Context(), commit(3)),
+		"seen":    m.PutIDs([]storage.ID{{ID: "x"}}),
+		"pending": m.PutWaiting([]storage.Prediction{{ID: "x"}}),
+		"sync":    s.Sync(t.Context()),
 		"failed":  s.Failed(),
 	} {
-		if !errors.Is(err, store.ErrFailed) {
+		if !errors.Is(err, storage.ErrFailed) {
 			t.Errorf("%s after the failure: %v", name, err)
 		}
 	}
@@ -415,7 +347,7 @@ func TestFailedSync(t *testing.T) {
 	}
 	s = open(t, cut)
 	defer closed(t, s)
-	if got := replayed(t, s, m, 0); len(got) < 2 {
+	if got := replayed(t, find(t, s, "m"), 0); len(got) < 2 {
 		t.Errorf("%d records left of 2 acknowledged", len(got))
 	}
 }
@@ -425,7 +357,7 @@ func TestDamagedPendingIsPutAside(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	m := create(t, s, "m")
-	appended(t, s, m, record(1))
+	appended(t, m, record(1))
 	closed(t, s)
 	files, err := fs.List("data/pending")
 	if err != nil {
@@ -447,7 +379,7 @@ func TestDamagedPendingIsPutAside(t *testing.T) {
 	}
 	s = open(t, fs)
 	defer closed(t, s)
-	if got := replayed(t, s, m, 0); len(got) != 1 {
+	if got := replayed(t, find(t, s, "m"), 0); len(got) != 1 {
 		t.Errorf("%d records", len(got))
 	}
 	if _, err := fs.Stat("data/pending.damaged-1"); err != nil {
@@ -461,13 +393,13 @@ func child(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	m, err := s.CreateModel("m", nil)
+	m, err := s.Create(context.Background(), "m", nil)
 	if err != nil {
 		panic(err)
 	}
 	if err := errors.Join(
-		s.Append(m, record(1)),
-		s.PutPending(m, []store.Pending{{ID: "p", Value: []byte("kept"), Expiry: time.Unix(1, 0)}}),
+		m.Append(context.Background(), commit(1)),
+		m.PutWaiting([]storage.Prediction{{ID: "p", Value: []byte("kept"), Expiry: time.Unix(1, 0)}}),
 		(&os.Process{Pid: os.Getpid()}).Kill(),
 	); err != nil {
 		panic(err)
@@ -500,10 +432,10 @@ func kill(t *testing.T, async string) {
 		t.Fatal(err)
 	}
 	defer closed(t, s)
-	if got := replayed(t, s, 1, 0); len(got) != 1 {
+	if got := replayed(t, find(t, s, "m"), 0); len(got) != 1 {
 		t.Errorf("%d records, want 1", len(got))
 	}
-	if p, ok, err := s.GetPending(1, "p"); err != nil || !ok || string(p.Value) != "kept" {
+	if p, ok, err := find(t, s, "m").GetWaiting("p"); err != nil || !ok || string(p.Value) != "kept" {
 		t.Errorf("pending: %+v, %v, %v", p, ok, err)
 	}
 	second := exec.CommandContext(t.Context(), os.Args[0])
@@ -521,7 +453,7 @@ func TestAsyncSyncsInTheBackground(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs, func(o *store.Options) { o.Async = true })
 	m := create(t, s, "m")
-	appended(t, s, m, record(1))
+	appended(t, m, record(1))
 	before := s.Metrics().Fsyncs
 	for deadline := time.Now().Add(10 * time.Second); s.Metrics().Fsyncs == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -532,7 +464,7 @@ func TestAsyncSyncsInTheBackground(t *testing.T) {
 	closed(t, s)
 	s = open(t, cut)
 	defer closed(t, s)
-	if got := replayed(t, s, m, 0); len(got) != 1 {
+	if got := replayed(t, find(t, s, "m"), 0); len(got) != 1 {
 		t.Errorf("%d records, want 1", len(got))
 	}
 }

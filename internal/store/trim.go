@@ -12,11 +12,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// trimTail cuts the newest write-ahead log of a database behind its last whole
-// commit. It is for a log whose syncs are left out: what a power cut leaves of
-// its end may have holes, and Pebble, which was told that it is synced, takes
-// a hole for damage and refuses to open. What was really synced is before the
-// first hole, and stays. All older logs were synced when they were closed.
+// trimTail cuts the newest write-ahead log of a database at its first hole. It
+// is for a log whose syncs are left out. A power cut may leave holes in its
+// unsynced end, and Pebble, which was told that the end is synced, takes a hole
+// for damage and refuses to open. What was really synced is before the first
+// hole, and stays. All older logs were synced when they were closed.
 //
 // It reads the one log, at most a memory table's worth, and changes nothing
 // when it has no hole. The cut copy takes the log's name in one rename.
@@ -58,7 +58,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 		case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk), pebble.IsCorruptionError(err):
 			return at.Physical, true, nil
 		default:
-			return 0, false, err //nolint:wrapcheck // The caller does.
+			return 0, false, err
 		}
 	}
 }
@@ -67,7 +67,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 func (s *Store) cut(path string, length int64) error {
 	from, err := s.fs.Open(path)
 	if err != nil {
-		return err //nolint:wrapcheck // The caller does.
+		return err
 	}
 	kept, err := io.ReadAll(io.LimitReader(from, length))
 	if err := errors.Join(err, from.Close()); err != nil {
@@ -77,7 +77,7 @@ func (s *Store) cut(path string, length int64) error {
 	if err := s.writeFile(temporary, kept); err != nil {
 		return err
 	}
-	return s.fs.Rename(temporary, path) //nolint:wrapcheck // The caller does.
+	return s.fs.Rename(temporary, path)
 }
 
 // asyncMarker is there while the log database may hold commits that were

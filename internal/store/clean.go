@@ -1,0 +1,163 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/storage"
+)
+
+// load reads the registry, counts what is counted, and removes what crashes
+// left: data under numbers that no name has, and snapshots that were not
+// finished. While an entry of the registry cannot be read, its number is not
+// known, and no number's data is removed.
+func (s *Store) load() error {
+	readable, err := s.loadRegistry()
+	if err != nil {
+		return err
+	}
+	used, err := s.count()
+	if err != nil {
+		return err
+	}
+	if err := s.loadNewest(used); err != nil {
+		return err
+	}
+	return s.clean(used, readable)
+}
+
+// loadRegistry makes the handles of all models. The answer readable says that
+// every entry could be read.
+func (s *Store) loadRegistry() (readable bool, err error) {
+	readable = true
+	err = s.logDB.scan([]byte{familyRegistry}, []byte{familyRegistry + 1}, func(k, v []byte) (bool, error) {
+		name := string(k[1:])
+		model, _, err := splitEntry(v)
+		if err != nil {
+			readable = false
+			s.log.Error("an entry of the registry cannot be read: data of models that are not registered stays",
+				zap.String("model", name), zap.Error(err))
+			return true, nil
+		}
+		if s.handle(model) == nil {
+			s.addHandle(name, model).stage.Store(stageThere)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("store: read the registry: %w", err)
+	}
+	return readable, nil
+}
+
+// loadNewest finds the newest model number: no number that anything is kept
+// under is given again.
+func (s *Store) loadNewest(used map[uint64]bool) error {
+	stored, ok, err := s.logDB.get([]byte{familyNumber})
+	switch {
+	case err != nil:
+		return fmt.Errorf("store: read the newest model number: %w", err)
+	case ok && len(stored) != 8:
+		return fmt.Errorf("store: %w: newest model number of %d bytes, want 8", storage.ErrCorrupt, len(stored))
+	case ok:
+		s.registry.newest = binary.BigEndian.Uint64(stored)
+	}
+	for model := range used {
+		s.registry.newest = max(s.registry.newest, model)
+	}
+	for model := range s.handles.byNumber {
+		s.registry.newest = max(s.registry.newest, model)
+	}
+	return nil
+}
+
+// count counts the remembered ids and the waiting predictions, and tells all
+// numbers that anything is kept under, registered or not.
+func (s *Store) count() (used map[uint64]bool, err error) {
+	used = map[uint64]bool{}
+	ids := int64(0)
+	err = s.logDB.scan([]byte{familyIDAge}, []byte{familyIDAge + 1}, func(k, _ []byte) (bool, error) {
+		_, model, _, err := splitAged(k)
+		used[model] = true
+		ids++
+		return true, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("store: count the remembered ids: %w", err)
+	}
+	s.remembered.Store(ids)
+	if s.pendingDB != nil {
+		err = s.pendingDB.scan([]byte{familyWaiting}, []byte{familyWaiting + 1}, func(k, _ []byte) (bool, error) {
+			model, err := splitModel(k)
+			if err != nil {
+				return false, err
+			}
+			used[model] = true
+			if m := s.handle(model); m != nil {
+				m.waiting.Add(1)
+			}
+			return true, nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: count the waiting predictions: %w", err)
+	}
+	directories, err := s.list(s.path(snapshots))
+	if err != nil {
+		return nil, fmt.Errorf("store: count the snapshots: %w", err)
+	}
+	for _, d := range directories {
+		if model, err := strconv.ParseUint(d, 10, 64); err == nil && d == number(model) {
+			used[model] = true
+		}
+	}
+	return used, nil
+}
+
+// clean removes what is kept under numbers that are not registered, when the
+// whole registry was readable, and the snapshots that were not finished.
+func (s *Store) clean(used map[uint64]bool, readable bool) error {
+	for model := range used {
+		if m := s.handle(model); m != nil {
+			if err := s.cleanUnfinished(s.path(snapshots, number(model))); err != nil {
+				return err
+			}
+			continue
+		}
+		if !readable {
+			continue
+		}
+		left := &Model{store: s, name: "number " + number(model), number: model}
+		if err := left.drop(); err != nil {
+			return left.failed("remove the remains", err)
+		}
+	}
+	return s.syncDirectory(s.path(snapshots))
+}
+
+// cleanUnfinished removes the snapshots of a directory that were not finished.
+func (s *Store) cleanUnfinished(directory string) error {
+	files, err := s.list(directory)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if strings.HasSuffix(f, temporarySuffix) {
+			if err := s.removeAll(s.fs.PathJoin(directory, f)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) removeAll(path string) error {
+	if err := s.fs.RemoveAll(path); err != nil {
+		return fmt.Errorf("store: remove %s: %w", path, err)
+	}
+	return nil
+}

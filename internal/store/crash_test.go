@@ -1,0 +1,358 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// crashes runs an operation on a store and gives what a power cut leaves
+// before each of its writes to the disk, and after the last: what was synced
+// alone, all that was written, and something between.
+func crashes(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, set func(*store.Options), do func(s *store.Store)) []*vfs.MemFS {
+	t.Helper()
+	var mu struct {
+		sync.Mutex
+		armed bool
+		left  []*vfs.MemFS
+	}
+	cut := func() {
+		for _, percent := range []int{0, 100, 1 + rng.IntN(99)} {
+			mu.left = append(mu.left, disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+		}
+	}
+	s := open(t, inject(disk, func(op errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if mu.armed && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			cut()
+		}
+		return nil
+	}), set)
+	arm := func(armed bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		mu.armed = armed
+	}
+	arm(true)
+	do(s)
+	arm(false)
+	cut()
+	closed(t, s)
+	return mu.left
+}
+
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 3))
+}
+
+// durabilities are the ways to write the log. Small tables make an open cheap,
+// of which there are many here.
+func durabilities() map[string]func(*store.Options) {
+	return map[string]func(*store.Options){
+		"synced": store.SmallMemTables,
+		"async": func(o *store.Options) {
+			store.SmallMemTables(o)
+			o.Async = true
+		},
+	}
+}
+
+const (
+	learned = 700 // More ids than one portion.
+	kept    = 300
+)
+
+// learnedModel is a model with one id for each sequence, whose value is the
+// sequence.
+func learnedModel(t *testing.T, s *store.Store, name string) storage.Model {
+	t.Helper()
+	m := create(t, s, name)
+	for first := 1; first <= learned; first += 100 {
+		var ids []storage.ID
+		for n := first; n < first+100; n++ {
+			ids = append(ids, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
+		}
+		r := storage.Record{First: uint64(first), Last: uint64(first + 99), Data: []byte("record")}
+		if err := errors.Join(m.Append(t.Context(), storage.Commit{Record: r, IDs: ids}), m.WriteSnapshot(r.Last, []byte("state"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func idsOf(t *testing.T, m storage.Model) (sequences []int) {
+	t.Helper()
+	if err := m.EachID(t.Context(), func(e storage.ID) error {
+		n, err := strconv.Atoi(string(e.Value))
+		sequences = append(sequences, n)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(sequences)
+	return sequences
+}
+
+// wantState fails the test unless a model is as it was after so many
+// observations. The record that holds the last may have been cut.
+func wantState(t *testing.T, m storage.Model, sequence int) {
+	t.Helper()
+	if last, err := m.Last(); err != nil || last != uint64(sequence) {
+		t.Errorf("the log ends at %d, %v; want %d", last, err, sequence)
+	}
+	replayed(t, m, 0)
+	if got := idsOf(t, m); len(got) != sequence || got[len(got)-1] != sequence {
+		t.Errorf("%d ids, want %d", len(got), sequence)
+	}
+	kept, err := m.Snapshots()
+	if err != nil || len(kept) != sequence/100 || kept[0] != uint64(sequence/100*100) {
+		t.Errorf("snapshots %v, %v", kept, err)
+	}
+}
+
+// A crash anywhere in Rewind: the model is as it was, or its intention is there
+// and the log as far as the sequence, or it is done; the same call completes it.
+func TestRewindCrashes(t *testing.T) {
+	const sequence = kept + 50 // Inside a record.
+	back := storage.Rewind{
+		Sequence: sequence,
+		Last:     &storage.Record{First: kept + 1, Last: sequence, Data: []byte("cut")},
+		Undone: func(value []byte) bool {
+			n, err := strconv.Atoi(string(value))
+			return err == nil && n > sequence
+		},
+	}
+	for name, set := range durabilities() {
+		t.Run(name, func(t *testing.T) {
+			rng := seeded(t)
+			disk := vfs.NewCrashableMem()
+			s := open(t, disk, set)
+			learnedModel(t, s, "m")
+			learnedModel(t, s, "other")
+			closed(t, s)
+			outcomes := map[string]int{}
+			for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
+				if err := find(t, s, "m").Rewind(t.Context(), back); err != nil {
+					t.Fatal(err)
+				}
+			}) {
+				outcomes[rewindOutcome(t, left, set, back)]++
+				if t.Failed() {
+					t.Fatalf("at cut %d", n)
+				}
+			}
+			t.Log(outcomes)
+			for _, outcome := range []string{"as it was", "rewinding", "done"} {
+				if outcomes[outcome] == 0 {
+					t.Errorf("no power cut left a model %s", outcome)
+				}
+			}
+		})
+	}
+}
+
+func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back storage.Rewind) (outcome string) {
+	t.Helper()
+	s := open(t, left, set)
+	defer closed(t, s)
+	var m storage.Model
+	if err := s.Models(t.Context(), func(e storage.Entry) error {
+		switch {
+		case e.Err != nil:
+			return e.Err
+		case e.Name != "m":
+			if e.Rewinding != nil {
+				t.Errorf("entry %+v", e)
+			}
+			wantState(t, e.Model, learned)
+			return nil
+		case e.Rewinding != nil && *e.Rewinding != back.Sequence:
+			t.Errorf("rewinding to %d", *e.Rewinding)
+		case e.Rewinding != nil:
+			outcome = "rewinding"
+		}
+		m = e.Model
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	last, err := m.Last()
+	if err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case outcome == "rewinding":
+		if records := replayed(t, m, 0); records[0].First != 1 || records[len(records)-1].Last != learned {
+			t.Errorf("the log is from %d to %d", records[0].First, records[len(records)-1].Last)
+		}
+		ahead := back
+		ahead.Sequence, ahead.Last = back.Sequence+1, nil
+		if err := m.Rewind(t.Context(), ahead); err == nil {
+			t.Error("another rewind was taken before the first was completed")
+		}
+	case last == learned:
+		outcome = "as it was"
+		wantState(t, m, learned)
+		return outcome
+	default:
+		outcome = "done"
+		wantState(t, m, int(back.Sequence))
+	}
+	if err := m.Rewind(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, m, int(back.Sequence))
+	if err := s.Models(t.Context(), func(e storage.Entry) error {
+		if e.Rewinding != nil {
+			t.Errorf("entry %+v of a rewind that was completed", e)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	return outcome
+}
+
+// A crash anywhere in Import leaves all of the model or nothing; what is left
+// is in no later model, and not counted.
+func TestImportCrashes(t *testing.T) {
+	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
+	for n := 1; n <= learned*2; n++ { // More than one portion.
+		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
+		from.Waiting = append(from.Waiting, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
+	}
+	for name, set := range durabilities() {
+		t.Run(name, func(t *testing.T) {
+			rng := seeded(t)
+			disk := vfs.NewCrashableMem()
+			s := open(t, disk, set)
+			learnedModel(t, s, "other")
+			closed(t, s)
+			outcomes := map[bool]int{}
+			all := crashes(t, disk, rng, set, func(s *store.Store) {
+				if _, err := s.Import(t.Context(), "m", []byte("value"), from); err != nil {
+					t.Fatal(err)
+				}
+			})
+			// Most of the writes are of ids and predictions: some of them do.
+			last := len(all) - 20
+			rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
+			for n, left := range all[max(0, last-60):] {
+				outcomes[importOutcome(t, left, set, from)]++
+				if t.Failed() {
+					t.Fatalf("at cut %d", n)
+				}
+			}
+			t.Log(outcomes)
+			if outcomes[true] == 0 || outcomes[false] == 0 {
+				t.Errorf("not both outcomes: %v", outcomes)
+			}
+		})
+	}
+}
+
+func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from storage.Import) (there bool) {
+	t.Helper()
+	s := open(t, left, set)
+	defer closed(t, s)
+	if err := s.Models(t.Context(), func(e storage.Entry) error {
+		if e.Name == "other" {
+			wantState(t, e.Model, learned)
+			return e.Err
+		}
+		there = true
+		last, err1 := e.Model.Last()
+		state, err2 := e.Model.ReadSnapshot(from.Sequence)
+		if err := errors.Join(e.Err, err1, err2); err != nil || last != from.Sequence || string(state) != "state" || string(e.Value) != "value" {
+			t.Errorf("the log ends at %d, snapshot %q, value %q, %v", last, state, e.Value, err)
+		}
+		if got := idsOf(t, e.Model); len(got) != len(from.IDs) || e.Model.CountWaiting() != int64(len(from.Waiting)) {
+			t.Errorf("%d ids, %d wait, want %d", len(got), e.Model.CountWaiting(), len(from.IDs))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	counted := learned
+	if there {
+		counted += len(from.IDs)
+	}
+	if got := s.Metrics().RememberedIDs; got != counted {
+		t.Errorf("%d ids counted, want %d", got, counted)
+	}
+	for n := range 3 { // Whatever numbers they get.
+		m := create(t, s, fmt.Sprint("new", n))
+		last, err1 := m.Last()
+		kept, err2 := m.Snapshots()
+		if err := errors.Join(err1, err2); err != nil || last != 0 || len(kept) > 0 || m.CountWaiting() != 0 || len(idsOf(t, m)) > 0 {
+			t.Errorf("a new model's log ends at %d, snapshots %v, %v", last, kept, err)
+		}
+	}
+	return there
+}
+
+// A crash anywhere in Delete leaves all of the model or nothing.
+func TestDeleteCrashes(t *testing.T) {
+	for name, set := range durabilities() {
+		t.Run(name, func(t *testing.T) {
+			rng := seeded(t)
+			disk := vfs.NewCrashableMem()
+			s := open(t, disk, set)
+			learnedModel(t, s, "m")
+			learnedModel(t, s, "other")
+			closed(t, s)
+			outcomes := map[bool]int{}
+			for n, left := range crashes(t, disk, rng, set, func(s *store.Store) {
+				if err := find(t, s, "m").Delete(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}) {
+				outcomes[deleteOutcome(t, left, set)]++
+				if t.Failed() {
+					t.Fatalf("at cut %d", n)
+				}
+			}
+			t.Log(outcomes)
+			if outcomes[true] == 0 || outcomes[false] == 0 {
+				t.Errorf("not both outcomes: %v", outcomes)
+			}
+		})
+	}
+}
+
+func deleteOutcome(t *testing.T, left vfs.FS, set func(*store.Options)) (there bool) {
+	t.Helper()
+	s := open(t, left, set)
+	defer closed(t, s)
+	models := 0
+	if err := s.Models(t.Context(), func(e storage.Entry) error {
+		models++
+		wantState(t, e.Model, learned)
+		there = there || e.Name == "m"
+		return e.Err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Metrics().RememberedIDs; got != models*learned {
+		t.Errorf("%d ids of %d models counted", got, models)
+	}
+	return there
+}

@@ -1,0 +1,251 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
+)
+
+// ID implements storage.IDs.
+func (m *Model) ID(id string) (value []byte, ok bool, err error) {
+	if err := m.gone(); err != nil {
+		return nil, false, m.failed("look up an id", err)
+	}
+	v, ok, err := m.store.logDB.get(idKey(familyID, m.number, id))
+	if err != nil || !ok {
+		return nil, false, m.failed("look up an id", err)
+	}
+	if _, value, err = splitTimed(v); err != nil {
+		return nil, false, m.failed(fmt.Sprintf("look up the id %q", id), err)
+	}
+	return value, true, nil
+}
+
+// PutIDs implements storage.IDs. It looks every id up first.
+func (m *Model) PutIDs(ids []storage.ID) error {
+	return m.failed("remember ids", m.putIDs(context.Background(), ids))
+}
+
+func (m *Model) putIDs(ctx context.Context, ids []storage.ID) error {
+	for _, id := range ids {
+		if err := checkID(id.ID); err != nil {
+			return err
+		}
+	}
+	s := m.store
+	if err := s.logDB.room(ctx); err != nil {
+		return err
+	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	s.ids.RLock()
+	defer s.ids.RUnlock()
+	if err := m.gone(); err != nil {
+		return err
+	}
+	fresh := 0
+	err := s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) (err error) {
+		fresh, err = m.fillIDs(b, ids)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.remembered.Add(int64(fresh))
+	return nil
+}
+
+// fillIDs puts ids into a batch and takes the entries out of the index that
+// they had before. It tells how many were not remembered.
+func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error) {
+	batched := newBatched(len(ids))
+	for _, id := range ids {
+		old, ok := batched.at(id.ID)
+		if !ok {
+			if old, ok, err = m.store.logDB.timeOf(idKey(familyID, m.number, id.ID)); err != nil {
+				return 0, err
+			}
+		}
+		if !ok {
+			fresh++
+		}
+		at := nanoseconds(id.At)
+		if ok && old != at {
+			if err := b.Delete(agedKey(familyIDAge, old, m.number, id.ID), nil); err != nil {
+				return 0, fmt.Errorf("fill a batch: %w", err)
+			}
+		}
+		batched.put(id.ID, at)
+		if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, at, id.Value); err != nil {
+			return 0, err
+		}
+	}
+	return fresh, nil
+}
+
+// batched holds the times of the rows that a batch has so far, so that an id
+// that comes twice in one call is found the second time. The batch of a single
+// row needs none.
+type batched map[string]int64
+
+func newBatched(rows int) batched {
+	if rows < 2 {
+		return nil
+	}
+	return make(batched, rows)
+}
+
+func (b batched) at(id string) (at int64, ok bool) {
+	at, ok = b[id]
+	return at, ok
+}
+
+func (b batched) put(id string, at int64) {
+	if b != nil {
+		b[id] = at
+	}
+}
+
+// EachID implements storage.IDs.
+func (m *Model) EachID(ctx context.Context, f func(storage.ID) error) error {
+	if err := m.gone(); err != nil {
+		return m.failed("read the ids", err)
+	}
+	return m.each(ctx, m.store.logDB, familyID, "read the ids", func(id string, at time.Time, value []byte) error {
+		return f(storage.ID{ID: id, At: at, Value: value})
+	})
+}
+
+// each calls f for every row of the model in a family. Errors of f are passed
+// on as they are.
+func (m *Model) each(
+	ctx context.Context, db *database, family byte, what string, f func(id string, at time.Time, value []byte) error,
+) error {
+	lower, upper := modelRange(family, m.number)
+	var stop error
+	err := db.scan(lower, upper, func(k, v []byte) (bool, error) {
+		if err := context.Cause(ctx); err != nil {
+			return false, err
+		}
+		id := string(k[modelKeyLength:])
+		at, value, err := splitTimed(v)
+		if err != nil {
+			return false, fmt.Errorf("id %q: %w", id, err)
+		}
+		stop = f(id, time.Unix(0, at), value)
+		return stop == nil, nil
+	})
+	if stop != nil {
+		return stop
+	}
+	return m.failed(what, err)
+}
+
+// Forget implements storage.Upkeep. It works in portions, and looks at the
+// context between them.
+func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
+	lower := []byte{familyIDAge}
+	for lower != nil {
+		err := context.Cause(ctx)
+		if err == nil {
+			err = s.logDB.room(ctx)
+		}
+		if err == nil {
+			lower, err = s.forgetSome(lower, before, keep)
+		}
+		if err != nil {
+			return fmt.Errorf("store: forget old ids: %w", err)
+		}
+	}
+	return nil
+}
+
+// forgetSome drops the oldest ids of the index from lower on, and tells where
+// the next begin; nil when no more may be dropped.
+func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byte, err error) {
+	s.ids.Lock()
+	defer s.ids.Unlock()
+	limit := min(portion, int(s.remembered.Load())-keep)
+	if limit <= 0 {
+		return nil, nil
+	}
+	old, err := s.logDB.agedBefore(lower, key(familyIDAge, uint64(nanoseconds(before))), limit)
+	if err != nil || len(old) == 0 {
+		return nil, err
+	}
+	dropped := int64(0)
+	err = s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
+		for _, e := range old {
+			drop, err := s.logDB.deleteAged(b, familyID, familyIDAge, e)
+			if err != nil {
+				return err
+			}
+			if drop {
+				dropped++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.remembered.Add(-dropped)
+	last := old[len(old)-1]
+	return append(agedKey(familyIDAge, last.at, last.model, last.id), 0), nil
+}
+
+// dropIDs drops the ids of a model whose value fits, all when fits is nil; a
+// row that has no value is dropped with all, else left alone. It works in
+// portions and does not wait for the disk.
+func (s *Store) dropIDs(model uint64, fits func(value []byte) bool) error {
+	lower, upper := modelRange(familyID, model)
+	for lower != nil {
+		if err := s.logDB.room(context.Background()); err != nil {
+			return err
+		}
+		next, err := s.dropSomeIDs(model, lower, upper, fits)
+		if err != nil {
+			return err
+		}
+		lower = next
+	}
+	return nil
+}
+
+// dropSomeIDs goes through a portion, and tells where the next begins; nil at
+// the end.
+func (s *Store) dropSomeIDs(model uint64, lower, upper []byte, fits func([]byte) bool) (next []byte, err error) {
+	s.ids.Lock()
+	defer s.ids.Unlock()
+	dropped, through := int64(0), 0
+	err = s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
+		return s.logDB.scan(lower, upper, func(k, v []byte) (bool, error) {
+			if through == portion {
+				next = append([]byte(nil), k...)
+				return false, nil
+			}
+			through++
+			at, value, err := splitTimed(v)
+			if err != nil {
+				if fits == nil {
+					return true, b.Delete(k, nil)
+				}
+				return true, nil
+			}
+			if fits != nil && !fits(value) {
+				return true, nil
+			}
+			dropped++
+			return true, deleteTimed(b, familyID, familyIDAge, model, string(k[modelKeyLength:]), at)
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.remembered.Add(-dropped)
+	return next, nil
+}

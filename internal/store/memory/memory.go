@@ -1,0 +1,339 @@
+// Package memory implements package storage in memory. What it holds lives as
+// long as the Store: a server that is started again over the same Store finds
+// all of it. It copies what it is given and what it gives.
+package memory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"hindsight/internal/engine/storage"
+)
+
+// Store holds models. It implements storage.Store.
+type Store struct {
+	now func() time.Time
+
+	// mu is held during every call, but not while a function of the caller
+	// runs.
+	mu struct {
+		sync.Mutex
+		models map[string]*Model
+	}
+}
+
+// New makes an empty store. Snapshots are dated by the clock.
+func New(now func() time.Time) *Store {
+	s := &Store{now: now}
+	s.mu.models = map[string]*Model{}
+	return s
+}
+
+// Model is a model of a Store. It implements storage.Model. The lock of its
+// store guards its fields.
+type Model struct {
+	store *Store
+	name  string
+	value []byte
+
+	deleted   bool
+	log       []storage.Record
+	ids       map[string]storage.ID
+	waiting   map[string]storage.Prediction
+	snapshots map[uint64]snapshot
+}
+
+type snapshot struct {
+	data    []byte
+	created time.Time
+}
+
+// Models implements storage.Registry.
+func (s *Store) Models(ctx context.Context, f func(storage.Entry) error) error {
+	for _, m := range s.models() {
+		if err := context.Cause(ctx); err != nil {
+			return fmt.Errorf("memory: read the registry: %w", err)
+		}
+		if err := f(storage.Entry{Name: m.name, Value: bytes.Clone(m.value), Model: m}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// models are the models in the order of their names.
+func (s *Store) models() []*Model {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*Model, 0, len(s.mu.models))
+	for _, m := range s.mu.models {
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b *Model) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// Create implements storage.Registry.
+func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
+	return s.add(ctx, name, value, nil)
+}
+
+// Import implements storage.Registry.
+func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
+	return s.add(ctx, name, value, &from)
+}
+
+func (s *Store) add(ctx context.Context, name string, value []byte, from *storage.Import) (storage.Model, error) {
+	m := &Model{
+		store: s, name: name, value: bytes.Clone(value),
+		ids: map[string]storage.ID{}, waiting: map[string]storage.Prediction{}, snapshots: map[uint64]snapshot{},
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return nil, m.failed("create", err)
+	}
+	if s.mu.models[name] != nil {
+		return nil, m.failed("create", storage.ErrExists)
+	}
+	if from != nil {
+		if err := m.receive(*from); err != nil {
+			return nil, m.failed("import", err)
+		}
+	}
+	s.mu.models[name] = m
+	return m, nil
+}
+
+func (m *Model) receive(from storage.Import) error {
+	if err := m.putIDs(from.IDs); err != nil {
+		return err
+	}
+	if err := m.putWaiting(from.Waiting); err != nil {
+		return err
+	}
+	m.snapshots[from.Sequence] = snapshot{bytes.Clone(from.Snapshot), m.store.now()}
+	if from.Sequence > 0 {
+		m.log = []storage.Record{{First: from.Sequence, Last: from.Sequence}}
+	}
+	return nil
+}
+
+// Expire implements storage.Upkeep.
+func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
+	for _, m := range s.models() {
+		if err := context.Cause(ctx); err != nil {
+			return fmt.Errorf("memory: expire waiting predictions: %w", err)
+		}
+		for range m.expire(now) {
+			f(m)
+		}
+	}
+	return nil
+}
+
+func (m *Model) expire(now time.Time) (expired int) {
+	m.store.mu.Lock()
+	defer m.store.mu.Unlock()
+	for id, p := range m.waiting {
+		if !m.deleted && !p.Expiry.After(now) {
+			delete(m.waiting, id)
+			expired++
+		}
+	}
+	return expired
+}
+
+// Forget implements storage.Upkeep. It sorts all ids by their age.
+func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("memory: forget old ids: %w", err)
+	}
+	type entry struct {
+		m  *Model
+		id storage.ID
+	}
+	var all []entry
+	for _, m := range s.mu.models {
+		for _, id := range m.ids {
+			all = append(all, entry{m, id})
+		}
+	}
+	slices.SortFunc(all, func(a, b entry) int { return a.id.At.Compare(b.id.At) })
+	for _, e := range all[:max(0, len(all)-keep)] {
+		if e.id.At.Before(before) {
+			delete(e.m.ids, e.id.ID)
+		}
+	}
+	return nil
+}
+
+// Sync implements storage.Upkeep.
+func (s *Store) Sync(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("memory: sync: %w", err)
+	}
+	return nil
+}
+
+// Failed implements storage.Upkeep: memory takes writes for ever.
+func (s *Store) Failed() error { return nil }
+
+// failed says what could not be done with the model.
+func (m *Model) failed(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("memory: %s of model %q: %w", what, m.name, err)
+}
+
+// locked runs a function under the store's lock, unless the model is deleted.
+func (m *Model) locked(what string, f func() error) error {
+	m.store.mu.Lock()
+	defer m.store.mu.Unlock()
+	if m.deleted {
+		return m.failed(what, fmt.Errorf("the model was deleted: %w", storage.ErrNotFound))
+	}
+	return m.failed(what, f())
+}
+
+// Delete implements storage.Model.
+func (m *Model) Delete(ctx context.Context) error {
+	return m.locked("delete the data", func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		delete(m.store.mu.models, m.name)
+		m.deleted = true
+		m.log, m.ids, m.waiting, m.snapshots = nil, nil, nil, nil
+		return nil
+	})
+}
+
+// Last implements storage.Log.
+func (m *Model) Last() (last uint64, err error) {
+	err = m.locked("find the end of the log", func() error {
+		last = m.end()
+		return nil
+	})
+	return last, err
+}
+
+// end is the last sequence of the log.
+func (m *Model) end() uint64 {
+	if len(m.log) == 0 {
+		return 0
+	}
+	return m.log[len(m.log)-1].Last
+}
+
+// First implements storage.Log.
+func (m *Model) First() (first uint64, err error) {
+	err = m.locked("find the beginning of the log", func() error {
+		if len(m.log) > 0 {
+			first = m.log[0].First
+		}
+		return nil
+	})
+	return first, err
+}
+
+// Append implements storage.Log.
+func (m *Model) Append(ctx context.Context, c storage.Commit) error {
+	return m.locked("append to the log", func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if last := m.end(); c.First != last+1 || c.Last < c.First {
+			return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRefused)
+		}
+		if err := m.putIDs(c.IDs); err != nil {
+			return err
+		}
+		m.log = append(m.log, clone(c.Record))
+		return nil
+	})
+}
+
+func clone(r storage.Record) storage.Record {
+	r.Data = bytes.Clone(r.Data)
+	return r
+}
+
+// from is the place of the first record that ends with a sequence or behind it.
+func (m *Model) from(sequence uint64) int {
+	n, _ := slices.BinarySearchFunc(m.log, sequence, func(r storage.Record, s uint64) int { return cmp.Compare(r.Last, s) })
+	return n
+}
+
+// Replay implements storage.Log. It gives the records that are there when it
+// is called.
+func (m *Model) Replay(ctx context.Context, after uint64, f func(storage.Record) error) error {
+	var records []storage.Record
+	err := m.locked("replay the log", func() error {
+		records = slices.Clone(m.log[m.from(after+1):])
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	next := after + 1
+	for _, r := range records {
+		if err := context.Cause(ctx); err != nil {
+			return m.failed("replay the log", err)
+		}
+		if r.First > next {
+			return m.failed("replay the log", fmt.Errorf("sequence %d: missing: the next record holds %d to %d: %w",
+				next, r.First, r.Last, storage.ErrCorrupt))
+		}
+		next = r.Last + 1
+		if err := f(clone(r)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Truncate implements storage.Log.
+func (m *Model) Truncate(through uint64) error {
+	return m.locked("truncate the log", func() error {
+		m.log = slices.Clone(m.log[m.from(min(through, m.end())):])
+		return nil
+	})
+}
+
+// Rewind implements storage.Log. It is one step.
+func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
+	return m.locked("rewind the log", func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
+			return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
+		}
+		for sequence := range m.snapshots {
+			if sequence > r.Sequence {
+				delete(m.snapshots, sequence)
+			}
+		}
+		for id, e := range m.ids {
+			if r.Undone != nil && r.Undone(bytes.Clone(e.Value)) {
+				delete(m.ids, id)
+			}
+		}
+		if r.Last == nil {
+			m.log = slices.Clone(m.log[:m.from(r.Sequence+1)])
+			return nil
+		}
+		m.log = append(slices.Clone(m.log[:m.from(r.Sequence)]), clone(*r.Last))
+		return nil
+	})
+}

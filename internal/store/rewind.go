@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"hindsight/internal/engine/storage"
+)
+
+// Rewind implements storage.Log, in four steps: the intention is written,
+// durably; the snapshots after the sequence are removed, durably; the ids of
+// what is undone are forgotten; and one synced batch cuts the log and takes
+// the intention away. The context may end the call before the first step.
+// From then on only a failure does, and leaves the intention for the next call.
+//
+// An id whose row is too short to be taken apart is left alone.
+func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
+	return m.failed("rewind the log", m.rewind(ctx, r))
+}
+
+func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
+	if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
+		return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
+	}
+	db := m.store.logDB
+	if err := db.room(ctx); err != nil {
+		return err
+	}
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {
+		return err
+	}
+	if err := m.intend(r.Sequence); err != nil {
+		return err
+	}
+	if err := m.removeSnapshotsAfter(r.Sequence); err != nil {
+		return err
+	}
+	if r.Undone != nil {
+		if err := m.store.dropIDs(m.number, r.Undone); err != nil {
+			return err
+		}
+	}
+	_, upper := modelRange(familyLog, m.number)
+	err := db.commitDurably(func(b *pebble.Batch) error {
+		if err := b.DeleteRange(key(familyLog, m.number, r.Sequence+1), upper, nil); err != nil {
+			return fmt.Errorf("fill a batch: %w", err)
+		}
+		if r.Last != nil {
+			if err := setRecord(b, m.number, *r.Last); err != nil {
+				return err
+			}
+		}
+		return b.Delete(key(familyRewind, m.number), nil)
+	})
+	m.endAt(0, false)
+	return err
+}
+
+// intend writes the intention to rewind. One that was not completed must be,
+// before the model can go back less far.
+func (m *Model) intend(sequence uint64) error {
+	db := m.store.logDB
+	value, ok, err := db.get(key(familyRewind, m.number))
+	if err != nil {
+		return err
+	}
+	if ok {
+		if before, err := splitRewind(value); err == nil && before < sequence {
+			return fmt.Errorf("the rewind to sequence %d has to be completed first", before)
+		}
+	}
+	return db.commitDurably(func(b *pebble.Batch) error {
+		return b.Set(key(familyRewind, m.number), binary.BigEndian.AppendUint64(nil, sequence), nil)
+	})
+}
+
+// rewinds are the intentions of all models that have one. A sequence is nil
+// where the intention cannot be read.
+func (s *Store) rewinds() (map[uint64]*uint64, error) {
+	out := map[uint64]*uint64{}
+	err := s.logDB.scan([]byte{familyRewind}, []byte{familyRewind + 1}, func(k, v []byte) (bool, error) {
+		model, err := splitModel(k)
+		if err != nil {
+			return false, err
+		}
+		out[model] = nil
+		if sequence, err := splitRewind(v); err == nil {
+			out[model] = &sequence
+		}
+		return true, nil
+	})
+	return out, err
+}

@@ -1,0 +1,313 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"hindsight/internal/engine/storage"
+)
+
+func ends(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	check := func(first, last uint64) {
+		t.Helper()
+		f, err1 := m.First()
+		l, err2 := m.Last()
+		if err := errors.Join(err1, err2); err != nil || f != first || l != last {
+			t.Errorf("the log is from %d to %d, %v; want %d to %d", f, l, err, first, last)
+		}
+	}
+	check(0, 0)
+	appended(t, m, record(1, 4))
+	check(1, 4)
+	appended(t, m, record(5, 5), record(6, 9))
+	check(1, 9)
+	must(t, m.Truncate(5))
+	check(5, 9)
+	b = b.Cut(t)
+	m = find(t, b.Store, "m")
+	if last, err := m.Last(); err != nil || last != 9 {
+		t.Errorf("the log ends at %d, %v", last, err)
+	}
+}
+
+func appendDurable(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	var want []storage.Record
+	var remembered []storage.ID
+	for n := uint64(1); n <= 20; n++ {
+		c := storage.Commit{Record: record(n, n)}
+		if n > 1 {
+			c.IDs = []storage.ID{id(fmt.Sprint("id", n-1), int64(n))}
+		}
+		must(t, m.Append(t.Context(), c))
+		want, remembered = append(want, c.Record), append(remembered, c.IDs...)
+		if n%5 == 0 {
+			b = b.Cut(t)
+			m = find(t, b.Store, "m")
+			wantLog(t, m, 0, want...)
+			wantIDs(t, m, remembered...)
+		}
+	}
+}
+
+func appendRefused(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	appended(t, m, record(1, 3))
+	for _, bad := range []storage.Record{record(3, 4), record(5, 5), {First: 4, Last: 3}, record(1, 1), {}, record(0, 9)} {
+		err := m.Append(t.Context(), storage.Commit{Record: bad, IDs: []storage.ID{id("x", 1)}})
+		wrapped(t, err, storage.ErrRefused, "m")
+	}
+	wantLog(t, m, 0, record(1, 3))
+	wantIDs(t, m)
+	must(t, b.Store.Sync(t.Context()))
+	b = b.Cut(t)
+	wantLog(t, find(t, b.Store, "m"), 0, record(1, 3))
+	wantIDs(t, find(t, b.Store, "m"))
+}
+
+// Two writers that take turns at random: each record is in the log once, and
+// who was late was told.
+func appendStale(t *testing.T, b Backend) {
+	create(t, b.Store, "m")
+	const each = 50
+	var group sync.WaitGroup
+	for writer := range 2 {
+		m := find(t, b.Store, "m")
+		group.Go(func() {
+			for n := 0; n < each; {
+				last, err := m.Last()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				r := storage.Record{First: last + 1, Last: last + 1, Data: fmt.Appendf(nil, "%d of writer %d", n, writer)}
+				switch err := m.Append(t.Context(), storage.Commit{Record: r}); {
+				case err == nil:
+					n++
+				case !errors.Is(err, storage.ErrRefused):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	got := map[string]bool{}
+	for _, r := range replayed(t, find(t, b.Store, "m"), 0) {
+		got[string(r.Data)] = true
+	}
+	if len(got) != 2*each {
+		t.Errorf("%d records, want %d", len(got), 2*each)
+	}
+}
+
+func appendContext(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	ctx, cause := ended(t)
+	wrapped(t, m.Append(ctx, storage.Commit{Record: record(1, 1)}), cause, "m")
+	wantLog(t, m, 0)
+	appended(t, m, record(1, 1))
+	wantLog(t, m, 0, record(1, 1))
+}
+
+func commitWhole(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	bad := storage.Commit{
+		Record: record(1, 1),
+		IDs:    []storage.ID{id("good", 1), {ID: strings.Repeat("x", storage.MaxID+1), At: at(1)}},
+	}
+	wrapped(t, m.Append(t.Context(), bad), storage.ErrInvalidID, "m")
+	wantLog(t, m, 0)
+	wantIDs(t, m)
+	appended(t, m, record(1, 1))
+	wantIDs(t, m)
+}
+
+// A call of Last beside an Append never makes the next Append fail.
+func lastBesideAppend(t *testing.T, b Backend) {
+	const models, records, readers = 4, 60, 3
+	var appenders, asking sync.WaitGroup
+	stop := make(chan struct{})
+	for n := range models {
+		create(t, b.Store, fmt.Sprint("m", n))
+	}
+	must(t, b.Store.Sync(t.Context()))
+	b = b.Cut(t) // No end is known.
+	for n := range models {
+		m := find(t, b.Store, fmt.Sprint("m", n))
+		for range readers {
+			asking.Go(func() {
+				for before := uint64(0); ; {
+					last, err := m.Last()
+					if err != nil || last < before {
+						t.Errorf("the end went from %d to %d, %v", before, last, err)
+						return
+					}
+					before = last
+					select {
+					case <-stop:
+						return
+					default:
+					}
+				}
+			})
+		}
+		appenders.Go(func() {
+			for n := uint64(1); n <= records; n++ {
+				if err := m.Append(t.Context(), storage.Commit{Record: record(n, n)}); err != nil {
+					t.Errorf("append %d: %v", n, err)
+					return
+				}
+				if last, err := m.Last(); err != nil || last != n {
+					t.Errorf("the end is %d behind %d, %v", last, n, err)
+				}
+			}
+		})
+	}
+	appenders.Wait()
+	close(stop)
+	asking.Wait()
+}
+
+func replay(t *testing.T, b Backend) {
+	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
+	all := []storage.Record{record(1, 1), record(2, 5), record(6, 6), {First: 7, Last: 7}}
+	appended(t, m, all...)
+	appended(t, other, record(1, 9))
+	for range 2 {
+		for after, from := range map[uint64]int{0: 0, 1: 1, 2: 1, 4: 1, 5: 2, 6: 3, 7: 4, 99: 4} {
+			if got := replayed(t, m, after); !sameRecords(got, all[from:]) {
+				t.Errorf("after %d: %v, want %v", after, got, all[from:])
+			}
+		}
+		b = b.Cut(t)
+		m = find(t, b.Store, "m")
+	}
+}
+
+func replayShort(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	appended(t, m, record(1, 1), record(2, 3), record(4, 4))
+	must(t, m.Truncate(2))
+	for after, want := range map[uint64]string{0: "sequence 1: missing", 1: ""} {
+		err := m.Replay(t.Context(), after, func(storage.Record) error { return nil })
+		if want == "" {
+			must(t, err)
+			continue
+		}
+		wrapped(t, err, storage.ErrCorrupt, "m")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("after %d: %v, want %q", after, err, want)
+		}
+	}
+}
+
+func truncate(t *testing.T, b Backend) {
+	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
+	all := []storage.Record{record(1, 1), record(2, 5), record(6, 6), record(7, 9)}
+	appended(t, m, all...)
+	appended(t, other, all...)
+	must(t, m.Truncate(0), m.Truncate(1))
+	wantLog(t, m, 0, all...)
+	must(t, m.Truncate(3)) // The record that holds it stays.
+	wantLog(t, m, 1, all[1:]...)
+	must(t, m.Truncate(99)) // The last one stays.
+	wantLog(t, m, 6, all[3])
+	appended(t, m, record(10, 10))
+	wantLog(t, m, 6, all[3], record(10, 10))
+	wantLog(t, other, 0, all...)
+	empty := create(t, b.Store, "empty")
+	must(t, empty.Truncate(5))
+	wantEmpty(t, empty)
+}
+
+// undone tells of values that end in a number above a sequence.
+func undone(sequence int) func([]byte) bool {
+	return func(value []byte) bool {
+		var name string
+		var n int
+		_, err := fmt.Sscanf(string(value), "%s at %d", &name, &n)
+		return err == nil && n > sequence
+	}
+}
+
+// long is a model with 12 sequences, one id for each of them and two snapshots.
+func long(t *testing.T, b Backend, name string) (m storage.Model, remembered []storage.ID) {
+	t.Helper()
+	m = create(t, b.Store, name)
+	appended(t, m, record(1, 3), record(4, 8), record(9, 12))
+	for n := range 12 {
+		remembered = append(remembered, id(fmt.Sprint("id", n+1), int64(n+1)))
+	}
+	must(t, m.PutIDs(remembered), m.WriteSnapshot(3, []byte("three")), m.WriteSnapshot(8, []byte("eight")), m.WriteSnapshot(12, []byte("twelve")))
+	return m, remembered
+}
+
+func rewind(t *testing.T, b Backend) {
+	m, remembered := long(t, b, "m")
+	other, all := long(t, b, "other")
+	last := record(4, 6)
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 6, Last: &last, Undone: undone(6)}))
+	for range 2 {
+		wantLog(t, m, 0, record(1, 3), last)
+		wantIDs(t, m, remembered[:6]...)
+		wantSnapshots(t, m, 3)
+		wantLog(t, other, 0, record(1, 3), record(4, 8), record(9, 12))
+		wantIDs(t, other, all...)
+		wantSnapshots(t, other, 12, 8, 3)
+		must(t, b.Store.Sync(t.Context()))
+		b = b.Cut(t)
+		m, other = find(t, b.Store, "m"), find(t, b.Store, "other")
+	}
+	appended(t, m, record(7, 7))
+	wantLog(t, m, 0, record(1, 3), last, record(7, 7))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3)}))
+	wantLog(t, m, 0, record(1, 3))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 0, Undone: undone(0)}))
+	wantEmpty(t, m)
+	appended(t, m, record(1, 1))
+	wrong := record(1, 7)
+	if err := m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Last: &wrong}); err == nil {
+		t.Error("a record that does not end with the sequence was taken")
+	}
+	wantLog(t, m, 0, record(1, 1))
+}
+
+// Going back to where the log ends forgets ids alone, and does so again.
+func rewindEnd(t *testing.T, b Backend) {
+	m, remembered := long(t, b, "m")
+	for range 2 {
+		must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12, Undone: undone(10)}))
+		wantLog(t, m, 0, record(1, 3), record(4, 8), record(9, 12))
+		wantIDs(t, m, remembered[:10]...)
+		wantSnapshots(t, m, 12, 8, 3)
+	}
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12}))
+	wantIDs(t, m, remembered[:10]...)
+}
+
+// A log that has lost its end goes on behind a snapshot.
+func rewindBeyond(t *testing.T, b Backend) {
+	m := create(t, b.Store, "m")
+	appended(t, m, record(1, 2))
+	must(t, m.WriteSnapshot(9, []byte("nine")))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 9, Last: &storage.Record{First: 9, Last: 9}}))
+	appended(t, m, record(10, 10))
+	wantLog(t, m, 9, record(10, 10))
+	wantSnapshots(t, m, 9)
+}
+
+func rewindDurable(t *testing.T, b Backend) {
+	m, remembered := long(t, b, "m")
+	must(t, b.Store.Sync(t.Context()))
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3)}))
+	b = b.Cut(t)
+	m = find(t, b.Store, "m")
+	wantLog(t, m, 0, record(1, 3))
+	wantIDs(t, m, remembered[:3]...)
+	wantSnapshots(t, m, 3)
+}
