@@ -29,14 +29,14 @@ type Learner interface {
 	// Observe learns one observation and says what came of it in o, whose
 	// slices it reuses. On an error the state is as it was.
 	Observe(o *Outcome, x, y []float64, weight float64) error
-	// Stats tells how the learner is doing, at a cost of O(r): it is read at
-	// every scrape.
+	// Stats tells how the learner is doing, at a cost of at most O(r) and
+	// without allocating: it is read at every scrape.
 	Stats() Stats
-	// RegretUnpenalized is the regret against the best ridge function in
-	// hindsight without its penalty, Regret + λ‖ĝ‖², at a cost of O(r²).
-	RegretUnpenalized() float64
-	// EffectiveDimension is Tr(C(C+λI)⁻¹), at a cost of O(r³).
-	EffectiveDimension() float64
+	// Size is the memory that the state takes, in bytes, at a cost of O(1).
+	Size() uint64
+	// Report solves what Stats does not know. It costs up to O(r³), so that it
+	// is asked of a copy.
+	Report(r ReportOptions) Report
 	// AppendBinary appends the whole state to dst, so that Restore on a
 	// learner of the same spec continues bit for bit.
 	AppendBinary(dst []byte) ([]byte, error)
@@ -134,11 +134,34 @@ type Stats struct {
 	Features int
 	// Dictionary is the number of centres, 0 for learners without any.
 	Dictionary int
-	// StateBytes is the memory that the state takes.
+	// StateBytes is the memory that the state takes, as Size says.
 	StateBytes uint64
+	// ReportFlops counts the multiply-adds that Report takes to tell the regret.
+	// 0: Stats tells it, or nobody can.
+	ReportFlops uint64
 }
 
-// Cost is what a spec comes to.
+// ReportOptions say what a report is to hold.
+type ReportOptions struct {
+	// EffectiveDimension asks for the effective dimension.
+	EffectiveDimension bool
+}
+
+// Report is what has to be solved for. A figure that the learner cannot tell,
+// or that was not asked for, is NaN.
+type Report struct {
+	// HindsightLoss, Regret and CertificateOK are those of Stats, solved where
+	// Stats leaves them open.
+	HindsightLoss, Regret float64
+	CertificateOK         bool
+	// RegretUnpenalized is the regret against the best ridge function in
+	// hindsight without its penalty, Regret + λ‖ĝ‖².
+	RegretUnpenalized float64
+	// EffectiveDimension is Tr(C(C+λI)⁻¹).
+	EffectiveDimension float64
+}
+
+// Cost is what a spec costs.
 type Cost struct {
 	// Features is r, the number of features.
 	Features int
