@@ -73,7 +73,7 @@ func Encode(s Snapshot) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The trailer is the checksum of everything before it.
+	// The trailer is the checksum of all bytes before it.
 	return binary.LittleEndian.AppendUint32(out, checksum(out)), nil
 }
 
