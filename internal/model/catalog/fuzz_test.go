@@ -27,7 +27,7 @@ func FuzzRestore(f *testing.F) {
 		if l.Check(s.X, y, s.Weight) != nil {
 			y = y[:1]
 		}
-		return l.Observe(&model.Outcome{}, s.X, y, s.Weight) //nolint:wrapcheck // The fuzz target looks at it.
+		return l.Observe(&model.Outcome{}, s.X, y, s.Weight)
 	}
 	for kind, spec := range specs {
 		l, err := catalog.New(spec)
@@ -60,8 +60,8 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		_ = l.Stats()
-		_ = l.EffectiveDimension()
-		_ = l.RegretUnpenalized()
+		_ = l.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension
+		_ = l.Report(model.ReportOptions{}).RegretUnpenalized
 		for _, s := range samples {
 			var p model.Prediction
 			_ = l.Predict(&p, s.X)

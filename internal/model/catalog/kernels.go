@@ -295,7 +295,7 @@ func beforehand(o awv.NystromOptions) error {
 			if errors.As(err, &field) {
 				return field.At(fmt.Sprintf("spec.pkawv_nystrom.dictionary[%d]", n))
 			}
-			return err //nolint:wrapcheck // CheckFeatures fails so alone.
+			return err
 		}
 	}
 	return nil

@@ -186,7 +186,7 @@ func TestWarmupFreezesMeansAndDeviations(t *testing.T) {
 	if !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound || got.Observations != 120 {
 		t.Errorf("%+v", got)
 	}
-	near(t, "unpenalized", warm.RegretUnpenalized()-got.Regret, frozen.RegretUnpenalized()-want.Regret, 1e-7)
+	near(t, "unpenalized", warm.Report(model.ReportOptions{}).RegretUnpenalized-got.Regret, frozen.Report(model.ReportOptions{}).RegretUnpenalized-want.Regret, 1e-7)
 }
 
 // Columns that do not change, and numbers at the ends of their range, make a
