@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"hindsight/internal/model"
@@ -50,15 +51,16 @@ func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension b
 	if err := learner.Restore(state); err != nil {
 		return Stats{}, fmt.Errorf("engine: model %q: %w: %w", id, ErrCorrupt, err)
 	}
+	report := learner.Report(model.ReportOptions{EffectiveDimension: effectiveDimension})
 	s := Stats{
 		Info: info, Stats: learner.Stats(),
-		RegretUnpenalized: learner.RegretUnpenalized(),
+		RegretUnpenalized: report.RegretUnpenalized,
 		Served:            account.Served, ServedLoss: account.ServedLoss,
 		Pending: uint64(max(0, i.pending.Load())),
 		Digest:  codec.Digest(state), Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
 	}
-	if effectiveDimension {
-		d := learner.EffectiveDimension()
+	s.HindsightLoss, s.Regret, s.CertificateOK = report.HindsightLoss, report.Regret, report.CertificateOK
+	if d := report.EffectiveDimension; !math.IsNaN(d) {
 		s.EffectiveDimension = &d
 	}
 	return s, nil
