@@ -149,7 +149,7 @@ func (l *Learner) restoreCatchingUp(reader *codec.Reader) error {
 	w.n = reader.Uint64()
 	reader.Within(maxLoss, &w.own, &w.loss.High, &w.loss.Low)
 	for j := range w.sums {
-		reader.Within(maxLoss, &w.sums[j].High, &w.sums[j].Low)
+		reader.Within(maxLabels, &w.sums[j].High, &w.sums[j].Low)
 	}
 	reader.FloatsWithin(maxLoss, w.squares)
 	if err := reader.Err(); err != nil {
@@ -200,9 +200,10 @@ func (l *Learner) restoreFrozen(reader *codec.Reader) error {
 // model.MaxMagnitude, so that a deviation is from 1e-162, the root of the
 // smallest number, to 2e100. The scale of an input is 1/(2 deviation √d).
 const (
-	maxLoss  = 1e280
-	minScale = 1e-110
-	maxScale = 1e170
+	maxLoss   = 1e280
+	maxLabels = 1e110 // Their sum over a warm-up.
+	minScale  = 1e-110
+	maxScale  = 1e170
 )
 
 // readAffine reads a scaling that was found.
