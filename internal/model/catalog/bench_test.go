@@ -55,7 +55,7 @@ func (m measured) learn(b *testing.B) model.Learner {
 	return l
 }
 
-// What a scrape asks of a model.
+// BenchmarkStats is what a scrape asks of a model.
 func BenchmarkStats(b *testing.B) {
 	for _, m := range everyLearner() {
 		b.Run(m.name, func(b *testing.B) {
@@ -68,7 +68,7 @@ func BenchmarkStats(b *testing.B) {
 	}
 }
 
-// What a copy of the state costs, into a buffer that has room and back.
+// BenchmarkState copies a state into a buffer that has room, and back.
 func BenchmarkState(b *testing.B) {
 	for _, m := range everyLearner() {
 		b.Run(m.name, func(b *testing.B) {
@@ -95,6 +95,55 @@ func BenchmarkState(b *testing.B) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// Stats costs no more than O(r), and does not depend on the history that a
+// dictionary keeps. It fails where Stats solves.
+func BenchmarkStatsGrowth(b *testing.B) {
+	firstOrder := func(r int) model.FirstOrder { return model.FirstOrder{Frequencies: ptr(r / 2)} }
+	for name, grown := range map[string]func(r int) measured{
+		"pkawv_taylor": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: r - 1, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(1)}}}
+		},
+		"pkawv_nystrom": func(r int) measured {
+			var centres [][]float64
+			for _, s := range modeltest.Samples(6, 4, r) {
+				centres = append(centres, s.X)
+			}
+			return measured{spec: model.Spec{Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{Dictionary: centres}}}
+		},
+		"history of pkawv_nystrom": func(r int) measured {
+			return measured{
+				spec:   model.Spec{Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull, MaxDictionary: ptr(8)}},
+				rounds: 16 * r,
+			}
+		},
+		"fourier_awv": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, FourierAWV: &model.FourierAWV{Frequencies: ptr(r / 2)}}}
+		},
+		"linear_awv": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: r - 1, LinearAWV: &model.LinearAWV{}}}
+		},
+		"kernel_awv": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, KernelAWV: &model.KernelAWV{}}, rounds: r}
+		},
+		"raker": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, Raker: &model.Raker{FirstOrder: firstOrder(r)}}}
+		},
+		"ada_raker": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: firstOrder(r)}}}}
+		},
+		"fogd": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, FOGD: &model.FOGD{FirstOrder: firstOrder(r)}}}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			const r = 32
+			small, large := grown(r), grown(modeltest.Growth*r)
+			small.rounds, large.rounds = max(small.rounds, 3), max(large.rounds, 3)
+			modeltest.StatsGrowth(b, small.learn(b), large.learn(b))
 		})
 	}
 }

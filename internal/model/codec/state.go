@@ -10,6 +10,12 @@ import (
 // AppendFloats appends numbers to dst as little-endian IEEE 754 doubles,
 // 8 bytes each. It allocates only when dst has no room for them.
 func AppendFloats(dst []byte, values ...float64) []byte {
+	if len(values) < 8 {
+		for _, v := range values {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+		return dst
+	}
 	n := len(dst)
 	dst = slices.Grow(dst, 8*len(values))[:n+8*len(values)]
 	out := dst[n:]
