@@ -17,8 +17,8 @@ const (
 // Learner is an online learner over inputs of a fixed dimension and a fixed
 // number of real labels.
 //
-// Predict, Check, Stats and AppendBinary only read and may run concurrently
-// with each other; Observe needs exclusive access.
+// Predict, Check, Stats, Size, Report and AppendBinary only read and may run
+// concurrently with each other; Observe and Restore need exclusive access.
 type Learner interface {
 	// Predict answers from the present state, which it leaves as it was, into
 	// p, whose slices it reuses. It fails with the errors of Check on x alone.
@@ -38,17 +38,19 @@ type Learner interface {
 	// is asked of a copy.
 	Report(r ReportOptions) Report
 	// AppendBinary appends the whole state to dst, so that Restore on a
-	// learner of the same spec continues bit for bit.
+	// learner of the same spec continues bit for bit. It allocates nothing when
+	// dst has room.
 	AppendBinary(dst []byte) ([]byte, error)
-	// Restore replaces the state by one that AppendBinary wrote. On an error
-	// the state is as it was.
+	// Restore replaces the state by one that AppendBinary wrote. It takes any
+	// bytes, and refuses those that cannot be a state. On an error the state is
+	// as it was.
 	Restore(state []byte) error
 }
 
 // Bounded is a learner that takes only so many observations.
 type Bounded interface {
-	// Remaining is how many more Observe takes. After that Check and Observe
-	// fail with ErrObservationLimit.
+	// Remaining is how many more observations Observe takes. After that Check
+	// and Observe fail with ErrObservationLimit.
 	Remaining() int
 }
 
@@ -110,7 +112,7 @@ type Stats struct {
 	// Loss is the sum of the prequential losses.
 	Loss float64
 	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w. It and
-	// Regret are NaN for a learner that does not track them.
+	// Regret are NaN for a learner that leaves them to Report.
 	HindsightLoss float64
 	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
 	Regret float64
@@ -120,7 +122,9 @@ type Stats struct {
 	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound.
 	Certificate float64
 	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
-	// Regret = Loss − HindsightLoss, to rounding. False: corrupt state.
+	// Regret = Loss − HindsightLoss, to rounding; for a learner that leaves the
+	// regret to Report, that its sums are those of losses. False: corrupt
+	// state.
 	CertificateOK bool
 	// Certified says that the theorem applies: the feature space is fixed and
 	// nothing is forgotten.

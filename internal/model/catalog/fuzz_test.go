@@ -77,10 +77,10 @@ func states(tb testing.TB, spec model.Spec, samples []modeltest.Sample, before .
 	return out
 }
 
-// use restores a state, whatever it is, and uses the learner. It fails unless
-// the state is refused and the learner as it was, or the state is what the
-// learner encodes, and it works. It answers whether the state was taken and the
-// first of the numbers told that is not finite, if any.
+// use restores a state and uses the learner. It fails if a refusal changes the
+// learner, if the learner encodes another state than it took, or if a call
+// fails or panics. It answers whether the state was taken, and the first number
+// told that is not finite, if any.
 func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool, odd, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -97,12 +97,12 @@ func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool,
 	}
 	if l.Restore(state) != nil {
 		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
-			return false, nil, fmt.Errorf("a refusal changed the learner: %w", err)
+			return false, nil, fmt.Errorf("a refusal changed the learner (%v)", err)
 		}
 		return false, nil, nil
 	}
 	if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
-		return true, nil, fmt.Errorf("another state is encoded than was restored: %w", err)
+		return true, nil, fmt.Errorf("another state is encoded than was restored (%v)", err)
 	}
 	finite := func(what string, values ...float64) {
 		for _, v := range values {
@@ -183,10 +183,9 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever bytes are given for the state of a learner, it is
-// restored and works, or refuses them; nothing panics, and a refusal leaves the
-// learner as it was. An import may bring any bytes. What a learner tells after
-// several crafted numbers may be infinite.
+// FuzzRestore: a learner takes any bytes as its state and works, or refuses
+// them and stays as it was; nothing panics. An import may bring any bytes. What
+// a learner tells after several crafted numbers need not be finite.
 func FuzzRestore(f *testing.F) {
 	specs := restorable()
 	samples := modeltest.Samples(5, 2, 90)

@@ -87,7 +87,7 @@ func CheckReport(l model.Learner) error {
 	return nil
 }
 
-// readers: what only reads may run at once and gives everyone the same.
+// readers: calls that only read may run at once, and all get the same.
 func (s Subject) readers(t *testing.T, l model.Learner, x []float64) {
 	t.Helper()
 	wantStats, wantState, wantValue := fmt.Sprint(l.Stats()), state(t, l), predict(t, l, x)
