@@ -17,8 +17,8 @@ const (
 // Learner is an online learner over inputs of a fixed dimension and a fixed
 // number of real labels.
 //
-// Predict, Check, Stats and AppendBinary only read and may run concurrently
-// with each other; Observe needs exclusive access.
+// Predict, Check, Stats, Size, Report and AppendBinary only read and may run
+// concurrently with each other; Observe and Restore need exclusive access.
 type Learner interface {
 	// Predict answers from the present state, which it leaves as it was, into
 	// p, whose slices it reuses. It fails with the errors of Check on x alone.
@@ -29,26 +29,28 @@ type Learner interface {
 	// Observe learns one observation and says what came of it in o, whose
 	// slices it reuses. On an error the state is as it was.
 	Observe(o *Outcome, x, y []float64, weight float64) error
-	// Stats tells how the learner is doing, at a cost of O(r): it is read at
-	// every scrape.
+	// Stats tells how the learner is doing, at a cost of at most O(r) and
+	// without allocating: it is read at every scrape.
 	Stats() Stats
-	// RegretUnpenalized is the regret against the best ridge function in
-	// hindsight without its penalty, Regret + λ‖ĝ‖², at a cost of O(r²).
-	RegretUnpenalized() float64
-	// EffectiveDimension is Tr(C(C+λI)⁻¹), at a cost of O(r³).
-	EffectiveDimension() float64
+	// Size is the memory that the state takes, in bytes, at a cost of O(1).
+	Size() uint64
+	// Report solves what Stats does not know. It costs up to O(r³), so that it
+	// is asked of a copy.
+	Report(r ReportOptions) Report
 	// AppendBinary appends the whole state to dst, so that Restore on a
-	// learner of the same spec continues bit for bit.
+	// learner of the same spec continues bit for bit. It allocates nothing when
+	// dst has room.
 	AppendBinary(dst []byte) ([]byte, error)
-	// Restore replaces the state by one that AppendBinary wrote. On an error
-	// the state is as it was.
+	// Restore replaces the state by one that AppendBinary wrote. It takes any
+	// bytes, and refuses those that cannot be a state. On an error the state is
+	// as it was.
 	Restore(state []byte) error
 }
 
 // Bounded is a learner that takes only so many observations.
 type Bounded interface {
-	// Remaining is how many more Observe takes. After that Check and Observe
-	// fail with ErrObservationLimit.
+	// Remaining is how many more observations Observe takes. After that Check
+	// and Observe fail with ErrObservationLimit.
 	Remaining() int
 }
 
@@ -110,7 +112,7 @@ type Stats struct {
 	// Loss is the sum of the prequential losses.
 	Loss float64
 	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w. It and
-	// Regret are NaN for a learner that does not track them.
+	// Regret are NaN for a learner that leaves them to Report.
 	HindsightLoss float64
 	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
 	Regret float64
@@ -120,7 +122,9 @@ type Stats struct {
 	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound.
 	Certificate float64
 	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
-	// Regret = Loss − HindsightLoss, to rounding. False: corrupt state.
+	// Regret = Loss − HindsightLoss, to rounding; for a learner that leaves the
+	// regret to Report, that its sums are those of losses. False: corrupt
+	// state.
 	CertificateOK bool
 	// Certified says that the theorem applies: the feature space is fixed and
 	// nothing is forgotten.
@@ -134,11 +138,34 @@ type Stats struct {
 	Features int
 	// Dictionary is the number of centres, 0 for learners without any.
 	Dictionary int
-	// StateBytes is the memory that the state takes.
+	// StateBytes is the memory that the state takes, as Size says.
 	StateBytes uint64
+	// ReportFlops counts the multiply-adds that Report takes to tell the regret.
+	// 0: Stats tells it, or nobody can.
+	ReportFlops uint64
 }
 
-// Cost is what a spec comes to.
+// ReportOptions say what a report is to hold.
+type ReportOptions struct {
+	// EffectiveDimension asks for the effective dimension.
+	EffectiveDimension bool
+}
+
+// Report is what has to be solved for. A figure that the learner cannot tell,
+// or that was not asked for, is NaN.
+type Report struct {
+	// HindsightLoss, Regret and CertificateOK are those of Stats, solved where
+	// Stats leaves them open.
+	HindsightLoss, Regret float64
+	CertificateOK         bool
+	// RegretUnpenalized is the regret against the best ridge function in
+	// hindsight without its penalty, Regret + λ‖ĝ‖².
+	RegretUnpenalized float64
+	// EffectiveDimension is Tr(C(C+λI)⁻¹).
+	EffectiveDimension float64
+}
+
+// Cost is what a spec costs.
 type Cost struct {
 	// Features is r, the number of features.
 	Features int

@@ -1,6 +1,7 @@
 package awv
 
 import (
+	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -54,7 +55,7 @@ func (a *account) discount(f float64) {
 	}
 }
 
-// raise is L* rising by what was added to the penalty, and regret falling.
+// raise adds to L* what was added to the penalty. Regret falls by as much.
 func (a *account) raise(by float64) {
 	a.hindsight.Add(by)
 	a.regret.Add(-by)
@@ -73,9 +74,9 @@ func (a *account) deviation(forgetting float64) float64 {
 }
 
 // summarize adds up the figures of every label column, given log det(A/λ) and
-// each column's ‖u‖². Without the theorem there is no bound, and the
-// certificate is the identities alone.
-func summarize(columns []account, logDet float64, explained []float64, certified bool) model.Stats {
+// each column's ‖u‖². Without the theorem there is no bound, and CertificateOK
+// speaks of the identities alone. It allocates nothing.
+func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool) model.Stats {
 	total := model.Stats{Certified: certified, CertificateOK: true, LogDeterminant: logDet}
 	for j := range columns {
 		a := &columns[j]
@@ -94,10 +95,10 @@ func summarize(columns []account, logDet float64, explained []float64, certified
 		total.HindsightLoss += s.HindsightLoss
 		total.Regret += s.Regret
 		total.Certificate += s.Certificate
-		// A determinant within rounding of 1 has lost what C still knows.
+		// A determinant within rounding of 1 has lost digits that C has.
 		total.RegretBound += math.Max(s.RegretBound, s.Certificate)
 		total.LabelBound = math.Hypot(total.LabelBound, a.bound)
-		total.CertificateOK = total.CertificateOK && a.holds(s, explained[j])
+		total.CertificateOK = total.CertificateOK && a.holds(s, explained(j))
 	}
 	return total
 }
@@ -135,12 +136,42 @@ func (a *account) appendBinary(dst []byte) []byte {
 // accountBytes is what appendBinary appends.
 const accountBytes = 8 + 5*16 + 8
 
-func readAccount(r *codec.Reader) account {
-	var a account
-	a.n = r.Uint64()
-	for _, s := range a.sums() {
-		s.High, s.Low = r.Float(), r.Float()
+// Bounds of the numbers in a state. Labels are within model.MaxMagnitude,
+// weights within model.MaxWeight and rounds fewer than 2^53, so that Σwy² and
+// every sum above is below 1e226, and √w|y| at most 3.2e104.
+const (
+	maxSum    = 1e240
+	maxBound  = 1e105
+	maxRounds = 1 << 62
+)
+
+// readAccounts reads the accounts of k label columns. It fails unless all have
+// the same rounds and their numbers are within bounds.
+func readAccounts(r *codec.Reader, k int) ([]account, error) {
+	columns := make([]account, k)
+	for j := range columns {
+		a := &columns[j]
+		a.n = r.Uint64()
+		for _, s := range a.sums() {
+			r.Within(maxSum, &s.High, &s.Low)
+		}
+		r.Within(maxBound, &a.bound)
+		if err := r.Err(); err != nil {
+			return nil, fmt.Errorf("account %d: %w", j, err)
+		}
+		if a.n != columns[0].n || a.n >= maxRounds || a.bound < 0 {
+			return nil, fmt.Errorf("account %d has %d rounds, the first %d, label bound %g: %w",
+				j, a.n, columns[0].n, a.bound, model.ErrCorruptState)
+		}
 	}
-	a.bound = r.Float()
-	return a
+	return columns, nil
+}
+
+// reportOf is the part of a report that Stats knows, with the regret against
+// the best function without its penalty.
+func reportOf(s model.Stats, unpenalized float64) model.Report {
+	return model.Report{
+		HindsightLoss: s.HindsightLoss, Regret: s.Regret, CertificateOK: s.CertificateOK,
+		RegretUnpenalized: unpenalized, EffectiveDimension: math.NaN(),
+	}
 }

@@ -5,6 +5,7 @@ package awv
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"hindsight/internal/model"
@@ -112,8 +113,7 @@ func (s *scratch) take(n int) *[]float64 {
 
 func (s *scratch) give(buffer *[]float64) { s.pool.Put(buffer) }
 
-// Cost is what a forecaster with r features over a map of so many bytes comes
-// to.
+// Cost is the cost of a forecaster with r features over a map of mapBytes.
 func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	o = o.completed()
 	n, k := uint64(r), uint64(o.Outputs)
@@ -226,40 +226,54 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	}
 }
 
-// Stats tells how the forecaster is doing. It costs r logarithms.
+// Stats tells how the forecaster is doing. It costs r logarithms and, with k
+// outputs, rk multiply-adds. It allocates nothing.
 func (f *Forecaster) Stats() model.Stats {
 	return f.stats(true)
 }
 
+// Size is the memory that the state takes.
+func (f *Forecaster) Size() uint64 {
+	return Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes
+}
+
+// Report adds to Stats the regret without the penalty, at r²/2 multiply-adds
+// an output, and, when asked, the effective dimension, at r³/6.
+func (f *Forecaster) Report(o model.ReportOptions) model.Report {
+	return f.report(f.Stats(), o)
+}
+
+func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
+	r := reportOf(s, f.regretUnpenalized())
+	if o.EffectiveDimension {
+		r.EffectiveDimension = f.effectiveDimension()
+	}
+	return r
+}
+
 // stats leaves the theorem out of a forecaster whose space has grown.
 func (f *Forecaster) stats(certified bool) model.Stats {
-	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.explained(), certified && f.renewal == nil)
+	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.explained, certified && f.renewal == nil)
 	if f.renewal != nil {
 		s.Loss = f.renewal.loss.Value()
 	}
 	s.Features = f.factor.Order()
-	s.StateBytes = Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes
+	s.StateBytes = f.Size()
 	return s
 }
 
-// explained is ‖u‖² = Σy² − L* of each label column.
-func (f *Forecaster) explained() []float64 {
-	totals := make([]compensated.Sum, f.o.Outputs)
+// explained is ‖u‖² = Σy² − L* of a label column.
+func (f *Forecaster) explained(column int) float64 {
+	var total compensated.Sum
 	packed, r := f.factor.Packed(), f.factor.Order()
-	at := 0
+	at := column
 	for i := range r {
 		at += r - i // Row i ends with u_i.
-		for j := range totals {
-			u := packed[at+j]
-			totals[j].Add(float64(u * u))
-		}
+		u := packed[at]
+		total.Add(float64(u * u))
 		at += f.o.Outputs
 	}
-	out := make([]float64, f.o.Outputs)
-	for j := range out {
-		out[j] = totals[j].Value()
-	}
-	return out
+	return total.Value()
 }
 
 // ridge is Λ_ii: λ, unless the forecaster forgets.
@@ -270,9 +284,9 @@ func (f *Forecaster) ridge(i int) float64 {
 	return f.o.Lambda
 }
 
-// RegretUnpenalized is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the
+// regretUnpenalized is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the
 // outputs, at r²/2 multiply-adds each.
-func (f *Forecaster) RegretUnpenalized() float64 {
+func (f *Forecaster) regretUnpenalized() float64 {
 	g := make([]float64, f.factor.Order())
 	regret := 0.0
 	for j := range f.columns {
@@ -286,14 +300,15 @@ func (f *Forecaster) RegretUnpenalized() float64 {
 	return regret
 }
 
-// EffectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds.
-func (f *Forecaster) EffectiveDimension() float64 {
+// effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds.
+func (f *Forecaster) effectiveDimension() float64 {
 	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge)
 }
 
 // AppendBinary appends the accounts, the packed factor and, when the
 // forecaster forgets, its ridges to dst.
 func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, stateBytes(f.factor.Order(), f.o))
 	for j := range f.columns {
 		dst = f.columns[j].appendBinary(dst)
 	}
@@ -313,13 +328,22 @@ func stateBytes(r int, o Options) int {
 	return size
 }
 
+// Bounds of the entries of a factor. The ridge alone keeps the diagonal above
+// √λ, or √(λ/1000) in a forecaster that forgets. A column of R has the length
+// √A_ii and u at most √(Σy²), which the bounds of inputs, labels, weights and
+// rounds keep below 1e113.
+const (
+	leastDiagonal = 1e-5 // Of √λ, with room for rounding.
+	maxEntry      = 1e120
+)
+
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec.
+// spec. It refuses numbers that no stream of observations leads to.
 func (f *Forecaster) Restore(state []byte) error {
 	reader := codec.NewReader(state)
-	columns := make([]account, f.o.Outputs)
-	for j := range columns {
-		columns[j] = readAccount(reader)
+	columns, err := readAccounts(reader, f.o.Outputs)
+	if err != nil {
+		return fmt.Errorf("awv: restore: %w", err)
 	}
 	r := f.factor.Order()
 	packed := make([]float64, qr.Size(r, f.o.Outputs))
@@ -331,7 +355,7 @@ func (f *Forecaster) Restore(state []byte) error {
 	if err := reader.End(); err != nil {
 		return fmt.Errorf("awv: restore a factor of order %d: %w", r, err)
 	}
-	factor, err := qr.FromPacked(r, f.o.Outputs, packed)
+	factor, err := qr.FromPacked(r, f.o.Outputs, packed, leastDiagonal*math.Sqrt(f.o.Lambda), maxEntry)
 	if err == nil && restored != nil {
 		err = restored.check(f.o.Lambda)
 	}

@@ -111,9 +111,9 @@ func TestAgreesWithDenseOracle(t *testing.T) {
 				near(t, "hindsight loss", got.HindsightLoss, f.Hindsight, o.Energy(), c.tolerance)
 				near(t, "regret", got.Regret, f.Regret, o.Energy(), c.tolerance)
 				near(t, "regret of the outcome", out.Regret, got.Regret, 0, 0)
-				near(t, "unpenalized regret", l.RegretUnpenalized(), f.Unpenalized, o.Energy(), c.tolerance)
+				near(t, "unpenalized regret", l.Report(model.ReportOptions{}).RegretUnpenalized, f.Unpenalized, o.Energy(), c.tolerance)
 				near(t, "log determinant", got.LogDeterminant, f.LogDet, 1, c.tolerance)
-				near(t, "effective dimension", l.EffectiveDimension(), f.Effective, 1, c.tolerance)
+				near(t, "effective dimension", l.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, f.Effective, 1, c.tolerance)
 				if c.forgetting == 1 {
 					near(t, "certificate", got.Certificate, f.Certificate, o.Energy(), c.tolerance)
 					near(t, "bound", got.RegretBound, f.Bound, 1, c.tolerance)

@@ -97,9 +97,9 @@ func TestKernelAgreesWithDenseOracle(t *testing.T) {
 	near(t, "loss", got.Loss, loss, energy, 1e-11)
 	near(t, "hindsight loss", got.HindsightLoss, f.Hindsight, energy, 1e-11)
 	near(t, "regret", got.Regret, loss-f.Hindsight, energy, 1e-11)
-	near(t, "unpenalized regret", l.RegretUnpenalized(), loss-f.Fit, energy, 1e-10)
+	near(t, "unpenalized regret", l.Report(model.ReportOptions{}).RegretUnpenalized, loss-f.Fit, energy, 1e-10)
 	near(t, "log determinant", got.LogDeterminant, f.LogDet, 1, 1e-11)
-	near(t, "effective dimension", l.EffectiveDimension(), f.Effective, 1, 1e-11)
+	near(t, "effective dimension", l.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, f.Effective, 1, 1e-11)
 }
 
 // With the whole history, growing is exact: every prediction is that of

@@ -3,6 +3,7 @@ package awv
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -35,7 +36,26 @@ type Kernel struct {
 	inputs, scales, fitted []float64
 	gram                   *qr.Lower
 	columns                []account
-	scratch                scratch
+	// figures follow from the factor.
+	figures figures
+	scratch scratch
+}
+
+// figures are those of Stats that are sums over the rows of L and v. Rows do
+// not change, so that the sums are kept up to date.
+type figures struct {
+	// logDet is log det(A/λ).
+	logDet float64
+	// squares are ‖v‖² of each output.
+	squares []compensated.Sum
+}
+
+// add takes in the row of an observation: the diagonal of L, and v.
+func (f *figures) add(diagonal, lambda float64, fitted []float64) {
+	f.logDet += 2 * math.Log(diagonal/math.Sqrt(lambda))
+	for j, v := range fitted {
+		f.squares[j].Add(float64(v * v))
+	}
 }
 
 // KernelOptions say what exact Kernel-AWV is.
@@ -63,11 +83,12 @@ func NewKernel(o KernelOptions) *Kernel {
 	o.Outputs = max(o.Outputs, 1)
 	return &Kernel{
 		o: o, gram: &qr.Lower{}, columns: make([]account, o.Outputs),
-		limit: feature.KernelInputLimit(o.Kernel, o.Dimension, KernelRange*o.Lambda),
+		figures: figures{squares: make([]compensated.Sum, o.Outputs)},
+		limit:   feature.KernelInputLimit(o.Kernel, o.Dimension, KernelRange*o.Lambda),
 	}
 }
 
-// KernelCost is what exact Kernel-AWV comes to when it is full.
+// KernelCost is the cost of exact Kernel-AWV when it is full.
 func KernelCost(o KernelOptions) model.Cost {
 	t := uint64(o.Capacity)
 	round := t*t/2 + t*uint64(o.Dimension+o.Outputs)
@@ -121,8 +142,11 @@ func (k *Kernel) solve(dst, p, x []float64, scale float64) (square float64) {
 			p[j] += float64(v * c)
 		}
 	}
-	// In exact arithmetic at least λ.
-	return math.Max(self-explained, 0) + k.o.Lambda
+	square = self - explained
+	if !(square > 0) { // In exact arithmetic it is not below 0. NaN too.
+		square = 0
+	}
+	return square + k.o.Lambda
 }
 
 // Predict answers ŷ = p λ/s². It costs t kernel values and t²/2 multiply-adds.
@@ -166,37 +190,43 @@ func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error
 		o.Loss += loss
 		o.Regret += a.regret.Value()
 	}
+	k.figures.add(diagonal, k.o.Lambda, k.fitted[len(k.fitted)-k.o.Outputs:])
 	k.gram.Append(row, diagonal)
 	k.inputs = append(k.inputs, x...)
 	k.scales = append(k.scales, root)
 	return nil
 }
 
-// Stats tells how the learner is doing. It costs t logarithms.
+// Stats tells how the learner is doing. Its cost does not depend on t.
 func (k *Kernel) Stats() model.Stats {
-	logDet := 0.0
-	for i := range k.gram.Order() {
-		row := k.gram.Row(i)
-		logDet += 2 * math.Log(row[i]/math.Sqrt(k.o.Lambda))
-	}
-	explained := make([]float64, k.o.Outputs)
-	for j := range explained {
-		var norm compensated.Sum
-		for i := range k.gram.Order() {
-			v := k.fitted[i*k.o.Outputs+j]
-			norm.Add(float64(v * v))
-		}
-		explained[j] = k.columns[j].energy.Value() - k.o.Lambda*norm.Value()
-	}
-	s := summarize(k.columns, logDet, explained, true)
+	s := summarize(k.columns, k.figures.logDet, k.explained, true)
 	s.Features = k.gram.Order()
-	s.StateBytes = k.o.bytes(k.gram.Order())
+	s.StateBytes = k.Size()
 	return s
 }
 
-// RegretUnpenalized is regret_λ + λ‖f̂‖², ‖f̂‖² = ‖v‖² − λ‖α‖² with
+// explained is Σy² − λ‖v‖² of an output, which is what ‖u‖² is to a
+// Forecaster.
+func (k *Kernel) explained(column int) float64 {
+	return k.columns[column].energy.Value() - k.o.Lambda*k.figures.squares[column].Value()
+}
+
+// Size is the memory that the state takes.
+func (k *Kernel) Size() uint64 { return k.o.bytes(k.gram.Order()) }
+
+// Report adds to Stats the regret without the penalty, at t²/2 multiply-adds
+// an output, and, when asked, the effective dimension, at t³/6.
+func (k *Kernel) Report(o model.ReportOptions) model.Report {
+	r := reportOf(k.Stats(), k.regretUnpenalized())
+	if o.EffectiveDimension {
+		r.EffectiveDimension = k.effectiveDimension()
+	}
+	return r
+}
+
+// regretUnpenalized is regret_λ + λ‖f̂‖², ‖f̂‖² = ‖v‖² − λ‖α‖² with
 // α = L⁻ᵀv, summed over the outputs, at t²/2 multiply-adds each.
-func (k *Kernel) RegretUnpenalized() float64 {
+func (k *Kernel) regretUnpenalized() float64 {
 	alpha := make([]float64, k.gram.Order())
 	regret := 0.0
 	for j := range k.columns {
@@ -215,13 +245,15 @@ func (k *Kernel) RegretUnpenalized() float64 {
 	return regret
 }
 
-// EffectiveDimension is Tr K(K+λI)⁻¹ = t − λ‖L⁻¹‖_F², at t³/6 multiply-adds.
-func (k *Kernel) EffectiveDimension() float64 {
+// effectiveDimension is Tr K(K+λI)⁻¹ = t − λ‖L⁻¹‖_F², at t³/6 multiply-adds.
+func (k *Kernel) effectiveDimension() float64 {
 	return float64(k.gram.Order()) - k.o.Lambda*k.gram.InverseNorm2()
 }
 
 // AppendBinary appends the accounts, the inputs, their scales, v and L to dst.
 func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, accountBytes*len(k.columns)+8*
+		(1+len(k.inputs)+len(k.scales)+len(k.fitted)+len(k.gram.Packed())))
 	for j := range k.columns {
 		dst = k.columns[j].appendBinary(dst)
 	}
@@ -233,37 +265,69 @@ func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec.
+// spec. It refuses numbers that no stream of observations leads to.
 func (k *Kernel) Restore(state []byte) error {
-	reader := codec.NewReader(state)
-	columns := make([]account, k.o.Outputs)
-	for j := range columns {
-		columns[j] = readAccount(reader)
-	}
-	t, err := readCount(reader, 8*(k.o.Dimension+k.o.Outputs+1))
+	restored, err := k.decode(codec.NewReader(state))
 	if err != nil {
 		return fmt.Errorf("awv: restore kernel_awv: %w", err)
 	}
-	if t > k.o.Capacity {
-		return fmt.Errorf("awv: restore kernel_awv: %d observations, at most %d: %w", t, k.o.Capacity, model.ErrCorruptState)
+	k.columns, k.inputs, k.scales, k.fitted = restored.columns, restored.inputs, restored.scales, restored.fitted
+	k.gram, k.figures = restored.gram, restored.figures
+	return nil
+}
+
+func (k *Kernel) decode(reader *codec.Reader) (*Kernel, error) {
+	fresh := NewKernel(k.o)
+	var err error
+	if fresh.columns, err = readAccounts(reader, k.o.Outputs); err != nil {
+		return nil, err
 	}
-	inputs, scales, fitted := make([]float64, t*k.o.Dimension), make([]float64, t), make([]float64, t*k.o.Outputs)
-	for _, values := range [][]float64{inputs, scales, fitted} {
-		reader.Floats(values)
+	t, err := readCount(reader, 8*(k.o.Dimension+k.o.Outputs+1))
+	if err != nil {
+		return nil, err
+	}
+	if t > k.o.Capacity || uint64(t) != fresh.columns[0].n {
+		return nil, fmt.Errorf("%d observations, accounts of %d, want as many and at most %d: %w",
+			t, fresh.columns[0].n, k.o.Capacity, model.ErrCorruptState)
+	}
+	if err := fresh.readRows(reader, t); err != nil {
+		return nil, err
 	}
 	if reader.Len() != 8*qr.LowerSize(t) {
-		return fmt.Errorf("awv: restore kernel_awv: %d bytes of factor, want %d: %w", reader.Len(), 8*qr.LowerSize(t), model.ErrCorruptState)
+		return nil, fmt.Errorf("%d bytes of factor, want %d: %w", reader.Len(), 8*qr.LowerSize(t), model.ErrCorruptState)
 	}
 	packed := make([]float64, qr.LowerSize(t))
 	reader.Floats(packed)
 	if err := reader.End(); err != nil {
-		return fmt.Errorf("awv: restore kernel_awv: %w", err)
+		return nil, err
 	}
-	gram, err := qr.LowerFromPacked(t, packed)
+	// The diagonal is at least √λ, and the length of a row √(w k(x,x) + λ).
+	longest := math.Sqrt(math.Max(1, KernelRange*k.o.Lambda)*model.MaxWeight + k.o.Lambda)
+	fresh.gram, err = qr.LowerFromPacked(t, packed, math.Sqrt(k.o.Lambda)/2, 2*longest)
 	if err != nil {
-		return fmt.Errorf("awv: restore kernel_awv: %w: %w", err, model.ErrCorruptState)
+		return nil, fmt.Errorf("%w: %w", err, model.ErrCorruptState)
 	}
-	k.columns, k.inputs, k.scales, k.fitted, k.gram = columns, inputs, scales, fitted, gram
+	for i := range t {
+		fresh.figures.add(fresh.gram.Row(i)[i], k.o.Lambda, fresh.fitted[i*k.o.Outputs:(i+1)*k.o.Outputs])
+	}
+	return fresh, nil
+}
+
+// readRows reads inputs, scales and v of t observations.
+func (k *Kernel) readRows(reader *codec.Reader, t int) error {
+	k.inputs, k.scales, k.fitted = make([]float64, t*k.o.Dimension), make([]float64, t), make([]float64, t*k.o.Outputs)
+	reader.FloatsWithin(k.limit, k.inputs)
+	reader.FloatsWithin(math.Sqrt(model.MaxWeight), k.scales)
+	// λ‖v‖² is at most Σy², which is at most 1e214 for 20,000 observations.
+	reader.FloatsWithin(1e110/math.Sqrt(k.o.Lambda), k.fitted)
+	if err := reader.Err(); err != nil {
+		return err
+	}
+	for _, scale := range k.scales {
+		if scale < math.Sqrt(model.MinWeight) {
+			return fmt.Errorf("a root of a weight is %g: %w", scale, model.ErrCorruptState)
+		}
+	}
 	return nil
 }
 
@@ -272,7 +336,7 @@ func (k *Kernel) Restore(state []byte) error {
 func readCount(r *codec.Reader, size int) (int, error) {
 	n := r.Uint64()
 	if err := r.Err(); err != nil {
-		return 0, err //nolint:wrapcheck // The caller says what was being read.
+		return 0, err
 	}
 	if n > uint64(r.Len()/size) {
 		return 0, fmt.Errorf("%d items in %d bytes: %w", n, r.Len(), model.ErrCorruptState)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -86,7 +87,8 @@ func NewNystrom(o NystromOptions) *Nystrom {
 	return n
 }
 
-// NystromCost is what a forecaster with a full dictionary comes to.
+// NystromCost is the cost of a forecaster with a full dictionary. Of a whole
+// history, which grows for ever, it counts nothing.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -96,11 +98,17 @@ func NystromCost(o NystromOptions) model.Cost {
 	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
 	if o.Window > 0 {
-		c.StateBytes += 8 * uint64(o.Window) * (d + 1 + m + uint64(max(o.Outputs, 1)))
+		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
 	}
 	c.PredictFlops += m*d + m*m/2
 	c.ObserveFlops += 2*m*d + m*m
 	return c
+}
+
+// roundBytes is the memory of a round of the past with m features: three
+// slices and their numbers.
+func (o NystromOptions) roundBytes(m int) uint64 {
+	return 3*24 + 8*uint64(o.Dimension+max(o.Outputs, 1)+1+m)
 }
 
 // Check tells whether Observe would accept the observation.
@@ -140,7 +148,7 @@ func (n *Nystrom) consider(x []float64) {
 	n.values = n.values[:m]
 	n.dictionary.Kernels(n.values, x)
 	p := n.sampler.Probability(n.values, n.o.Kernel.At(x, x))
-	if n.draws.Float64() >= p || !n.dictionary.Grow(x) {
+	if !(n.draws.Float64() < p) || !n.dictionary.Grow(x) {
 		return
 	}
 	n.sampler.Keep(p)
@@ -167,7 +175,8 @@ func (n *Nystrom) consider(x []float64) {
 }
 
 // discounts are f^(t−s) of the past that is kept, nil when nothing is
-// forgotten. Every round is kept, so that the age of one is its place.
+// forgotten. The age of a round follows from its place, since every round is
+// kept.
 func (n *Nystrom) discounts() []float64 {
 	if n.o.Forgetting == 1 || len(n.past) == 0 {
 		return nil
@@ -217,22 +226,29 @@ func (n *Nystrom) Centres() [][]float64 {
 func (n *Nystrom) Stats() model.Stats {
 	s := n.forecaster.stats(len(n.o.Given) > 0)
 	s.Dictionary = n.dictionary.Size()
-	s.StateBytes += n.sampler.Bytes()
-	for _, r := range n.past {
-		s.StateBytes += 8 * uint64(len(r.x)+len(r.y)+len(r.features)+1)
-	}
+	s.StateBytes = n.Size()
 	return s
 }
 
-// RegretUnpenalized is regret_λ + λ‖ĝ‖², at m²/2 multiply-adds.
-func (n *Nystrom) RegretUnpenalized() float64 { return n.forecaster.RegretUnpenalized() }
+// Size is the memory that the state takes. Every round of the past has a
+// feature for each centre, so that their size follows from their number.
+func (n *Nystrom) Size() uint64 {
+	return n.forecaster.Size() + n.sampler.Bytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
+}
 
-// EffectiveDimension is Tr(C(C+λI)⁻¹) in the span of the dictionary.
-func (n *Nystrom) EffectiveDimension() float64 { return n.forecaster.EffectiveDimension() }
+// Report adds to Stats the regret without the penalty and, when asked, the
+// effective dimension in the span of the dictionary, at the costs of
+// Forecaster.Report with r = m.
+func (n *Nystrom) Report(o model.ReportOptions) model.Report {
+	return n.forecaster.report(n.Stats(), o)
+}
 
 // AppendBinary appends the forecaster's state, the generator, the dictionary
 // and the past that is kept. Factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
+	m := n.dictionary.Size()
+	dst = slices.Grow(dst, 8*(1+m*(n.o.Dimension+1))+stateBytes(m, n.o.Options)+
+		generatorBytes+8*(2+len(n.past)*(n.o.Dimension+n.o.Outputs+1)))
 	dst = codec.AppendUint64(dst, uint64(n.dictionary.Size()))
 	dst = codec.AppendFloats(dst, n.dictionary.Centres()...)
 	dst = codec.AppendFloats(dst, n.sampler.Kept()...)
@@ -252,7 +268,7 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec.
+// spec. It refuses numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
 	restored, err := n.decode(codec.NewReader(state))
 	if err != nil {
@@ -270,10 +286,13 @@ func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
 	fresh := NewNystrom(n.o)
 	centres := make([]float64, m*n.o.Dimension)
 	reader.Floats(centres)
-	if len(n.o.Given) == 0 {
+	switch {
+	case len(n.o.Given) == 0 && m <= n.o.MaxDictionary:
 		err = fresh.regrow(centres, reader)
-	} else if m != fresh.dictionary.Size() {
-		err = fmt.Errorf("%d centres, the spec gives %d: %w", m, fresh.dictionary.Size(), model.ErrCorruptState)
+	case len(n.o.Given) == 0:
+		err = fmt.Errorf("%d centres, want at most %d: %w", m, n.o.MaxDictionary, model.ErrCorruptState)
+	case !slices.EqualFunc(centres, fresh.dictionary.Centres(), sameBits):
+		err = fmt.Errorf("%d centres, want those of the spec: %w", m, model.ErrCorruptState)
 	}
 	if err != nil {
 		return nil, err
@@ -284,7 +303,7 @@ func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
 	}
 	generator := reader.Bytes(generatorBytes)
 	if err := reader.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // Restore does.
+		return nil, err
 	}
 	if err := fresh.generator.UnmarshalBinary(generator); err != nil {
 		return nil, fmt.Errorf("generator: %w: %w", err, model.ErrCorruptState)
@@ -299,7 +318,7 @@ func (n *Nystrom) regrow(centres []float64, reader *codec.Reader) error {
 	kept := make([]float64, len(centres)/d)
 	reader.Floats(kept)
 	if err := reader.Err(); err != nil {
-		return err //nolint:wrapcheck // Restore does.
+		return err
 	}
 	for i, p := range kept {
 		centre := centres[i*d : (i+1)*d]
@@ -317,18 +336,43 @@ func (n *Nystrom) regrow(centres []float64, reader *codec.Reader) error {
 	return nil
 }
 
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+
 // sameProbability is how far a probability may be from the one that another
 // machine's rounding gave.
 const sameProbability = 1e-6
 
-// remember reads the past that was kept.
+// kept is how many rounds of the past there are after so many observations,
+// and where the next one goes.
+func (n *Nystrom) kept(observations uint64) (count, next uint64) {
+	window := uint64(n.o.Window)
+	switch {
+	case n.o.Window == 0 || len(n.o.Given) > 0:
+		return 0, 0
+	case n.o.Window == WholeHistory:
+		return observations, observations
+	default:
+		return min(observations, window), observations % window
+	}
+}
+
+// remember reads the past that was kept. It fails unless the past is that of
+// the observations of the accounts.
 func (n *Nystrom) remember(reader *codec.Reader) error {
 	count, err := readCount(reader, 8*(n.o.Dimension+n.o.Outputs+1))
 	if err != nil {
 		return err
 	}
-	n.next = int(reader.Uint64())
-	n.past = make([]pastRound, count)
+	next := reader.Uint64()
+	if err := reader.Err(); err != nil {
+		return err
+	}
+	observations := n.forecaster.columns[0].n
+	if wantCount, wantNext := n.kept(observations); uint64(count) != wantCount || next != wantNext {
+		return fmt.Errorf("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d: %w",
+			count, next, observations, wantCount, wantNext, model.ErrCorruptState)
+	}
+	n.next, n.past = int(next), make([]pastRound, count)
 	for i := range n.past {
 		r := &n.past[i]
 		r.x = make([]float64, n.o.Dimension)
@@ -342,10 +386,7 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 		r.features = make([]float64, n.dictionary.Size())
 		n.dictionary.Map(r.features, r.x)
 	}
-	if n.next < 0 || n.next > count {
-		return fmt.Errorf("place %d of %d rounds: %w", n.next, count, model.ErrCorruptState)
-	}
-	return reader.End() //nolint:wrapcheck // Restore does.
+	return reader.End()
 }
 
 // generatorBytes is what a rand.PCG encodes to.

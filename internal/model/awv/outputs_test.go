@@ -78,15 +78,15 @@ func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
 				sum.Loss, sum.HindsightLoss, sum.Certificate = sum.Loss+s.Loss, sum.HindsightLoss+s.HindsightLoss, sum.Certificate+s.Certificate
 				sum.RegretBound += s.RegretBound
 				bound += s.LabelBound * s.LabelBound
-				unpenalized += l.RegretUnpenalized()
+				unpenalized += l.Report(model.ReportOptions{}).RegretUnpenalized
 			}
 			near(t, "loss sum", got.Loss, sum.Loss, 0, 1e-12)
 			near(t, "hindsight loss", got.HindsightLoss, sum.HindsightLoss, 0, 1e-10)
 			near(t, "certificate", got.Certificate, sum.Certificate, 0, 1e-12)
 			near(t, "bound", got.RegretBound, sum.RegretBound, 0, 1e-12)
 			near(t, "label bound", got.LabelBound, math.Sqrt(bound), 0, 1e-12)
-			near(t, "unpenalized regret", whole.RegretUnpenalized(), unpenalized, 0, 1e-9)
-			near(t, "effective dimension", whole.EffectiveDimension(), single[0].EffectiveDimension(), 0, 1e-12)
+			near(t, "unpenalized regret", whole.Report(model.ReportOptions{}).RegretUnpenalized, unpenalized, 0, 1e-9)
+			near(t, "effective dimension", whole.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, single[0].Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, 0, 1e-12)
 			if !got.CertificateOK {
 				t.Errorf("%+v", got)
 			}

@@ -13,12 +13,12 @@ import (
 //
 //	A_t = Λ_t + Σ f^(t−s) z_s z_sᵀ,  b_t = Σ f^(t−s) y_s z_s
 //
-// Plainly discounted, the ridge would go with the past: Λ_t = f^t λ, and a
-// direction that no input excites would in the end have nothing in A at all.
-// So the ridge is renewed: after a round the next few coordinates in turn are
-// raised to λ, each by a row √(λ−Λ_ii) e_i of label 0, which one more rotation
-// pass takes in, from row i on. Every Λ_ii stays in [λ/1000, λ], and all
-// identities hold with Λ_t for λ.
+// A ridge that is only discounted vanishes with the past: Λ_t = f^t λ. A
+// direction that no input excites then has nothing in A. So the ridge is
+// renewed: after a round the next few coordinates are raised to λ, in turn.
+// Each takes a row √(λ−Λ_ii) e_i of label 0, which one more rotation pass adds,
+// from row i on. Every Λ_ii stays in [λ/1000, λ], and all identities hold with
+// Λ_t for λ.
 type renewal struct {
 	// ridge is the diagonal of Λ_t.
 	ridge []float64
@@ -36,7 +36,7 @@ func newRenewal(r int, o Options) *renewal {
 	return n
 }
 
-// ridgeFloor is how much of the ridge is left when it is renewed, at least.
+// ridgeFloor is the least part of the ridge that is left when it is renewed.
 const ridgeFloor = 1e-3
 
 // renewedPerRound is how many coordinates are renewed a round: after r/n
@@ -79,9 +79,9 @@ func renewalBytes(r int) int { return 8*r + 8 + 16 }
 
 func readRenewal(reader *codec.Reader, r int, o Options) *renewal {
 	n := newRenewal(r, o)
-	reader.Floats(n.ridge)
+	reader.Floats(n.ridge) // What check accepts is finite.
 	n.next = int(reader.Uint64())
-	n.loss.High, n.loss.Low = reader.Float(), reader.Float()
+	reader.Within(maxSum, &n.loss.High, &n.loss.Low)
 	return n
 }
 

@@ -291,7 +291,7 @@ func TestRegretByEffectiveDimension_HAL_Prop21_Prop22_Eq5(t *testing.T) {
 						near(t, what+": regret", s.Regret, regret, energy, 1e-8)
 						near(t, what+": hindsight", s.HindsightLoss, hindsight, energy, 1e-8)
 						near(t, what+": bound", s.RegretBound, det, game.bound2, 1e-8)
-						near(t, what+": effective dimension", l.EffectiveDimension(), effective, 1, 1e-8)
+						near(t, what+": effective dimension", l.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, effective, 1, 1e-8)
 						dimension := game.bound2 * math.Log(math.E+math.E*float64(rounds)*k.largest/c.lambda) * effective
 						if slack := 1e-9 * energy; regret > s.Certificate+slack || s.Certificate > det+slack || det > dimension*(1+1e-9) {
 							t.Errorf("%s: regret %g, certificate %g, B² log det %g, B² log(e+enκ²/λ) d_eff %g", what, regret, s.Certificate, det, dimension)

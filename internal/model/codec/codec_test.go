@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"reflect"
 	"testing"
 
@@ -71,6 +72,61 @@ func TestReaderStopsAtItsFirstFailure(t *testing.T) {
 	}
 	if !errors.Is(r.Err(), codec.ErrCorrupt) || !errors.Is(r.End(), codec.ErrCorrupt) {
 		t.Errorf("%v, %v", r.Err(), r.End())
+	}
+}
+
+func TestFloatsAreReadAsTheyWereWritten(t *testing.T) {
+	for n := range 40 {
+		want := make([]float64, n)
+		for i := range want {
+			want[i] = math.Float64frombits(0x0102030405060708 * uint64(i+1))
+		}
+		dst := codec.AppendFloats([]byte{9}, want...)
+		var plain []byte
+		for _, v := range want {
+			plain = binary.LittleEndian.AppendUint64(plain, math.Float64bits(v))
+		}
+		if !bytes.Equal(dst[1:], plain) || dst[0] != 9 {
+			t.Fatalf("%d numbers: % x", n, dst)
+		}
+		got := make([]float64, n)
+		r := codec.NewReader(dst[1:])
+		r.Floats(got)
+		if err := r.End(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%v, %v; want %v", got, err, want)
+		}
+	}
+}
+
+func TestAppendFloatsFillsRoomWithoutAllocating(t *testing.T) {
+	values, dst := make([]float64, 100), make([]byte, 0, 800)
+	if n := testing.AllocsPerRun(100, func() { dst = codec.AppendFloats(dst[:0], values...) }); n != 0 {
+		t.Errorf("%g allocations", n)
+	}
+}
+
+func TestReaderRefusesNumbersOutOfRange(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 10.1, -1e300} {
+		var v float64
+		r := codec.NewReader(codec.AppendFloats(nil, bad))
+		r.Within(10, &v)
+		if !errors.Is(r.Err(), codec.ErrCorrupt) {
+			t.Errorf("Within read %g: %v", bad, r.Err())
+		}
+		for at := range 9 {
+			values := make([]float64, 9)
+			values[at] = bad
+			r := codec.NewReader(codec.AppendFloats(nil, values...))
+			r.FloatsWithin(10, values)
+			if !errors.Is(r.Err(), codec.ErrCorrupt) {
+				t.Errorf("FloatsWithin read %g at %d: %v", bad, at, r.Err())
+			}
+		}
+	}
+	var a, b float64
+	r := codec.NewReader(codec.AppendFloats(nil, -10, 10))
+	if r.Within(10, &a, &b); r.End() != nil || a != -10 || b != 10 {
+		t.Errorf("%g, %g, %v", a, b, r.Err())
 	}
 }
 

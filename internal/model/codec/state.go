@@ -4,13 +4,35 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // AppendFloats appends numbers to dst as little-endian IEEE 754 doubles,
-// 8 bytes each.
+// 8 bytes each. It allocates only when dst has no room for them.
 func AppendFloats(dst []byte, values ...float64) []byte {
-	for _, v := range values {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	if len(values) < 8 {
+		for _, v := range values {
+			dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+		}
+		return dst
+	}
+	n := len(dst)
+	dst = slices.Grow(dst, 8*len(values))[:n+8*len(values)]
+	out := dst[n:]
+	// Eight at a time, at constant places: one check of bounds for all.
+	for len(values) >= 8 && len(out) >= 64 {
+		binary.LittleEndian.PutUint64(out[0:8], math.Float64bits(values[0]))
+		binary.LittleEndian.PutUint64(out[8:16], math.Float64bits(values[1]))
+		binary.LittleEndian.PutUint64(out[16:24], math.Float64bits(values[2]))
+		binary.LittleEndian.PutUint64(out[24:32], math.Float64bits(values[3]))
+		binary.LittleEndian.PutUint64(out[32:40], math.Float64bits(values[4]))
+		binary.LittleEndian.PutUint64(out[40:48], math.Float64bits(values[5]))
+		binary.LittleEndian.PutUint64(out[48:56], math.Float64bits(values[6]))
+		binary.LittleEndian.PutUint64(out[56:64], math.Float64bits(values[7]))
+		values, out = values[8:], out[64:]
+	}
+	for i, v := range values {
+		binary.LittleEndian.PutUint64(out[8*i:], math.Float64bits(v))
 	}
 	return dst
 }
@@ -55,15 +77,49 @@ func (r *Reader) Uint32() uint32 {
 // Float reads one double.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.Uint64()) }
 
-// Floats fills dst, which the caller has sized by what it knows, never by
-// what the data claims.
+// Floats fills dst. The caller sizes it by what it knows itself, never by a
+// count that it has read and not checked.
 func (r *Reader) Floats(dst []float64) {
 	b := r.Bytes(8 * len(dst))
 	if b == nil {
 		return
 	}
+	for len(dst) >= 4 && len(b) >= 32 {
+		dst[0] = math.Float64frombits(binary.LittleEndian.Uint64(b[0:8]))
+		dst[1] = math.Float64frombits(binary.LittleEndian.Uint64(b[8:16]))
+		dst[2] = math.Float64frombits(binary.LittleEndian.Uint64(b[16:24]))
+		dst[3] = math.Float64frombits(binary.LittleEndian.Uint64(b[24:32]))
+		dst, b = dst[4:], b[32:]
+	}
 	for i := range dst {
 		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+}
+
+// Within reads one double into each place. It fails on a number that is not
+// finite or whose magnitude is above the limit.
+func (r *Reader) Within(limit float64, dst ...*float64) {
+	for _, v := range dst {
+		*v = r.Float()
+		r.check(*v, limit)
+	}
+}
+
+// FloatsWithin fills dst as Floats does. It fails on a number that is not
+// finite or whose magnitude is above the limit.
+func (r *Reader) FloatsWithin(limit float64, dst []float64) {
+	r.Floats(dst)
+	for _, v := range dst {
+		if !(math.Abs(v) <= limit) {
+			r.check(v, limit)
+			return
+		}
+	}
+}
+
+func (r *Reader) check(v, limit float64) {
+	if !(math.Abs(v) <= limit) && r.err == nil {
+		r.err = fmt.Errorf("codec: a number is %g, want a magnitude of at most %g: %w", v, limit, ErrCorrupt)
 	}
 }
 
@@ -82,7 +138,7 @@ func (r *Reader) Bytes(n int) []byte {
 	return b
 }
 
-// End fails unless everything has been read.
+// End fails unless all the data has been read.
 func (r *Reader) End() error {
 	if r.err == nil && len(r.rest) > 0 {
 		r.err = fmt.Errorf("codec: %d bytes too many: %w", len(r.rest), ErrCorrupt)

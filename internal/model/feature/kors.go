@@ -6,9 +6,9 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// KORS samples a dictionary by approximate ridge leverage scores: with the
-// weights S = diag(1/√p_i) fixed when a centre was kept, and the new point
-// added for the moment with weight 1,
+// KORS samples a dictionary by approximate ridge leverage scores. The weights
+// S = diag(1/√p_i) are fixed when a centre is kept. While a new point is drawn
+// for, it is in the dictionary with weight 1:
 //
 //	τ̃ = (1+ε)/μ · (k(x,x) − k̄ᵀ(SKS + μI)⁻¹k̄),   k̄ = Sk over both,
 //	p = min(βτ̃, 1),   kept with probability p, and then with weight 1/p
@@ -22,10 +22,9 @@ type KORS struct {
 	// kept are the p_i, weights 1/√p_i.
 	kept, weights []float64
 	factor        *qr.Lower
-	// solved is c of the point last asked for.
-	solved []float64
-	rest   float64
-	self   float64
+	// solved, rest and self are c, e and k(x,x) of the point last asked for.
+	solved     []float64
+	rest, self float64
 }
 
 // NewKORS is the sampler of an empty dictionary. It panics unless its
@@ -53,7 +52,9 @@ func (k *KORS) Probability(values []float64, self float64) float64 {
 		k.solved[i] *= w
 	}
 	k.self = self
-	k.rest = math.Max(self-k.factor.Solve(k.solved), 0)
+	if k.rest = self - k.factor.Solve(k.solved); !(k.rest > 0) { // NaN too.
+		k.rest = 0
+	}
 	leverage := (1 + k.epsilon) * k.rest / (k.rest + k.mu)
 	return math.Min(k.beta*leverage, 1)
 }
@@ -68,8 +69,10 @@ func (k *KORS) Keep(p float64) {
 		square += float64(row[i] * row[i])
 	}
 	corner := k.self/p + k.mu - square
-	// In exact arithmetic at least μ.
-	k.factor.Append(row, math.Sqrt(math.Max(corner, k.mu)))
+	if !(corner > k.mu) { // In exact arithmetic it is. NaN too.
+		corner = k.mu
+	}
+	k.factor.Append(row, math.Sqrt(corner))
 	k.kept, k.weights = append(k.kept, p), append(k.weights, weight)
 }
 

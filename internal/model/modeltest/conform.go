@@ -54,6 +54,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Helper()
 	t.Run("predict is pure", s.predictIsPure)
 	t.Run("deterministic", s.deterministic)
+	t.Run("stats", s.stats)
 	t.Run("restore", s.restore)
 	t.Run("refusals", s.refusals)
 	t.Run("streams", s.streams)
@@ -170,6 +171,9 @@ func (s Subject) restore(t *testing.T) {
 		}
 		if known(first.Stats()) != known(second.Stats()) {
 			t.Errorf("restored at %d: %+v, want %+v", at, second.Stats(), first.Stats())
+		}
+		if err := CheckStats(second); err != nil {
+			t.Errorf("restored at %d: %v", at, err)
 		}
 		s.learn(t, second, samples[at:])
 		if !bytes.Equal(state(t, second), state(t, whole)) {
@@ -297,6 +301,9 @@ func (s Subject) round(t *testing.T, l model.Learner, n int, o Sample) {
 		}
 	}
 	checkTheorem(t, n, l.Stats())
+	if r := l.Report(model.ReportOptions{}); !r.CertificateOK {
+		t.Fatalf("round %d: the certificate fails: %+v, %+v", n, l.Stats(), r)
+	}
 }
 
 func finite(t *testing.T, round int, values ...float64) {

@@ -1,9 +1,6 @@
 package qr
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Lower is the Cholesky factor of a growing positive definite matrix K = LLᵀ,
 // packed by rows: row i holds L[i,0..i]. Growing appends a row and leaves the
@@ -17,20 +14,22 @@ type Lower struct {
 func LowerSize(m int) int { return m * (m + 1) / 2 }
 
 // LowerFromPacked is the factor whose packed rows are data, which it takes
-// over. It fails unless there are LowerSize(m) finite entries and a positive
-// diagonal.
-func LowerFromPacked(m int, data []float64) (*Lower, error) {
+// over. It fails unless there are LowerSize(m) entries of magnitude at most
+// most, and the entries of the diagonal are at least least. It panics unless
+// least > 0.
+func LowerFromPacked(m int, data []float64, least, most float64) (*Lower, error) {
+	if !(least > 0) {
+		panic("qr: LowerFromPacked wants least > 0")
+	}
 	if m < 0 || len(data) != LowerSize(m) {
 		return nil, fmt.Errorf("qr: %d numbers for a triangle of order %d, want %d", len(data), m, LowerSize(m))
 	}
-	for _, v := range data {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("qr: triangle holds %g", v)
-		}
+	if err := within(data, most); err != nil {
+		return nil, fmt.Errorf("qr: triangle: %w", err)
 	}
 	for i := range m {
-		if d := data[LowerSize(i+1)-1]; !(d > 0) {
-			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want it positive", i, d)
+		if d := data[LowerSize(i+1)-1]; !(d >= least) {
+			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want at least %g", i, d, least)
 		}
 	}
 	return &Lower{order: m, data: data}, nil

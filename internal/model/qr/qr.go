@@ -47,25 +47,36 @@ func New(r, k int, lambda float64) *Factor {
 }
 
 // FromPacked is the factor whose packed rows are data, which it takes over.
-// It fails unless data has Size(r, k) entries, all finite, and the diagonal
-// is positive.
-func FromPacked(r, k int, data []float64) (*Factor, error) {
+// It fails unless data has Size(r, k) entries of magnitude at most most, and
+// the entries of the diagonal are at least least. It panics unless least > 0.
+func FromPacked(r, k int, data []float64, least, most float64) (*Factor, error) {
+	if !(least > 0) {
+		panic("qr: FromPacked wants least > 0")
+	}
 	if r < 0 || k < 1 || len(data) != Size(r, k) {
 		return nil, fmt.Errorf("qr: %d numbers for a factor of order %d with %d columns, want %d", len(data), r, k, Size(r, k))
 	}
 	f := &Factor{order: r, columns: k, data: data}
 	for i := range r {
 		row := f.rowSlice(i)
-		if !(row[0] > 0) {
-			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want it positive", i, row[0])
+		if !(row[0] >= least) {
+			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want at least %g", i, row[0], least)
 		}
-		for _, v := range row {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return nil, fmt.Errorf("qr: row %d holds %g", i, v)
-			}
+		if err := within(row, most); err != nil {
+			return nil, fmt.Errorf("qr: row %d: %w", i, err)
 		}
 	}
 	return f, nil
+}
+
+// within fails unless every magnitude is at most most.
+func within(row []float64, most float64) error {
+	for _, v := range row {
+		if !(math.Abs(v) <= most) {
+			return fmt.Errorf("an entry is %g, want a magnitude of at most %g", v, most)
+		}
+	}
+	return nil
 }
 
 // Order is r, the number of features.
@@ -276,7 +287,10 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 		panic("qr: Append wants order inner products, columns right-hand sides and a positive floor")
 	}
 	dots := make([]float64, f.columns)
-	square := math.Max(corner-f.Solve(a, dots), floor)
+	square := corner - f.Solve(a, dots)
+	if !(square > floor) { // NaN too.
+		square = floor
+	}
 	rho := math.Sqrt(square)
 	r, k := f.order, f.columns
 	f.data = append(f.data, make([]float64, Size(r+1, k)-Size(r, k))...)

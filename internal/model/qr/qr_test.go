@@ -309,13 +309,15 @@ func TestLower(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "trace of the inverse", l.InverseNorm2(), mat.Trace(&inverse), 1e-12)
-	if _, err := qr.LowerFromPacked(m, append([]float64(nil), l.Packed()...)); err != nil {
+	if _, err := qr.LowerFromPacked(m, clone(l.Packed()), 1e-9, 1e9); err != nil {
 		t.Error(err)
 	}
-	bad := append([]float64(nil), l.Packed()...)
-	bad[0] = 0
-	if _, err := qr.LowerFromPacked(m, bad); err == nil {
-		t.Error("a zero diagonal was taken")
+	for _, bad := range []float64{0, -1, 1e-10, 1e10, math.NaN(), math.Inf(1)} {
+		packed := clone(l.Packed())
+		packed[2] = bad
+		if _, err := qr.LowerFromPacked(m, packed, 1e-9, 1e9); err == nil {
+			t.Errorf("a diagonal of %g was taken", bad)
+		}
 	}
 }
 
@@ -362,36 +364,42 @@ func TestPriorDoesNotMeetTheLabel(t *testing.T) {
 func TestFromPacked(t *testing.T) {
 	f := qr.New(4, 1, 2)
 	f.Rotate([]float64{1, 2, 3, 4, 5}, make([]float64, 1))
-	same, err := qr.FromPacked(4, 1, append([]float64(nil), f.Packed()...))
+	same, err := qr.FromPacked(4, 1, clone(f.Packed()), 1, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
 	near(t, "logdet", same.LogDet(2), f.LogDet(2), 0)
-	if _, err := qr.FromPacked(5, 1, f.Packed()); err == nil {
+	if _, err := qr.FromPacked(5, 1, f.Packed(), 1, 100); err == nil {
 		t.Error("a wrong length was taken")
 	}
-	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
-		packed := append([]float64(nil), f.Packed()...)
+	for _, bad := range []float64{0, -1, 0.9, 101, math.NaN(), math.Inf(1)} {
+		packed := clone(f.Packed())
 		packed[0] = bad
-		if _, err := qr.FromPacked(4, 1, packed); err == nil {
+		if _, err := qr.FromPacked(4, 1, packed, 1, 100); err == nil {
 			t.Errorf("a diagonal of %g was taken", bad)
 		}
 	}
-	packed := append([]float64(nil), f.Packed()...)
-	packed[2] = math.NaN()
-	if _, err := qr.FromPacked(4, 1, packed); err == nil {
-		t.Error("NaN was taken")
+	for at := range f.Packed() {
+		packed := clone(f.Packed())
+		for _, bad := range []float64{-101, math.NaN(), math.Inf(-1)} {
+			packed[at] = bad
+			if _, err := qr.FromPacked(4, 1, packed, 1, 100); err == nil {
+				t.Errorf("%g was taken at %d", bad, at)
+			}
+		}
 	}
 }
 
 func TestWrongLengthsPanic(t *testing.T) {
 	f := qr.New(2, 1, 1)
 	for name, call := range map[string]func(){
-		"New":     func() { qr.New(1, 1, 0) },
-		"Rotate":  func() { f.Rotate(make([]float64, 2), make([]float64, 1)) },
-		"Solve":   func() { f.Solve(make([]float64, 3), make([]float64, 1)) },
-		"Weights": func() { f.Weights(make([]float64, 2), 1) },
-		"Append":  func() { f.Append(make([]float64, 1), 1, make([]float64, 1), 1) },
+		"New":             func() { qr.New(1, 1, 0) },
+		"Rotate":          func() { f.Rotate(make([]float64, 2), make([]float64, 1)) },
+		"Solve":           func() { f.Solve(make([]float64, 3), make([]float64, 1)) },
+		"Weights":         func() { f.Weights(make([]float64, 2), 1) },
+		"FromPacked":      func() { _, _ = qr.FromPacked(0, 1, nil, 0, 1) },
+		"LowerFromPacked": func() { _, _ = qr.LowerFromPacked(0, nil, math.NaN(), 1) },
+		"Append":          func() { f.Append(make([]float64, 1), 1, make([]float64, 1), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -422,7 +430,7 @@ func FuzzRotate(f *testing.F) {
 		for range 3 {
 			factor.Rotate([]float64{a, b, y}, make([]float64, 1))
 		}
-		if _, err := qr.FromPacked(2, 1, factor.Packed()); err != nil {
+		if _, err := qr.FromPacked(2, 1, factor.Packed(), math.Sqrt(lambda)/2, 1e155); err != nil {
 			t.Fatal(err)
 		}
 	})

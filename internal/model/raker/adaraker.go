@@ -100,9 +100,9 @@ func (a *AdaRaker) newHedged(j int) hedged {
 	}
 }
 
-// begin makes the experts ready for slot t: those of which an interval starts
-// there, and the new one at a power of two, which allocates. Observe does it
-// for the slot after, so that Predict has nothing to change.
+// begin makes the experts ready for slot t. Those of which an interval starts
+// there start anew. At a power of two there is a new one, which allocates.
+// Observe calls begin for the slot after its own, so that Predict only reads.
 func (a *AdaRaker) begin(t uint64) {
 	for j := range a.experts {
 		e := &a.experts[j]
@@ -135,7 +135,7 @@ func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	if err := a.checkFeatures(x); err != nil {
 		return err
 	}
-	buffer := a.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
+	buffer := a.scratch.Get().(*[]float64) // The pool holds nothing else.
 	defer a.scratch.Put(buffer)
 	a.features(*buffer, x)
 	top := a.topWeight()
@@ -187,9 +187,12 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 	return nil
 }
 
-// Stats tells how the learner is doing. With TrackRegret it solves for the
-// best kernel in hindsight, O(r³) a kernel; without it costs nothing.
-func (a *AdaRaker) Stats() model.Stats { return a.stats(len(a.experts)) }
+// Stats tells how the learner is doing, without the regret, which Report
+// solves for.
+func (a *AdaRaker) Stats() model.Stats { return a.stats(a.Size()) }
+
+// Size is the memory that the state takes.
+func (a *AdaRaker) Size() uint64 { return a.fixedBytes + uint64(len(a.experts))*a.expertBytes }
 
 // Expert is one expert of an AdaRaker at the slot to come.
 type Expert struct {

@@ -25,8 +25,8 @@ type Map interface {
 	Map(z, x []float64)
 }
 
-// maxParameter bounds steps and the ridge. It is far beyond sense, and keeps
-// the products of the updates finite.
+// maxParameter bounds steps and the ridge. It is far above useful values, and
+// keeps the products of the updates finite.
 const maxParameter = 1e9
 
 // Options are what a learner is made of.
@@ -44,10 +44,11 @@ type Options struct {
 	// Lambda is λ, in [0, 1e9].
 	Lambda float64
 	// BaseInterval is B: AdaRaker's intervals have lengths B, 2B, 4B, ….
-	// Below 1 it is 1.
+	// A number below 1 means 1.
 	BaseInterval int
-	// Cold makes an AdaRaker expert forget all at the start of an interval,
-	// as the paper says; else only its weight starts anew.
+	// Cold makes an AdaRaker expert forget θ and the weights of its kernels
+	// at the start of an interval, as the paper says. Otherwise only its own
+	// weight starts anew.
 	Cold bool
 	// TrackRegret keeps, for the squared loss, what the best fixed function
 	// in hindsight is solved from: O(r²) memory and time a round.
@@ -57,9 +58,9 @@ type Options struct {
 // DefaultOptions are those of AdaRaker, if adaptive, else of Raker and FOGD.
 //
 // For AdaRaker they are warm restarts with the parameters that reproduce the
-// paper's tables, or better them; those of its text (λ = 0.01, η0 = 10, cold)
-// do far worse on the same streams. Raker's steps are the best single ones
-// over the regression and the classification streams of its tests.
+// paper's tables or lead to smaller errors. Those of its text (λ = 0.01,
+// η0 = 10, cold) do far worse on the same streams. Raker's steps are the best
+// single ones over the regression and the classification streams of its tests.
 func DefaultOptions(loss Loss, adaptive bool) Options {
 	o := Options{Loss: loss, Step: 0.25, StepCap: 0.5, WeightStep: 0.5, Lambda: 1e-4, BaseInterval: 1}
 	if adaptive {
@@ -89,7 +90,9 @@ type core struct {
 	// offsets says where the features of each kernel start in z.
 	offsets []int
 	limit   float64
-	ledger  ledger
+	// fixedBytes is the memory of all but the experts, expertBytes that of one.
+	fixedBytes, expertBytes uint64
+	ledger                  ledger
 	// hindsight is nil unless regret is tracked.
 	hindsight []moments
 	// z and norms are Observe's scratch: the features of all kernels, ‖z_p‖².
@@ -115,6 +118,8 @@ func newCore(maps []Map, o Options) core {
 			c.hindsight = append(c.hindsight, newMoments(m.Size()))
 		}
 	}
+	c.expertBytes = c.bytes(1) - c.bytes(0)
+	c.fixedBytes = c.bytes(0)
 	total := c.total()
 	c.z, c.norms = make([]float64, total), make([]float64, len(maps))
 	c.scratch = &sync.Pool{New: func() any {
@@ -153,14 +158,13 @@ func (c *core) features(z, x []float64) {
 	}
 }
 
-// answer is a prediction of which neither standard error nor leverage is
-// known.
+// answer is a prediction. Standard error and leverage are not known: 0.
 func answer(p *model.Prediction, value float64) {
 	p.Resize(1)
 	p.Values[0], p.StandardErrors[0], p.Leverage = value, 0, 0
 }
 
-// outcome is one of which the regret is not known a round.
+// outcome is that of a round. The regret of a round is not known: NaN.
 func outcome(o *model.Outcome, prediction, loss float64) {
 	o.Resize(1)
 	o.Predictions[0], o.Loss, o.Regret = prediction, loss, math.NaN()
@@ -183,61 +187,37 @@ func (c *core) record(y, weight, loss float64) {
 	}
 }
 
-// stats tells how the learner with so many experts is doing.
-func (c *core) stats(experts int) model.Stats {
-	s := model.Stats{
-		Observations: c.ledger.n,
-		Loss:         c.ledger.loss.Value(),
-		LabelBound:   c.ledger.bound,
-		Features:     c.total(),
-		StateBytes:   c.bytes(experts),
-		// Not known unless tracked.
-		HindsightLoss: math.NaN(), Regret: math.NaN(),
+// stats tells how the learner that takes so many bytes is doing.
+func (c *core) stats(size uint64) model.Stats {
+	return model.Stats{
+		Observations:  c.ledger.n,
+		Loss:          c.ledger.loss.Value(),
+		LabelBound:    c.ledger.bound,
+		Features:      c.total(),
+		StateBytes:    size,
+		HindsightLoss: math.NaN(), Regret: math.NaN(), // Report solves for them.
+		ReportFlops:   c.reportFlops(),
+		CertificateOK: c.sumsOK(),
 	}
-	s.CertificateOK = s.Loss >= 0 && !math.IsInf(s.Loss, 0)
-	if c.hindsight != nil {
-		best := c.best()
-		s.HindsightLoss = best.loss
-		s.Regret = s.Loss - best.loss
-		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that
-		// or leave it NaN.
-		energy := c.ledger.energy.Value()
-		s.CertificateOK = s.CertificateOK && best.loss <= energy*(1+1e-8) && !math.IsInf(energy, 0)
-	}
-	return s
 }
 
-// RegretUnpenalized is the regret without the comparator's penalty, Loss −
-// L* + λ‖θ̂‖², at O(r³) a kernel; NaN unless regret is tracked.
-func (c *core) RegretUnpenalized() float64 {
-	if c.hindsight == nil {
-		return math.NaN()
-	}
-	best := c.best()
-	return c.ledger.loss.Value() - (best.loss - best.penalty)
+// sumsOK tells whether the sums can be those of losses and labels. It is what
+// can be said of the state without solving.
+func (c *core) sumsOK() bool {
+	loss, energy := c.ledger.loss.Value(), c.ledger.energy.Value()
+	return loss >= 0 && energy >= 0 && !math.IsInf(loss+energy, 1)
 }
 
-// EffectiveDimension is r − λ tr (C+λI)⁻¹ of the kernel that is best in
-// hindsight, at O(r³) a kernel; 0 unless regret is tracked.
-func (c *core) EffectiveDimension() float64 {
-	if c.hindsight == nil {
-		return 0
-	}
-	return c.hindsight[c.best().kernel].effectiveDimension(c.options.Lambda)
+// Cost is the cost of a Raker over maps of these sizes, which take mapBytes
+// together.
+func Cost(sizes []int, mapBytes uint64, o Options) model.Cost {
+	return cost(sizes, mapBytes, o, 1)
 }
 
-// best solves for the best fixed function of the best kernel.
-func (c *core) best() solution {
-	energy := c.ledger.energy.Value()
-	best := solution{loss: math.Inf(1)}
-	for p := range c.hindsight {
-		s := c.hindsight[p].solve(c.options.Lambda, energy)
-		s.kernel = p
-		if s.loss < best.loss || math.IsNaN(s.loss) {
-			best = s
-		}
-	}
-	return best
+// AdaptiveCost is the cost of an AdaRaker with all its experts, the most it
+// can have; after t rounds there are 1 + ⌊log₂(t/B)⌋.
+func AdaptiveCost(sizes []int, mapBytes uint64, o Options) model.Cost {
+	return cost(sizes, mapBytes, o, MaxExperts)
 }
 
 // bytes is the memory of the state with so many experts.
@@ -248,18 +228,6 @@ func (c *core) bytes(experts int) uint64 {
 		maps += m.Bytes()
 	}
 	return cost(sizes, maps, c.options, experts).StateBytes
-}
-
-// Cost is what a Raker over maps of such sizes, which take so many bytes
-// together, comes to.
-func Cost(sizes []int, mapBytes uint64, o Options) model.Cost {
-	return cost(sizes, mapBytes, o, 1)
-}
-
-// AdaptiveCost is what an AdaRaker comes to at most, with all its experts;
-// after t rounds there are 1 + ⌊log₂(t/B)⌋ of them.
-func AdaptiveCost(sizes []int, mapBytes uint64, o Options) model.Cost {
-	return cost(sizes, mapBytes, o, MaxExperts)
 }
 
 func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
@@ -307,24 +275,19 @@ func (l *ledger) appendBinary(dst []byte) []byte {
 func readLedger(r *codec.Reader) ledger {
 	var l ledger
 	l.n = r.Uint64()
-	l.loss.High, l.loss.Low = r.Float(), r.Float()
-	l.energy.High, l.energy.Low = r.Float(), r.Float()
-	l.bound = r.Float()
+	r.Within(maxSum, &l.loss.High, &l.loss.Low, &l.energy.High, &l.energy.Low)
+	r.Within(maxBound, &l.bound)
 	return l
 }
 
-func (l *ledger) valid() bool {
-	return l.n < 1<<62 && finite(l.loss.High, l.loss.Low, l.energy.High, l.energy.Low, l.bound)
-}
+// Bounds of the numbers in a state, which safeStep derives.
+const (
+	maxSum   = 1e280
+	maxTheta = 1e140
+	maxBound = 1e105 // Of √w|y|.
+)
 
-func finite(values ...float64) bool {
-	for _, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return false
-		}
-	}
-	return true
-}
+func (l *ledger) valid() bool { return l.n < 1<<62 && l.bound >= 0 }
 
 // LossOf is the loss of a prediction under a label, without its weight.
 func (c *core) LossOf(prediction, label float64) float64 {

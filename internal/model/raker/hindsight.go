@@ -3,7 +3,11 @@ package raker
 import (
 	"math"
 
-	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack/lapack64"
+
+	"hindsight/internal/model"
 )
 
 // moments are the sufficient statistics of one kernel under the squared loss:
@@ -43,9 +47,12 @@ func (m *moments) add(z []float64, y, weight float64) {
 
 // solution is the best function of one kernel.
 type solution struct {
-	kernel int
 	// loss is L*, penalty the λ‖θ̂‖² in it.
 	loss, penalty float64
+	// ridge is the λ that was used, factor the Cholesky factor of C+λI. It is
+	// without data when C has none.
+	ridge  float64
+	factor blas64.Triangular
 }
 
 // ridgeFloor keeps C+λI positive definite in floating point, relative to
@@ -54,57 +61,108 @@ type solution struct {
 // penalizes by the floor.
 const ridgeFloor = 1e-12
 
-// factor is the Cholesky factor of C+λI, with the λ that it took.
-func (m *moments) factor(lambda float64) (*mat.Cholesky, float64, bool) {
+// regularized is C+λI as a dense matrix, with the λ that it took.
+func (m *moments) regularized(lambda float64) (blas64.Symmetric, float64) {
 	r := len(m.b)
-	full, at, trace := mat.NewSymDense(r, nil), 0, 0.0
+	full := blas64.Symmetric{N: r, Stride: r, Data: make([]float64, r*r), Uplo: blas.Upper}
+	rest, trace := m.packed, 0.0
 	for i := range r {
-		trace += m.packed[at]
-		for j := i; j < r; j++ {
-			full.SetSym(i, j, m.packed[at])
-			at++
-		}
+		trace += rest[0]
+		rest = rest[copy(full.Data[i*r+i:(i+1)*r], rest):]
 	}
 	lambda = math.Max(lambda, ridgeFloor*trace)
 	if lambda == 0 {
 		lambda = 1 // Nothing was seen, or only z = 0: any ridge gives θ̂ = 0.
 	}
 	for i := range r {
-		full.SetSym(i, i, full.At(i, i)+lambda)
+		full.Data[i*r+i] += lambda
 	}
-	var c mat.Cholesky
-	return &c, lambda, c.Factorize(full)
+	return full, lambda
 }
 
-// solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂, at r³/3 multiply-adds.
-// It answers NaN when C is no matrix of moments: corrupt state.
+// solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂, at r³/3 multiply-adds
+// and a scratch of r² numbers. It answers NaN when C is no matrix of moments:
+// corrupt state.
 func (m *moments) solve(lambda, energy float64) solution {
-	c, lambda, ok := m.factor(lambda)
-	failed := solution{loss: math.NaN(), penalty: math.NaN()}
+	full, lambda := m.regularized(lambda)
+	factor, ok := lapack64.Potrf(full)
 	if !ok {
-		return failed
+		return solution{loss: math.NaN(), penalty: math.NaN(), ridge: lambda}
 	}
-	var theta mat.VecDense
-	b := mat.NewVecDense(len(m.b), m.b)
-	if err := c.SolveVecTo(&theta, b); err != nil && theta.Len() == 0 {
-		return failed // A condition error leaves the solution in place.
-	}
-	norm := mat.Norm(&theta, 2)
+	b := blas64.Vector{N: len(m.b), Inc: 1, Data: m.b}
+	theta := blas64.Vector{N: len(m.b), Inc: 1, Data: append([]float64(nil), m.b...)}
+	lapack64.Potrs(factor, blas64.General{Rows: theta.N, Cols: 1, Stride: 1, Data: theta.Data})
+	norm := blas64.Nrm2(theta)
 	return solution{
 		// The difference of two nearly equal sums may round below 0.
-		loss:    math.Max(0, energy-mat.Dot(b, &theta)),
+		loss:    math.Max(0, energy-blas64.Dot(b, theta)),
 		penalty: lambda * norm * norm,
+		ridge:   lambda, factor: factor,
 	}
 }
 
-// effectiveDimension is r − λ tr (C+λI)⁻¹, at r³ multiply-adds.
-func (m *moments) effectiveDimension(lambda float64) float64 {
-	c, lambda, ok := m.factor(lambda)
+// effectiveDimension is r − λ tr (C+λI)⁻¹, at 2r³/3 multiply-adds. It
+// overwrites the factor.
+func (s *solution) effectiveDimension() float64 {
+	r := s.factor.N
+	if r == 0 {
+		return math.NaN()
+	}
+	inverse, ok := lapack64.Potri(s.factor)
 	if !ok {
 		return math.NaN()
 	}
-	inverse := mat.NewSymDense(len(m.b), nil)
-	// A condition error leaves the inverse in place, as good as it gets.
-	_ = c.InverseTo(inverse)
-	return math.Max(0, float64(len(m.b))-lambda*inverse.Trace())
+	trace := 0.0
+	for i := range r {
+		trace += inverse.Data[i*inverse.Stride+i]
+	}
+	return math.Max(0, float64(r)-s.ridge*trace)
+}
+
+// best solves for the best fixed function of the best kernel. It keeps one
+// factor beside the one that it works on.
+func (c *core) best() solution {
+	energy := c.ledger.energy.Value()
+	best := solution{loss: math.Inf(1)}
+	for p := range c.hindsight {
+		s := c.hindsight[p].solve(c.options.Lambda, energy)
+		if s.loss < best.loss || math.IsNaN(s.loss) {
+			best = s
+		}
+	}
+	return best
+}
+
+// reportFlops are the multiply-adds of best.
+func (c *core) reportFlops() uint64 {
+	flops := uint64(0)
+	for _, m := range c.hindsight {
+		r := uint64(len(m.b))
+		flops += r * r * r / 3
+	}
+	return flops
+}
+
+// Report solves for the best kernel in hindsight, at r³/3 multiply-adds a
+// kernel of r features, and for the effective dimension of that kernel, when
+// asked, at 2r³/3. Without TrackRegret all but CertificateOK is NaN.
+func (c *core) Report(o model.ReportOptions) model.Report {
+	nan := math.NaN()
+	r := model.Report{
+		HindsightLoss: nan, Regret: nan, RegretUnpenalized: nan, EffectiveDimension: nan,
+		CertificateOK: c.sumsOK(),
+	}
+	if c.hindsight == nil {
+		return r
+	}
+	best, loss, energy := c.best(), c.ledger.loss.Value(), c.ledger.energy.Value()
+	r.HindsightLoss, r.Regret = best.loss, loss-best.loss
+	r.RegretUnpenalized = loss - (best.loss - best.penalty)
+	// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
+	// leave it NaN.
+	r.CertificateOK = r.CertificateOK && best.loss <= energy*(1+1e-8)
+	if o.EffectiveDimension {
+		r.EffectiveDimension = best.effectiveDimension()
+	}
+	return r
 }

@@ -47,7 +47,7 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	if err := r.checkFeatures(x); err != nil {
 		return err
 	}
-	buffer := r.scratch.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
+	buffer := r.scratch.Get().(*[]float64) // The pool holds nothing else.
 	defer r.scratch.Put(buffer)
 	r.features(*buffer, x)
 	answer(p, r.mix(&r.expert, *buffer, nil))
@@ -75,16 +75,19 @@ func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) e
 // Weights are the normalized weights of the kernels, of sum 1.
 func (r *Raker) Weights() []float64 { return r.expert.weights() }
 
-// Stats tells how the learner is doing. With TrackRegret it solves for the
-// best kernel in hindsight, O(r³) a kernel; without it costs nothing.
-func (r *Raker) Stats() model.Stats { return r.stats(1) }
+// Stats tells how the learner is doing, without the regret, which Report
+// solves for.
+func (r *Raker) Stats() model.Stats { return r.stats(r.Size()) }
+
+// Size is the memory that the state takes.
+func (r *Raker) Size() uint64 { return r.fixedBytes + r.expertBytes }
 
 // expert is one Raker: its parameters and the logarithms of its weights.
 type expert struct {
 	// theta holds θ_p of all kernels, one after the other.
 	theta []float64
-	// logw holds log w_p, shifted so that the largest is 0: only ratios
-	// matter, and so neither an underflow nor a loss of digits can build up.
+	// logw holds log w_p, shifted so that the largest is 0. Only ratios
+	// matter, and so the weights neither underflow nor lose digits.
 	logw []float64
 	// f is scratch: f_p of the round.
 	f []float64
@@ -151,13 +154,13 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 	}
 }
 
-// safeStep is the step times the weight, kept from diverging.
+// safeStep is the step times the weight, cut where θ would diverge.
 //
 // For the squared loss the step s maps θ to (I − 2s(λI + zzᵀ))θ + 2syz, which
-// expands as soon as s > 1/(‖z‖²+λ): steps are cut there. Half of it would be
-// the step to the minimum of the round's loss along z; a weight above 1 must
-// not carry a step beyond both that and the step that was asked for. So every
-// eigenvalue stays in [−1, 1], and after t rounds of labels within B
+// expands when s > 1/(‖z‖²+λ): steps are cut there. Half of that limit is the
+// step to the minimum of the round's loss along z. A weight above 1 does not
+// carry a step beyond both that minimum and the step that was asked for. So
+// every eigenvalue stays in [−1, 1], and after t rounds of labels within B
 //
 //	‖θ‖ ≤ 2 t B max min(1/‖z‖, s‖z‖)
 //
@@ -177,8 +180,8 @@ func (c *core) safeStep(step, weight, norm float64) float64 {
 	return math.Min(s, math.Min(math.Max(step, stable/2), stable))
 }
 
-// dot is a·b in four interleaved sums: one chain of additions would wait for
-// itself.
+// dot is a·b in four interleaved sums, so that an addition need not wait for
+// the one before.
 func dot(a, b []float64) float64 {
 	b = b[:len(a)]
 	var s0, s1, s2, s3 float64

@@ -196,18 +196,21 @@ func TestRegretAgainstDenseSolver(t *testing.T) {
 					best, unpenalized, dimension = h, loss-(h-penalty), d
 				}
 			}
-			s := l.Stats()
+			s, r := l.Stats(), l.Report(model.ReportOptions{EffectiveDimension: true})
 			for what, v := range map[string][2]float64{
-				"loss": {s.Loss, loss}, "hindsight": {s.HindsightLoss, best}, "regret": {s.Regret, loss - best},
-				"unpenalized":         {l.RegretUnpenalized(), unpenalized},
-				"effective dimension": {l.EffectiveDimension(), dimension},
+				"loss": {s.Loss, loss}, "hindsight": {r.HindsightLoss, best}, "regret": {r.Regret, loss - best},
+				"unpenalized":         {r.RegretUnpenalized, unpenalized},
+				"effective dimension": {r.EffectiveDimension, dimension},
 			} {
-				if math.Abs(v[0]-v[1]) > 1e-9*math.Abs(v[1]) {
+				if !(math.Abs(v[0]-v[1]) <= 1e-9*math.Abs(v[1])) {
 					t.Errorf("%s %.15g, want %.15g", what, v[0], v[1])
 				}
 			}
-			if s.Certified || s.RegretBound != 0 || s.Certificate != 0 || !s.CertificateOK || s.Regret <= 0 {
-				t.Errorf("%+v", s)
+			if s.Certified || s.RegretBound != 0 || s.Certificate != 0 || !s.CertificateOK || !r.CertificateOK || !(r.Regret > 0) {
+				t.Errorf("%+v, %+v", s, r)
+			}
+			if !math.IsNaN(s.Regret) || !math.IsNaN(s.HindsightLoss) || s.ReportFlops != uint64(len(maps))*12*12*12/3 {
+				t.Errorf("statistics solve, or do not say what it costs: %+v", s)
 			}
 		})
 	}
@@ -252,9 +255,17 @@ func TestUntrackedRegretIsNotKnown(t *testing.T) {
 		o.TrackRegret = l != raker.Squared
 		a := raker.NewAdaRaker(gaussians(1, 2, 3), o)
 		observe(t, a, modeltest.Sample{X: []float64{1, 2}, Y: 1, Weight: 1})
-		s := a.Stats()
-		if !math.IsNaN(s.Regret) || !math.IsNaN(s.HindsightLoss) || s.Loss == 0 || !math.IsNaN(a.RegretUnpenalized()) || a.EffectiveDimension() != 0 {
-			t.Errorf("%v: %+v", l, s)
+		s, r := a.Stats(), a.Report(model.ReportOptions{EffectiveDimension: true})
+		for what, v := range map[string]float64{
+			"regret": s.Regret, "hindsight loss": s.HindsightLoss, "reported regret": r.Regret,
+			"reported hindsight loss": r.HindsightLoss, "unpenalized": r.RegretUnpenalized, "effective dimension": r.EffectiveDimension,
+		} {
+			if !math.IsNaN(v) {
+				t.Errorf("%v: %s is %g", l, what, v)
+			}
+		}
+		if s.Loss == 0 || s.ReportFlops != 0 || !r.CertificateOK {
+			t.Errorf("%v: %+v, %+v", l, s, r)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package raker
 
 import (
 	"fmt"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -15,12 +16,12 @@ const (
 
 // AppendBinary appends the accounts, the moments and θ with the weights.
 func (r *Raker) AppendBinary(dst []byte) ([]byte, error) {
-	dst = r.appendCore(dst, tagRaker)
+	dst = r.appendCore(slices.Grow(dst, r.coreBytes()+r.expertStateBytes()), tagRaker)
 	return r.expert.appendBinary(dst), nil
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec.
+// spec. It refuses numbers that no stream of observations leads to.
 func (r *Raker) Restore(state []byte) error {
 	reader := codec.NewReader(state)
 	l, tracked, err := r.readCore(reader, tagRaker)
@@ -39,6 +40,7 @@ func (r *Raker) Restore(state []byte) error {
 // AppendBinary appends the accounts, the moments and, for every expert, θ
 // with the weights and log h.
 func (a *AdaRaker) AppendBinary(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, a.coreBytes()+len(a.experts)*(a.expertStateBytes()+8))
 	dst = a.appendCore(dst, tagAdaRaker)
 	for j := range a.experts {
 		e := &a.experts[j]
@@ -48,7 +50,8 @@ func (a *AdaRaker) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec. How many experts there are follows from the count of observations.
+// spec. It refuses numbers that no stream of observations leads to. How many
+// experts there are follows from the count of observations.
 func (a *AdaRaker) Restore(state []byte) error {
 	reader := codec.NewReader(state)
 	l, tracked, err := a.readCore(reader, tagAdaRaker)
@@ -56,16 +59,15 @@ func (a *AdaRaker) Restore(state []byte) error {
 		return err
 	}
 	count := a.active(l.n + 1)
-	// Before memory is taken for what may be a lie.
-	if reader.Len() != 8*count*(a.total()+len(a.maps)+1) {
+	// Checked before memory is taken: the count was only read.
+	if reader.Len() != count*(a.expertStateBytes()+8) {
 		return fmt.Errorf("raker: restore %d experts from %d bytes: %w", count, reader.Len(), model.ErrCorruptState)
 	}
 	experts, ok := make([]hedged, count), true
 	for j := range experts {
 		e := a.newHedged(j)
 		ok = e.read(reader) && ok
-		e.logh = reader.Float()
-		ok = ok && finite(e.logh)
+		reader.Within(maxSum, &e.logh)
 		experts[j] = e
 	}
 	if err := end(reader, ok); err != nil {
@@ -74,6 +76,17 @@ func (a *AdaRaker) Restore(state []byte) error {
 	a.ledger, a.hindsight, a.experts = l, tracked, experts
 	return nil
 }
+
+// coreBytes is what appendCore appends, expertStateBytes what an expert does.
+func (c *core) coreBytes() int {
+	numbers := 4 + 6
+	for _, m := range c.hindsight {
+		numbers += len(m.packed) + len(m.b)
+	}
+	return 8 * numbers
+}
+
+func (c *core) expertStateBytes() int { return 8 * (c.total() + len(c.maps)) }
 
 // appendCore appends the tag, the shape, the accounts and the moments.
 func (c *core) appendCore(dst []byte, tag uint64) []byte {
@@ -101,16 +114,15 @@ func (c *core) readCore(r *codec.Reader, tag uint64) (ledger, []moments, error) 
 	var tracked []moments
 	for p := range c.hindsight {
 		m := newMoments(c.maps[p].Size())
-		r.Floats(m.packed)
-		r.Floats(m.b)
-		ok = ok && finite(m.packed...) && finite(m.b...)
+		r.FloatsWithin(maxSum, m.packed)
+		r.FloatsWithin(maxSum, m.b)
 		tracked = append(tracked, m)
 	}
 	if err := r.Err(); err != nil {
 		return ledger{}, nil, fmt.Errorf("raker: restore: %w", err)
 	}
 	if !ok {
-		return ledger{}, nil, fmt.Errorf("raker: restore: accounts are not finite: %w", model.ErrCorruptState)
+		return ledger{}, nil, fmt.Errorf("raker: restore: accounts of %d rounds, label bound %g: %w", l.n, l.bound, model.ErrCorruptState)
 	}
 	return l, tracked, nil
 }
@@ -119,11 +131,11 @@ func (e *expert) appendBinary(dst []byte) []byte {
 	return codec.AppendFloats(codec.AppendFloats(dst, e.theta...), e.logw...)
 }
 
-// read fills e and tells whether that could be a state: finite, weights
-// relative to the largest.
+// read fills e and tells whether it could be a state: the logarithms of the
+// weights are relative to the largest.
 func (e *expert) read(r *codec.Reader) bool {
-	r.Floats(e.theta)
-	r.Floats(e.logw)
+	r.FloatsWithin(maxTheta, e.theta)
+	r.FloatsWithin(maxSum, e.logw)
 	best := false
 	for _, v := range e.logw {
 		if v > 0 {
@@ -131,7 +143,7 @@ func (e *expert) read(r *codec.Reader) bool {
 		}
 		best = best || v == 0
 	}
-	return best && finite(e.theta...) && finite(e.logw...)
+	return best
 }
 
 func end(r *codec.Reader, ok bool) error {

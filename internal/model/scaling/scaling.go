@@ -45,23 +45,27 @@ type Options struct {
 // over LabelScale².
 //
 // While it warms up it keeps the observations and predicts the mean of their
-// labels. The last of them freezes the scaling, at which the learner learns
-// all of them in order. Regret stays exact: what the means lost in place of
-// the learner's predictions is added to it, and to its bound.
+// labels. The last of them freezes the scaling. From then on it catches up:
+// each Observe keeps its observation too, and then the learner learns the next
+// CatchUp of what is kept, in order. The mean is predicted until nothing is
+// left to learn; a warm-up of up to CatchUp observations ends at once. A
+// learner that has too little room left to catch up so slowly learns more in
+// each Observe. Regret stays exact: what the means lost in place of the
+// learner's own predictions is added to it, and to its bound.
 //
 // What a scaling makes of an input is not known while it warms up, so that
 // nothing can be refused for it: an input or label that the frozen scaling
-// takes beyond what the learner can carry counts as being there. For all but
-// polynomial and linear kernels that is 1e100 deviations away. A given scaling
-// refuses such input.
+// takes beyond the learner's limit counts as the limit. For all but polynomial
+// and linear kernels that is 1e100 deviations away. A given scaling refuses
+// input beyond the limit.
 type Learner struct {
 	o      Options
 	inner  model.Learner
 	affine Affine
-	// warm is nil once the scaling is frozen.
+	// warm is nil once the learner has learned every observation.
 	warm *warmup
-	// extra is what the warm-up's predictions lost beyond the learner's own;
-	// owed is the same as far as regret has not forgotten it.
+	// extra is what the means lost beyond the learner's own predictions; owed
+	// is the part of it that regret has not forgotten.
 	extra, owed float64
 	// x and y are scratch of Observe, rows that of Predict and Check: room for
 	// an input and its labels.
@@ -85,18 +89,31 @@ func New(o Options) *Learner {
 	return l
 }
 
-// Cost is what a scaled learner comes to, beside the learner.
+// Cost is the memory of a scaled learner beside the learner. There are never
+// more rows than the warm-up has: the backlog shrinks with every Observe.
 func (o Options) Cost() uint64 {
-	size := 8 * uint64(3*o.Dimension+2*o.Outputs+3)
+	size := o.ownBytes()
 	if o.Warmup > 0 {
 		size += o.rowBytes() * uint64(o.Warmup)
 	}
 	return size
 }
 
-func (o Options) rowBytes() uint64 { return 8 * uint64(o.Dimension+o.Outputs+1) }
+// ownBytes is the memory of the scaling, of what the warm-up sums up and of
+// scratch.
+func (o Options) ownBytes() uint64 {
+	numbers := 3*o.Dimension + 2*o.Outputs + 3
+	if o.Warmup > 0 {
+		numbers += 4*o.Outputs + 4
+	}
+	return 8 * uint64(numbers)
+}
 
-// Remaining is how many more observations the learner takes.
+// rowBytes is the memory of a row: two slices and the numbers.
+func (o Options) rowBytes() uint64 { return 2*24 + 8*uint64(o.Dimension+o.Outputs+1) }
+
+// Remaining is how many more observations the learner takes, after those that
+// are kept.
 func (l *Learner) Remaining() int {
 	bounded, ok := l.inner.(model.Bounded)
 	if !ok {
@@ -128,12 +145,18 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	if l.Remaining() < 1 {
 		return fmt.Errorf("no room for another observation: %w", model.ErrObservationLimit)
 	}
+	return l.checkRow(x, y, weight)
+}
+
+// checkRow is Check of an observation whose numbers are in range, without a
+// look at the room.
+func (l *Learner) checkRow(x, y []float64, weight float64) error {
 	buffer := l.take()
 	defer l.rows.Put(buffer)
 	inputs, labels := (*buffer)[:l.o.Dimension], (*buffer)[l.o.Dimension:]
 	if l.o.Warmup > 0 {
 		clear(inputs)
-		return l.inner.Check(inputs, y, weight) //nolint:wrapcheck // The learner's own refusal.
+		return l.inner.Check(inputs, y, weight)
 	}
 	l.scaleInput(inputs, x)
 	l.scaleLabels(labels, y)
@@ -155,7 +178,7 @@ func scaledError(err error) error {
 }
 
 func (l *Learner) take() *[]float64 {
-	return l.rows.Get().(*[]float64) //nolint:forcetypeassert // The pool holds nothing else.
+	return l.rows.Get().(*[]float64) // The pool holds nothing else.
 }
 
 func (l *Learner) scaleInput(dst, x []float64) {
@@ -190,7 +213,8 @@ func (l *Learner) unscale(predictions []float64) {
 // scale, which may be out of range.
 func (l *Learner) loss(v float64) float64 { return v / l.affine.LabelScale / l.affine.LabelScale }
 
-// Predict answers from the learner; while warming up, the mean of the labels.
+// Predict answers from the learner; while there is no scaling or something
+// left to learn, the mean of the labels.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
 		return err
@@ -213,8 +237,9 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns at the frozen scaling; while warming up it keeps the
-// observation, and with the last one freezes the scaling and learns them all.
+// Observe learns at the frozen scaling. While warming up it keeps the
+// observation, and the last one freezes the scaling. While there is something
+// left to learn it keeps the observation and learns a few of what is kept.
 func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := l.Check(x, y, weight); err != nil {
 		return err
@@ -223,17 +248,20 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 		return l.learn(o, x, y, weight)
 	}
 	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.LossOf)
-	if len(l.warm.rows) < l.o.Warmup {
-		return nil
+	if !l.warm.frozen {
+		if len(l.warm.rows) < l.o.Warmup {
+			return nil
+		}
+		l.affine, l.warm.frozen = l.warm.affine(), true
 	}
-	return l.freeze(o)
+	return l.catchUp(o)
 }
 
 func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error {
 	l.scaleInput(l.x, x)
 	l.scaleLabels(l.y, y)
 	if err := l.inner.Observe(o, l.x, l.y, weight); err != nil {
-		return err //nolint:wrapcheck // The learner's own refusal.
+		return err
 	}
 	l.unscale(o.Predictions)
 	o.Loss = l.loss(o.Loss)
@@ -242,34 +270,49 @@ func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error 
 	return nil
 }
 
-// freeze ends the warm-up. The outcome of its last round is at hand already,
-// but for the regret.
-func (l *Learner) freeze(o *model.Outcome) error {
-	done := l.warm
-	l.affine, l.warm = done.affine(), nil
-	var learned model.Outcome
-	own := 0.0
-	for _, r := range done.rows {
-		if err := l.learn(&learned, r.x, r.y, r.weight); err != nil {
+// catchUp learns the next rows of the backlog, which Check has accepted. The
+// outcome of the round is that of the means; its regret is known when nothing
+// is left to learn.
+func (l *Learner) catchUp(o *model.Outcome) error {
+	w := l.warm
+	for range min(l.portion(), len(w.rows)) {
+		r := w.rows[0]
+		if err := l.learn(&w.learned, r.x, r.y, r.weight); err != nil {
 			return fmt.Errorf("learn from the warm-up: %w", err)
 		}
-		own += learned.Loss
+		w.own += w.learned.Loss
+		w.drop()
 	}
-	l.extra = done.loss.Value() - own
-	l.owed = l.extra
-	o.Regret = learned.Regret + l.owed
+	if len(w.rows) > 0 {
+		return nil
+	}
+	l.extra = w.loss.Value() - w.own
+	l.owed, l.warm = l.extra, nil
+	o.Regret = w.learned.Regret + l.owed
 	return nil
 }
 
-// Stats tells how the learner is doing, in the units of the caller.
+// portion is how many rows an Observe learns: CatchUp, unless the learner has
+// room for so few further rounds that it would never catch up. Then the rows,
+// and those of the further rounds, are spread evenly over the rounds.
+func (l *Learner) portion() int {
+	rows, further := len(l.warm.rows), l.Remaining()
+	if further >= rows {
+		return CatchUp
+	}
+	return max(CatchUp, (rows+2*further)/(further+1))
+}
+
+// Stats tells how the learner is doing, in the units of the caller. While it
+// warms up or catches up, hindsight loss and regret are not known: NaN.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
-	s.StateBytes += 8 * uint64(3*l.o.Dimension+2*l.o.Outputs+3)
+	s.StateBytes = l.Size()
 	if l.warm != nil {
-		s.StateBytes += l.o.rowBytes() * uint64(len(l.warm.rows))
-		s.Observations, s.Loss = uint64(len(l.warm.rows)), l.warm.loss.Value()
-		s.HindsightLoss, s.Regret = math.NaN(), math.NaN() // Not before there is a scaling.
-		s.Certified = false
+		s.Observations, s.Loss = l.warm.n, l.warm.loss.Value()
+		s.HindsightLoss, s.Regret, s.ReportFlops = math.NaN(), math.NaN(), 0
+		s.Certified, s.RegretBound, s.Certificate = false, 0, 0
+		s.LabelBound = 0
 		return s
 	}
 	s.Loss = l.loss(s.Loss) + l.extra
@@ -283,14 +326,28 @@ func (l *Learner) Stats() model.Stats {
 	return s
 }
 
-// RegretUnpenalized is the learner's, in the units of the caller; NaN while
-// warming up.
-func (l *Learner) RegretUnpenalized() float64 {
+// Size is the memory that the state takes.
+func (l *Learner) Size() uint64 {
+	size := l.inner.Size() + l.o.ownBytes()
 	if l.warm != nil {
-		return math.NaN()
+		size += l.o.rowBytes() * uint64(len(l.warm.rows))
 	}
-	return l.loss(l.inner.RegretUnpenalized()) + l.owed
+	return size
 }
 
-// EffectiveDimension is the learner's, which labels do not touch.
-func (l *Learner) EffectiveDimension() float64 { return l.inner.EffectiveDimension() }
+// Report is the learner's, in the units of the caller. While it warms up or
+// catches up, its figures are NaN.
+func (l *Learner) Report(o model.ReportOptions) model.Report {
+	if l.warm != nil {
+		nan := math.NaN()
+		return model.Report{
+			HindsightLoss: nan, Regret: nan, RegretUnpenalized: nan, EffectiveDimension: nan,
+			CertificateOK: l.inner.Stats().CertificateOK,
+		}
+	}
+	r := l.inner.Report(o) // Labels do not touch the effective dimension.
+	r.HindsightLoss = l.loss(r.HindsightLoss)
+	r.Regret = l.loss(r.Regret) + l.owed
+	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
+	return r
+}

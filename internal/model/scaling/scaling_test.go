@@ -2,6 +2,7 @@ package scaling_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 	"hindsight/internal/model/scaling"
@@ -57,6 +59,7 @@ func TestConformance(t *testing.T) {
 		"warm-up":             {warming(20, 1, 1), nil, above(model.MaxMagnitude)},
 		"warm-up, forgetting": {warming(20, 2, 0.9), nil, above(model.MaxMagnitude)},
 		"long warm-up":        {warming(60, 2, 1), nil, above(model.MaxMagnitude)},
+		"catching up at 37":   {warming(37, 2, 1), nil, above(model.MaxMagnitude)},
 		"classes": {
 			scaling.Options{
 				Dimension: dimension, Outputs: 1, Warmup: 10, Forgetting: 1, InputLimit: model.MaxMagnitude,
@@ -124,21 +127,35 @@ func TestFixedIsTheLearnerInOtherUnits(t *testing.T) {
 	near(t, "label bound", got.LabelBound, want.LabelBound/a.LabelScale, 1e-12)
 }
 
-// A warm-up ends where a given scaling, of the first observations' means and
-// deviations, would be: the same state but for what the means had lost.
+// A warm-up, when it has caught up, ends where a given scaling, of the first
+// observations' means and deviations, would be: the same state but for what the
+// means had lost.
 func TestWarmupFreezesMeansAndDeviations(t *testing.T) {
-	const n = 25
-	samples := modeltest.Samples(42, dimension, 120)
+	for _, n := range []int{1, 2, 25, 32, 33, 63, 64, 150} {
+		t.Run(fmt.Sprint(n, " observations"), func(t *testing.T) { freezesMeansAndDeviations(t, n) })
+	}
+}
+
+// caughtUp is the observation, from 1, after which a warm-up of n has learned
+// all: of 32 rows a round one is new.
+func caughtUp(n int) int { return n + (max(0, n-32)+30)/31 }
+
+func freezesMeansAndDeviations(t *testing.T, n int) {
+	t.Helper()
+	samples := modeltest.Samples(42, dimension, 300)
 	for i := range samples {
 		samples[i].X[0] = 1000 + 5*samples[i].X[0]
 		samples[i].Y = -300 + 20*samples[i].Y
 	}
 	column := func(value func(modeltest.Sample) float64) (mean, deviation float64) {
 		for _, s := range samples[:n] {
-			mean += value(s) / n
+			mean += value(s) / float64(n)
 		}
 		for _, s := range samples[:n] {
-			deviation += (value(s) - mean) * (value(s) - mean) / n
+			deviation += (value(s) - mean) * (value(s) - mean) / float64(n)
+		}
+		if n == 1 { // Nothing has changed.
+			return mean, math.Max(math.Abs(mean), 1)
 		}
 		return mean, math.Sqrt(deviation)
 	}
@@ -150,8 +167,11 @@ func TestWarmupFreezesMeansAndDeviations(t *testing.T) {
 	}
 	mean, deviation := column(func(s modeltest.Sample) float64 { return s.Y })
 	given.Fixed.LabelOffset, given.Fixed.LabelScale = []float64{mean}, 1/deviation
+	if n == 1 {
+		given.Fixed.LabelScale = 1
+	}
 	warm, frozen := scaling.New(warming(n, 1, 1)), scaling.New(given)
-	sum, count, lost, total := 0.0, 0.0, 0.0, 0.0
+	sum, squares, count, lost, total := 0.0, 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
 		p, err := modeltest.Predict(warm, s.X)
 		if err != nil {
@@ -165,15 +185,19 @@ func TestWarmupFreezesMeansAndDeviations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		st, unknown := warm.Stats(), i < caughtUp(n)-1
+		if math.IsNaN(out.Regret) != unknown || math.IsNaN(st.Regret) != unknown || st.Observations != uint64(i+1) {
+			t.Fatalf("after %d observations: regret %g, %+v", i+1, out.Regret, st)
+		}
 		total += out.Loss
-		if i < n {
+		if i < caughtUp(n) {
 			near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/math.Max(1, count), 1e-12)
 			near(t, "the mean as predicted", p.Value, out.Prediction, 0)
+			near(t, "standard error", p.StandardError, math.Sqrt(squares)/math.Max(1, count), 1e-9)
 			lost += out.Loss - want.Loss
-			if i < n-1 && !math.IsNaN(out.Regret) {
-				t.Fatalf("a regret of %g before there is a scaling", out.Regret)
-			}
+			squares += (s.Y - sum/math.Max(1, count)) * (s.Y - (sum+s.Y)/(count+1))
 		} else {
+			near(t, "prediction as predicted", p.Value, out.Prediction, 1e-9)
 			near(t, fmt.Sprint("prediction ", i), out.Prediction, want.Prediction, 1e-9)
 			near(t, "regret", out.Regret, want.Regret+lost, 1e-7)
 		}
@@ -183,10 +207,10 @@ func TestWarmupFreezesMeansAndDeviations(t *testing.T) {
 	near(t, "loss", got.Loss, total, 1e-12)
 	near(t, "hindsight loss", got.HindsightLoss, want.HindsightLoss, 1e-9)
 	near(t, "regret is the difference", got.Regret, got.Loss-got.HindsightLoss, 1e-7)
-	if !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound || got.Observations != 120 {
+	if !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound || got.Observations != 300 {
 		t.Errorf("%+v", got)
 	}
-	near(t, "unpenalized", warm.RegretUnpenalized()-got.Regret, frozen.RegretUnpenalized()-want.Regret, 1e-7)
+	near(t, "unpenalized", warm.Report(model.ReportOptions{}).RegretUnpenalized-got.Regret, frozen.Report(model.ReportOptions{}).RegretUnpenalized-want.Regret, 1e-7)
 }
 
 // Columns that do not change, and numbers at the ends of their range, make a
@@ -225,8 +249,14 @@ func TestHardColumns(t *testing.T) {
 
 // A state restored in the warm-up, at its end or after it goes on bit for bit.
 func TestRestoreAroundTheFreeze(t *testing.T) {
-	const n = 20
-	samples := modeltest.Samples(43, dimension, 40)
+	for _, n := range []int{20, 70} {
+		t.Run(fmt.Sprint(n, " observations"), func(t *testing.T) { restoresAroundTheFreeze(t, n) })
+	}
+}
+
+func restoresAroundTheFreeze(t *testing.T, n int) {
+	t.Helper()
+	samples := modeltest.Samples(43, dimension, 90)
 	whole := scaling.New(warming(n, 1, 0.95))
 	var states [][]byte
 	for _, s := range samples {
@@ -239,7 +269,7 @@ func TestRestoreAroundTheFreeze(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, at := range []int{0, 1, n - 1, n, n + 1, 39} {
+	for _, at := range []int{0, 1, n - 1, n, n + 1, n + 2, n + 3, 89} {
 		l := scaling.New(warming(n, 1, 0.95))
 		if err := l.Restore(states[at]); err != nil {
 			t.Fatal(err)
@@ -252,6 +282,85 @@ func TestRestoreAroundTheFreeze(t *testing.T) {
 			if _, err := modeltest.Observe(l, samples[k].X, samples[k].Y, samples[k].Weight); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// counting is a learner that counts what it learns.
+type counting struct {
+	model.Learner
+	learned int
+}
+
+func (c *counting) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	c.learned++
+	return c.Learner.Observe(o, x, y, weight)
+}
+
+// Whatever the warm-up, an Observe teaches the learner a bounded number of
+// observations, and what it has learned is no longer kept.
+func TestAnObserveLearnsAFew(t *testing.T) {
+	const n = 1000
+	o := warming(n, 1, 1)
+	create, inner := o.New, &counting{}
+	o.New = func() model.Learner {
+		inner = &counting{Learner: create()}
+		return inner
+	}
+	l := scaling.New(o)
+	empty, row := l.Size(), uint64(0)
+	for i, s := range modeltest.Samples(44, dimension, 1100) {
+		before := inner.learned
+		if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+			t.Fatal(err)
+		}
+		if row == 0 {
+			row = l.Size() - empty
+		}
+		want := 0
+		switch {
+		case i+1 >= n && i+1 < caughtUp(n):
+			want = scaling.CatchUp
+		case i+1 == caughtUp(n):
+			want = i + 1 - before
+		case i+1 > caughtUp(n):
+			want = 1
+		}
+		if got := inner.learned - before; got != want || got > scaling.CatchUp {
+			t.Fatalf("observation %d: %d learned, want %d", i+1, got, want)
+		}
+		if kept := uint64(i + 1 - inner.learned); l.Size() != empty+kept*row || l.Size() > inner.Size()+o.Cost() {
+			t.Fatalf("observation %d: %d bytes with %d rows of %d kept, empty %d, cost %d", i+1, l.Size(), kept, row, empty, o.Cost())
+		}
+	}
+	if inner.learned != 1100 {
+		t.Errorf("%d learned", inner.learned)
+	}
+}
+
+// A learner of few observations has learned all of them when it is full,
+// whatever the warm-up.
+func TestABoundedLearnerCatchesUp(t *testing.T) {
+	samples := modeltest.Samples(45, dimension, 130)
+	for _, warm := range []int{10, 32, 33, 60, 99, 100} {
+		o := options(1, func() model.Learner {
+			return awv.NewKernel(awv.KernelOptions{
+				Kernel: kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, Dimension: dimension, Lambda: 1, Capacity: 100,
+			})
+		})
+		o.Warmup, o.Labels = warm, true
+		l := scaling.New(o)
+		for i, s := range samples {
+			if left := l.Remaining(); left != max(0, 100-i) {
+				t.Fatalf("warm-up of %d: room for %d after %d", warm, left, i)
+			}
+			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+			if i < 100 && err != nil || i >= 100 && !errors.Is(err, model.ErrObservationLimit) {
+				t.Fatalf("warm-up of %d, observation %d: %v", warm, i, err)
+			}
+		}
+		if s := l.Stats(); math.IsNaN(s.Regret) || s.Features != 100 || s.Observations != 100 {
+			t.Errorf("warm-up of %d: %+v", warm, s)
 		}
 	}
 }

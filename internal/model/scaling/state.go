@@ -2,7 +2,7 @@ package scaling
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -10,46 +10,72 @@ import (
 
 // What the state of a warm-up learner begins with.
 const (
-	stateWarming = 1
-	stateFrozen  = 2
+	stateWarming    = 1
+	stateFrozen     = 2
+	stateCatchingUp = 3
 )
 
-// AppendBinary appends the state to dst: the learner's alone if the scaling is
-// given. Else, while warming up, the observations, from which all else
-// follows; then the frozen scaling, what the warm-up lost, and the learner.
+// AppendBinary appends the state to dst. If the scaling is given, it is the
+// learner's alone. Otherwise it begins with a tag: while warming up there
+// follow the observations, from which all else follows; while catching up the
+// scaling, the sums of the warm-up, the observations to learn, and the learner;
+// then the scaling, what the warm-up lost, and the learner.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	if l.o.Warmup == 0 {
-		return l.inner.AppendBinary(dst) //nolint:wrapcheck // It is the learner's state alone.
+	switch {
+	case l.o.Warmup == 0:
+		return l.inner.AppendBinary(dst)
+	case l.warm == nil:
+		dst = l.affine.appendBinary(codec.AppendUint64(dst, stateFrozen))
+		return l.inner.AppendBinary(codec.AppendFloats(dst, l.extra, l.owed))
+	case l.warm.frozen:
+		dst = slices.Grow(dst, 8*(9+2*l.o.Dimension+5*l.o.Outputs+len(l.warm.rows)*l.o.rowNumbers()))
+		dst = l.affine.appendBinary(codec.AppendUint64(dst, stateCatchingUp))
+		dst = l.warm.appendRows(l.warm.appendSums(dst))
+		return l.inner.AppendBinary(dst)
+	default:
+		dst = slices.Grow(dst, 8*(2+len(l.warm.rows)*l.o.rowNumbers()))
+		return l.warm.appendRows(codec.AppendUint64(dst, stateWarming)), nil
 	}
-	if l.warm != nil {
-		dst = codec.AppendUint64(dst, stateWarming)
-		dst = codec.AppendUint64(dst, uint64(len(l.warm.rows)))
-		for _, r := range l.warm.rows {
-			dst = codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y...), r.weight)
-		}
-		return dst, nil
-	}
-	dst = codec.AppendUint64(dst, stateFrozen)
-	for _, values := range l.affine.parts() {
-		dst = codec.AppendFloats(dst, values...)
-	}
-	dst = codec.AppendFloats(dst, l.affine.LabelScale, l.extra, l.owed)
-	return l.inner.AppendBinary(dst) //nolint:wrapcheck // The learner's own failure.
 }
 
-func (a Affine) parts() [][]float64 { return [][]float64{a.Offset, a.Scale, a.LabelOffset} }
+// rowNumbers is how many numbers of a row are encoded.
+func (o Options) rowNumbers() int { return o.Dimension + o.Outputs + 1 }
+
+func (a *Affine) appendBinary(dst []byte) []byte {
+	dst = codec.AppendFloats(codec.AppendFloats(dst, a.Offset...), a.Scale...)
+	return codec.AppendFloats(codec.AppendFloats(dst, a.LabelOffset...), a.LabelScale)
+}
+
+func (w *warmup) appendSums(dst []byte) []byte {
+	dst = codec.AppendUint64(dst, w.n)
+	dst = codec.AppendFloats(dst, w.own, w.loss.High, w.loss.Low)
+	for _, s := range w.sums {
+		dst = codec.AppendFloats(dst, s.High, s.Low)
+	}
+	return codec.AppendFloats(dst, w.squares...)
+}
+
+func (w *warmup) appendRows(dst []byte) []byte {
+	dst = codec.AppendUint64(dst, uint64(len(w.rows)))
+	for _, r := range w.rows {
+		dst = codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y...), r.weight)
+	}
+	return dst
+}
 
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec.
+// spec. It refuses numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
 	if l.o.Warmup == 0 {
-		return l.inner.Restore(state) //nolint:wrapcheck // It is the learner's state alone.
+		return l.inner.Restore(state)
 	}
 	reader := codec.NewReader(state)
 	var err error
 	switch tag := reader.Uint64(); tag {
 	case stateWarming:
 		err = l.restoreWarming(reader)
+	case stateCatchingUp:
+		err = l.restoreCatchingUp(reader)
 	case stateFrozen:
 		err = l.restoreFrozen(reader)
 	default:
@@ -61,56 +87,142 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
+// become takes over the state of another learner of the same options.
+func (l *Learner) become(fresh *Learner) {
+	l.inner, l.warm, l.affine, l.extra, l.owed = fresh.inner, fresh.warm, fresh.affine, fresh.extra, fresh.owed
+}
+
 func (l *Learner) restoreWarming(reader *codec.Reader) error {
-	n := reader.Uint64()
-	if n >= uint64(l.o.Warmup) || n*l.o.rowBytes() != uint64(reader.Len()) {
-		return fmt.Errorf("%d observations of a warm-up of %d in %d bytes: %w", n, l.o.Warmup, reader.Len(), model.ErrCorruptState)
-	}
 	fresh := New(l.o)
+	rows, err := fresh.readRows(reader, l.o.Warmup-1)
+	if err != nil {
+		return err
+	}
+	if err := reader.End(); err != nil {
+		return err
+	}
 	var o model.Outcome
-	for range n {
-		r := row{x: make([]float64, l.o.Dimension), y: make([]float64, l.o.Outputs)}
-		reader.Floats(r.x)
-		reader.Floats(r.y)
-		r.weight = reader.Float()
+	for _, r := range rows {
 		if err := fresh.Observe(&o, r.x, r.y, r.weight); err != nil {
 			return fmt.Errorf("an observation of the warm-up: %w: %w", err, model.ErrCorruptState)
 		}
 	}
-	if err := reader.End(); err != nil {
-		return err //nolint:wrapcheck // Restore does.
-	}
-	l.inner, l.warm, l.affine, l.extra, l.owed = fresh.inner, fresh.warm, fresh.affine, 0, 0
+	l.become(fresh)
 	return nil
 }
 
+// readRows reads a count, at most most, and as many observations, which Check
+// accepts as far as their numbers go.
+func (l *Learner) readRows(reader *codec.Reader, most int) ([]row, error) {
+	n := reader.Uint64()
+	if err := reader.Err(); err != nil {
+		return nil, err
+	}
+	if n > uint64(most) || n*8*uint64(l.o.rowNumbers()) > uint64(reader.Len()) {
+		return nil, fmt.Errorf("%d observations, at most %d, in %d bytes: %w", n, most, reader.Len(), model.ErrCorruptState)
+	}
+	rows := make([]row, n)
+	for i := range rows {
+		r := newRow(l.o)
+		reader.FloatsWithin(model.MaxMagnitude, r.x)
+		reader.FloatsWithin(model.MaxMagnitude, r.y)
+		reader.Within(model.MaxWeight, &r.weight)
+		if err := reader.Err(); err != nil {
+			return nil, fmt.Errorf("observation %d: %w", i, err)
+		}
+		if err := l.checkRow(r.x, r.y, r.weight); err != nil {
+			return nil, fmt.Errorf("observation %d: %w: %w", i, err, model.ErrCorruptState)
+		}
+		rows[i] = r
+	}
+	return rows, nil
+}
+
+func (l *Learner) restoreCatchingUp(reader *codec.Reader) error {
+	fresh := New(l.o)
+	w := fresh.warm
+	w.frozen = true
+	var err error
+	if fresh.affine, err = readAffine(reader, l.o); err != nil {
+		return err
+	}
+	w.n = reader.Uint64()
+	reader.Within(maxLoss, &w.own, &w.loss.High, &w.loss.Low)
+	for j := range w.sums {
+		reader.Within(maxLabels, &w.sums[j].High, &w.sums[j].Low)
+	}
+	reader.FloatsWithin(maxLoss, w.squares)
+	if err := reader.Err(); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(w.squares, func(v float64) bool { return v < 0 }) {
+		return fmt.Errorf("sums of squares %g: %w", w.squares, model.ErrCorruptState)
+	}
+	if w.rows, err = fresh.readRows(reader, l.o.Warmup); err != nil {
+		return err
+	}
+	if err := fresh.inner.Restore(reader.Bytes(reader.Len())); err != nil {
+		return err
+	}
+	learned := fresh.inner.Stats().Observations
+	if backlog := uint64(len(w.rows)); backlog == 0 || w.n < uint64(l.o.Warmup) || learned != w.n-backlog || !fresh.room() {
+		return fmt.Errorf("%d observations, of which %d are learned and %d to learn: %w", w.n, learned, backlog, model.ErrCorruptState)
+	}
+	l.become(fresh)
+	return nil
+}
+
+// room tells whether the learner has room for the backlog.
+func (l *Learner) room() bool {
+	bounded, ok := l.inner.(model.Bounded)
+	return !ok || bounded.Remaining() >= len(l.warm.rows)
+}
+
 func (l *Learner) restoreFrozen(reader *codec.Reader) error {
-	a := Affine{
-		Offset: make([]float64, l.o.Dimension), Scale: make([]float64, l.o.Dimension),
-		LabelOffset: make([]float64, l.o.Outputs),
+	a, err := readAffine(reader, l.o)
+	if err != nil {
+		return err
 	}
-	for _, values := range a.parts() {
-		reader.Floats(values)
-	}
-	a.LabelScale = reader.Float()
-	extra, owed := reader.Float(), reader.Float()
+	var extra, owed float64
+	reader.Within(maxLoss, &extra, &owed)
 	rest := reader.Bytes(reader.Len())
 	if err := reader.Err(); err != nil {
-		return err //nolint:wrapcheck // Restore does.
-	}
-	for _, values := range append(a.parts(), []float64{a.LabelScale, extra, owed}) {
-		for _, v := range values {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("a scaling of %g: %w", v, model.ErrCorruptState)
-			}
-		}
-	}
-	if !(a.LabelScale > 0) {
-		return fmt.Errorf("a label scale of %g: %w", a.LabelScale, model.ErrCorruptState)
+		return err
 	}
 	if err := l.inner.Restore(rest); err != nil {
-		return err //nolint:wrapcheck // Restore does.
+		return err
 	}
 	l.affine, l.extra, l.owed, l.warm = a, extra, owed, nil
 	return nil
+}
+
+// Bounds of the numbers in a state. Observations are within
+// model.MaxMagnitude, so that a deviation is from 1e-162, the root of the
+// smallest number, to 2e100. The scale of an input is 1/(2 deviation √d).
+const (
+	maxLoss   = 1e280
+	maxLabels = 1e110 // Their sum over a warm-up.
+	minScale  = 1e-110
+	maxScale  = 1e170
+)
+
+// readAffine reads a scaling that was found.
+func readAffine(reader *codec.Reader, o Options) (Affine, error) {
+	a := Affine{
+		Offset: make([]float64, o.Dimension), Scale: make([]float64, o.Dimension),
+		LabelOffset: make([]float64, o.Outputs),
+	}
+	reader.FloatsWithin(2*model.MaxMagnitude, a.Offset)
+	reader.FloatsWithin(maxScale, a.Scale)
+	reader.FloatsWithin(2*model.MaxMagnitude, a.LabelOffset)
+	reader.Within(maxScale, &a.LabelScale)
+	if err := reader.Err(); err != nil {
+		return a, err
+	}
+	for _, scale := range append(slices.Clone(a.Scale), a.LabelScale) {
+		if !(scale >= minScale) {
+			return a, fmt.Errorf("a scale of %g, want at least %g: %w", scale, minScale, model.ErrCorruptState)
+		}
+	}
+	return a, nil
 }

@@ -7,51 +7,63 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
-// row is an observation of the warm-up.
+// CatchUp is how many kept observations one Observe learns after the warm-up.
+// It bounds the time of an Observe.
+const CatchUp = 32
+
+// row is an observation that is kept.
 type row struct {
 	x, y   []float64
 	weight float64
 }
 
-// warmup is what there is before there is a scaling.
-type warmup struct {
-	o    Options
-	rows []row
-	// sums are Σy of each output, loss is what their means lost.
-	sums []compensated.Sum
-	loss compensated.Sum
+func newRow(o Options) row {
+	both := make([]float64, o.Dimension+o.Outputs)
+	return row{x: both[:o.Dimension:o.Dimension], y: both[o.Dimension:]}
 }
 
-func newWarmup(o Options) *warmup { return &warmup{o: o, sums: make([]compensated.Sum, o.Outputs)} }
+// warmup is what there is until the learner has learned every observation. It
+// predicts the mean of the labels. Until the scaling is frozen, rows are all
+// observations; from then on they are the backlog, which the learner has yet
+// to learn.
+type warmup struct {
+	o      Options
+	frozen bool
+	rows   []row
+	// n counts the observations.
+	n uint64
+	// sums are Σy of each output, squares Σ(y−mean)²; loss is what the means
+	// lost, own what the learner lost in what it has learned.
+	sums    []compensated.Sum
+	squares []float64
+	loss    compensated.Sum
+	own     float64
+	// learned is scratch.
+	learned model.Outcome
+}
 
-// mean is the mean label of an output so far, 0 of nothing.
+func newWarmup(o Options) *warmup {
+	return &warmup{o: o, sums: make([]compensated.Sum, o.Outputs), squares: make([]float64, o.Outputs)}
+}
+
+// mean is the mean label of an output, 0 before the first observation.
 func (w *warmup) mean(output int) float64 {
-	return w.sums[output].Value() / math.Max(float64(len(w.rows)), 1)
+	return w.sums[output].Value() / math.Max(float64(w.n), 1)
 }
 
 // predict answers the means, with the standard error and the leverage of a
 // constant feature under a ridge of 1.
 func (w *warmup) predict(p *model.Prediction) {
 	p.Resize(w.o.Outputs)
-	n := float64(len(w.rows))
+	n := float64(w.n)
 	p.Leverage = 1 / (n + 2)
 	for j := range p.Values {
 		p.Values[j] = w.mean(j)
 		p.StandardErrors[j] = 0
 		if n > 0 {
-			p.StandardErrors[j] = w.deviation(j) / math.Sqrt(n)
+			p.StandardErrors[j] = math.Sqrt(w.squares[j]) / n
 		}
 	}
-}
-
-// deviation is the root of the mean square of an output about its mean.
-func (w *warmup) deviation(output int) float64 {
-	mean, sum := w.mean(output), 0.0
-	for _, r := range w.rows {
-		d := r.y[output] - mean
-		sum += float64(d * d)
-	}
-	return math.Sqrt(sum / float64(len(w.rows)))
 }
 
 // observe keeps a copy of an observation.
@@ -62,53 +74,51 @@ func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label 
 		o.Predictions[j] = w.mean(j)
 		o.Loss += float64(r.weight * lossOf(o.Predictions[j], y))
 	}
+	w.n++
 	for j, y := range r.y {
 		w.sums[j].Add(y)
+		// Welford's update: Σ(y−mean)² rises by (y−mean before)(y−mean after).
+		w.squares[j] += math.Max(0, float64((y-o.Predictions[j])*(y-w.mean(j))))
 	}
 	w.loss.Add(o.Loss)
-	w.rows = append(w.rows, row{
-		x: append([]float64(nil), r.x...), y: append([]float64(nil), r.y...), weight: r.weight,
-	})
+	kept := newRow(w.o)
+	copy(kept.x, r.x)
+	copy(kept.y, r.y)
+	kept.weight = r.weight
+	w.rows = append(w.rows, kept)
 }
 
-// affine is the scaling that the observations determine: mean 0 and mean
-// square 1/4d of every input, so that two inputs are about 0.7 apart in any
-// dimension, of which a kernel with σ = 1 makes good use also when the stream
-// then drifts beyond what the warm-up saw; and if labels are scaled, mean 0 of
-// each and mean square 1 of all.
+// drop forgets the first row.
+func (w *warmup) drop() {
+	w.rows[0] = row{} // Its memory is free.
+	w.rows = w.rows[1:]
+}
+
+// affine is the scaling that the observations determine. Every input gets mean
+// 0 and mean square 1/4d. Two inputs are then about 0.7 apart in any dimension,
+// which suits a kernel with σ = 1, also when the stream leaves the range that
+// the warm-up saw. If labels are scaled, each gets mean 0, and all together
+// mean square 1.
 //
 // An input that never changed is measured by its own size, or as it is when
-// that is below 1.
+// that is below 1. It costs three passes over the observations.
 func (w *warmup) affine() Affine {
-	d, k, n := w.o.Dimension, w.o.Outputs, float64(len(w.rows))
-	a := Affine{
-		Offset: make([]float64, d), Scale: make([]float64, d),
-		LabelOffset: make([]float64, k), LabelScale: 1,
-	}
-	for i := range d {
-		var sum compensated.Sum
-		for _, r := range w.rows {
-			sum.Add(r.x[i])
+	d, k := w.o.Dimension, w.o.Outputs
+	a := Affine{Scale: make([]float64, d), LabelOffset: make([]float64, k), LabelScale: 1}
+	var deviations []float64
+	a.Offset, deviations = columns(w.rows, d, func(r row) []float64 { return r.x })
+	for i, deviation := range deviations {
+		if size := math.Abs(a.Offset[i]); deviation <= constant*size || deviation == 0 {
+			deviation = math.Max(size, 1)
 		}
-		mean := sum.Value() / n
-		square := 0.0
-		for _, r := range w.rows {
-			off := r.x[i] - mean
-			square += float64(off * off)
-		}
-		deviation := math.Sqrt(square / n)
-		if deviation <= constant*math.Abs(mean) || deviation == 0 {
-			deviation = math.Max(math.Abs(mean), 1)
-		}
-		a.Offset[i], a.Scale[i] = mean, 1/(2*deviation*math.Sqrt(float64(d)))
+		a.Scale[i] = 1 / (2 * deviation * math.Sqrt(float64(d)))
 	}
 	if !w.o.Labels {
 		return a
 	}
+	a.LabelOffset, deviations = columns(w.rows, k, func(r row) []float64 { return r.y })
 	square, largest := 0.0, 0.0
-	for j := range k {
-		a.LabelOffset[j] = w.mean(j)
-		deviation := w.deviation(j)
+	for j, deviation := range deviations {
 		square += float64(deviation * deviation)
 		largest = math.Max(largest, math.Abs(a.LabelOffset[j]))
 	}
@@ -116,6 +126,32 @@ func (w *warmup) affine() Affine {
 		a.LabelScale = 1 / deviation
 	}
 	return a
+}
+
+// columns are the mean of each column and the root of its mean square about
+// it.
+func columns(rows []row, width int, of func(row) []float64) (means, deviations []float64) {
+	sums := make([]compensated.Sum, width)
+	for _, r := range rows {
+		for i, v := range of(r) {
+			sums[i].Add(v)
+		}
+	}
+	n := float64(len(rows))
+	means, deviations = make([]float64, width), make([]float64, width)
+	for i := range sums {
+		means[i] = sums[i].Value() / n
+	}
+	for _, r := range rows {
+		for i, v := range of(r) {
+			off := v - means[i]
+			deviations[i] += float64(off * off)
+		}
+	}
+	for i, square := range deviations {
+		deviations[i] = math.Sqrt(square / n)
+	}
+	return means, deviations
 }
 
 // constant is the relative deviation below which a column did not change but

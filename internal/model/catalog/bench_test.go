@@ -1,0 +1,149 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/modeltest"
+)
+
+// measured is a learner of a benchmark and the rounds that it learns first.
+type measured struct {
+	name   string
+	spec   model.Spec
+	rounds int
+}
+
+// everyLearner is every learner with the defaults of the API, and two large
+// ones.
+func everyLearner() []measured {
+	return []measured{
+		{"pkawv_taylor", model.Spec{Dimension: 4, PKAWVTaylor: &model.PKAWVTaylor{}}, 300},
+		{"pkawv_nystrom", model.Spec{Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{}}, 1000},
+		{"fourier_awv", model.Spec{Dimension: 4, FourierAWV: &model.FourierAWV{}}, 300},
+		{"linear_awv", model.Spec{Dimension: 4, LinearAWV: &model.LinearAWV{}}, 300},
+		{"kernel_awv", model.Spec{Dimension: 4, KernelAWV: &model.KernelAWV{}}, 1000},
+		{"raker", model.Spec{Dimension: 4, Raker: &model.Raker{}}, 300},
+		{"ada_raker", model.Spec{Dimension: 4, AdaRaker: &model.AdaRaker{}}, 300},
+		{"fogd", model.Spec{Dimension: 4, FOGD: &model.FOGD{}}, 300},
+		{"warming up", model.Spec{
+			Dimension: 4, LinearAWV: &model.LinearAWV{},
+			Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 1000}},
+		}, 999},
+		{"fogd of 2048 frequencies", model.Spec{
+			Dimension: 4, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2048)}},
+		}, 2},
+		{"pkawv_nystrom of 20000 rounds", model.Spec{
+			Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull},
+		}, 20_000},
+	}
+}
+
+func (m measured) learn(b *testing.B) model.Learner {
+	b.Helper()
+	l, err := catalog.New(m.spec)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var o model.Outcome
+	for _, s := range modeltest.Samples(5, m.spec.Dimension, m.rounds) {
+		if err := l.Observe(&o, s.X, []float64{s.Y}, s.Weight); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return l
+}
+
+// BenchmarkStats is what a scrape asks of a model.
+func BenchmarkStats(b *testing.B) {
+	for _, m := range everyLearner() {
+		b.Run(m.name, func(b *testing.B) {
+			l := m.learn(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = l.Stats()
+			}
+		})
+	}
+}
+
+// BenchmarkState copies a state into a buffer that has room, and back.
+func BenchmarkState(b *testing.B) {
+	for _, m := range everyLearner() {
+		b.Run(m.name, func(b *testing.B) {
+			l := m.learn(b)
+			state, err := l.AppendBinary(nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run("append", func(b *testing.B) {
+				b.SetBytes(int64(len(state)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if state, err = l.AppendBinary(state[:0]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+			b.Run("restore", func(b *testing.B) {
+				b.SetBytes(int64(len(state)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := l.Restore(state); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Stats costs no more than O(r), and does not depend on the history that a
+// dictionary keeps. It fails where Stats solves.
+func BenchmarkStatsGrowth(b *testing.B) {
+	firstOrder := func(r int) model.FirstOrder { return model.FirstOrder{Frequencies: ptr(r / 2)} }
+	for name, grown := range map[string]func(r int) measured{
+		"pkawv_taylor": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: r - 1, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(1)}}}
+		},
+		"pkawv_nystrom": func(r int) measured {
+			var centres [][]float64
+			for _, s := range modeltest.Samples(6, 4, r) {
+				centres = append(centres, s.X)
+			}
+			return measured{spec: model.Spec{Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{Dictionary: centres}}}
+		},
+		"history of pkawv_nystrom": func(r int) measured {
+			return measured{
+				spec:   model.Spec{Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull, MaxDictionary: ptr(8)}},
+				rounds: 16 * r,
+			}
+		},
+		"fourier_awv": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, FourierAWV: &model.FourierAWV{Frequencies: ptr(r / 2)}}}
+		},
+		"linear_awv": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: r - 1, LinearAWV: &model.LinearAWV{}}}
+		},
+		"kernel_awv": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, KernelAWV: &model.KernelAWV{}}, rounds: r}
+		},
+		"raker": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, Raker: &model.Raker{FirstOrder: firstOrder(r)}}}
+		},
+		"ada_raker": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: firstOrder(r)}}}}
+		},
+		"fogd": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, FOGD: &model.FOGD{FirstOrder: firstOrder(r)}}}
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			const r = 32
+			small, large := grown(r), grown(modeltest.Growth*r)
+			small.rounds, large.rounds = max(small.rounds, 3), max(large.rounds, 3)
+			modeltest.StatsGrowth(b, small.learn(b), large.learn(b))
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package catalog_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+)
+
+// FuzzComplete: a spec of any JSON is completed or refused with the name of a
+// field. Neither writes to what was given. A completed spec is complete, it
+// costs the same, and if it is small it has a learner of the stated size.
+func FuzzComplete(f *testing.F) {
+	data, err := os.ReadFile(filepath.Join("testdata", "completed.jsonl"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		var c completion
+		if err := json.Unmarshal(line, &c); err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(c.Spec))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		given, err := codec.DecodeSpec(data)
+		if err != nil {
+			t.Skip()
+		}
+		before := encode(t, given)
+		spec, cost, err := catalog.Complete(given)
+		if after := encode(t, given); after != before {
+			t.Fatalf("%s became %s", before, after)
+		}
+		if err != nil {
+			var field *model.FieldError
+			if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.") {
+				t.Fatalf("%v names no field", err)
+			}
+			return
+		}
+		again, cost2, err := catalog.Complete(spec)
+		if err != nil || encode(t, again) != encode(t, spec) || cost2 != cost {
+			t.Fatalf("%s, %+v\nbecame %s, %+v, %v", encode(t, spec), cost, encode(t, again), cost2, err)
+		}
+		if cost.StateBytes > 1<<20 {
+			return
+		}
+		learner, err := catalog.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := learner.Stats(); s.Observations != 0 || s.StateBytes > cost.StateBytes {
+			t.Fatalf("%+v costs %+v", s, cost)
+		}
+	})
+}
+
+func encode(t *testing.T, s model.Spec) string {
+	t.Helper()
+	data, err := codec.EncodeSpec(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

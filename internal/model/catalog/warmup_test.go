@@ -1,0 +1,82 @@
+package catalog_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
+)
+
+// Snapshots of a warm-up and of what catches up after it are read for ever:
+// the golden ones are restored to the byte, and go on as if nothing had
+// happened.
+func TestGoldenWarmup(t *testing.T) {
+	spec, _, err := catalog.Complete(model.Spec{
+		Dimension: 2, LinearAWV: &model.LinearAWV{},
+		Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := modeltest.Samples(99, 2, 90)
+	learn := func(l model.Learner, samples []modeltest.Sample) []byte {
+		t.Helper()
+		for _, s := range samples {
+			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, err := l.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	fresh := func() model.Learner {
+		l, err := catalog.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	for name, at := range map[string]int{"warming_up": 20, "catching_up": 71} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join("testdata", name+".v1.hs")
+			if *update {
+				state := learn(fresh(), samples[:at])
+				data, err := codec.Encode(codec.Snapshot{
+					Spec: spec, Sequence: uint64(at), Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := codec.Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			restored := fresh()
+			if err := restored.Restore(s.Learner); err != nil || s.Sequence != uint64(at) {
+				t.Fatalf("sequence %d: %v", s.Sequence, err)
+			}
+			if again := learn(restored, nil); !bytes.Equal(again, s.Learner) {
+				t.Error("another state is encoded than was restored")
+			}
+			if !bytes.Equal(learn(restored, samples[at:]), learn(fresh(), samples)) {
+				t.Error("restored, it ends elsewhere")
+			}
+		})
+	}
+}
