@@ -430,11 +430,6 @@ func TestHostileClients(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if ended, closed := p.gauge(t, "hindsight_calls_ended_total"), p.gauge(t, "hindsight_connections_closed_total"); ended == 0 {
-		t.Error("no call was ended")
-	} else {
-		t.Logf("%v calls ended, %v connections closed", ended, closed)
-	}
 	if left := p.gauge(t, "hindsight_requests_in_progress_bytes"); left != 0 {
 		t.Errorf("%v bytes of requests in progress", left)
 	}

@@ -1,11 +1,18 @@
 package metrics
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	labelModel   = "model"
+	labelLearner = "learner"
+	labelKind    = "kind"
 )
 
 // Source lists the models of the server with their live statistics.
@@ -16,7 +23,7 @@ type Source interface {
 }
 
 // Model is what one model says of itself at one moment. A number that is not
-// finite is shown as not known: its series is left out.
+// finite is not known, and has no series.
 type Model struct {
 	// Name and Learner are the labels.
 	Name, Learner string
@@ -32,8 +39,11 @@ type Model struct {
 	// Regret is PrequentialLoss less the loss of the best fixed function in
 	// hindsight.
 	Regret float64
-	// RegretBound is what the theory promises of Regret: NaN of a learner that
-	// it promises nothing of, since 0 would be a promise.
+	// RegretAge counts the observations learned since Regret was solved. It is
+	// 0 for a learner that tracks its regret in each round.
+	RegretAge uint64
+	// RegretBound is what the theory promises of Regret. It is NaN for a
+	// learner without a promise, since 0 would be one.
 	RegretBound float64
 	// CertificateOK says that the account of Regret is consistent.
 	CertificateOK bool
@@ -49,128 +59,125 @@ type Model struct {
 	ReadOnly bool
 }
 
-// modelCollector reads the models at scrape time.
-type modelCollector struct {
-	source Source
-	slots  *slots
+// liveModels shows what is of a model: its rows and its timings.
+type liveModels struct {
+	rows       []modelRow
+	descs      []*prometheus.Desc // of each row
+	families   []family
+	slots      *slots
+	aggregated atomic.Int64 // models among the others, at the last scrape
 
-	aggregated                          *prometheus.Desc
-	observations, predictions, loss     *prometheus.Desc
-	regret, regretBound, certificate    *prometheus.Desc
-	features, stateBytes, pendingLabels *prometheus.Desc
-	expiredLabels, readOnly             *prometheus.Desc
-
-	// scrape is held for a whole scrape, over calls of the source. Lock order:
-	// scrape, then the source's own locks; scrape, then slots.
+	// scrape is held while the source is read. Lock order: scrape, then the
+	// locks of the source; scrape, then slots.
 	scrape struct {
 		sync.Mutex
+		source Source
 		listed map[key]struct{}
-		own    []Model
 		others others
 	}
 }
 
-func newModelCollector(src Source, s *slots) *modelCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("hindsight_"+name, help, labels, nil)
+// sample is one set of labels in a scrape.
+type sample struct {
+	*series
+	values []float64 // of each row; nil if the source does not list the model
+	timing *timing   // nil before the first Timings
+}
+
+func newLiveModels(limit int) *liveModels {
+	c := &liveModels{rows: modelRows(), slots: newSlots(limit)}
+	for _, r := range c.rows {
+		labels := []string{labelModel, labelLearner}
+		if r.label != "" {
+			labels = append(labels, labelKind)
+		}
+		c.descs = append(c.descs, prometheus.NewDesc(r.name, r.help, labels, nil))
 	}
-	c := &modelCollector{
-		source: src,
-		slots:  s,
-		aggregated: desc("models_aggregated",
-			`Models without series of their own, shown together under the model label "other".`),
-		observations: desc("observations_total", "Observations learned.", labelModel, labelLearner),
-		predictions:  desc("predictions_total", "Predictions answered.", labelModel, labelLearner),
-		loss: desc("loss_sum",
-			"Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.",
-			labelModel, labelLearner, labelKind),
-		regret: desc("regret",
-			"Prequential loss less the loss of the best fixed function in hindsight.", labelModel, labelLearner),
-		regretBound: desc("regret_bound", "What the theory promises of the regret.", labelModel, labelLearner),
-		certificate: desc("certificate_ok",
-			"1 while the account of the regret is consistent, 0 when the state is corrupt.", labelModel, labelLearner),
-		features:      desc("features", "Features of the model.", labelModel, labelLearner),
-		stateBytes:    desc("state_bytes", "Memory that the model's state takes.", labelModel, labelLearner),
-		pendingLabels: desc("pending_labels", "Predictions that wait for their label.", labelModel, labelLearner),
-		expiredLabels: desc("expired_labels_total", "Predictions whose label did not come in time.", labelModel, labelLearner),
-		readOnly: desc("read_only",
-			"1 when the model no longer learns, because storage failed or its state is corrupt.", labelModel, labelLearner),
-	}
+	c.families = newFamilies(c.rows)
 	c.scrape.listed = make(map[key]struct{})
-	c.scrape.others = newOthers()
+	c.scrape.others = newOthers(c.rows)
 	return c
 }
 
+func (c *liveModels) watch(source Source) {
+	c.scrape.Lock()
+	defer c.scrape.Unlock()
+	c.scrape.source = source
+}
+
 // Describe implements prometheus.Collector.
-func (c *modelCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		c.aggregated, c.observations, c.predictions, c.loss, c.regret,
-		c.regretBound, c.certificate, c.features, c.stateBytes, c.pendingLabels,
-		c.expiredLabels, c.readOnly,
-	} {
+func (c *liveModels) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
 		ch <- d
+	}
+	for _, vec := range c.slots.vecs {
+		vec.Describe(ch)
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *modelCollector) Collect(ch chan<- prometheus.Metric) {
-	c.scrape.Lock()
-	defer c.scrape.Unlock()
-	c.read()
-	for _, m := range c.scrape.own {
-		c.show(ch, m)
+func (c *liveModels) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range c.read() {
+		for i, v := range s.values {
+			if !finite(v) {
+				continue
+			}
+			labels := []string{s.model, s.learner}
+			if kind := c.rows[i].label; kind != "" {
+				labels = append(labels, kind)
+			}
+			ch <- prometheus.MustNewConstMetric(c.descs[i], c.rows[i].kind, v, labels...)
+		}
+		if s.timing != nil {
+			for _, h := range s.timing {
+				ch <- h
+			}
+		}
 	}
-	others := &c.scrape.others
-	for _, learner := range slices.Sorted(maps.Keys(others.present)) {
-		c.show(ch, others.sum(learner))
-	}
-	ch <- prometheus.MustNewConstMetric(c.aggregated, prometheus.GaugeValue, float64(len(others.last)))
 }
 
-// read asks the source for its models and sorts them into those with series
-// of their own and the others. It needs the scrape lock.
-func (c *modelCollector) read() {
+// read asks the source for its models and yields a sample for each set of
+// labels, in the order in which Prometheus sorts them. Nobody changes a sample
+// afterwards but for what its timing counts.
+func (c *liveModels) read() []sample {
+	c.scrape.Lock()
+	defer c.scrape.Unlock()
+	values := make(map[*series][]float64)
+	if c.scrape.source != nil {
+		c.readModels(values)
+	}
+	samples := c.slots.samples()
+	for i := range samples {
+		samples[i].values = values[samples[i].series]
+	}
+	slices.SortFunc(samples, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.learner, b.learner), cmp.Compare(a.model, b.model))
+	})
+	return samples
+}
+
+// readModels reads the source into values. It needs the scrape lock.
+func (c *liveModels) readModels(values map[*series][]float64) {
 	clear(c.scrape.listed)
-	c.scrape.own = c.scrape.own[:0]
 	others := &c.scrape.others
 	others.begin()
-	c.source.Each(func(m Model) {
+	now := make([]float64, len(c.rows))
+	c.scrape.source.Each(func(m Model) {
 		k := newKey(m.Name, m.Learner)
-		m.Learner = k.learner
 		if _, twice := c.scrape.listed[k]; twice {
-			return // the registry refuses a whole scrape that repeats a series
+			return // A scrape must not repeat a series.
 		}
 		c.scrape.listed[k] = struct{}{}
-		if c.slots.owns(k) {
-			c.scrape.own = append(c.scrape.own, m)
+		for i, r := range c.rows {
+			now[i] = r.value(m)
+		}
+		if s, own := c.slots.find(k); own {
+			values[s] = slices.Clone(now)
 		} else {
-			others.add(k, m)
+			values[s] = others.add(k, now)
 		}
 	})
 	others.end(c.scrape.listed)
 	c.slots.sweep(c.scrape.listed)
-}
-
-func (c *modelCollector) show(ch chan<- prometheus.Metric, m Model) {
-	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
-		if finite(v) {
-			ch <- prometheus.MustNewConstMetric(d, kind, v, append([]string{m.Name, m.Learner}, more...)...)
-		}
-	}
-	put(c.observations, prometheus.CounterValue, float64(m.Observations))
-	put(c.predictions, prometheus.CounterValue, float64(m.Predictions))
-	// The losses only grow, but a counter of this name would be exposed as
-	// hindsight_loss_sum_total to a scraper that speaks OpenMetrics, and a
-	// gauge may not end in _sum. Of no declared type the name stands, and
-	// rate() takes it without a remark because it ends in _sum.
-	put(c.loss, prometheus.UntypedValue, m.PrequentialLoss, "prequential")
-	put(c.loss, prometheus.UntypedValue, m.ServedLoss, "served")
-	put(c.regret, prometheus.GaugeValue, m.Regret)
-	put(c.regretBound, prometheus.GaugeValue, m.RegretBound)
-	put(c.certificate, prometheus.GaugeValue, flag(m.CertificateOK))
-	put(c.features, prometheus.GaugeValue, float64(m.Features))
-	put(c.stateBytes, prometheus.GaugeValue, float64(m.StateBytes))
-	put(c.pendingLabels, prometheus.GaugeValue, float64(m.PendingLabels))
-	put(c.expiredLabels, prometheus.CounterValue, float64(m.ExpiredLabels))
-	put(c.readOnly, prometheus.GaugeValue, flag(m.ReadOnly))
+	c.aggregated.Store(int64(len(others.last)))
 }

@@ -1,89 +1,87 @@
 package metrics
 
-// totals are the numbers of a model that only grow.
-type totals struct {
-	observations, predictions, expired uint64
-	prequential, served                float64
-}
+import "slices"
 
-// others sums the models that have no series of their own, by learner. What
-// may rise and fall is the sum over the models that are there. What only
-// grows must not fall when one of them is deleted, or rate() would take that
-// for a restart and count everything again; so growth is summed, from scrape
-// to scrape.
+// others puts the models together that have no series of their own, by
+// learner. What may rise and fall is taken over the models that are there.
+// What only grows must not fall when a model is deleted: rate() would take
+// that for a restart and count all of it again. So others sums the growth from
+// one scrape to the next.
 type others struct {
-	last    map[key]totals     // of each model, at the last scrape
-	grown   map[string]*totals // by learner, since the start
-	present map[string]*Model  // by learner, of this scrape
+	rows     []modelRow
+	growing  int                  // rows that only grow
+	last     map[key][]float64    // of each model, what only grows at the last scrape
+	learners map[string]*combined // all since the start
 }
 
-func newOthers() others {
-	return others{
-		last:    make(map[key]totals),
-		grown:   make(map[string]*totals),
-		present: make(map[string]*Model),
+// combined is what the others of one learner show.
+type combined struct {
+	values []float64
+	models int // of this scrape
+}
+
+func newOthers(rows []modelRow) others {
+	o := others{rows: rows, last: make(map[key][]float64), learners: make(map[string]*combined)}
+	for _, r := range rows {
+		if r.together == growth {
+			o.growing++
+		}
 	}
+	return o
 }
 
 // begin starts a scrape.
-func (o *others) begin() { clear(o.present) }
-
-// add takes one model of the scrape.
-func (o *others) add(k key, m Model) {
-	sum := o.present[k.learner]
-	if sum == nil {
-		sum = &Model{Name: Other, Learner: k.learner, CertificateOK: true}
-		o.present[k.learner] = sum
+func (o *others) begin() {
+	for _, c := range o.learners {
+		c.models = 0
 	}
-	// One unknown regret leaves its series out: the regret of the rest beside
-	// the bound of all would look better than it is.
-	sum.Regret += m.Regret
-	sum.RegretBound += m.RegretBound
-	sum.CertificateOK = sum.CertificateOK && m.CertificateOK
-	sum.Features += m.Features
-	sum.StateBytes += m.StateBytes
-	sum.PendingLabels += m.PendingLabels
-	sum.ReadOnly = sum.ReadOnly || m.ReadOnly
-
-	grown := o.grown[k.learner]
-	if grown == nil {
-		grown = new(totals)
-		o.grown[k.learner] = grown
-	}
-	o.last[k] = grown.add(o.last[k], m)
 }
 
-// add adds what a model has grown since last, and tells where it stands now.
-// A model that was set back to an earlier state has not grown.
-func (t *totals) add(last totals, m Model) totals {
-	t.observations += m.Observations - min(m.Observations, last.observations)
-	t.predictions += m.Predictions - min(m.Predictions, last.predictions)
-	t.expired += m.ExpiredLabels - min(m.ExpiredLabels, last.expired)
-	now := totals{m.Observations, m.Predictions, m.ExpiredLabels, last.prequential, last.served}
-	if finite(m.PrequentialLoss) {
-		t.prequential += max(m.PrequentialLoss-last.prequential, 0)
-		now.prequential = m.PrequentialLoss
+// add takes the numbers of one model and yields those of all that were added.
+// They may change until end, and not after it.
+func (o *others) add(k key, now []float64) []float64 {
+	c := o.learners[k.learner]
+	if c == nil {
+		c = &combined{values: make([]float64, len(o.rows))}
+		o.learners[k.learner] = c
 	}
-	if finite(m.ServedLoss) {
-		t.served += max(m.ServedLoss-last.served, 0)
-		now.served = m.ServedLoss
+	if c.models == 0 {
+		c.values = slices.Clone(c.values) // The last scrape may still be printed.
 	}
-	return now
+	last := o.last[k]
+	if last == nil {
+		last = make([]float64, o.growing)
+		o.last[k] = last
+	}
+	for i, r := range o.rows {
+		switch {
+		case r.together == growth:
+			// A number that is not known has not grown, nor has that of a model
+			// that was set back to an earlier state.
+			if finite(now[i]) {
+				c.values[i] += max(now[i]-last[0], 0)
+				last[0] = now[i]
+			}
+			last = last[1:]
+		case c.models == 0:
+			c.values[i] = now[i]
+		case r.together == sum:
+			c.values[i] += now[i]
+		case r.together == least:
+			c.values[i] = min(c.values[i], now[i])
+		case r.together == most:
+			c.values[i] = max(c.values[i], now[i])
+		}
+	}
+	c.models++
+	return c.values
 }
 
-// end ends a scrape that listed these models: it drops what is gone.
+// end ends a scrape that listed these models: it drops the models that are gone.
 func (o *others) end(listed map[key]struct{}) {
 	for k := range o.last {
 		if _, ok := listed[k]; !ok {
 			delete(o.last, k)
 		}
 	}
-}
-
-// sum is what the others of one learner show together.
-func (o *others) sum(learner string) Model {
-	m, t := *o.present[learner], *o.grown[learner]
-	m.Observations, m.Predictions, m.ExpiredLabels = t.observations, t.predictions, t.expired
-	m.PrequentialLoss, m.ServedLoss = t.prequential, t.served
-	return m
 }
