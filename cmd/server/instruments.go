@@ -35,7 +35,7 @@ func watch(
 	if err := instruments.WatchModels(liveModels{models}); err != nil {
 		return fmt.Errorf("instruments of models: %w", err)
 	}
-	err := instruments.WatchTotals(func() metrics.Totals {
+	err := metrics.Watch(instruments, func() metrics.Totals {
 		t := models.Totals()
 		return metrics.Totals{
 			Models: t.Models, Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
@@ -45,7 +45,7 @@ func watch(
 	if err != nil {
 		return fmt.Errorf("instruments of the engine: %w", err)
 	}
-	err = instruments.WatchStore(func() metrics.StoreStats {
+	err = metrics.Watch(instruments, func() metrics.StoreStats {
 		m := disk.Metrics()
 		return metrics.StoreStats{
 			DiskBytes: m.DiskBytes, LogBytes: m.LogBytes, MemTableBytes: m.MemTableBytes,
@@ -60,7 +60,7 @@ func watch(
 }
 
 func watchCalls(instruments *metrics.Metrics, server *rpc.Server) error {
-	err := instruments.WatchCalls(func() metrics.CallStats {
+	err := metrics.Watch(instruments, func() metrics.CallStats {
 		return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func watchCalls(instruments *metrics.Metrics, server *rpc.Server) error {
 }
 
 func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
-	err := instruments.WatchCopies(func() metrics.CopyStats {
+	err := metrics.Watch(instruments, func() metrics.CopyStats {
 		s := copier.Stats()
 		return metrics.CopyStats{Copied: s.Copied, Failed: s.Failed, LastSuccess: s.LastSuccess}
 	})
@@ -103,8 +103,7 @@ func (l liveModels) Each(f func(metrics.Model)) {
 // routes are /metrics, /healthz (the process answers) and /readyz (the models
 // are recovered and the server is not draining).
 func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool) (http.Handler, error) {
-	// Level 1 makes a scrape a tenth as long in a small part of the time that
-	// the default level takes.
+	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
@@ -114,7 +113,7 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(code)
-		_, _ = io.WriteString(w, text) // The prober has gone; nobody is left to tell.
+		_, _ = io.WriteString(w, text) // The prober has gone: nobody is left to tell.
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "ok\n")
@@ -154,6 +153,6 @@ func scrapes(instruments *metrics.Metrics) http.Handler {
 		}
 		w.Header().Set("Content-Type", string(format))
 		w.Header().Add("Vary", "Accept")
-		_ = scrape.WriteText(w) // The scraper has gone; nobody is left to tell.
+		_ = scrape.WriteText(w) // The scraper has gone: nobody is left to tell.
 	})
 }

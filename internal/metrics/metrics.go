@@ -1,7 +1,7 @@
 // Package metrics holds every instrument of the server. It knows the numbers
 // that it shows and nothing of the packages that they come from. It reads
-// numbers at a scrape, through Source and the functions given to the Watch
-// methods. The data path tells it durations, through Timings.
+// numbers at a scrape, through Source and the functions given to Watch. The
+// data path tells it durations, through Timings.
 //
 // # Rows
 //
@@ -22,9 +22,9 @@
 //
 // # Two ways out
 //
-// Gather yields protobuf families for every format that Prometheus knows.
-// Scrape yields the text format alone, and costs a small part of it: the tests
-// hold that both print the same bytes.
+// Gather yields what client_golang prints in every format of Prometheus. Scrape
+// prints the text format alone, at a small part of the cost. A test holds that
+// both print the same text.
 package metrics
 
 import (
@@ -60,11 +60,11 @@ type Options struct {
 // concurrently, and under any lock: Metrics never calls a Source while it
 // holds a lock that Timings or Forget need.
 type Metrics struct {
-	// server has the instruments that are not of a model, models the rest. No
-	// name is in both: server refuses what models has.
-	server *prometheus.Registry
-	models *prometheus.Registry
-	live   *liveModels
+	// server has the instruments that are not of a model, perModel the others.
+	// No name is in both: server refuses what perModel has.
+	server, perModel *prometheus.Registry
+	models           *models
+	families         []family
 }
 
 // New registers the instruments that need no source: timings, build
@@ -81,11 +81,12 @@ func New(registry *prometheus.Registry, opts Options) (*Metrics, error) {
 	if opts.Version == "" {
 		opts.Version = "unknown"
 	}
-	m := &Metrics{server: registry, models: prometheus.NewRegistry(), live: newLiveModels(opts.MaxModels)}
-	if err := m.models.Register(m.live); err != nil {
+	m := &Metrics{server: registry, perModel: prometheus.NewRegistry(), models: newModels(opts.MaxModels)}
+	m.families = newFamilies(m.models.rows)
+	if err := m.perModel.Register(m.models); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	for _, c := range []prometheus.Collector{reserved{m.live}, buildInfo(opts.Version)} {
+	for _, c := range []prometheus.Collector{reserved{m.models}, buildInfo(opts.Version)} {
 		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
@@ -109,33 +110,31 @@ func (m *Metrics) WatchModels(source Source) error {
 	err := m.server.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hindsight_models_aggregated",
 		Help: `Models without series of their own, shown together under the model label "other".`,
-	}, func() float64 { return float64(m.live.aggregated.Load()) }))
+	}, m.models.others))
 	if err != nil {
 		return fmt.Errorf("metrics: models: %w", err)
 	}
-	m.live.watch(source)
+	m.models.watch(source)
 	return nil
 }
 
-// WatchTotals shows the models as a whole: it calls read at every scrape, and
-// several scrapes may call it at once. A second call fails.
-func (m *Metrics) WatchTotals(read func() Totals) error { return watch(m.server, totalRows(), read) }
-
-// WatchStore is WatchTotals for the store.
-func (m *Metrics) WatchStore(read func() StoreStats) error {
-	return watch(m.server, storeRows(), read)
+// Watch shows what read yields: each scrape calls it, and several may do so at
+// once. A second call for the same type fails.
+func Watch[T stats[T]](m *Metrics, read func() T) error {
+	t := &table[T]{read: read, rows: (*new(T)).rows()}
+	for _, r := range t.rows {
+		t.descs = append(t.descs, prometheus.NewDesc(r.name, r.help, nil, nil))
+	}
+	if err := m.server.Register(t); err != nil {
+		return fmt.Errorf("metrics: %T: %w", *new(T), err)
+	}
+	return nil
 }
-
-// WatchCopies is WatchTotals for the copies of snapshots, where there are any.
-func (m *Metrics) WatchCopies(read func() CopyStats) error { return watch(m.server, copyRows(), read) }
-
-// WatchCalls is WatchTotals for the calls as a whole.
-func (m *Metrics) WatchCalls(read func() CallStats) error { return watch(m.server, callRows(), read) }
 
 // Gather implements prometheus.Gatherer: it yields all instruments.
 func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
 	// The models come first, since a number of the server is about them.
-	families, err := prometheus.Gatherers{m.models, m.server}.Gather()
+	families, err := prometheus.Gatherers{m.perModel, m.server}.Gather()
 	if err != nil {
 		return families, fmt.Errorf("metrics: %w", err)
 	}

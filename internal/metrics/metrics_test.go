@@ -161,7 +161,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	worse := bad
 	worse.Name = "worse" // past the limit: summed
 	src.set(bad, worse)
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{FsyncSeconds: math.NaN()} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{FsyncSeconds: math.NaN()} }); err != nil {
 		t.Fatal(err)
 	}
 	timings := m.Timings("bad", "linear_awv")
@@ -187,7 +187,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 
 func TestStoreSeries(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
-	err := m.WatchStore(func() metrics.StoreStats {
+	err := metrics.Watch(m, func() metrics.StoreStats {
 		return metrics.StoreStats{
 			DiskBytes: 1, LogBytes: 2, MemTableBytes: 3, Fsyncs: 4, FsyncSeconds: 0.5,
 			RememberedIDs: 6, Compactions: 7, Failed: true,
@@ -210,7 +210,7 @@ func TestStoreSeries(t *testing.T) {
 
 func TestTotalSeries(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
-	err := m.WatchTotals(func() metrics.Totals {
+	err := metrics.Watch(m, func() metrics.Totals {
 		return metrics.Totals{
 			Models: 9, Loaded: 1, ResidentBytes: 2, Wakes: 3, WakeSeconds: 0.5, Hibernations: 4, BadSnapshots: 5, PendingLabels: 6,
 			Reports: 7, ReportSeconds: 0.25, Reloads: 8, Panics: 10,
@@ -238,7 +238,7 @@ func TestTotalSeries(t *testing.T) {
 func TestCopySeries(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
 	var stats metrics.CopyStats
-	if err := m.WatchCopies(func() metrics.CopyStats { return stats }); err != nil {
+	if err := metrics.Watch(m, func() metrics.CopyStats { return stats }); err != nil {
 		t.Fatal(err)
 	}
 	if text := expose(t, m, "text/plain"); !strings.Contains(text, "\nhindsight_snapshot_copies_total 0\n") || strings.Contains(text, "\nhindsight_snapshot_copy_last") {
@@ -252,7 +252,7 @@ func TestCopySeries(t *testing.T) {
 
 func TestCallSeries(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
-	if err := m.WatchCalls(func() metrics.CallStats { return metrics.CallStats{RequestBytes: 1} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{RequestBytes: 1} }); err != nil {
 		t.Fatal(err)
 	}
 	exposes(t, m, "hindsight_requests_in_progress_bytes 1")
@@ -300,7 +300,7 @@ func TestLint(t *testing.T) {
 	other := energy()
 	other.Name = "second"
 	src.set(energy(), other)
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor").Predict(1e-4)
@@ -333,7 +333,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("models are watched twice")
 	}
 	for range 2 {
-		err = m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} })
+		err = metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} })
 	}
 	if err == nil {
 		t.Error("the store is watched twice")

@@ -3,16 +3,8 @@ package metrics
 import (
 	"cmp"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-)
-
-const (
-	labelModel   = "model"
-	labelLearner = "learner"
-	labelKind    = "kind"
 )
 
 // Source lists the models of the server with their live statistics.
@@ -59,74 +51,128 @@ type Model struct {
 	ReadOnly bool
 }
 
-// liveModels shows what is of a model: its rows and its timings.
-type liveModels struct {
-	rows       []modelRow
-	descs      []*prometheus.Desc // of each row
-	families   []family
-	slots      *slots
-	aggregated atomic.Int64 // models among the others, at the last scrape
-
-	// scrape is held while the source is read. Lock order: scrape, then the
-	// locks of the source; scrape, then slots.
-	scrape struct {
-		sync.Mutex
-		source Source
-		listed map[key]struct{}
-		others others
-	}
-}
-
-// sample is one set of labels in a scrape.
+// sample is one series of a scrape. Nobody changes it afterwards but for the
+// durations that its timing takes.
 type sample struct {
-	*series
-	values []float64 // of each row; nil if the source does not list the model
+	key
+	text   string
+	values []float64 // of each row; nil if the source lists no model of the series
 	timing *timing   // nil before the first Timings
 }
 
-func newLiveModels(limit int) *liveModels {
-	c := &liveModels{rows: modelRows(), slots: newSlots(limit)}
-	for _, r := range c.rows {
-		labels := []string{labelModel, labelLearner}
-		if r.label != "" {
-			labels = append(labels, labelKind)
-		}
-		c.descs = append(c.descs, prometheus.NewDesc(r.name, r.help, labels, nil))
+// read reads the source and yields the samples in the order in which
+// Prometheus sorts them.
+func (m *models) read() []sample {
+	m.scrape.Lock()
+	defer m.scrape.Unlock()
+	source := m.begin()
+	if source != nil {
+		source.Each(m.add)
 	}
-	c.families = newFamilies(c.rows)
-	c.scrape.listed = make(map[key]struct{})
-	c.scrape.others = newOthers(c.rows)
-	return c
+	samples := m.end()
+	slices.SortFunc(samples, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.learner, b.learner), cmp.Compare(a.model, b.model))
+	})
+	return samples
 }
 
-func (c *liveModels) watch(source Source) {
-	c.scrape.Lock()
-	defer c.scrape.Unlock()
-	c.scrape.source = source
+func (m *models) begin() Source {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.scrapes++
+	m.mu.others = 0
+	return m.mu.source
+}
+
+// add takes one model of the scrape.
+func (m *models) add(live Model) {
+	k := newKey(live.Name, live.Learner)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.find(k)
+	if p.seen == m.mu.scrapes {
+		return // A scrape must not repeat a series.
+	}
+	p.seen = m.mu.scrapes
+	s := p.series
+	first := s.seen != m.mu.scrapes
+	if first {
+		s.seen = m.mu.scrapes
+		s.values = append(make([]float64, 0, len(m.rows)), s.values...)[:len(m.rows)] // The last scrape may still be printed.
+	}
+	if !p.own {
+		m.mu.others++
+		if p.last == nil {
+			p.last = make([]float64, len(m.rows))
+		}
+	}
+	for i, r := range m.rows {
+		switch v := r.value(live); {
+		case r.together == growth && !p.own:
+			// A number that is not known has not grown, nor has that of a model
+			// that was set back to an earlier state.
+			if finite(v) {
+				s.values[i] += max(v-p.last[i], 0)
+				p.last[i] = v
+			}
+		case first:
+			s.values[i] = v
+		case r.together == sum:
+			s.values[i] += v
+		case r.together == least:
+			s.values[i] = min(s.values[i], v)
+		case r.together == most:
+			s.values[i] = max(s.values[i], v)
+		}
+	}
+}
+
+// end drops the models that are gone, and yields what is there in no order.
+func (m *models) end() []sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, p := range m.mu.places {
+		if p.seen == m.mu.scrapes {
+			continue
+		}
+		p.last = nil
+		if !p.held {
+			m.remove(k, p)
+		}
+	}
+	samples := make([]sample, 0, len(m.mu.series))
+	for _, s := range m.mu.series {
+		shown := sample{key: s.key, text: s.text, timing: s.timing}
+		if s.seen == m.mu.scrapes {
+			shown.values = s.values
+		}
+		samples = append(samples, shown)
+	}
+	return samples
 }
 
 // Describe implements prometheus.Collector.
-func (c *liveModels) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
+func (m *models) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range m.descs {
 		ch <- d
 	}
-	for _, vec := range c.slots.vecs {
-		vec.Describe(ch)
+	for _, r := range timingRows() {
+		ch <- prometheus.NewDesc(r.name, r.help, []string{labelModel, labelLearner}, nil)
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *liveModels) Collect(ch chan<- prometheus.Metric) {
-	for _, s := range c.read() {
+func (m *models) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range m.read() {
 		for i, v := range s.values {
 			if !finite(v) {
 				continue
 			}
 			labels := []string{s.model, s.learner}
-			if kind := c.rows[i].label; kind != "" {
+			if kind := m.rows[i].label; kind != "" {
 				labels = append(labels, kind)
 			}
-			ch <- prometheus.MustNewConstMetric(c.descs[i], c.rows[i].kind, v, labels...)
+			ch <- prometheus.MustNewConstMetric(m.descs[i], m.rows[i].kind, v, labels...)
 		}
 		if s.timing != nil {
 			for _, h := range s.timing {
@@ -134,50 +180,4 @@ func (c *liveModels) Collect(ch chan<- prometheus.Metric) {
 			}
 		}
 	}
-}
-
-// read asks the source for its models and yields a sample for each set of
-// labels, in the order in which Prometheus sorts them. Nobody changes a sample
-// afterwards but for what its timing counts.
-func (c *liveModels) read() []sample {
-	c.scrape.Lock()
-	defer c.scrape.Unlock()
-	values := make(map[*series][]float64)
-	if c.scrape.source != nil {
-		c.readModels(values)
-	}
-	samples := c.slots.samples()
-	for i := range samples {
-		samples[i].values = values[samples[i].series]
-	}
-	slices.SortFunc(samples, func(a, b sample) int {
-		return cmp.Or(cmp.Compare(a.learner, b.learner), cmp.Compare(a.model, b.model))
-	})
-	return samples
-}
-
-// readModels reads the source into values. It needs the scrape lock.
-func (c *liveModels) readModels(values map[*series][]float64) {
-	clear(c.scrape.listed)
-	others := &c.scrape.others
-	others.begin()
-	now := make([]float64, len(c.rows))
-	c.scrape.source.Each(func(m Model) {
-		k := newKey(m.Name, m.Learner)
-		if _, twice := c.scrape.listed[k]; twice {
-			return // A scrape must not repeat a series.
-		}
-		c.scrape.listed[k] = struct{}{}
-		for i, r := range c.rows {
-			now[i] = r.value(m)
-		}
-		if s, own := c.slots.find(k); own {
-			values[s] = slices.Clone(now)
-		} else {
-			values[s] = others.add(k, now)
-		}
-	})
-	others.end(c.scrape.listed)
-	c.slots.sweep(c.scrape.listed)
-	c.aggregated.Store(int64(len(others.last)))
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -21,6 +20,9 @@ type row[T any] struct {
 	kind       prometheus.ValueType
 	value      func(T) float64
 }
+
+// stats is a struct of numbers that has a table.
+type stats[T any] interface{ rows() []row[T] }
 
 // modelRow is a metric that every model has. A name may have several rows of
 // one help and kind, which the label kind tells apart.
@@ -95,7 +97,7 @@ type Totals struct {
 	Panics int64
 }
 
-func totalRows() []row[Totals] {
+func (Totals) rows() []row[Totals] {
 	return []row[Totals]{
 		{"hindsight_models", "Models that the server holds.", gauge, func(t Totals) float64 { return float64(t.Models) }},
 		{"hindsight_models_loaded", "Models whose state is in memory.", gauge, func(t Totals) float64 { return float64(t.Loaded) }},
@@ -132,7 +134,7 @@ type StoreStats struct {
 	Failed bool
 }
 
-func storeRows() []row[StoreStats] {
+func (StoreStats) rows() []row[StoreStats] {
 	return []row[StoreStats]{
 		{"hindsight_store_disk_bytes", "Space that the store takes on disk.", gauge, func(s StoreStats) float64 { return float64(s.DiskBytes) }},
 		{"hindsight_store_log_bytes", "Space that the store's write-ahead log takes.", gauge, func(s StoreStats) float64 { return float64(s.LogBytes) }},
@@ -153,7 +155,7 @@ type CopyStats struct {
 	LastSuccess time.Time
 }
 
-func copyRows() []row[CopyStats] {
+func (CopyStats) rows() []row[CopyStats] {
 	return []row[CopyStats]{
 		{"hindsight_snapshot_copies_total", "Snapshots copied to the bucket.", counter, func(s CopyStats) float64 { return float64(s.Copied) }},
 		{"hindsight_snapshot_copy_failures_total", "Snapshots that could not be copied to the bucket.", counter, func(s CopyStats) float64 { return float64(s.Failed) }},
@@ -172,7 +174,7 @@ type CallStats struct {
 	RequestBytes int64
 }
 
-func callRows() []row[CallStats] {
+func (CallStats) rows() []row[CallStats] {
 	return []row[CallStats]{
 		{"hindsight_requests_in_progress_bytes", "Size of the requests in progress.", gauge, func(s CallStats) float64 { return float64(s.RequestBytes) }},
 	}
@@ -183,17 +185,6 @@ type table[T any] struct {
 	read  func() T
 	rows  []row[T]
 	descs []*prometheus.Desc
-}
-
-func watch[T any](registry prometheus.Registerer, rows []row[T], read func() T) error {
-	t := &table[T]{read: read, rows: rows}
-	for _, r := range rows {
-		t.descs = append(t.descs, prometheus.NewDesc(r.name, r.help, nil, nil))
-	}
-	if err := registry.Register(t); err != nil {
-		return fmt.Errorf("metrics: %T: %w", *new(T), err)
-	}
-	return nil
 }
 
 // Describe implements prometheus.Collector.

@@ -8,8 +8,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 )
@@ -28,13 +28,13 @@ type Scrape struct {
 // family writes the series of models that have one name.
 type family struct {
 	name  string
-	write func(out *bufio.Writer, samples []sample)
+	write func(*textWriter, []sample)
 }
 
 // Scrape reads all instruments once.
 func (m *Metrics) Scrape() (*Scrape, error) {
 	// The models come first, since a number of the server is about them.
-	s := &Scrape{families: m.live.families, samples: m.live.read()}
+	s := &Scrape{families: m.families, samples: m.models.read()}
 	var err error
 	if s.server, err = m.server.Gather(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -47,7 +47,7 @@ func (m *Metrics) Scrape() (*Scrape, error) {
 // thousand lines. expfmt is too slow for them, since it checks and escapes each
 // label on each line.
 func (s *Scrape) WriteText(w io.Writer) error {
-	out := bufio.NewWriterSize(w, textBuffer)
+	out := &textWriter{Writer: bufio.NewWriterSize(w, textBuffer)}
 	ours := s.families
 	for _, f := range s.server {
 		for ; len(ours) > 0 && ours[0].name < f.GetName(); ours = ours[1:] {
@@ -60,111 +60,97 @@ func (s *Scrape) WriteText(w io.Writer) error {
 	for _, f := range ours {
 		f.write(out, s.samples)
 	}
-	// The buffer keeps the first error of all writes.
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	return nil
 }
 
-// newFamilies yields the metrics of models by name.
+// newFamilies yields the metrics of models by name. A name with several rows
+// has a family for each; the first that is shown writes the heading.
 func newFamilies(rows []modelRow) []family {
 	var all []family
+	for i, r := range rows {
+		all = append(all, family{r.name, rowWriter(i, r)})
+	}
 	for i, r := range timingRows() {
 		all = append(all, family{r.name, timingWriter(i, r)})
 	}
-	for i := 0; i < len(rows); {
-		end := i + 1
-		for end < len(rows) && rows[end].name == rows[i].name {
-			end++
-		}
-		all = append(all, family{rows[i].name, rowWriter(rows, i, end)})
-		i = end
-	}
-	slices.SortFunc(all, func(a, b family) int { return cmp.Compare(a.name, b.name) })
+	slices.SortStableFunc(all, func(a, b family) int { return cmp.Compare(a.name, b.name) })
 	return all
 }
 
-// rowWriter writes rows[first:end], which have one name.
-func rowWriter(rows []modelRow, first, end int) func(*bufio.Writer, []sample) {
-	heading := heading(rows[first].name, rows[first].help, kindName(rows[first].kind))
-	starts := make([]string, end-first)
-	for i, r := range rows[first:end] {
-		starts[i] = r.name + "{"
-		if r.label != "" {
-			starts[i] += labelKind + `="` + r.label + `",`
-		}
+// rowWriter writes row i.
+func rowWriter(i int, r modelRow) func(*textWriter, []sample) {
+	heading := heading(r.name, r.help, r.kind.ToDTO())
+	start := r.name + "{"
+	if r.label != "" {
+		start += label(labelKind, r.label) + ","
 	}
-	return func(out *bufio.Writer, samples []sample) {
-		headed := false
-		for i, start := range starts {
-			for _, s := range samples {
-				if s.values == nil || !finite(s.values[first+i]) {
-					continue
-				}
-				if !headed {
-					_, _ = out.WriteString(heading)
-					headed = true
-				}
-				writeLine(out, start, s.text, "} ", s.values[first+i])
+	return func(w *textWriter, samples []sample) {
+		for _, s := range samples {
+			if s.values != nil && finite(s.values[i]) {
+				w.head(heading)
+				w.line(start, s.text, "} ", s.values[i])
 			}
 		}
 	}
 }
 
-// timingWriter writes the classic histograms of one row.
-func timingWriter(of int, r timingRow) func(*bufio.Writer, []sample) {
-	heading := heading(r.name, r.help, "histogram")
+// timingWriter writes the classic histograms of timing row i.
+func timingWriter(i int, r timingRow) func(*textWriter, []sample) {
+	heading := heading(r.name, r.help, dto.MetricType_HISTOGRAM.Enum())
 	bucket, total, count := r.name+"_bucket{", r.name+"_sum{", r.name+"_count{"
-	var ends []string
-	for _, le := range append(timingBuckets()[:], math.Inf(1)) {
-		ends = append(ends, `,le="`+string(appendNumber(nil, le))+`"} `)
+	var ends [bounds + 1]string
+	for i, limit := range timingBuckets() {
+		ends[i] = `,le="` + string(appendNumber(nil, limit)) + `"} `
 	}
-	return func(out *bufio.Writer, samples []sample) {
-		headed := false
+	ends[bounds] = `,le="+Inf"} `
+	return func(w *textWriter, samples []sample) {
 		for _, s := range samples {
 			if s.timing == nil {
 				continue
 			}
-			if !headed {
-				_, _ = out.WriteString(heading)
-				headed = true
+			w.head(heading)
+			c := s.timing[i].classic()
+			for j, n := range c.buckets {
+				w.line(bucket, s.text, ends[j], float64(n))
 			}
-			c := s.timing[of].classic()
-			for i, n := range c.buckets {
-				writeLine(out, bucket, s.text, ends[i], float64(n))
-			}
-			writeLine(out, total, s.text, "} ", c.sum)
-			writeLine(out, count, s.text, "} ", float64(c.buckets[bounds]))
+			w.line(total, s.text, "} ", c.sum)
+			w.line(count, s.text, "} ", float64(c.buckets[bounds]))
 		}
 	}
 }
 
-// heading is what the text format says before the series of a name. No help
-// has a character to escape.
-func heading(name, help, kind string) string {
-	return "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n"
+// heading is what stands before the series of a name. No help has a character
+// to escape.
+func heading(name, help string, kind *dto.MetricType) string {
+	return "# HELP " + name + " " + help + "\n# TYPE " + name + " " + strings.ToLower(kind.String()) + "\n"
 }
 
-func kindName(kind prometheus.ValueType) string {
-	switch kind {
-	case counter:
-		return "counter"
-	case gauge:
-		return "gauge"
-	case untyped:
+// label is a label as the text format writes it.
+func label(name, value string) string {
+	return name + `="` + strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(value) + `"`
+}
+
+// textWriter leaves errors to Flush, which yields the first one.
+type textWriter struct {
+	*bufio.Writer
+	headed string // the last heading written
+}
+
+func (w *textWriter) head(heading string) {
+	if w.headed != heading {
+		w.headed = heading
+		_, _ = w.WriteString(heading)
 	}
-	return "untyped"
 }
 
-// writeLine leaves errors to the flush of out.
-func writeLine(out *bufio.Writer, start, labels, end string, v float64) {
-	b := out.AvailableBuffer()
-	b = append(b, start...)
+func (w *textWriter) line(start, labels, end string, v float64) {
+	b := append(w.AvailableBuffer(), start...)
 	b = append(b, labels...)
 	b = append(b, end...)
-	b = appendNumber(b, v)
-	_, _ = out.Write(append(b, '\n'))
+	_, _ = w.Write(append(appendNumber(b, v), '\n'))
 }
 
 // appendNumber appends v in the shortest form that is read as v. Nearly all

@@ -67,10 +67,10 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 	second.Name = "second"
 	src.set(energy(), second)
 	err := errors.Join(
-		m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }),
-		m.WatchTotals(func() metrics.Totals { return metrics.Totals{} }),
-		m.WatchCalls(func() metrics.CallStats { return metrics.CallStats{} }),
-		m.WatchCopies(func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }))
+		metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }),
+		metrics.Watch(m, func() metrics.Totals { return metrics.Totals{} }),
+		metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{} }),
+		metrics.Watch(m, func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }))
 	if err != nil {
 		tb.Fatal(err)
 	}

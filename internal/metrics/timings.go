@@ -38,7 +38,7 @@ type timing [timed]*histogram
 // Timings resolves the histograms of a model, which gets series of its own if
 // there is room. A second call for the same model answers the same.
 func (m *Metrics) Timings(model, learner string) Timings {
-	return Timings{m.live.slots.hold(newKey(model, learner))}
+	return Timings{m.models.hold(newKey(model, learner))}
 }
 
 // Forget drops the series of a deleted model and frees its place. It is called
@@ -46,7 +46,7 @@ func (m *Metrics) Timings(model, learner string) Timings {
 // still in use take durations that no scrape shows. A call for an unknown
 // model does nothing.
 func (m *Metrics) Forget(model, learner string) {
-	m.live.slots.release(newKey(model, learner))
+	m.models.release(newKey(model, learner))
 }
 
 // Predict takes the duration of one Predict call.
@@ -74,7 +74,6 @@ const bounds = 22
 // used or not.
 type histogram struct {
 	prometheus.Histogram
-	limits  *[bounds]float64
 	buckets [bounds + 1]atomic.Uint64
 	sum     atomic.Uint64 // bits of a float64, in seconds
 }
@@ -85,12 +84,21 @@ type classic struct {
 	sum     float64            // in seconds
 }
 
-func newTiming(vecs [timed]*prometheus.HistogramVec, limits *[bounds]float64, k key) *timing {
+// newTiming makes histograms with native buckets that are a tenth wide. They
+// cost a duration 20 ns, no allocation, and at most a few KiB a model. When
+// there are more than a hundred, client_golang joins them in pairs; it never
+// sets the counts back, which would part them from the classic ones.
+func newTiming(k key) *timing {
 	t := new(timing)
-	for i, vec := range vecs {
-		// A vector of histograms yields histograms.
-		h, _ := vec.WithLabelValues(k.model, k.learner).(prometheus.Histogram)
-		t[i] = &histogram{Histogram: h, limits: limits}
+	for i, r := range timingRows() {
+		t[i] = &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:                           r.name,
+			Help:                           r.help,
+			ConstLabels:                    prometheus.Labels{labelModel: k.model, labelLearner: k.learner},
+			NativeHistogramBucketFactor:    1.1,
+			NativeHistogramZeroThreshold:   1e-9,
+			NativeHistogramMaxBucketNumber: 100,
+		})}
 	}
 	return t
 }
@@ -104,7 +112,8 @@ func (h *histogram) take(seconds float64) {
 	}
 	seconds = max(seconds, 0)
 	h.Observe(seconds)
-	h.buckets[sort.SearchFloat64s(h.limits[:], seconds)].Add(1)
+	limits := timingBuckets()
+	h.buckets[sort.SearchFloat64s(limits[:], seconds)].Add(1)
 	for {
 		old := h.sum.Load()
 		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+seconds)) {
@@ -134,31 +143,17 @@ func (h *histogram) Write(out *dto.Metric) error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	out.Histogram.SampleSum = &c.sum
-	for i, limit := range h.limits {
+	for i, limit := range timingBuckets() {
 		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &limit, CumulativeCount: &c.buckets[i]})
 	}
 	return nil
 }
 
-// newTimingVec makes histograms with native buckets that are a tenth wide. They
-// cost a duration 20 ns, no allocation, and at most a few KiB a model. When
-// there are more than a hundred, client_golang joins them in pairs; it never
-// sets the counts back, which would part them from the classic ones.
-func newTimingVec(r timingRow) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:                           r.name,
-		Help:                           r.help,
-		NativeHistogramBucketFactor:    1.1,
-		NativeHistogramZeroThreshold:   1e-9,
-		NativeHistogramMaxBucketNumber: 100,
-	}, []string{labelModel, labelLearner})
-}
-
 // timingBuckets are 1, 2.5 and 5 of every power of ten from 1 µs to 10 s.
 // They are written out because a product like 2.5*1e-5 is not the nearest
 // number to 2.5e-05, and the label value would show it.
-func timingBuckets() *[bounds]float64 {
-	return &[bounds]float64{
+func timingBuckets() [bounds]float64 {
+	return [bounds]float64{
 		1e-6, 2.5e-6, 5e-6,
 		1e-5, 2.5e-5, 5e-5,
 		1e-4, 2.5e-4, 5e-4,

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
@@ -64,6 +66,71 @@ func TestTimings(t *testing.T) {
 	if seen != 2 {
 		t.Errorf("%d histograms, want 2", seen)
 	}
+}
+
+// A model whose durations need more than a hundred native buckets keeps its
+// counts, and so do the classic ones.
+func TestDurationsOfAllSizes(t *testing.T) {
+	m := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	n := uint64(0)
+	for seconds := 1e-9; seconds < 1e5; seconds *= 1.02 {
+		timings.Predict(seconds)
+		n++
+	}
+	if text, general := both(t, m, true); text != general {
+		t.Errorf("the text is\n%s\nand expfmt prints\n%s", text, general)
+	}
+	if got := count(t, m, "a"); got != n {
+		t.Errorf("%d durations, want %d", got, n)
+	}
+	if want := fmt.Sprintf("hindsight_predict_seconds_count{learner=%q,model=\"a\"} %d\n", learner, n); !strings.Contains(scrape(t, m), want) {
+		t.Errorf("not printed: %s", want)
+	}
+}
+
+// A histogram that is read while it takes durations holds together: no bucket
+// has more than the next one, and none more than the count.
+func TestAHistogramHoldsTogether(t *testing.T) {
+	m := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	var wg sync.WaitGroup
+	var done atomic.Bool
+	for range 2 {
+		wg.Go(func() {
+			for seconds := 1e-6; !done.Load(); seconds = math.Mod(1.5*seconds, 1) + 1e-6 {
+				timings.Predict(seconds)
+			}
+		})
+	}
+	for range 50 {
+		families, err := m.Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "hindsight_predict_seconds" {
+				continue
+			}
+			h := f.GetMetric()[0].GetHistogram()
+			last, native, delta := uint64(0), h.GetZeroCount(), int64(0)
+			for _, b := range h.GetBucket() {
+				if b.GetCumulativeCount() < last || b.GetCumulativeCount() > h.GetSampleCount() {
+					t.Errorf("bucket %v after one of %d, of %d", b, last, h.GetSampleCount())
+				}
+				last = b.GetCumulativeCount()
+			}
+			for _, d := range h.GetPositiveDelta() {
+				delta += d
+				native += uint64(delta)
+			}
+			if native != h.GetSampleCount() {
+				t.Errorf("%d durations in native buckets, of %d", native, h.GetSampleCount())
+			}
+		}
+	}
+	done.Store(true)
+	wg.Wait()
 }
 
 func TestTimingsAfterForget(t *testing.T) {
@@ -130,7 +197,7 @@ func TestConcurrentUse(t *testing.T) {
 	if err := m.WatchModels(h); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
