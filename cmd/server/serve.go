@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"runtime/debug"
@@ -15,7 +14,6 @@ import (
 	"github.com/google/uuid"
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"golang.org/x/net/netutil"
@@ -61,8 +59,16 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return fmt.Errorf("listen for HTTP on %s: %w", c.HTTPAddress, err)
 	}
 	registry := prometheus.NewRegistry()
+	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
+	if err != nil {
+		return fmt.Errorf("instruments: %w", err)
+	}
 	var ready atomic.Bool
-	web := &http.Server{Handler: routes(registry, &ready), ReadHeaderTimeout: readHeaderTimeout}
+	handler, err := routes(registry, instruments, &ready)
+	if err != nil {
+		return err
+	}
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := web.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
@@ -72,7 +78,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	})
 	group.Go(func() error {
 		defer func() { _ = web.Close() }() // Nothing but scrapes is lost.
-		return host(groupCtx, c, log, registry, &ready, grpcListener, httpListener.Addr())
+		return host(groupCtx, c, log, registry, instruments, &ready, grpcListener, httpListener.Addr())
 	})
 	return group.Wait()
 }
@@ -81,12 +87,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 // ends.
 func host(
 	ctx context.Context, c config.Config, log *zap.Logger,
-	registry *prometheus.Registry, ready *atomic.Bool, listener net.Listener, httpAddress net.Addr,
+	registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool,
+	listener net.Listener, httpAddress net.Addr,
 ) (err error) {
-	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
-	if err != nil {
-		return fmt.Errorf("instruments: %w", err)
-	}
 	disk, err := store.Open(c.DataDir, store.Options{
 		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
@@ -134,12 +137,9 @@ func host(
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit,
 	})
-	err = instruments.WatchCalls(func() metrics.CallStats {
-		return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
-	})
-	if err != nil {
+	if err := watchCalls(instruments, server); err != nil {
 		server.Drain(ctx)
-		return fmt.Errorf("instruments of calls: %w", err)
+		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -176,21 +176,22 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 			}
 			return id.String(), nil
 		},
-		Timings:              func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
-		ForgetTimings:        instruments.Forget,
-		Durability:           string(c.Durability),
-		SnapshotObservations: uint64(c.SnapshotReplay / (25 * time.Microsecond)),
-		SnapshotInterval:     c.SnapshotInterval,
-		SnapshotsKept:        c.SnapshotsKept,
-		IDWindow:             c.IDWindow,
-		IDWindowMin:          c.IDWindowMin,
-		LabelTTL:             c.LabelTTL,
-		Queue:                c.Queue,
-		PendingLimit:         int64(c.MaxPending),
-		PendingTotalLimit:    int64(c.MaxPendingTotal),
-		ModelLimit:           c.MaxModels,
-		ModelMemory:          c.MemoryLimit / 2,
-		Sweep:                sweepInterval,
+		Timings:           func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
+		ForgetTimings:     instruments.Forget,
+		Durability:        string(c.Durability),
+		SnapshotReplay:    c.SnapshotReplay,
+		SnapshotInterval:  c.SnapshotInterval,
+		SnapshotsKept:     c.SnapshotsKept,
+		IDWindow:          c.IDWindow,
+		IDWindowMin:       c.IDWindowMin,
+		LabelTTL:          c.LabelTTL,
+		Queue:             c.Queue,
+		PendingLimit:      int64(c.MaxPending),
+		PendingTotalLimit: int64(c.MaxPendingTotal),
+		ModelLimit:        c.MaxModels,
+		ModelMemory:       c.MemoryLimit / 2,
+		ReportCPU:         c.ReportCPU,
+		Sweep:             sweepInterval,
 	}
 }
 
@@ -203,93 +204,10 @@ func copies(ctx context.Context, c config.Config, log *zap.Logger, instruments *
 	if err != nil {
 		return nil, fmt.Errorf("--snapshot-url: %w", err)
 	}
-	err = instruments.WatchCopies(func() metrics.CopyStats {
-		s := copier.Stats()
-		return metrics.CopyStats{Copied: s.Copied, Failed: s.Failed, LastSuccess: s.LastSuccess}
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("instruments of copies: %w", err), copier.Close(ctx))
+	if err := watchCopies(instruments, copier); err != nil {
+		return nil, errors.Join(err, copier.Close(ctx))
 	}
 	return copier, nil
-}
-
-// watch connects what the instruments show with where it comes from.
-func watch(
-	registry *prometheus.Registry, instruments *metrics.Metrics, calls *grpcprom.ServerMetrics,
-	models *engine.Engine, disk *store.Store,
-) error {
-	if err := registry.Register(calls); err != nil {
-		return fmt.Errorf("instruments of gRPC: %w", err)
-	}
-	if err := instruments.WatchModels(liveModels{models}); err != nil {
-		return fmt.Errorf("instruments of models: %w", err)
-	}
-	err := instruments.WatchMemory(func() metrics.MemoryStats {
-		t := models.Totals()
-		return metrics.MemoryStats{
-			Models: t.Models, Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
-			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots, PendingLabels: t.Pending,
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("instruments of memory: %w", err)
-	}
-	err = instruments.WatchStore(func() metrics.StoreStats {
-		m := disk.Metrics()
-		return metrics.StoreStats{
-			DiskBytes: m.DiskBytes, LogBytes: m.LogBytes, MemTableBytes: m.MemTableBytes,
-			Fsyncs: m.Fsyncs, FsyncSeconds: m.FsyncSeconds,
-			RememberedIDs: m.RememberedIDs, Compactions: m.Compactions, Failed: disk.Failed() != nil,
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("instruments of the store: %w", err)
-	}
-	return nil
-}
-
-// liveModels shows the engine's models to the instruments.
-type liveModels struct{ engine *engine.Engine }
-
-// Each implements metrics.Source.
-func (l liveModels) Each(f func(metrics.Model)) {
-	l.engine.Each(func(m engine.Live) {
-		if !m.Certified {
-			m.RegretBound = math.NaN() // Nothing is promised, so nothing is shown.
-		}
-		f(metrics.Model{
-			Name: m.ID, Learner: m.Learner,
-			Observations: m.Observations, Predictions: m.Predictions,
-			PrequentialLoss: m.Loss, ServedLoss: m.ServedLoss,
-			Regret: m.Regret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
-			Features: m.Features, StateBytes: m.StateBytes,
-			PendingLabels: m.Pending, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
-		})
-	})
-}
-
-// routes are /metrics, /healthz (the process answers) and /readyz (the models
-// are recovered and the server is not draining).
-func routes(registry *prometheus.Registry, ready *atomic.Bool) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry,
-		promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})))
-	answer := func(w http.ResponseWriter, code int, text string) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, text) // The prober has gone; nobody is left to tell.
-	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, "ok\n")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ready.Load() {
-			answer(w, http.StatusOK, "ready\n")
-			return
-		}
-		answer(w, http.StatusServiceUnavailable, "recovering or draining\n")
-	})
-	return mux
 }
 
 func newLogger(c config.Config, stderr io.Writer) *zap.Logger {

@@ -24,19 +24,19 @@ func plain(name string, n int) metrics.Model {
 	}
 }
 
-func wantModels(t *testing.T, reg prometheus.Gatherer, want ...string) {
+func wantModels(t *testing.T, m prometheus.Gatherer, want ...string) {
 	t.Helper()
-	if got := models(t, reg, "hindsight_regret"); !slices.Equal(got, want) {
+	if got := models(t, m, "hindsight_regret"); !slices.Equal(got, want) {
 		t.Errorf("series of models %q, want %q", got, want)
 	}
 }
 
 func TestModelsAboveTheLimitAreSummed(t *testing.T) {
-	_, reg, src := watch(t, 2)
+	m, src := watch(t, 2)
 	broken := plain("e", 1000)
 	broken.CertificateOK, broken.ReadOnly = false, true
 	src.set(plain("a", 1), plain("b", 10), plain("c", 100), plain("d", 200), broken)
-	wantModels(t, reg, "a", "b", metrics.Other)
+	wantModels(t, m, "a", "b", metrics.Other)
 	for name, want := range map[string]float64{
 		"hindsight_observations_total":   1300,
 		"hindsight_predictions_total":    2600,
@@ -49,19 +49,19 @@ func TestModelsAboveTheLimitAreSummed(t *testing.T) {
 		"hindsight_expired_labels_total": 13000,
 		"hindsight_read_only":            1,
 	} {
-		if got := value(t, reg, name, metrics.Other); got != want {
+		if got := value(t, m, name, metrics.Other); got != want {
 			t.Errorf("%s of the others: %v, want %v", name, got, want)
 		}
 	}
-	if got := value(t, reg, "hindsight_models_aggregated", ""); got != 3 {
+	if got := value(t, m, "hindsight_models_aggregated", ""); got != 3 {
 		t.Errorf("%v aggregated, want 3", got)
 	}
-	compareLosses(t, reg, 3900, 5200)
+	compareLosses(t, m, 3900, 5200)
 }
 
-func compareLosses(t *testing.T, reg prometheus.Gatherer, prequential, served float64) {
+func compareLosses(t *testing.T, m prometheus.Gatherer, prequential, served float64) {
 	t.Helper()
-	families, err := reg.Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,71 +84,71 @@ func compareLosses(t *testing.T, reg prometheus.Gatherer, prequential, served fl
 
 // Learners are not mixed: their regrets are not of a kind.
 func TestTheOthersAreKeptApartByLearner(t *testing.T) {
-	_, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	fourier := plain("c", 3)
 	fourier.Learner = "fourier_awv"
 	src.set(plain("a", 1), plain("b", 2), fourier)
-	wantModels(t, reg, "a", metrics.Other, metrics.Other)
+	wantModels(t, m, "a", metrics.Other, metrics.Other)
 }
 
 func TestPlacesAreStable(t *testing.T) {
-	m, reg, src := watch(t, 2)
+	m, src := watch(t, 2)
 	a, b, c, d := plain("a", 1), plain("b", 1), plain("c", 1), plain("d", 1)
 	src.set(a, b, c)
-	wantModels(t, reg, "a", "b", metrics.Other)
+	wantModels(t, m, "a", "b", metrics.Other)
 	src.set(c, b, a)
-	wantModels(t, reg, "a", "b", metrics.Other)
+	wantModels(t, m, "a", "b", metrics.Other)
 	// A freed place is not for a model that is among the others already …
 	m.Forget("a", learner)
 	src.set(c, b)
-	wantModels(t, reg, "b", metrics.Other)
+	wantModels(t, m, "b", metrics.Other)
 	// … but for the next new one.
 	src.set(c, b, d)
-	wantModels(t, reg, "b", "d", metrics.Other)
+	wantModels(t, m, "b", "d", metrics.Other)
 	// A name that comes back is new.
 	m.Forget("d", learner)
 	src.set(c, b)
-	wantModels(t, reg, "b", metrics.Other)
+	wantModels(t, m, "b", metrics.Other)
 	src.set(a, b, c, d)
-	wantModels(t, reg, "a", "b", metrics.Other)
+	wantModels(t, m, "a", "b", metrics.Other)
 }
 
 // Timings take a place before the first scrape, and keep it while the source
 // does not list the model yet.
 func TestTimingsHoldAPlace(t *testing.T) {
-	m, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	m.Timings("a", learner)
 	src.set(plain("b", 1))
-	wantModels(t, reg, metrics.Other)
+	wantModels(t, m, metrics.Other)
 	src.set(plain("b", 1), plain("a", 1))
-	wantModels(t, reg, "a", metrics.Other)
+	wantModels(t, m, "a", metrics.Other)
 }
 
 // A scrape that is under way when its model is forgotten may list it once
 // more; its place is not lost for that.
 func TestAForgottenModelThatIsListedOnceMore(t *testing.T) {
-	m, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	m.Timings("a", learner)
 	m.Forget("a", learner)
 	src.set(plain("a", 1))
-	wantModels(t, reg, "a")
+	wantModels(t, m, "a")
 	src.set()
-	wantModels(t, reg)
+	wantModels(t, m)
 	src.set(plain("b", 1))
-	wantModels(t, reg, "b")
+	wantModels(t, m, "b")
 }
 
 // Deleting a model must not look like a restart of the counters of the rest.
 func TestCountersOfTheOthersNeverFall(t *testing.T) {
-	m, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	a := plain("a", 1)
 	step := func(want float64, models ...metrics.Model) {
 		t.Helper()
 		src.set(append([]metrics.Model{a}, models...)...)
-		if got := value(t, reg, "hindsight_observations_total", metrics.Other); got != want {
+		if got := value(t, m, "hindsight_observations_total", metrics.Other); got != want {
 			t.Errorf("observations of the others: %v, want %v", got, want)
 		}
-		compareLosses(t, reg, 3*want, 4*want)
+		compareLosses(t, m, 3*want, 4*want)
 	}
 	step(30, plain("b", 10), plain("c", 20))
 	step(35, plain("b", 15), plain("c", 20))
@@ -157,39 +157,39 @@ func TestCountersOfTheOthersNeverFall(t *testing.T) {
 	step(41, plain("b", 4), plain("c", 22)) // a new model of an old name
 	step(41, plain("b", 4), plain("c", 7))  // set back to a snapshot
 	step(42, plain("b", 4), plain("c", 8))
-	if got := value(t, reg, "hindsight_regret", metrics.Other); got != 60 {
+	if got := value(t, m, "hindsight_regret", metrics.Other); got != 60 {
 		t.Errorf("regret of the others: %v, want that of those present, 60", got)
 	}
 }
 
 // "other" is a fair name for a model, and must not collide.
 func TestAModelNamedOther(t *testing.T) {
-	m, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	m.Timings(metrics.Other, learner).Predict(1)
 	src.set(plain(metrics.Other, 1), plain("a", 2), plain("b", 3))
-	wantModels(t, reg, "a", metrics.Other)
-	if got := value(t, reg, "hindsight_observations_total", metrics.Other); got != 4 {
+	wantModels(t, m, "a", metrics.Other)
+	if got := value(t, m, "hindsight_observations_total", metrics.Other); got != 4 {
 		t.Errorf("observations: %v, want 4", got)
 	}
 	m.Forget(metrics.Other, learner)
-	if n := histograms(t, reg); n != 1 {
+	if n := histograms(t, m); n != 1 {
 		t.Errorf("%d histograms, want 1: forgetting one of the others keeps those that are shared", n)
 	}
 }
 
 // What would make the registry refuse a whole scrape costs one model at most.
 func TestASourceThatMisbehaves(t *testing.T) {
-	m, reg, src := watch(t, 10)
+	m, src := watch(t, 10)
 	odd := plain("\xff", 5)
 	odd.Learner = "\xfe"
 	m.Timings(odd.Name, odd.Learner).Predict(1)
 	src.set(plain("a", 1), plain("a", 1), odd)
-	wantModels(t, reg, "a", metrics.Other)
+	wantModels(t, m, "a", metrics.Other)
 }
 
-func histograms(t *testing.T, reg prometheus.Gatherer) int {
+func histograms(t *testing.T, m prometheus.Gatherer) int {
 	t.Helper()
-	n, err := testutil.GatherAndCount(reg, "hindsight_predict_seconds")
+	n, err := testutil.GatherAndCount(m, "hindsight_predict_seconds")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,31 +198,31 @@ func histograms(t *testing.T, reg prometheus.Gatherer) int {
 
 func TestTimingsAreBoundedToo(t *testing.T) {
 	const limit, all = 3, 50
-	m, reg, _ := watch(t, limit)
+	m, _ := watch(t, limit)
 	for i := range all {
 		name := fmt.Sprint("model-", i)
 		m.Timings(name, learner).Predict(0.1)
 		m.Timings(name, learner).Predict(0.1)
 	}
 	want := []string{"model-0", "model-1", "model-2", metrics.Other}
-	if got := models(t, reg, "hindsight_predict_seconds"); !slices.Equal(got, want) {
+	if got := models(t, m, "hindsight_predict_seconds"); !slices.Equal(got, want) {
 		t.Errorf("histograms of %q, want %q", got, want)
 	}
-	if got := count(t, reg, metrics.Other); got != 2*(all-limit) {
+	if got := count(t, m, metrics.Other); got != 2*(all-limit) {
 		t.Errorf("%d calls of the others, want %d", got, 2*(all-limit))
 	}
 	for i := range all {
 		m.Forget(fmt.Sprint("model-", i), learner)
 	}
-	if got := models(t, reg, "hindsight_predict_seconds"); !slices.Equal(got, []string{metrics.Other}) {
+	if got := models(t, m, "hindsight_predict_seconds"); !slices.Equal(got, []string{metrics.Other}) {
 		t.Errorf("histograms of %q after all are forgotten", got)
 	}
 }
 
 // count is how many durations of Predict a model's histogram took.
-func count(t *testing.T, reg prometheus.Gatherer, model string) uint64 {
+func count(t *testing.T, m prometheus.Gatherer, model string) uint64 {
 	t.Helper()
-	families, err := reg.Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

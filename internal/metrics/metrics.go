@@ -1,18 +1,30 @@
-// Package metrics holds every instrument of the server, on a registry that
-// the caller hands in. It knows the numbers it shows and nothing of the
-// packages they come from: what it reads at scrape time it reads through
-// Source and a function answering StoreStats, and what it is told on the data
-// path it is told through Timings.
+// Package metrics holds every instrument of the server. It knows the numbers
+// that it shows and nothing of the packages that they come from. It reads
+// numbers at a scrape, through Source and the functions given to Watch. The
+// data path tells it durations, through Timings.
+//
+// # Rows
+//
+// A metric is one row of a table: its name, its help, its kind and the
+// function that takes its number from the struct that the source yields. The
+// tables are in rows.go.
 //
 // # Bounded series
 //
-// A model costs about sixty series, so Options.MaxModels bounds how many get
-// their own. They are given first come, first served, and a model keeps what
-// it was given: the label set of a model never changes while it lives. All
-// further models are shown together under the model label "other", one set of
-// series for each learner, and hindsight_models_aggregated says how many they
-// are. The place of a forgotten model goes to the next new one. A model that
-// is itself named "other" is always among the others.
+// A model costs about sixty series, so Options.MaxModels bounds how many
+// models get series of their own. Models get them in the order in which they
+// appear, and a model keeps what it got: the labels of a model never change
+// while it lives. All further models are shown together under the model label
+// "other", with one set of series for each learner, and
+// hindsight_models_aggregated says how many they are. The place of a forgotten
+// model goes to the next new model. A model that is named "other" is always
+// among the others.
+//
+// # Two ways out
+//
+// Gather yields what client_golang prints in every format of Prometheus. Scrape
+// prints the text format alone, at a small part of the cost. A test holds that
+// both print the same text.
 package metrics
 
 import (
@@ -24,6 +36,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 )
 
 const (
@@ -32,10 +45,6 @@ const (
 	DefaultMaxModels = 1000
 	// Other is the model label of the models without series of their own.
 	Other = "other"
-
-	labelModel   = "model"
-	labelLearner = "learner"
-	labelKind    = "kind"
 )
 
 // Options says what the instruments cannot find out themselves.
@@ -48,18 +57,21 @@ type Options struct {
 }
 
 // Metrics is the set of instruments of one server. Its methods may be called
-// concurrently, and from below any lock: it never calls back into a Source
-// while it holds a lock that Timings or Forget need.
+// concurrently, and under any lock: Metrics never calls a Source while it
+// holds a lock that Timings or Forget need.
 type Metrics struct {
-	reg     prometheus.Registerer
-	slots   *slots
-	timings *timingVecs
+	// server has the instruments that are not of a model, perModel the others.
+	// No name is in both: server refuses what perModel has.
+	server, perModel *prometheus.Registry
+	models           *models
+	families         []family
 }
 
 // New registers the instruments that need no source: timings, build
-// information, the Go runtime and the process. After an error some of them
-// may stay registered.
-func New(reg prometheus.Registerer, opts Options) (*Metrics, error) {
+// information, the Go runtime and the process. The caller may register more at
+// the registry, before and after. After an error some instruments may stay
+// registered.
+func New(registry *prometheus.Registry, opts Options) (*Metrics, error) {
 	if opts.MaxModels < 0 {
 		return nil, fmt.Errorf("metrics: MaxModels is %d, want at least 0", opts.MaxModels)
 	}
@@ -69,70 +81,72 @@ func New(reg prometheus.Registerer, opts Options) (*Metrics, error) {
 	if opts.Version == "" {
 		opts.Version = "unknown"
 	}
-	m := &Metrics{
-		reg:     reg,
-		slots:   newSlots(opts.MaxModels),
-		timings: newTimingVecs(),
+	m := &Metrics{server: registry, perModel: prometheus.NewRegistry(), models: newModels(opts.MaxModels)}
+	m.families = newFamilies(m.models.rows)
+	if err := m.perModel.Register(m.models); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	for _, c := range []prometheus.Collector{m.timings.predict, m.timings.observe, buildInfo(opts.Version)} {
-		if err := reg.Register(c); err != nil {
+	for _, c := range []prometheus.Collector{reserved{m.models}, buildInfo(opts.Version)} {
+		if err := registry.Register(c); err != nil {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
 	}
-	// A registry may come with these two already, as the default one does.
+	// A registry may have these two already, as the default one does.
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	} {
 		var there prometheus.AlreadyRegisteredError
-		if err := reg.Register(c); err != nil && !errors.As(err, &there) {
+		if err := registry.Register(c); err != nil && !errors.As(err, &there) {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
 	}
 	return m, nil
 }
 
-// WatchModels shows the models of src: they are read at every scrape. It is
-// called once; a second call fails.
-func (m *Metrics) WatchModels(src Source) error {
-	if err := m.reg.Register(newModelCollector(src, m.slots)); err != nil {
+// WatchModels shows the models of source: it reads them at every scrape. A
+// second call fails.
+func (m *Metrics) WatchModels(source Source) error {
+	err := m.server.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "hindsight_models_aggregated",
+		Help: `Models without series of their own, shown together under the model label "other".`,
+	}, m.models.others))
+	if err != nil {
 		return fmt.Errorf("metrics: models: %w", err)
 	}
+	m.models.watch(source)
 	return nil
 }
 
-// WatchStore shows what read answers: it is called at every scrape, possibly
-// by several at once. WatchStore is called once; a second call fails.
-func (m *Metrics) WatchStore(read func() StoreStats) error {
-	if err := m.reg.Register(newStoreCollector(read)); err != nil {
-		return fmt.Errorf("metrics: store: %w", err)
+// Watch shows what read yields: each scrape calls it, and several may do so at
+// once. A second call for the same type fails.
+func Watch[T stats[T]](m *Metrics, read func() T) error {
+	t := &table[T]{read: read, rows: (*new(T)).rows()}
+	for _, r := range t.rows {
+		t.descs = append(t.descs, prometheus.NewDesc(r.name, r.help, nil, nil))
+	}
+	if err := m.server.Register(t); err != nil {
+		return fmt.Errorf("metrics: %T: %w", *new(T), err)
 	}
 	return nil
 }
 
-// WatchMemory is WatchStore for the models as a whole.
-func (m *Metrics) WatchMemory(read func() MemoryStats) error {
-	if err := m.reg.Register(newMemoryCollector(read)); err != nil {
-		return fmt.Errorf("metrics: memory: %w", err)
+// Gather implements prometheus.Gatherer: it yields all instruments.
+func (m *Metrics) Gather() ([]*dto.MetricFamily, error) {
+	// The models come first, since a number of the server is about them.
+	families, err := prometheus.Gatherers{m.perModel, m.server}.Gather()
+	if err != nil {
+		return families, fmt.Errorf("metrics: %w", err)
 	}
-	return nil
+	return families, nil
 }
 
-// WatchCopies is WatchStore for the copies of snapshots, where there are any.
-func (m *Metrics) WatchCopies(read func() CopyStats) error {
-	if err := m.reg.Register(newCopyCollector(read)); err != nil {
-		return fmt.Errorf("metrics: copies: %w", err)
-	}
-	return nil
-}
+// reserved describes the series of models to the registry of the server and
+// shows none there, so that the registry refuses a second use of a name.
+type reserved struct{ prometheus.Collector }
 
-// WatchCalls is WatchStore for the calls as a whole.
-func (m *Metrics) WatchCalls(read func() CallStats) error {
-	if err := m.reg.Register(newCallCollector(read)); err != nil {
-		return fmt.Errorf("metrics: calls: %w", err)
-	}
-	return nil
-}
+// Collect implements prometheus.Collector.
+func (reserved) Collect(chan<- prometheus.Metric) {}
 
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -145,8 +159,8 @@ func buildInfo(version string) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// finite tells whether v may be exported. A number that is not known yet, or
-// that overflowed, is shown by the absence of its series.
+// finite tells whether v may be shown. A number that is not known yet, or
+// that overflowed, has no series.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func flag(b bool) float64 {

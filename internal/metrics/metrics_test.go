@@ -30,41 +30,40 @@ func (s *source) Each(yield func(metrics.Model)) {
 // set puts models in the place of all that were there.
 func (s *source) set(models ...metrics.Model) { *s = models }
 
-func newMetrics(tb testing.TB, opts metrics.Options) (*metrics.Metrics, *prometheus.Registry) {
+func newMetrics(tb testing.TB, opts metrics.Options) *metrics.Metrics {
 	tb.Helper()
-	reg := prometheus.NewPedanticRegistry()
-	m, err := metrics.New(reg, opts)
+	m, err := metrics.New(prometheus.NewPedanticRegistry(), opts)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return m, reg
+	return m
 }
 
 // watch makes metrics of at most limit models over an empty source.
-func watch(tb testing.TB, limit int) (*metrics.Metrics, *prometheus.Registry, *source) {
+func watch(tb testing.TB, limit int) (*metrics.Metrics, *source) {
 	tb.Helper()
-	m, reg := newMetrics(tb, metrics.Options{MaxModels: limit})
+	m := newMetrics(tb, metrics.Options{MaxModels: limit})
 	src := new(source)
 	if err := m.WatchModels(src); err != nil {
 		tb.Fatal(err)
 	}
-	return m, reg, src
+	return m, src
 }
 
-func compare(t *testing.T, reg prometheus.Gatherer, want string, names ...string) {
+func compare(t *testing.T, m prometheus.Gatherer, want string, names ...string) {
 	t.Helper()
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), names...); err != nil {
+	if err := testutil.GatherAndCompare(m, strings.NewReader(want), names...); err != nil {
 		t.Error(err)
 	}
 }
 
 // expose scrapes reg over HTTP.
-func expose(t *testing.T, reg *prometheus.Registry, accept string) string {
+func expose(t *testing.T, m prometheus.Gatherer, accept string) string {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
 	req.Header.Set("Accept", accept)
 	rec := httptest.NewRecorder()
-	promhttp.HandlerFor(reg, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(rec, req)
+	promhttp.HandlerFor(m, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(rec, req)
 	if rec.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", rec.Code, rec.Body)
 	}
@@ -76,15 +75,15 @@ func energy() metrics.Model {
 		Name: "energy", Learner: "pkawv_taylor",
 		Observations: 7, Predictions: 9,
 		PrequentialLoss: 2.5, ServedLoss: 3.5,
-		Regret: 0.25, RegretBound: 4, CertificateOK: true,
+		Regret: 0.25, RegretAge: 3, RegretBound: 4, CertificateOK: true,
 		Features: 351, StateBytes: 1 << 20, PendingLabels: 2,
 	}
 }
 
 func TestModelSeries(t *testing.T) {
-	_, reg, src := watch(t, 0)
+	m, src := watch(t, 0)
 	src.set(energy(), metrics.Model{Name: "price", Learner: "linear_awv"})
-	compare(t, reg, `
+	compare(t, m, `
 # HELP hindsight_certificate_ok 1 while the account of the regret is consistent, 0 when the state is corrupt.
 # TYPE hindsight_certificate_ok gauge
 hindsight_certificate_ok{learner="linear_awv",model="price"} 0
@@ -118,6 +117,10 @@ hindsight_predictions_total{learner="pkawv_taylor",model="energy"} 9
 # TYPE hindsight_regret gauge
 hindsight_regret{learner="linear_awv",model="price"} 0
 hindsight_regret{learner="pkawv_taylor",model="energy"} 0.25
+# HELP hindsight_regret_age_observations Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.
+# TYPE hindsight_regret_age_observations gauge
+hindsight_regret_age_observations{learner="linear_awv",model="price"} 0
+hindsight_regret_age_observations{learner="pkawv_taylor",model="energy"} 3
 # HELP hindsight_regret_bound What the theory promises of the regret.
 # TYPE hindsight_regret_bound gauge
 hindsight_regret_bound{learner="linear_awv",model="price"} 0
@@ -128,28 +131,29 @@ hindsight_state_bytes{learner="linear_awv",model="price"} 0
 hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
 `, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_sum",
 		"hindsight_models_aggregated", "hindsight_observations_total", "hindsight_pending_labels",
-		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_bound", "hindsight_state_bytes")
+		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_age_observations",
+		"hindsight_regret_bound", "hindsight_state_bytes")
 }
 
 // The series are read at scrape time and follow the source.
 func TestModelSeriesAreLive(t *testing.T) {
-	_, reg, src := watch(t, 0)
+	m, src := watch(t, 0)
 	for _, n := range []uint64{1, 5} {
-		m := energy()
-		m.Observations = n
-		src.set(m)
-		if got := value(t, reg, "hindsight_observations_total", "energy"); got != float64(n) {
+		live := energy()
+		live.Observations = n
+		src.set(live)
+		if got := value(t, m, "hindsight_observations_total", "energy"); got != float64(n) {
 			t.Errorf("after %d observations: %v", n, got)
 		}
 	}
 	src.set()
-	if n, err := testutil.GatherAndCount(reg, "hindsight_observations_total"); n != 0 || err != nil {
+	if n, err := testutil.GatherAndCount(m, "hindsight_observations_total"); n != 0 || err != nil {
 		t.Errorf("of a model that is gone: %d series, %v", n, err)
 	}
 }
 
 func TestNothingNotFiniteIsExported(t *testing.T) {
-	m, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	bad := metrics.Model{
 		Name: "bad", Learner: "linear_awv", Observations: 3,
 		PrequentialLoss: math.NaN(), ServedLoss: math.Inf(1), Regret: math.Inf(-1), RegretBound: math.NaN(),
@@ -157,7 +161,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	worse := bad
 	worse.Name = "worse" // past the limit: summed
 	src.set(bad, worse)
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{FsyncSeconds: math.NaN()} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{FsyncSeconds: math.NaN()} }); err != nil {
 		t.Fatal(err)
 	}
 	timings := m.Timings("bad", "linear_awv")
@@ -165,25 +169,25 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 		timings.Predict(v)
 		timings.Observe(v)
 	}
-	for line := range strings.Lines(expose(t, reg, "text/plain")) {
+	for line := range strings.Lines(expose(t, m, "text/plain")) {
 		if v := line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:]; strings.HasPrefix(line, "hindsight") &&
 			(strings.Contains(v, "NaN") || strings.Contains(v, "Inf")) {
 			t.Errorf("exported: %s", line)
 		}
 	}
 	for _, name := range []string{"hindsight_regret", "hindsight_regret_bound", "hindsight_store_fsync_seconds_total"} {
-		if n, err := testutil.GatherAndCount(reg, name); n != 0 || err != nil {
+		if n, err := testutil.GatherAndCount(m, name); n != 0 || err != nil {
 			t.Errorf("%s: %d series, want none; error %v", name, n, err)
 		}
 	}
-	if got := value(t, reg, "hindsight_observations_total", metrics.Other); got != 3 {
+	if got := value(t, m, "hindsight_observations_total", metrics.Other); got != 3 {
 		t.Errorf("observations of the others: %v, want 3", got)
 	}
 }
 
 func TestStoreSeries(t *testing.T) {
-	m, reg := newMetrics(t, metrics.Options{})
-	err := m.WatchStore(func() metrics.StoreStats {
+	m := newMetrics(t, metrics.Options{})
+	err := metrics.Watch(m, func() metrics.StoreStats {
 		return metrics.StoreStats{
 			DiskBytes: 1, LogBytes: 2, MemTableBytes: 3, Fsyncs: 4, FsyncSeconds: 0.5,
 			RememberedIDs: 6, Compactions: 7, Failed: true,
@@ -192,7 +196,7 @@ func TestStoreSeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exposes(t, reg,
+	exposes(t, m,
 		"hindsight_store_disk_bytes 1",
 		"hindsight_store_log_bytes 2",
 		"hindsight_store_memtable_bytes 3",
@@ -204,17 +208,18 @@ func TestStoreSeries(t *testing.T) {
 	)
 }
 
-func TestMemorySeries(t *testing.T) {
-	m, reg := newMetrics(t, metrics.Options{})
-	err := m.WatchMemory(func() metrics.MemoryStats {
-		return metrics.MemoryStats{
+func TestTotalSeries(t *testing.T) {
+	m := newMetrics(t, metrics.Options{})
+	err := metrics.Watch(m, func() metrics.Totals {
+		return metrics.Totals{
 			Models: 9, Loaded: 1, ResidentBytes: 2, Wakes: 3, WakeSeconds: 0.5, Hibernations: 4, BadSnapshots: 5, PendingLabels: 6,
+			Reports: 7, ReportSeconds: 0.25, Reloads: 8, Panics: 10,
 		}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	exposes(t, reg,
+	exposes(t, m,
 		"hindsight_models 9",
 		"hindsight_models_loaded 1",
 		"hindsight_models_memory_bytes 2",
@@ -223,44 +228,40 @@ func TestMemorySeries(t *testing.T) {
 		"hindsight_model_hibernations_total 4",
 		"hindsight_bad_snapshots_total 5",
 		"hindsight_pending_labels_all 6",
+		"hindsight_reports_total 7",
+		"hindsight_report_seconds_total 0.25",
+		"hindsight_model_reloads_total 8",
+		"hindsight_learner_panics_total 10",
 	)
 }
 
 func TestCopySeries(t *testing.T) {
-	m, reg := newMetrics(t, metrics.Options{})
+	m := newMetrics(t, metrics.Options{})
 	var stats metrics.CopyStats
-	if err := m.WatchCopies(func() metrics.CopyStats { return stats }); err != nil {
+	if err := metrics.Watch(m, func() metrics.CopyStats { return stats }); err != nil {
 		t.Fatal(err)
 	}
-	if text := expose(t, reg, "text/plain"); !strings.Contains(text, "\nhindsight_snapshot_copies_total 0\n") || strings.Contains(text, "\nhindsight_snapshot_copy_last") {
+	if text := expose(t, m, "text/plain"); !strings.Contains(text, "\nhindsight_snapshot_copies_total 0\n") || strings.Contains(text, "\nhindsight_snapshot_copy_last") {
 		t.Errorf("before the first copy:\n%s", text)
 	}
 	stats = metrics.CopyStats{Copied: 3, Failed: 2, LastSuccess: time.Unix(5, 5e8)}
-	exposes(t, reg,
+	exposes(t, m,
 		"hindsight_snapshot_copies_total 3", "hindsight_snapshot_copy_failures_total 2", "hindsight_snapshot_copy_last_success_timestamp_seconds 5.5",
 	)
 }
 
 func TestCallSeries(t *testing.T) {
-	m, reg := newMetrics(t, metrics.Options{})
-	err := m.WatchCalls(func() metrics.CallStats {
-		return metrics.CallStats{RequestBytes: 1, UnreadBytes: 2, Ended: 3, Closed: 4}
-	})
-	if err != nil {
+	m := newMetrics(t, metrics.Options{})
+	if err := metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{RequestBytes: 1} }); err != nil {
 		t.Fatal(err)
 	}
-	exposes(t, reg,
-		"hindsight_requests_in_progress_bytes 1",
-		"hindsight_answers_unread_bytes 2",
-		"hindsight_calls_ended_total 3",
-		"hindsight_connections_closed_total 4",
-	)
+	exposes(t, m, "hindsight_requests_in_progress_bytes 1")
 }
 
 // exposes fails unless these are among the lines.
-func exposes(t *testing.T, reg *prometheus.Registry, lines ...string) {
+func exposes(t *testing.T, m prometheus.Gatherer, lines ...string) {
 	t.Helper()
-	text := expose(t, reg, "text/plain")
+	text := expose(t, m, "text/plain")
 	for _, want := range lines {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("not exposed: %s", want)
@@ -269,8 +270,8 @@ func exposes(t *testing.T, reg *prometheus.Registry, lines ...string) {
 }
 
 func TestBuildInfoAndRuntime(t *testing.T) {
-	_, reg := newMetrics(t, metrics.Options{Version: "v1.2.3"})
-	text := expose(t, reg, "text/plain")
+	m := newMetrics(t, metrics.Options{Version: "v1.2.3"})
+	text := expose(t, m, "text/plain")
 	for _, want := range []string{
 		`hindsight_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		"go_goroutines ",
@@ -285,26 +286,26 @@ func TestBuildInfoAndRuntime(t *testing.T) {
 // The name of the losses is the same in both text formats: OpenMetrics would
 // append _total to a counter.
 func TestLossNameInOpenMetrics(t *testing.T) {
-	_, reg, src := watch(t, 0)
+	m, src := watch(t, 0)
 	src.set(energy())
 	for _, accept := range []string{"text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"} {
-		if text := expose(t, reg, accept); !strings.Contains(text, "\nhindsight_loss_sum{") {
+		if text := expose(t, m, accept); !strings.Contains(text, "\nhindsight_loss_sum{") {
 			t.Errorf("%s: no hindsight_loss_sum in\n%s", accept, text)
 		}
 	}
 }
 
 func TestLint(t *testing.T) {
-	m, reg, src := watch(t, 1)
+	m, src := watch(t, 1)
 	other := energy()
 	other.Name = "second"
 	src.set(energy(), other)
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor").Predict(1e-4)
 	m.Timings("energy", "pkawv_taylor").Observe(1e-3)
-	problems, err := testutil.GatherAndLint(reg)
+	problems, err := testutil.GatherAndLint(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +333,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("models are watched twice")
 	}
 	for range 2 {
-		err = m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} })
+		err = metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} })
 	}
 	if err == nil {
 		t.Error("the store is watched twice")
@@ -349,9 +350,9 @@ func TestNewOnARegistryWithRuntimeCollectors(t *testing.T) {
 }
 
 // value is the value of the series of one model, of any kind and learner.
-func value(t *testing.T, reg prometheus.Gatherer, name, model string) float64 {
+func value(t *testing.T, m prometheus.Gatherer, name, model string) float64 {
 	t.Helper()
-	families, err := reg.Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,9 +376,9 @@ func value(t *testing.T, reg prometheus.Gatherer, name, model string) float64 {
 }
 
 // models are the model labels of a metric, sorted.
-func models(t *testing.T, reg prometheus.Gatherer, name string) []string {
+func models(t *testing.T, m prometheus.Gatherer, name string) []string {
 	t.Helper()
-	families, err := reg.Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,8 @@
 package metrics
 
 import (
-	"maps"
+	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -16,7 +15,7 @@ type Source interface {
 }
 
 // Model is what one model says of itself at one moment. A number that is not
-// finite is shown as not known: its series is left out.
+// finite is not known, and has no series.
 type Model struct {
 	// Name and Learner are the labels.
 	Name, Learner string
@@ -32,8 +31,11 @@ type Model struct {
 	// Regret is PrequentialLoss less the loss of the best fixed function in
 	// hindsight.
 	Regret float64
-	// RegretBound is what the theory promises of Regret: NaN of a learner that
-	// it promises nothing of, since 0 would be a promise.
+	// RegretAge counts the observations learned since Regret was solved. It is
+	// 0 for a learner that tracks its regret in each round.
+	RegretAge uint64
+	// RegretBound is what the theory promises of Regret. It is NaN for a
+	// learner without a promise, since 0 would be one.
 	RegretBound float64
 	// CertificateOK says that the account of Regret is consistent.
 	CertificateOK bool
@@ -49,128 +51,133 @@ type Model struct {
 	ReadOnly bool
 }
 
-// modelCollector reads the models at scrape time.
-type modelCollector struct {
-	source Source
-	slots  *slots
+// sample is one series of a scrape. Nobody changes it afterwards but for the
+// durations that its timing takes.
+type sample struct {
+	key
+	text   string
+	values []float64 // of each row; nil if the source lists no model of the series
+	timing *timing   // nil before the first Timings
+}
 
-	aggregated                          *prometheus.Desc
-	observations, predictions, loss     *prometheus.Desc
-	regret, regretBound, certificate    *prometheus.Desc
-	features, stateBytes, pendingLabels *prometheus.Desc
-	expiredLabels, readOnly             *prometheus.Desc
+// read reads the source and yields the samples in the order in which
+// Prometheus sorts them.
+func (m *models) read() []sample {
+	m.scrape.Lock()
+	defer m.scrape.Unlock()
+	source := m.begin()
+	if source != nil {
+		source.Each(m.add)
+	}
+	samples := m.end()
+	slices.SortFunc(samples, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.learner, b.learner), cmp.Compare(a.model, b.model))
+	})
+	return samples
+}
 
-	// scrape is held for a whole scrape, over calls of the source. Lock order:
-	// scrape, then the source's own locks; scrape, then slots.
-	scrape struct {
-		sync.Mutex
-		listed map[key]struct{}
-		own    []Model
-		others others
+func (m *models) begin() Source {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.scrapes++
+	m.mu.others = 0
+	return m.mu.source
+}
+
+// add takes one model of the scrape.
+func (m *models) add(live Model) {
+	k := newKey(live.Name, live.Learner)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.find(k)
+	if p.seen == m.mu.scrapes {
+		return // A scrape must not repeat a series.
+	}
+	p.seen = m.mu.scrapes
+	s := p.series
+	first := s.seen != m.mu.scrapes
+	if first {
+		s.seen = m.mu.scrapes
+		s.values = append(make([]float64, 0, len(m.rows)), s.values...)[:len(m.rows)] // The last scrape may still be printed.
+	}
+	if !p.own {
+		m.mu.others++
+		if p.last == nil {
+			p.last = make([]float64, len(m.rows))
+		}
+	}
+	for i, r := range m.rows {
+		switch v := r.value(live); {
+		case r.together == growth && !p.own:
+			// A number that is not known has not grown, nor has that of a model
+			// that was set back to an earlier state.
+			if finite(v) {
+				s.values[i] += max(v-p.last[i], 0)
+				p.last[i] = v
+			}
+		case first:
+			s.values[i] = v
+		case r.together == sum:
+			s.values[i] += v
+		case r.together == least:
+			s.values[i] = min(s.values[i], v)
+		case r.together == most:
+			s.values[i] = max(s.values[i], v)
+		}
 	}
 }
 
-func newModelCollector(src Source, s *slots) *modelCollector {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("hindsight_"+name, help, labels, nil)
+// end drops the models that are gone, and yields what is there in no order.
+func (m *models) end() []sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, p := range m.mu.places {
+		if p.seen == m.mu.scrapes {
+			continue
+		}
+		p.last = nil
+		if !p.held {
+			m.remove(k, p)
+		}
 	}
-	c := &modelCollector{
-		source: src,
-		slots:  s,
-		aggregated: desc("models_aggregated",
-			`Models without series of their own, shown together under the model label "other".`),
-		observations: desc("observations_total", "Observations learned.", labelModel, labelLearner),
-		predictions:  desc("predictions_total", "Predictions answered.", labelModel, labelLearner),
-		loss: desc("loss_sum",
-			"Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.",
-			labelModel, labelLearner, labelKind),
-		regret: desc("regret",
-			"Prequential loss less the loss of the best fixed function in hindsight.", labelModel, labelLearner),
-		regretBound: desc("regret_bound", "What the theory promises of the regret.", labelModel, labelLearner),
-		certificate: desc("certificate_ok",
-			"1 while the account of the regret is consistent, 0 when the state is corrupt.", labelModel, labelLearner),
-		features:      desc("features", "Features of the model.", labelModel, labelLearner),
-		stateBytes:    desc("state_bytes", "Memory that the model's state takes.", labelModel, labelLearner),
-		pendingLabels: desc("pending_labels", "Predictions that wait for their label.", labelModel, labelLearner),
-		expiredLabels: desc("expired_labels_total", "Predictions whose label did not come in time.", labelModel, labelLearner),
-		readOnly: desc("read_only",
-			"1 when the model no longer learns, because storage failed or its state is corrupt.", labelModel, labelLearner),
+	samples := make([]sample, 0, len(m.mu.series))
+	for _, s := range m.mu.series {
+		shown := sample{key: s.key, text: s.text, timing: s.timing}
+		if s.seen == m.mu.scrapes {
+			shown.values = s.values
+		}
+		samples = append(samples, shown)
 	}
-	c.scrape.listed = make(map[key]struct{})
-	c.scrape.others = newOthers()
-	return c
+	return samples
 }
 
 // Describe implements prometheus.Collector.
-func (c *modelCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		c.aggregated, c.observations, c.predictions, c.loss, c.regret,
-		c.regretBound, c.certificate, c.features, c.stateBytes, c.pendingLabels,
-		c.expiredLabels, c.readOnly,
-	} {
+func (m *models) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range m.descs {
 		ch <- d
+	}
+	for _, r := range timingRows() {
+		ch <- prometheus.NewDesc(r.name, r.help, []string{labelModel, labelLearner}, nil)
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *modelCollector) Collect(ch chan<- prometheus.Metric) {
-	c.scrape.Lock()
-	defer c.scrape.Unlock()
-	c.read()
-	for _, m := range c.scrape.own {
-		c.show(ch, m)
-	}
-	others := &c.scrape.others
-	for _, learner := range slices.Sorted(maps.Keys(others.present)) {
-		c.show(ch, others.sum(learner))
-	}
-	ch <- prometheus.MustNewConstMetric(c.aggregated, prometheus.GaugeValue, float64(len(others.last)))
-}
-
-// read asks the source for its models and sorts them into those with series
-// of their own and the others. It needs the scrape lock.
-func (c *modelCollector) read() {
-	clear(c.scrape.listed)
-	c.scrape.own = c.scrape.own[:0]
-	others := &c.scrape.others
-	others.begin()
-	c.source.Each(func(m Model) {
-		k := newKey(m.Name, m.Learner)
-		m.Learner = k.learner
-		if _, twice := c.scrape.listed[k]; twice {
-			return // the registry refuses a whole scrape that repeats a series
+func (m *models) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range m.read() {
+		for i, v := range s.values {
+			if !finite(v) {
+				continue
+			}
+			labels := []string{s.model, s.learner}
+			if kind := m.rows[i].label; kind != "" {
+				labels = append(labels, kind)
+			}
+			ch <- prometheus.MustNewConstMetric(m.descs[i], m.rows[i].kind, v, labels...)
 		}
-		c.scrape.listed[k] = struct{}{}
-		if c.slots.owns(k) {
-			c.scrape.own = append(c.scrape.own, m)
-		} else {
-			others.add(k, m)
-		}
-	})
-	others.end(c.scrape.listed)
-	c.slots.sweep(c.scrape.listed)
-}
-
-func (c *modelCollector) show(ch chan<- prometheus.Metric, m Model) {
-	put := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, more ...string) {
-		if finite(v) {
-			ch <- prometheus.MustNewConstMetric(d, kind, v, append([]string{m.Name, m.Learner}, more...)...)
+		if s.timing != nil {
+			for _, h := range s.timing {
+				ch <- h
+			}
 		}
 	}
-	put(c.observations, prometheus.CounterValue, float64(m.Observations))
-	put(c.predictions, prometheus.CounterValue, float64(m.Predictions))
-	// The losses only grow, but a counter of this name would be exposed as
-	// hindsight_loss_sum_total to a scraper that speaks OpenMetrics, and a
-	// gauge may not end in _sum. Of no declared type the name stands, and
-	// rate() takes it without a remark because it ends in _sum.
-	put(c.loss, prometheus.UntypedValue, m.PrequentialLoss, "prequential")
-	put(c.loss, prometheus.UntypedValue, m.ServedLoss, "served")
-	put(c.regret, prometheus.GaugeValue, m.Regret)
-	put(c.regretBound, prometheus.GaugeValue, m.RegretBound)
-	put(c.certificate, prometheus.GaugeValue, flag(m.CertificateOK))
-	put(c.features, prometheus.GaugeValue, float64(m.Features))
-	put(c.stateBytes, prometheus.GaugeValue, float64(m.StateBytes))
-	put(c.pendingLabels, prometheus.GaugeValue, float64(m.PendingLabels))
-	put(c.expiredLabels, prometheus.CounterValue, float64(m.ExpiredLabels))
-	put(c.readOnly, prometheus.GaugeValue, flag(m.ReadOnly))
 }

@@ -1,91 +1,159 @@
 package metrics
 
 import (
+	"fmt"
 	"math"
-	"time"
+	"sort"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Timings takes the durations of one model's calls. It is resolved once, so
-// that a call costs one histogram and looks nothing up. The zero value takes
-// durations and drops them.
-type Timings struct {
-	predict, observe prometheus.Observer
+// that a call costs one histogram and no search. The zero value drops what it
+// takes.
+type Timings struct{ of *timing }
+
+// What is timed: the rows of timingRows and the histograms of a series.
+const (
+	predict = iota
+	observe
+	timed
+)
+
+// timingRow is one histogram that every model in use has.
+type timingRow struct{ name, help string }
+
+func timingRows() [timed]timingRow {
+	return [timed]timingRow{
+		predict: {"hindsight_predict_seconds", "Duration of Predict calls, by model."},
+		observe: {"hindsight_observe_seconds", "Duration of Observe calls by model, from arrival to answer: queue, log, fsync and learning."},
+	}
 }
 
-// Timings resolves the histograms of a model, which takes a place among the
-// models with series of their own if there is one. It may be called again for
-// the same model and answers the same.
+// timing has the histograms of one series.
+type timing [timed]*histogram
+
+// Timings resolves the histograms of a model, which gets series of its own if
+// there is room. A second call for the same model answers the same.
 func (m *Metrics) Timings(model, learner string) Timings {
-	var t Timings
-	m.slots.hold(newKey(model, learner), func(series key) {
-		t.predict = m.timings.predict.WithLabelValues(series.model, series.learner)
-		t.observe = m.timings.observe.WithLabelValues(series.model, series.learner)
-	})
-	return t
+	return Timings{m.models.hold(newKey(model, learner))}
 }
 
-// Forget drops the series of a deleted model and frees its place. It is
-// called before the name is given to another model; Timings that are still
-// held go on working and are shown nowhere. Forgetting an unknown model does
-// nothing.
+// Forget drops the series of a deleted model and frees its place. It is called
+// before the name is given to another model. Timings of the model that are
+// still in use take durations that no scrape shows. A call for an unknown
+// model does nothing.
 func (m *Metrics) Forget(model, learner string) {
-	m.slots.release(newKey(model, learner), func(series key) {
-		m.timings.predict.DeleteLabelValues(series.model, series.learner)
-		m.timings.observe.DeleteLabelValues(series.model, series.learner)
-	})
+	m.models.release(newKey(model, learner))
 }
 
 // Predict takes the duration of one Predict call.
-func (t Timings) Predict(seconds float64) { observe(t.predict, seconds) }
+func (t Timings) Predict(seconds float64) {
+	if t.of != nil {
+		t.of[predict].take(seconds)
+	}
+}
 
 // Observe takes the duration of one Observe call, from its arrival to its
 // answer.
-func (t Timings) Observe(seconds float64) { observe(t.observe, seconds) }
+func (t Timings) Observe(seconds float64) {
+	if t.of != nil {
+		t.of[observe].take(seconds)
+	}
+}
 
-// observe keeps what would spoil a sum out of it: a clock that went backwards
-// counts as no time, and what is not a number of seconds counts as nothing.
-func observe(o prometheus.Observer, seconds float64) {
-	if o == nil || math.IsNaN(seconds) || math.IsInf(seconds, 0) {
+// bounds is the number of classic buckets that have an upper bound.
+const bounds = 22
+
+// histogram counts durations in the native buckets of client_golang, for a
+// scraper that asks for them, and in classic ones of its own. To read a
+// histogram of client_golang costs at least 50 allocations; to read the classic
+// buckets costs none, so the text format costs the same whether models are
+// used or not.
+type histogram struct {
+	prometheus.Histogram
+	buckets [bounds + 1]atomic.Uint64
+	sum     atomic.Uint64 // bits of a float64, in seconds
+}
+
+// classic is the classic side of a histogram at one moment.
+type classic struct {
+	buckets [bounds + 1]uint64 // cumulative; the last has all
+	sum     float64            // in seconds
+}
+
+// newTiming makes histograms with native buckets that are a tenth wide. They
+// cost a duration 20 ns, no allocation, and at most a few KiB a model. When
+// there are more than a hundred, client_golang joins them in pairs; it never
+// sets the counts back, which would part them from the classic ones.
+func newTiming(k key) *timing {
+	t := new(timing)
+	for i, r := range timingRows() {
+		t[i] = &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:                           r.name,
+			Help:                           r.help,
+			ConstLabels:                    prometheus.Labels{labelModel: k.model, labelLearner: k.learner},
+			NativeHistogramBucketFactor:    1.1,
+			NativeHistogramZeroThreshold:   1e-9,
+			NativeHistogramMaxBucketNumber: 100,
+		})}
+	}
+	return t
+}
+
+// take keeps what would spoil a sum out of it: a negative duration, of a clock
+// that was set back, counts as 0, and what is not a number of seconds does not
+// count.
+func (h *histogram) take(seconds float64) {
+	if !finite(seconds) {
 		return
 	}
-	o.Observe(max(seconds, 0))
-}
-
-type timingVecs struct {
-	predict, observe *prometheus.HistogramVec
-}
-
-func newTimingVecs() *timingVecs {
-	return &timingVecs{
-		predict: newTimingVec("hindsight_predict_seconds",
-			"Duration of Predict calls, by model."),
-		observe: newTimingVec("hindsight_observe_seconds",
-			"Duration of Observe calls by model, from arrival to answer: queue, log, fsync and learning."),
+	seconds = max(seconds, 0)
+	h.Observe(seconds)
+	limits := timingBuckets()
+	h.buckets[sort.SearchFloat64s(limits[:], seconds)].Add(1)
+	for {
+		old := h.sum.Load()
+		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+seconds)) {
+			return
+		}
 	}
 }
 
-// newTimingVec makes a histogram with the classic buckets and, for a scraper
-// that asks for them, native ones that are a tenth wide. The latter cost an
-// observation 20 ns, no allocation, and at most a few KiB a model.
-func newTimingVec(name, help string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:                            name,
-		Help:                            help,
-		Buckets:                         timingBuckets(),
-		NativeHistogramBucketFactor:     1.1,
-		NativeHistogramZeroThreshold:    1e-9,
-		NativeHistogramMaxBucketNumber:  100,
-		NativeHistogramMinResetDuration: time.Hour,
-	}, []string{labelModel, labelLearner})
+// classic reads the classic buckets.
+func (h *histogram) classic() classic {
+	var c classic
+	total := uint64(0)
+	for i := range h.buckets {
+		total += h.buckets[i].Load()
+		c.buckets[i] = total
+	}
+	c.sum = math.Float64frombits(h.sum.Load())
+	return c
+}
+
+// Write implements prometheus.Metric: native and classic buckets together. The
+// classic ones are read first and take a duration last, so that none of them
+// ever has more than the count of all.
+func (h *histogram) Write(out *dto.Metric) error {
+	c := h.classic()
+	if err := h.Histogram.Write(out); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	out.Histogram.SampleSum = &c.sum
+	for i, limit := range timingBuckets() {
+		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &limit, CumulativeCount: &c.buckets[i]})
+	}
+	return nil
 }
 
 // timingBuckets are 1, 2.5 and 5 of every power of ten from 1 µs to 10 s.
-// They are written out because a product such as 2.5*1e-5 is not the nearest
+// They are written out because a product like 2.5*1e-5 is not the nearest
 // number to 2.5e-05, and the label value would show it.
-func timingBuckets() []float64 {
-	return []float64{
+func timingBuckets() [bounds]float64 {
+	return [bounds]float64{
 		1e-6, 2.5e-6, 5e-6,
 		1e-5, 2.5e-5, 5e-5,
 		1e-4, 2.5e-4, 5e-4,

@@ -1,27 +1,29 @@
 package metrics_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
-	"os"
-	"regexp"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"hindsight/internal/metrics"
 )
 
 func TestTimings(t *testing.T) {
-	m, reg := newMetrics(t, metrics.Options{})
+	m := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
 	for _, s := range []float64{1e-6, 2.6e-6, 0.3, -1, math.NaN(), math.Inf(1)} {
 		timings.Predict(s)
 	}
 	timings.Observe(20)
-	families, err := reg.Gather()
+	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,19 +68,84 @@ func TestTimings(t *testing.T) {
 	}
 }
 
+// A model whose durations need more than a hundred native buckets keeps its
+// counts, and so do the classic ones.
+func TestDurationsOfAllSizes(t *testing.T) {
+	m := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	n := uint64(0)
+	for seconds := 1e-9; seconds < 1e5; seconds *= 1.02 {
+		timings.Predict(seconds)
+		n++
+	}
+	if text, general := both(t, m, true); text != general {
+		t.Errorf("the text is\n%s\nand expfmt prints\n%s", text, general)
+	}
+	if got := count(t, m, "a"); got != n {
+		t.Errorf("%d durations, want %d", got, n)
+	}
+	if want := fmt.Sprintf("hindsight_predict_seconds_count{learner=%q,model=\"a\"} %d\n", learner, n); !strings.Contains(scrape(t, m), want) {
+		t.Errorf("not printed: %s", want)
+	}
+}
+
+// A histogram that is read while it takes durations holds together: no bucket
+// has more than the next one, and none more than the count.
+func TestAHistogramHoldsTogether(t *testing.T) {
+	m := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	var wg sync.WaitGroup
+	var done atomic.Bool
+	for range 2 {
+		wg.Go(func() {
+			for seconds := 1e-6; !done.Load(); seconds = math.Mod(1.5*seconds, 1) + 1e-6 {
+				timings.Predict(seconds)
+			}
+		})
+	}
+	for range 50 {
+		families, err := m.Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "hindsight_predict_seconds" {
+				continue
+			}
+			h := f.GetMetric()[0].GetHistogram()
+			last, native, delta := uint64(0), h.GetZeroCount(), int64(0)
+			for _, b := range h.GetBucket() {
+				if b.GetCumulativeCount() < last || b.GetCumulativeCount() > h.GetSampleCount() {
+					t.Errorf("bucket %v after one of %d, of %d", b, last, h.GetSampleCount())
+				}
+				last = b.GetCumulativeCount()
+			}
+			for _, d := range h.GetPositiveDelta() {
+				delta += d
+				native += uint64(delta)
+			}
+			if native != h.GetSampleCount() {
+				t.Errorf("%d durations in native buckets, of %d", native, h.GetSampleCount())
+			}
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+}
+
 func TestTimingsAfterForget(t *testing.T) {
-	m, reg := newMetrics(t, metrics.Options{})
+	m := newMetrics(t, metrics.Options{})
 	old := m.Timings("a", learner)
 	old.Predict(1)
 	m.Forget("a", learner)
 	m.Forget("a", learner)
 	m.Forget("never seen", learner)
 	old.Predict(1)
-	if n := histograms(t, reg); n != 0 {
+	if n := histograms(t, m); n != 0 {
 		t.Errorf("%d histograms after Forget", n)
 	}
 	m.Timings("a", learner).Predict(1)
-	if got := count(t, reg, "a"); got != 1 {
+	if got := count(t, m, "a"); got != 1 {
 		t.Errorf("a new model of the name begins with %d calls, want 1", got)
 	}
 }
@@ -124,13 +191,13 @@ func (h *host) remove(name string) {
 
 func TestConcurrentUse(t *testing.T) {
 	const rounds, workers = 100, 4
-	m, reg := newMetrics(t, metrics.Options{MaxModels: 3})
+	m := newMetrics(t, metrics.Options{MaxModels: 3})
 	h := &host{m: m}
 	h.mu.models = make(map[string]metrics.Timings)
 	if err := m.WatchModels(h); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup
@@ -148,29 +215,47 @@ func TestConcurrentUse(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range rounds / 4 {
-				if _, err := reg.Gather(); err != nil {
+				if _, err := m.Gather(); err != nil {
 					t.Error(err)
 				}
+				parse(t, m)
 			}
 		})
 	}
 	wg.Wait()
-	for name := range names(h) {
+	for name := range h.names() {
 		h.remove(name)
 	}
-	if got := models(t, reg, "hindsight_regret"); len(got) != 0 {
+	if got := models(t, m, "hindsight_regret"); len(got) != 0 {
 		t.Errorf("series of %q after all models are gone", got)
 	}
 	// No place was lost.
 	for i := range 4 {
 		h.create(fmt.Sprint("new-", i))
 	}
-	if got, want := models(t, reg, "hindsight_regret"), []string{"new-0", "new-1", "new-2", metrics.Other}; !slices.Equal(got, want) {
+	if got, want := models(t, m, "hindsight_regret"), []string{"new-0", "new-1", "new-2", metrics.Other}; !slices.Equal(got, want) {
 		t.Errorf("series of %q, want %q", got, want)
 	}
 }
 
-func names(h *host) map[string]struct{} {
+// parse fails unless a scrape is text that Prometheus reads.
+func parse(t *testing.T, m *metrics.Metrics) {
+	s, err := m.Scrape()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var text bytes.Buffer
+	if err := s.WriteText(&text); err != nil {
+		t.Error(err)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	if _, err := parser.TextToMetricFamilies(&text); err != nil {
+		t.Error(err)
+	}
+}
+
+func (h *host) names() map[string]struct{} {
 	all := make(map[string]struct{})
 	for name := range h.mu.models {
 		all[name] = struct{}{}
@@ -179,7 +264,7 @@ func names(h *host) map[string]struct{} {
 }
 
 func TestTimingsDoNotAllocate(t *testing.T) {
-	m, _ := newMetrics(t, metrics.Options{})
+	m := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
 	timings.Predict(1e-5)
 	timings.Observe(1e-4)
@@ -191,46 +276,8 @@ func TestTimingsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// The alerting rules name only metrics that exist.
-func TestRulesNameMetricsThatExist(t *testing.T) {
-	m, reg, src := watch(t, 0)
-	src.set(energy())
-	if err := m.WatchStore(func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
-		t.Fatal(err)
-	}
-	timings := m.Timings("energy", "pkawv_taylor")
-	timings.Predict(1)
-	timings.Observe(1)
-	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for _, f := range families {
-		known[f.GetName()] = true
-		if f.GetMetric()[0].GetHistogram() != nil {
-			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-				known[f.GetName()+suffix] = true
-			}
-		}
-	}
-	rules, err := os.ReadFile("../../deploy/prometheus/hindsight.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := regexp.MustCompile(`\bhindsight_\w+`).FindAllString(string(rules), -1)
-	if len(named) == 0 {
-		t.Fatal("the rules name no metric")
-	}
-	for _, name := range named {
-		if !known[name] {
-			t.Errorf("the rules name %s, which is not exported", name)
-		}
-	}
-}
-
 func BenchmarkTimingsPredict(b *testing.B) {
-	m, _ := newMetrics(b, metrics.Options{})
+	m := newMetrics(b, metrics.Options{})
 	timings := m.Timings("a", learner)
 	seconds := 1e-6
 	b.ReportAllocs()
@@ -243,7 +290,7 @@ func BenchmarkTimingsPredict(b *testing.B) {
 }
 
 func BenchmarkTimingsPredictParallel(b *testing.B) {
-	m, _ := newMetrics(b, metrics.Options{})
+	m := newMetrics(b, metrics.Options{})
 	timings := m.Timings("a", learner)
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -251,26 +298,4 @@ func BenchmarkTimingsPredictParallel(b *testing.B) {
 			timings.Predict(1e-5)
 		}
 	})
-}
-
-func BenchmarkScrape(b *testing.B) {
-	for _, n := range []int{1000, 100_000} {
-		b.Run(fmt.Sprint("models=", n), func(b *testing.B) {
-			m, reg := newMetrics(b, metrics.Options{})
-			src := make(source, n)
-			for i := range src {
-				src[i] = plain(fmt.Sprint("model-", i), i)
-			}
-			if err := m.WatchModels(&src); err != nil {
-				b.Fatal(err)
-			}
-			var g prometheus.Gatherer = reg
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := g.Gather(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -1,0 +1,302 @@
+package metrics_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"hindsight/internal/metrics"
+)
+
+// naive computes the lines of a scrape anew from all that has happened. It
+// shares no code with the package.
+type naive struct {
+	limit int
+	// own has the decision on each model, held those whose timings are in use.
+	own, held map[id]bool
+	// last and grown are what only grows, of each model among the others and of
+	// each learner.
+	last  map[id][]float64
+	grown map[string][]float64
+	// durations are those of Predict and of Observe.
+	durations map[id]*[2][]float64
+}
+
+type id struct{ model, learner string }
+
+func newNaive(limit int) *naive {
+	return &naive{
+		limit: limit, own: map[id]bool{}, held: map[id]bool{},
+		last: map[id][]float64{}, grown: map[string][]float64{}, durations: map[id]*[2][]float64{},
+	}
+}
+
+func (n *naive) decide(k id) bool {
+	own, known := n.own[k]
+	if !known {
+		taken := 0
+		for _, o := range n.own {
+			if o {
+				taken++
+			}
+		}
+		own = taken < n.limit && k.model != metrics.Other && utf8.ValidString(k.model)
+		n.own[k] = own
+	}
+	return own
+}
+
+// series are those that the model is shown in.
+func (n *naive) series(k id) id {
+	if n.decide(k) {
+		return k
+	}
+	return id{metrics.Other, k.learner}
+}
+
+func (n *naive) time(k id, of int, seconds float64) {
+	n.held[k] = true
+	s := n.series(k)
+	if n.durations[s] == nil {
+		n.durations[s] = new([2][]float64)
+	}
+	if of >= 0 {
+		n.durations[s][of] = append(n.durations[s][of], seconds)
+	}
+}
+
+func (n *naive) forget(k id) {
+	if n.own[k] {
+		delete(n.durations, k)
+	}
+	delete(n.own, k)
+	delete(n.held, k)
+}
+
+// growing are the numbers that only grow.
+func growing(m metrics.Model) []float64 {
+	return []float64{float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss}
+}
+
+func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// scrape yields the lines of models, sorted.
+func (n *naive) scrape(models []metrics.Model) []string {
+	var lines []string
+	listed := map[id]bool{}
+	others := map[string][]metrics.Model{}
+	for _, m := range models {
+		k := id{m.Name, m.Learner}
+		listed[k] = true
+		if n.decide(k) {
+			lines = append(lines, n.lines(m)...)
+			continue
+		}
+		others[m.Learner] = append(others[m.Learner], m)
+		if n.last[k] == nil {
+			n.last[k] = make([]float64, 5)
+		}
+		if n.grown[m.Learner] == nil {
+			n.grown[m.Learner] = make([]float64, 5)
+		}
+		for i, v := range growing(m) {
+			if known(v) {
+				n.grown[m.Learner][i] += max(0, v-n.last[k][i])
+				n.last[k][i] = v
+			}
+		}
+	}
+	for learner, all := range others {
+		g := n.grown[learner]
+		m := metrics.Model{
+			Name: metrics.Other, Learner: learner, CertificateOK: true, Observations: uint64(g[0]), Predictions: uint64(g[1]),
+			ExpiredLabels: uint64(g[2]), PrequentialLoss: g[3], ServedLoss: g[4],
+		}
+		for _, o := range all {
+			m.Regret += o.Regret
+			m.RegretBound += o.RegretBound
+			m.RegretAge = max(m.RegretAge, o.RegretAge)
+			m.CertificateOK = m.CertificateOK && o.CertificateOK
+			m.ReadOnly = m.ReadOnly || o.ReadOnly
+			m.Features += o.Features
+			m.StateBytes += o.StateBytes
+			m.PendingLabels += o.PendingLabels
+		}
+		lines = append(lines, n.lines(m)...)
+	}
+	for k := range n.last {
+		if !listed[k] {
+			delete(n.last, k)
+		}
+	}
+	for k := range n.own {
+		if !listed[k] && !n.held[k] {
+			delete(n.own, k)
+		}
+	}
+	for k, d := range n.durations {
+		for i, name := range []string{"predict", "observe"} {
+			lines = append(lines, histogram("hindsight_"+name+"_seconds", k, d[i])...)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+func labels(k id) string {
+	escape := func(s string) string {
+		s = strings.ReplaceAll(s, `\`, `\\`)
+		s = strings.ReplaceAll(s, "\n", `\n`)
+		return strings.ReplaceAll(s, `"`, `\"`)
+	}
+	return fmt.Sprintf(`learner="%s",model="%s"`, escape(k.learner), escape(k.model))
+}
+
+func (n *naive) lines(m metrics.Model) []string {
+	var lines []string
+	for name, v := range map[string]float64{
+		"hindsight_certificate_ok{":              map[bool]float64{true: 1}[m.CertificateOK],
+		"hindsight_expired_labels_total{":        float64(m.ExpiredLabels),
+		"hindsight_features{":                    float64(m.Features),
+		`hindsight_loss_sum{kind="prequential",`: m.PrequentialLoss,
+		`hindsight_loss_sum{kind="served",`:      m.ServedLoss,
+		"hindsight_observations_total{":          float64(m.Observations),
+		"hindsight_pending_labels{":              float64(m.PendingLabels),
+		"hindsight_predictions_total{":           float64(m.Predictions),
+		"hindsight_read_only{":                   map[bool]float64{true: 1}[m.ReadOnly],
+		"hindsight_regret{":                      m.Regret,
+		"hindsight_regret_age_observations{":     float64(m.RegretAge),
+		"hindsight_regret_bound{":                m.RegretBound,
+		"hindsight_state_bytes{":                 float64(m.StateBytes),
+	} {
+		if known(v) {
+			lines = append(lines, name+labels(id{m.Name, m.Learner})+"} "+number(v))
+		}
+	}
+	return lines
+}
+
+func histogram(name string, k id, durations []float64) []string {
+	var lines []string
+	for _, le := range []string{
+		"1e-06", "2.5e-06", "5e-06", "1e-05", "2.5e-05", "5e-05", "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005",
+		"0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf",
+	} {
+		bound, err := strconv.ParseFloat(le, 64)
+		if err != nil {
+			panic(err)
+		}
+		count := 0
+		for _, d := range durations {
+			if d <= bound {
+				count++
+			}
+		}
+		lines = append(lines, fmt.Sprintf(`%s_bucket{%s,le="%s"} %s`, name, labels(k), le, number(float64(count))))
+	}
+	total := 0.0
+	for _, d := range durations {
+		total += d
+	}
+	return append(lines,
+		fmt.Sprintf("%s_sum{%s} %s", name, labels(k), number(total)),
+		fmt.Sprintf("%s_count{%s} %d", name, labels(k), len(durations)))
+}
+
+// Models come, are used, are set back and go, and move between series of their
+// own and "other"; after each step both ways out print what naive computes.
+func TestScrapesAgainstNaive(t *testing.T) {
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		limit := 1 + rng.IntN(4)
+		m, src := watch(t, limit)
+		n := newNaive(limit)
+		names := []string{"a", "b", "c", "d", metrics.Other, `quo"te`, "back\\slash", "new\nline", "ünï©ode", "\xff\xfe", ""}
+		learners := []string{"linear_awv", "raker", "odd\"\\\n"}
+		live := map[id]metrics.Model{}
+		timings := map[id]metrics.Timings{}
+		for step := range 100 {
+			k := id{names[rng.IntN(len(names))], learners[rng.IntN(len(learners))]}
+			model, lives := live[k]
+			switch op := rng.IntN(10); {
+			case !lives:
+				live[k] = change(rng, metrics.Model{Name: k.model, Learner: k.learner})
+			case op == 0:
+				delete(live, k)
+				if _, timed := timings[k]; timed {
+					m.Forget(k.model, k.learner)
+					n.forget(k)
+					delete(timings, k)
+				}
+			case op == 1: // It is set back.
+				live[k] = change(rng, metrics.Model{Name: k.model, Learner: k.learner})
+			case op < 6:
+				live[k] = change(rng, model)
+			default:
+				timings[k] = m.Timings(k.model, k.learner)
+				n.time(k, -1, 0)
+				for range rng.IntN(3) {
+					seconds := math.Exp(4*rng.NormFloat64() - 7)
+					timings[k].Predict(seconds)
+					n.time(k, 0, seconds)
+					timings[k].Observe(2 * seconds)
+					n.time(k, 1, 2*seconds)
+				}
+			}
+			order := slices.SortedFunc(maps.Keys(live), func(a, b id) int { return strings.Compare(a.model+a.learner, b.model+b.learner) })
+			var models []metrics.Model
+			for _, k := range order {
+				models = append(models, live[k])
+			}
+			src.set(models...)
+			text, general := both(t, m, step%2 == 0)
+			if text != general {
+				t.Fatalf("seed %d, step %d: the text is\n%s\nand expfmt prints\n%s", seed, step, text, general)
+			}
+			if got, want := ofModels(text), n.scrape(models); !slices.Equal(got, want) {
+				t.Fatalf("seed %d, step %d:\n%s\nwant\n%s", seed, step, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	}
+}
+
+// change lets a model live on a little.
+func change(rng *rand.Rand, m metrics.Model) metrics.Model {
+	m.Observations += rng.Uint64N(1 << rng.IntN(30))
+	m.Predictions += rng.Uint64N(1000)
+	m.ExpiredLabels += rng.Uint64N(3)
+	m.PrequentialLoss += float64(rng.IntN(1000)) / 4 // Exact, in any order of summation.
+	m.ServedLoss += float64(rng.IntN(1000)) / 4
+	m.Regret = float64(rng.IntN(100)-50) / 4
+	m.RegretBound = float64(rng.IntN(100)) * 1e12
+	m.RegretAge = rng.Uint64N(10)
+	m.CertificateOK, m.ReadOnly = rng.IntN(5) > 0, rng.IntN(5) == 0
+	m.Features, m.StateBytes, m.PendingLabels = rng.IntN(1000), rng.Uint64N(1<<40), rng.Uint64N(5)
+	if rng.IntN(6) == 0 {
+		m.RegretBound = math.NaN()
+	}
+	if rng.IntN(12) == 0 {
+		m.Regret = math.Inf(1)
+	}
+	return m
+}
+
+// ofModels are the series of models in a text, sorted.
+func ofModels(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, `model="`) {
+			lines = append(lines, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
