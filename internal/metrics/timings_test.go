@@ -240,6 +240,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // parse fails unless a scrape is text that Prometheus reads.
 func parse(t *testing.T, m *metrics.Metrics) {
+	t.Helper()
 	s, err := m.Scrape()
 	if err != nil {
 		t.Error(err)
