@@ -98,7 +98,7 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 			}
 			used[model] = true
 			if m := s.handle(model); m != nil {
-				m.waiting.Add(1)
+				m.countWaiting(1)
 			}
 			return true, nil
 		})

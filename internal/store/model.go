@@ -26,7 +26,7 @@ type Model struct {
 	number uint64
 	stage  atomic.Int32
 	// waiting counts the predictions that wait.
-	waiting atomic.Int64
+	waiting tally
 	// writing is held by who changes the log or the ids.
 	writing sync.Mutex
 	// end is the last sequence of the log, once it is known. It is known

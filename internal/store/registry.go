@@ -80,6 +80,7 @@ func (s *Store) addHandle(name string, model uint64) *Model {
 }
 
 func (s *Store) dropHandle(m *Model) {
+	m.closeTally()
 	s.handles.Lock()
 	defer s.handles.Unlock()
 	delete(s.handles.byNumber, m.number)

@@ -124,6 +124,8 @@ type Store struct {
 	// waiting keeps the counts of waiting predictions exact. No other lock but
 	// handles is taken under it.
 	waiting stripes
+	// waitingOfAll counts the predictions of all models that wait.
+	waitingOfAll atomic.Int64
 
 	stop       chan struct{}
 	background sync.WaitGroup

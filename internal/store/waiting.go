@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -80,17 +81,17 @@ func (m *Model) putWaiting(ctx context.Context, rows []storage.Prediction) error
 		return err
 	}
 	// A minted row is counted before it can be found, and taken off the count.
-	m.waiting.Add(minted)
+	m.countWaiting(minted)
 	fresh := int64(0)
 	err := s.pendingDB.commit(pebble.Sync, func(b *pebble.Batch) (err error) {
 		fresh, err = m.fillWaiting(b, rows, minted)
 		return err
 	})
 	if err != nil {
-		m.waiting.Add(-minted)
+		m.countWaiting(-minted)
 		return err
 	}
-	m.waiting.Add(fresh)
+	m.countWaiting(fresh)
 	return nil
 }
 
@@ -197,16 +198,47 @@ func (m *Model) removeWaiting(ids []string) error {
 	if err != nil {
 		return err
 	}
-	m.waiting.Add(-removed)
+	m.countWaiting(-removed)
 	return nil
 }
+
+// tally counts the waiting predictions of a model, as part of those of all.
+type tally struct {
+	mu sync.Mutex
+	n  atomic.Int64
+	// closed says that the model is no part of all any more.
+	closed bool
+}
+
+// countWaiting counts n more predictions that wait.
+func (m *Model) countWaiting(n int64) {
+	m.waiting.mu.Lock()
+	defer m.waiting.mu.Unlock()
+	m.waiting.n.Add(n)
+	if !m.waiting.closed {
+		m.store.waitingOfAll.Add(n)
+	}
+}
+
+// closeTally takes the model out of the count of all.
+func (m *Model) closeTally() {
+	m.waiting.mu.Lock()
+	defer m.waiting.mu.Unlock()
+	if !m.waiting.closed {
+		m.store.waitingOfAll.Add(-m.waiting.n.Load())
+	}
+	m.waiting.closed = true
+}
+
+// CountWaiting implements storage.Upkeep.
+func (s *Store) CountWaiting() int64 { return s.waitingOfAll.Load() }
 
 // CountWaiting implements storage.Waiting.
 func (m *Model) CountWaiting() int64 {
 	if m.gone() != nil {
 		return 0
 	}
-	return m.waiting.Load()
+	return m.waiting.n.Load()
 }
 
 // EachWaiting implements storage.Waiting. It has no rows to give when the
@@ -281,7 +313,7 @@ func (s *Store) expireSome(lower []byte, now time.Time) (models []*Model, next [
 		if m == nil {
 			continue
 		}
-		m.waiting.Add(-1)
+		m.countWaiting(-1)
 		if m.stage.Load() == stageThere {
 			models = append(models, m)
 		}

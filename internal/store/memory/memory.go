@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type Store struct {
 	mu struct {
 		sync.Mutex
 		models map[string]*Model
+		// waiting counts the predictions of all models.
+		waiting int
 	}
 }
 
@@ -144,6 +147,7 @@ func (m *Model) expire(now time.Time) (expired int) {
 	for id, p := range m.waiting {
 		if !m.deleted && !p.Expiry.After(now) {
 			delete(m.waiting, id)
+			m.store.mu.waiting--
 			expired++
 		}
 	}
@@ -184,6 +188,28 @@ func (s *Store) Sync(ctx context.Context) error {
 	return nil
 }
 
+// CountWaiting implements storage.Upkeep.
+func (s *Store) CountWaiting() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(s.mu.waiting)
+}
+
+// Clone is a copy of all that the store holds, as a crash would leave it.
+func (s *Store) Clone() *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := New(s.now)
+	out.mu.waiting = s.mu.waiting
+	for name, m := range s.mu.models {
+		out.mu.models[name] = &Model{
+			store: out, name: m.name, value: m.value, log: slices.Clone(m.log),
+			ids: maps.Clone(m.ids), waiting: maps.Clone(m.waiting), snapshots: maps.Clone(m.snapshots),
+		}
+	}
+	return out
+}
+
 // Failed implements storage.Upkeep: memory takes writes for ever.
 func (s *Store) Failed() error { return nil }
 
@@ -213,6 +239,7 @@ func (m *Model) Delete(ctx context.Context) error {
 		}
 		delete(m.store.mu.models, m.name)
 		m.deleted = true
+		m.store.mu.waiting -= len(m.waiting)
 		m.log, m.ids, m.waiting, m.snapshots = nil, nil, nil, nil
 		return nil
 	})

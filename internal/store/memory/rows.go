@@ -84,6 +84,9 @@ func (m *Model) putWaiting(rows []storage.Prediction) error {
 	}
 	for _, p := range rows {
 		id := strings.Clone(p.ID)
+		if _, there := m.waiting[id]; !there {
+			m.store.mu.waiting++
+		}
 		m.waiting[id] = storage.Prediction{ID: id, Value: bytes.Clone(p.Value), Expiry: p.Expiry}
 	}
 	return nil
@@ -103,7 +106,10 @@ func (m *Model) GetWaiting(id string) (p storage.Prediction, ok bool, err error)
 func (m *Model) RemoveWaiting(ids []string) error {
 	return m.locked("remove waiting predictions", func() error {
 		for _, id := range ids {
-			delete(m.waiting, id)
+			if _, there := m.waiting[id]; there {
+				delete(m.waiting, id)
+				m.store.mu.waiting--
+			}
 		}
 		return nil
 	})
