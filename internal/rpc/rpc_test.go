@@ -58,7 +58,7 @@ func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 		NewID:         func() (string, error) { return fmt.Sprint("p-", ids.Add(1)), nil },
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {}, Durability: "sync",
-		SnapshotObservations: 1000, SnapshotInterval: time.Hour, SnapshotsKept: 2,
+		SnapshotReplay: 10 * time.Millisecond, SnapshotInterval: time.Hour, SnapshotsKept: 2,
 		IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
 		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, ModelMemory: 64 << 20, Sweep: time.Hour,
 	})
