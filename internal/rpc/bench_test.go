@@ -6,56 +6,53 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/rpc"
 )
 
 // BenchmarkCall is what a client waits for over loopback, beside a call that does
-// nothing (health) in the same run. Observe writes to memory alone.
+// nothing (health) in the same run. The store writes to memory.
 func BenchmarkCall(b *testing.B) {
-	for name, limit := range map[string]int64{"no limit": 0, "memory limit": 1 << 40} {
-		s := serve(b, func(o *rpc.Options) { o.MemoryLimit = limit })
-		s.create(b, "m", linear(10))
-		forgotten := false // Or predictions would wait for labels, and too many.
-		predict := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 10), Remember: &forgotten}
-		b.Run("health/"+name, func(b *testing.B) {
-			health := healthv1.NewHealthClient(s.connection)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := health.Check(b.Context(), &healthv1.HealthCheckRequest{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("Predict/"+name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Predict(b.Context(), predict); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("Observe/"+name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.Observe(b.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: predict.GetFeatures(), Target: label(1)}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run("Session Predict/"+name, func(b *testing.B) {
-			stream, err := s.Session(b.Context())
-			if err != nil {
+	s := serve(b)
+	s.create(b, "m", linear(10))
+	forgotten := false // Or predictions would wait for labels, and too many.
+	predict := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 10), Remember: &forgotten}
+	b.Run("health", func(b *testing.B) {
+		health := healthv1.NewHealthClient(s.connection)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := health.Check(b.Context(), &healthv1.HealthCheckRequest{}); err != nil {
 				b.Fatal(err)
 			}
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{Predict: predict}}); err != nil {
-					b.Fatal(err)
-				}
-				if r, err := stream.Recv(); err != nil || r.GetPrediction() == nil {
-					b.Fatal(r, err)
-				}
+		}
+	})
+	b.Run("Predict", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Predict(b.Context(), predict); err != nil {
+				b.Fatal(err)
 			}
-		})
-	}
+		}
+	})
+	b.Run("Observe", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Observe(b.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: predict.GetFeatures(), Target: label(1)}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("Session Predict", func(b *testing.B) {
+		stream, err := s.Session(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{Predict: predict}}); err != nil {
+				b.Fatal(err)
+			}
+			if r, err := stream.Recv(); err != nil || r.GetPrediction() == nil {
+				b.Fatal(r, err)
+			}
+		}
+	})
 }
