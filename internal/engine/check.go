@@ -7,6 +7,7 @@ import (
 
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 )
 
@@ -59,7 +60,7 @@ func Check(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Che
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
-		from, _, err := decodeEntry(entry)
+		from, _, err := decodeEntry(entry, catalog.New)
 		if err != nil {
 			c.found(Finding{
 				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Refused: true,

@@ -153,7 +153,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	if err != nil {
 		return Info{}, fmt.Errorf("engine: %w", err)
 	}
-	m, err := machine.New(spec)
+	m, err := machine.New(spec, e.learners)
 	if err != nil {
 		return Info{}, fmt.Errorf("engine: model %q: %w", id, err)
 	}
@@ -162,7 +162,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	if err != nil {
 		return Info{}, registerError(id, err)
 	}
-	i := newInstance(&e.shared, id, source{kept, spec}, created)
+	i := newInstance(&e.shared, id, source{kept, spec, e.learners}, created)
 	i.used.Store(created.UnixNano())
 	i.publish(recovered{m, 0}, 0)
 	if err := e.host(i); err != nil {
@@ -262,7 +262,7 @@ func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
 
 // instanceOf makes the model of a registry entry, not yet in memory.
 func (s *shared) instanceOf(entry storage.Entry) (*instance, error) {
-	from, created, err := decodeEntry(entry)
+	from, created, err := decodeEntry(entry, s.learners)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,9 @@ package engine
 // ReadCost is what a record counts for beside the time that it took to learn.
 const ReadCost = readCost
 
+// OpenWith is Open with learners of any origin.
+var OpenWith = open
+
 // Hibernate lets a model go, and tells whether it is gone.
 func (e *Engine) Hibernate(id string) bool {
 	i, err := e.find(id)

@@ -143,10 +143,10 @@ func startFaulty(t *testing.T, d disk, c *clock, options ...option) (*host, *fau
 }
 
 // spoilID remembers bytes under an id that nobody can read.
-func spoilID(t *testing.T, s storage.Store, model, id string) {
+func spoilID(t *testing.T, s storage.Store, name, id string) {
 	t.Helper()
 	err := s.Models(t.Context(), func(e storage.Entry) error {
-		if e.Name != model {
+		if e.Name != name {
 			return nil
 		}
 		return e.Model.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("nobody can read this")}})

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -65,6 +66,12 @@ type inMemory struct{ *memory.Store }
 
 func (m inMemory) open() (storage.Store, func() error, error) {
 	return m.Store, func() error { return nil }, nil
+}
+
+// withLearners is a disk whose processes have learners of their own.
+type withLearners struct {
+	disk
+	learners machine.Learners
 }
 
 // wrapped is a disk whose stores are wrapped.
@@ -139,7 +146,11 @@ func tryStart(t *testing.T, d disk, c *clock, options ...option) (*host, error) 
 	for _, set := range options {
 		set(&o)
 	}
-	e, err := engine.Open(context.Background(), o)
+	made := catalog.New
+	if l, ok := d.(withLearners); ok {
+		made = l.learners
+	}
+	e, err := engine.OpenWith(context.Background(), o, made)
 	if err != nil {
 		if endErr := end(); endErr != nil {
 			t.Error(endErr)

@@ -14,6 +14,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 // Timings takes the durations of a model's calls, in seconds.
@@ -74,7 +75,8 @@ type Options struct {
 
 // shared is what the models of an engine have in common.
 type shared struct {
-	o Options
+	o        Options
+	learners machine.Learners
 	// lifetime ends with Close. Work that no caller waits for runs under it.
 	lifetime context.Context //nolint:containedctx // It is that of the engine's own goroutines.
 	// appends is the context of appends: what was accepted is appended, though
@@ -102,6 +104,28 @@ type figures struct {
 	wakes, wakeNanoseconds, hibernations atomic.Int64
 	badSnapshots, reloads, panics        atomic.Int64
 	reports, reportNanoseconds           atomic.Int64
+}
+
+// capture is a copy of a model's state on its way to the disk.
+type capture struct {
+	codec.Snapshot
+	instance *instance
+	epoch    uint64
+	// replay is what replaying cost that the snapshot saves.
+	replay int64
+}
+
+// solved is a report with the state that it is of.
+type solved struct {
+	sequence uint64
+	epoch    uint64
+	stats    model.Stats
+	account  record.Account
+	digest   [32]byte
+	report   model.Report
+	// dimension says that the effective dimension was asked for.
+	dimension bool
+	at        time.Time
 }
 
 // instance is one hosted model. Its state is in memory while it is used and

@@ -11,7 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
 )
 
 const (
@@ -26,11 +28,14 @@ const (
 // Open reads the registry and starts the engine. A model is recovered when it
 // is first used; the first ones are recovered in the background at once. A
 // model that cannot be read is left out, and told.
-func Open(ctx context.Context, o Options) (*Engine, error) {
+func Open(ctx context.Context, o Options) (*Engine, error) { return open(ctx, o, catalog.New) }
+
+// open is Open with learners of any origin.
+func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, error) {
 	// One processor stays free of recoveries, where there are two.
 	loads := max(1, runtime.GOMAXPROCS(0)-1)
 	e := &Engine{shared: shared{
-		o: o, loading: make(chan struct{}, loads), copies: make(chan struct{}, copiesAtOnce),
+		o: o, learners: learners, loading: make(chan struct{}, loads), copies: make(chan struct{}, copiesAtOnce),
 		solving: make(chan struct{}, 1), snapshots: make(chan capture, copiesAtOnce), pressure: make(chan struct{}, 1),
 	}}
 	e.appends = context.Background()

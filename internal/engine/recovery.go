@@ -17,10 +17,12 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// source is what a model is recovered from: a spec, and what is kept.
+// source is what a model is recovered from: a spec, what makes its learner, and
+// what is kept.
 type source struct {
-	kept storage.Model
-	spec model.Spec
+	kept     storage.Model
+	spec     model.Spec
+	learners machine.Learners
 }
 
 // endOfLog is a sequence behind every log.
@@ -113,7 +115,7 @@ func (s source) restoreNewest(through uint64, bad badSnapshot) (recovered, error
 		}
 		bad(sequence, err)
 	}
-	m, err := machine.New(s.spec)
+	m, err := machine.New(s.spec, s.learners)
 	return recovered{m, 0}, err
 }
 
@@ -134,7 +136,7 @@ func (s source) restore(sequence uint64) (*machine.Machine, error) {
 	if snapshot.Sequence != sequence || !reflect.DeepEqual(spec, s.spec) {
 		return nil, fmt.Errorf("snapshot %d is of sequence %d and spec %+v: %w", sequence, snapshot.Sequence, spec, ErrCorrupt)
 	}
-	m, err := machine.Restore(s.spec, snapshot)
+	m, err := machine.Restore(s.spec, s.learners, snapshot)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
@@ -239,14 +241,14 @@ func (d *derivation) write() error {
 
 // decodeEntry reads a registry entry: what the model is recovered from, and
 // when it was created. A default that is younger than the entry is filled in.
-func decodeEntry(entry storage.Entry) (source, time.Time, error) {
+func decodeEntry(entry storage.Entry, learners machine.Learners) (source, time.Time, error) {
 	err := entry.Err
 	var created int64
 	var encoded []byte
 	if err == nil {
 		created, encoded, err = record.DecodeEntry(entry.Value)
 	}
-	from := source{kept: entry.Model}
+	from := source{kept: entry.Model, learners: learners}
 	if err == nil {
 		from.spec, err = codec.DecodeSpec(encoded)
 	}

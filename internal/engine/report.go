@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/machine"
-	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
@@ -21,19 +20,6 @@ const (
 	// unaskedFlops is the most work of a report that nobody asked for.
 	unaskedFlops = 1e9
 )
-
-// solved is a report with the state that it is of.
-type solved struct {
-	sequence uint64
-	epoch    uint64
-	stats    model.Stats
-	account  record.Account
-	digest   [32]byte
-	report   model.Report
-	// dimension says that the effective dimension was asked for.
-	dimension bool
-	at        time.Time
-}
 
 // serves tells whether the report is of the state at a sequence and has what is
 // asked for.
@@ -122,7 +108,7 @@ func (i *instance) fresh(ctx context.Context, o model.ReportOptions) (*solved, e
 func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOptions) error {
 	started := i.o.Now()
 	s.digest = codec.Digest(copied.Learner)
-	m, err := machine.Restore(i.spec, copied)
+	m, err := machine.Restore(i.spec, i.source.learners, copied)
 	if err != nil {
 		return err
 	}

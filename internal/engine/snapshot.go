@@ -24,15 +24,6 @@ const (
 // errSuperseded is a capture of a model that was restored or deleted since.
 var errSuperseded = errors.New("the model was restored or deleted meanwhile")
 
-// capture is a copy of a model's state on its way to the disk.
-type capture struct {
-	codec.Snapshot
-	instance *instance
-	epoch    uint64
-	// replay is what replaying cost that the snapshot saves.
-	replay int64
-}
-
 // takeCopy waits for a place among the copies of states. The place is given
 // back by receiving from copies.
 func (s *shared) takeCopy(ctx context.Context) error {

@@ -104,7 +104,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, err
 	}
-	m, from, err := readImport(spec, snapshot)
+	m, from, err := readImport(spec, e.learners, snapshot)
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
@@ -128,7 +128,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, registerError(id, err)
 	}
-	i := newInstance(&e.shared, id, source{kept, spec}, created)
+	i := newInstance(&e.shared, id, source{kept, spec, e.learners}, created)
 	i.used.Store(created.UnixNano())
 	i.publish(recovered{m, m.Sequence()}, 0)
 	if err := e.host(i); err != nil {
@@ -143,9 +143,9 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 
 // readImport checks what an export holds and makes the model's beginning of it:
 // a machine, and what is to be kept.
-func readImport(spec model.Spec, s codec.Snapshot) (*machine.Machine, storage.Import, error) {
+func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*machine.Machine, storage.Import, error) {
 	from := storage.Import{Sequence: s.Sequence}
-	m, err := machine.Restore(spec, s)
+	m, err := machine.Restore(spec, learners, s)
 	if err == nil {
 		err = plausible(m)
 	}

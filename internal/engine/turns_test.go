@@ -11,6 +11,7 @@ import (
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
 )
 
 func one(id string, x ...float64) []engine.Observation {
@@ -128,77 +129,111 @@ func TestUnknownAppend(t *testing.T) {
 	})
 }
 
-// panicking is a learner that panics in the middle of a record: its kernel
-// values are beyond what its ridge can carry.
-func panicking() (model.Spec, []engine.Observation) {
-	spec := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{
-		Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(10), Offset: ptr(1e30)},
-	}}
-	row := engine.Observation{Features: []float64{0}, Labels: []float64{1}, Weight: 1e9}
-	rows := []engine.Observation{row, row, row}
-	for n := range rows {
-		rows[n].ObservationID = fmt.Sprint("o", n)
+// panicking is a learner that panics at one label.
+type panicking struct{ model.Learner }
+
+const panicLabel = 666
+
+func (p panicking) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	if y[0] == panicLabel {
+		panic("a defect")
 	}
-	return spec, rows
+	return p.Learner.Observe(o, x, y, weight)
 }
 
-// A learner's panic costs its model and nothing else: the server goes on and
-// starts again, the model says what it is, is not kept in the middle of a
-// record, and can go back.
-func TestPanicOfALearner(t *testing.T) {
+func panickingLearners(spec model.Spec) (model.Learner, error) {
+	l, err := catalog.New(spec)
+	return panicking{l}, err
+}
+
+// A learner's panic, or a result that is no number, costs its model and nothing
+// else: the server goes on and starts again, the model says what it is, is not
+// kept in the middle of a record, and can go back.
+func TestLearnerThatFails(t *testing.T) {
 	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		spec, rows := panicking()
-		d, c := newDisk(), newClock()
-		h := start(t, d, c)
-		h.create(t, "bad", spec)
-		h.create(t, "good", linear(1))
-		if _, err := h.Observe(t.Context(), "bad", rows); !errors.Is(err, engine.ErrCorrupt) {
-			t.Fatalf("the learner panics: %v", err)
+		rows := func(weight, label float64) []engine.Observation {
+			var out []engine.Observation
+			for n := range 3 {
+				out = append(out, engine.Observation{
+					Features: []float64{0}, Labels: []float64{1}, Weight: weight, ObservationID: fmt.Sprint("o", n),
+				})
+			}
+			out[1].Labels[0] = label
+			return out
 		}
-		check := func() {
-			t.Helper()
-			if _, err := h.Observe(t.Context(), "bad", one("x", 0)); !errors.Is(err, engine.ErrCorrupt) {
-				t.Errorf("observe: %v", err)
-			}
-			if _, err := h.Predict(t.Context(), "bad", [][]float64{{0}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrCorrupt) {
-				t.Errorf("predict: %v", err)
-			}
-			if _, err := h.ModelStats(t.Context(), "bad", true); !errors.Is(err, engine.ErrCorrupt) {
-				t.Errorf("statistics: %v", err)
-			}
-			if s, err := h.SnapshotModel(t.Context(), "bad"); !errors.Is(err, engine.ErrCorrupt) {
-				t.Errorf("a snapshot in the middle of a record: %+v, %v", s, err)
-			}
-			if _, err := h.ExportModel(t.Context(), "bad", engine.ExportOptions{}); !errors.Is(err, engine.ErrCorrupt) {
-				t.Errorf("an export: %v", err)
-			}
-			if h.Totals().Panics == 0 {
-				t.Error("no panic is counted")
-			}
-			readOnly := map[string]bool{}
-			h.Each(func(l engine.Live) { readOnly[l.ID] = l.ReadOnly })
-			if !readOnly["bad"] || readOnly["good"] {
-				t.Errorf("read-only: %v", readOnly)
-			}
+		for name, c := range map[string]struct {
+			spec   model.Spec
+			rows   []engine.Observation
+			disk   disk
+			panics bool
+		}{
+			"panic": {linear(1), rows(1, panicLabel), withLearners{newDisk(), panickingLearners}, true},
+			"not a number": {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{
+				Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(10), Offset: ptr(1e30)},
+			}}, rows(1e9, 1), newDisk(), false},
+		} {
+			t.Run(name, func(t *testing.T) { learnerFails(t, c.disk, c.spec, c.rows, c.panics) })
 		}
-		check()
-		h.observe(t, "good", one("a", 1)...)
-		h.stop(t)
-		h = start(t, d, c)
-		check()
-		h.observe(t, "good", one("b", 1)...)
+	})
+}
+
+func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observation, panics bool) {
+	t.Helper()
+	c := newClock()
+	h := start(t, d, c)
+	h.create(t, "bad", spec)
+	h.create(t, "good", linear(1))
+	if _, err := h.Observe(t.Context(), "bad", rows); !errors.Is(err, engine.ErrCorrupt) {
+		t.Fatalf("the learner fails: %v", err)
+	}
+	check := func() {
+		t.Helper()
+		if _, err := h.Observe(t.Context(), "bad", one("x", 0)); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("observe: %v", err)
+		}
+		if _, err := h.Predict(t.Context(), "bad", [][]float64{{0}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("predict: %v", err)
+		}
+		if _, err := h.ModelStats(t.Context(), "bad", true); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("statistics: %v", err)
+		}
+		if s, err := h.SnapshotModel(t.Context(), "bad"); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("a snapshot in the middle of a record: %+v, %v", s, err)
+		}
+		if _, err := h.ExportModel(t.Context(), "bad", engine.ExportOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+			t.Errorf("an export: %v", err)
+		}
+		if (h.Totals().Panics > 0) != panics {
+			t.Errorf("%d panics are counted", h.Totals().Panics)
+		}
+		readOnly := map[string]bool{}
+		h.Each(func(l engine.Live) { readOnly[l.ID] = l.ReadOnly })
+		if !readOnly["bad"] || readOnly["good"] {
+			t.Errorf("read-only: %v", readOnly)
+		}
+	}
+	check()
+	h.observe(t, "good", one("a", 1)...)
+	h.stop(t)
+	h = start(t, d, c)
+	check()
+	h.observe(t, "good", one("b", 1)...)
+	if !panics { // Check has the learners of the catalogue.
 		findings, _, err := engine.Check(t.Context(), h.store, false)
 		if err != nil || len(findings) != 1 || findings[0].Model != "bad" || !findings[0].Refused {
 			t.Errorf("a check of it: %+v, %v", findings, err)
 		}
-		if _, err := h.RestoreModel(t.Context(), "bad", 0); err != nil {
-			t.Fatal(err)
-		}
-		rows[0].Weight = 1
-		if a := h.observe(t, "bad", rows[0])[0]; a.Sequence != 1 || a.Duplicate {
-			t.Errorf("after going back: %+v", a)
-		}
-	})
+	}
+	if kept, err := h.ListSnapshots("bad"); err != nil || len(kept) > 0 {
+		t.Errorf("kept: %+v, %v", kept, err)
+	}
+	if _, err := h.RestoreModel(t.Context(), "bad", 0); err != nil {
+		t.Fatal(err)
+	}
+	rows[0].Weight = 1
+	if a := h.observe(t, "bad", rows[0])[0]; a.Sequence != 1 || a.Duplicate {
+		t.Errorf("after going back: %+v", a)
+	}
 }
 
 // What the disk cannot read is a failure of the storage, not a corrupt model,

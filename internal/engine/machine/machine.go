@@ -16,7 +16,6 @@ import (
 
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
-	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 )
 
@@ -40,10 +39,13 @@ type Machine struct {
 	failed error
 }
 
+// Learners makes the learner of a spec, which has learned nothing.
+type Learners func(model.Spec) (model.Learner, error)
+
 // New is a machine that has learned nothing.
-func New(spec model.Spec) (m *Machine, err error) {
+func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	defer contain("make the learner", &err)
-	learner, err := catalog.New(spec)
+	learner, err := learners(spec)
 	if err != nil {
 		return nil, fmt.Errorf("make the learner: %w: %w", ErrCorrupt, err)
 	}
@@ -51,13 +53,13 @@ func New(spec model.Spec) (m *Machine, err error) {
 }
 
 // Restore is the machine of a spec in the state that a snapshot holds.
-func Restore(spec model.Spec, s codec.Snapshot) (m *Machine, err error) {
+func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, err error) {
 	defer contain("restore the learner", &err)
 	account, err := record.DecodeAccount(s.Account)
 	if err != nil {
 		return nil, fmt.Errorf("restore sequence %d: %w: %w", s.Sequence, ErrCorrupt, err)
 	}
-	if m, err = New(spec); err != nil {
+	if m, err = New(spec, learners); err != nil {
 		return nil, err
 	}
 	if err := m.learner.Restore(s.Learner); err != nil {
