@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strconv"
@@ -132,7 +133,7 @@ func (s *Store) clean(used map[uint64]bool, readable bool) error {
 			continue
 		}
 		left := &Model{store: s, name: "number " + number(model), number: model}
-		if err := left.drop(); err != nil {
+		if err := left.drop(context.Background()); err != nil {
 			return left.failed("remove the remains", err)
 		}
 	}

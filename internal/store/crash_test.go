@@ -235,7 +235,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 // is in no later model, and not counted.
 func TestImportCrashes(t *testing.T) {
 	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
-	for n := 1; n <= learned*2; n++ { // More than one portion.
+	for n := 1; n <= 1100; n++ { // More than one portion.
 		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
 		from.Waiting = append(from.Waiting, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
 	}
@@ -253,9 +253,9 @@ func TestImportCrashes(t *testing.T) {
 				}
 			})
 			// Most of the writes are of ids and predictions: some of them do.
-			last := len(all) - 20
+			last := len(all) - 15
 			rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
-			for n, left := range all[max(0, last-60):] {
+			for n, left := range all[max(0, last-30):] {
 				outcomes[importOutcome(t, left, set, from)]++
 				if t.Failed() {
 					t.Fatalf("at cut %d", n)

@@ -201,10 +201,10 @@ func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byt
 // dropIDs drops the ids of a model whose value fits, all when fits is nil; a
 // row that has no value is dropped with all, else left alone. It works in
 // portions and does not wait for the disk.
-func (s *Store) dropIDs(model uint64, fits func(value []byte) bool) error {
+func (s *Store) dropIDs(ctx context.Context, model uint64, fits func(value []byte) bool) error {
 	lower, upper := modelRange(familyID, model)
 	for lower != nil {
-		if err := s.logDB.room(context.Background()); err != nil {
+		if err := s.logDB.room(ctx); err != nil {
 			return err
 		}
 		next, err := s.dropSomeIDs(model, lower, upper, fits)
@@ -230,13 +230,10 @@ func (s *Store) dropSomeIDs(model uint64, lower, upper []byte, fits func([]byte)
 			}
 			through++
 			at, value, err := splitTimed(v)
-			if err != nil {
-				if fits == nil {
-					return true, b.Delete(k, nil)
-				}
-				return true, nil
-			}
-			if fits != nil && !fits(value) {
+			switch {
+			case fits == nil && err != nil:
+				return true, b.Delete(k, nil)
+			case fits != nil && (err != nil || !fits(value)):
 				return true, nil
 			}
 			dropped++

@@ -75,7 +75,7 @@ func (m *Model) Delete(ctx context.Context) error {
 		return m.failed("delete the data", err)
 	}
 	s.dropHandle(m)
-	if err := m.drop(); err != nil {
+	if err := m.drop(context.WithoutCancel(ctx)); err != nil {
 		s.log.Warn("not all that was kept of a deleted model is removed; the next start removes it",
 			zap.String("model", m.name), zap.Error(err))
 	}
@@ -109,11 +109,12 @@ func (m *Model) unregister(ctx context.Context) error {
 
 // drop removes what is kept under the number of a model that is not
 // registered. It does not wait for the disk. The index of the waiting
-// predictions is left to Expire.
-func (m *Model) drop() error {
+// predictions is left to Expire, and so is a prediction that a call of
+// PutWaiting, begun before, writes after.
+func (m *Model) drop(ctx context.Context) error {
 	return errors.Join(
-		m.store.dropIDs(m.number, nil),
-		m.store.dropWaiting(m.number),
+		m.store.dropIDs(ctx, m.number, nil),
+		m.store.dropWaiting(ctx, m.number),
 		m.store.removeAll(m.store.path(snapshots, number(m.number))),
 	)
 }

@@ -126,7 +126,7 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 	if s.Failed() == nil {
 		// Else it is not known whether the registry names the model, and the
 		// disk is left as it is.
-		err = errors.Join(err, m.drop())
+		err = errors.Join(err, m.drop(context.WithoutCancel(ctx)))
 	}
 	s.dropHandle(m)
 	return nil, fmt.Errorf("store: import model %q: %w", name, err)

@@ -42,7 +42,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 		return err
 	}
 	if r.Undone != nil {
-		if err := m.store.dropIDs(m.number, r.Undone); err != nil {
+		if err := m.store.dropIDs(context.WithoutCancel(ctx), m.number, r.Undone); err != nil {
 			return err
 		}
 	}

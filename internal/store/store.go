@@ -50,11 +50,12 @@ type Options struct {
 	// FS is the file system; nil is the operating system's.
 	FS vfs.FS
 	// Async acknowledges an Append when it is written to the operating
-	// system, and syncs within 100 ms: a killed process loses nothing, a
-	// power cut the last moments, from the end.
+	// system, and syncs within 100 ms: a killed process loses nothing, and a
+	// power cut the newest commits. Making, deleting and rewinding a model is
+	// synced all the same.
 	Async bool
-	// Cache is for blocks and memory tables, in bytes; 0, as anything above it, is
-	// 64 MiB. Tables that wait for the disk may take more.
+	// Cache is for blocks and memory tables, in bytes, at most 64 MiB; 0 is
+	// 64 MiB. Tables that wait to be flushed may take more.
 	Cache int64
 	// PendingSync syncs every PutWaiting before it returns.
 	PendingSync bool
@@ -66,8 +67,8 @@ type Options struct {
 }
 
 const (
-	// What the memory tables take is taken from cacheBytes: with less, blocks that
-	// are needed for every id would be read from the disk under load.
+	// The memory tables take their part of cacheBytes. With fewer bytes, blocks
+	// that every look-up of an id needs are read from the disk under load.
 	cacheBytes      = 64 << 20
 	logMemTable     = 16 << 20
 	pendingMemTable = 8 << 20
@@ -76,12 +77,12 @@ const (
 	bloomBitsPerKey = 10
 	formatVersion   = 2
 	directoryMode   = 0o750
-	// The limits maxMemTables and maxSublevels are where writes wait for flushes and
-	// compactions; see database.room.
+	// Writes wait for flushes and compactions above these limits; see
+	// database.room.
 	maxMemTables = 4
 	maxSublevels = 20
-	// The limit pebbleStop is where Pebble itself would block writes, holding its
-	// locks: never.
+	// Pebble itself blocks writes above pebbleStop, with its locks held. It is so
+	// large that this never happens.
 	pebbleStop       = 1000
 	roomInterval     = 5 * time.Millisecond
 	logDirectory     = "log"
@@ -173,7 +174,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.load(); err != nil {
 		return nil, err
 	}
-	// Whatever was refused on the way, Pebble was not told.
+	// Pebble was not told of a refused write, and reports none.
 	if err := s.Failed(); err != nil {
 		return nil, err
 	}
@@ -281,10 +282,10 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 	return out, nil
 }
 
-// openPending opens the pending predictions. A power cut may have damaged the
-// end of a log that was not synced, which is cut off. What is damaged beyond
-// that is put aside rather than keeping the server from starting: nothing in
-// it was acknowledged as learned.
+// openPending opens the waiting predictions. A power cut may have damaged the
+// end of a log that was not synced; it is cut off. A database that is damaged
+// beyond that is set aside, so that the server starts: nothing in it was
+// acknowledged as learned.
 func (s *Store) openPending(lazy bool, memTable uint64) (*database, error) {
 	if err := s.trimTail(pendingDirectory); err != nil {
 		return nil, err
@@ -298,10 +299,10 @@ func (s *Store) openPending(lazy bool, memTable uint64) (*database, error) {
 		if _, statErr := s.fs.Stat(s.path(aside)); statErr == nil {
 			continue
 		}
-		s.log.Error("pending predictions are damaged and put aside: labels that come for them are not found",
+		s.log.Error("pending predictions are damaged and set aside: labels that come for them are not found",
 			zap.String("directory", s.path(aside)), zap.Error(err))
 		if renameErr := s.fs.Rename(s.path(pendingDirectory), s.path(aside)); renameErr != nil {
-			return nil, fmt.Errorf("store: put damaged predictions aside: %w", errors.Join(renameErr, err))
+			return nil, fmt.Errorf("store: set damaged predictions aside: %w", errors.Join(renameErr, err))
 		}
 		return s.openDB(pendingDirectory, lazy, memTable)
 	}
@@ -348,7 +349,7 @@ func (s *Store) syncEvery(interval time.Duration, logs *guardFS) {
 			case <-ticker.C:
 			}
 			if logs.syncLogs() != nil {
-				return // Told by watch.
+				return // The guard keeps the error, and watch logs it.
 			}
 		}
 	})

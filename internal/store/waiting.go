@@ -323,8 +323,8 @@ func (s *Store) expireSome(lower []byte, now time.Time) (models []*Model, next [
 }
 
 // dropWaiting drops the waiting predictions of a model that is not registered.
-func (s *Store) dropWaiting(model uint64) error {
-	return s.pendingDB.write(context.Background(), pebble.NoSync, func(b *pebble.Batch) error {
+func (s *Store) dropWaiting(ctx context.Context, model uint64) error {
+	return s.pendingDB.write(ctx, pebble.NoSync, func(b *pebble.Batch) error {
 		lower, upper := modelRange(familyWaiting, model)
 		return b.DeleteRange(lower, upper, nil)
 	})

@@ -10,7 +10,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-func ends(t *testing.T, b Backend) {
+func (s suite) ends(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	check := func(first, last uint64) {
 		t.Helper()
@@ -34,7 +35,8 @@ func ends(t *testing.T, b Backend) {
 	}
 }
 
-func appendDurable(t *testing.T, b Backend) {
+func (s suite) appendDurable(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	var want []storage.Record
 	var remembered []storage.ID
@@ -54,7 +56,8 @@ func appendDurable(t *testing.T, b Backend) {
 	}
 }
 
-func appendRefused(t *testing.T, b Backend) {
+func (s suite) appendRefused(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	appended(t, m, record(1, 3))
 	for _, bad := range []storage.Record{record(3, 4), record(5, 5), {First: 4, Last: 3}, record(1, 1), {}, record(0, 9)} {
@@ -71,7 +74,8 @@ func appendRefused(t *testing.T, b Backend) {
 
 // Two writers that take turns at random: each record is in the log once, and
 // who was late was told.
-func appendStale(t *testing.T, b Backend) {
+func (s suite) appendStale(t *testing.T) {
+	b := s.open(t)
 	create(t, b.Store, "m")
 	const each = 50
 	var group sync.WaitGroup
@@ -105,7 +109,8 @@ func appendStale(t *testing.T, b Backend) {
 	}
 }
 
-func appendContext(t *testing.T, b Backend) {
+func (s suite) appendContext(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	ctx, cause := ended(t)
 	wrapped(t, m.Append(ctx, storage.Commit{Record: record(1, 1)}), cause, "m")
@@ -114,7 +119,8 @@ func appendContext(t *testing.T, b Backend) {
 	wantLog(t, m, 0, record(1, 1))
 }
 
-func commitWhole(t *testing.T, b Backend) {
+func (s suite) commitWhole(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	bad := storage.Commit{
 		Record: record(1, 1),
@@ -128,7 +134,8 @@ func commitWhole(t *testing.T, b Backend) {
 }
 
 // A call of Last beside an Append never makes the next Append fail.
-func lastBesideAppend(t *testing.T, b Backend) {
+func (s suite) lastBesideAppend(t *testing.T) {
+	b := s.open(t)
 	const models, records, readers = 4, 60, 3
 	var appenders, asking sync.WaitGroup
 	stop := make(chan struct{})
@@ -173,7 +180,8 @@ func lastBesideAppend(t *testing.T, b Backend) {
 	asking.Wait()
 }
 
-func replay(t *testing.T, b Backend) {
+func (s suite) replay(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	all := []storage.Record{record(1, 1), record(2, 5), record(6, 6), {First: 7, Last: 7}}
 	appended(t, m, all...)
@@ -189,7 +197,8 @@ func replay(t *testing.T, b Backend) {
 	}
 }
 
-func replayShort(t *testing.T, b Backend) {
+func (s suite) replayShort(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	appended(t, m, record(1, 1), record(2, 3), record(4, 4))
 	must(t, m.Truncate(2))
@@ -206,7 +215,8 @@ func replayShort(t *testing.T, b Backend) {
 	}
 }
 
-func truncate(t *testing.T, b Backend) {
+func (s suite) truncate(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	all := []storage.Record{record(1, 1), record(2, 5), record(6, 6), record(7, 9)}
 	appended(t, m, all...)
@@ -247,7 +257,8 @@ func long(t *testing.T, b Backend, name string) (m storage.Model, remembered []s
 	return m, remembered
 }
 
-func rewind(t *testing.T, b Backend) {
+func (s suite) rewind(t *testing.T) {
+	b := s.open(t)
 	m, remembered := long(t, b, "m")
 	other, all := long(t, b, "other")
 	last := record(4, 6)
@@ -278,7 +289,8 @@ func rewind(t *testing.T, b Backend) {
 }
 
 // Going back to where the log ends forgets ids alone, and does so again.
-func rewindEnd(t *testing.T, b Backend) {
+func (s suite) rewindEnd(t *testing.T) {
+	b := s.open(t)
 	m, remembered := long(t, b, "m")
 	for range 2 {
 		must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 12, Undone: undone(10)}))
@@ -291,7 +303,8 @@ func rewindEnd(t *testing.T, b Backend) {
 }
 
 // A log that has lost its end goes on behind a snapshot.
-func rewindBeyond(t *testing.T, b Backend) {
+func (s suite) rewindBeyond(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	appended(t, m, record(1, 2))
 	must(t, m.WriteSnapshot(9, []byte("nine")))
@@ -301,7 +314,8 @@ func rewindBeyond(t *testing.T, b Backend) {
 	wantSnapshots(t, m, 9)
 }
 
-func rewindDurable(t *testing.T, b Backend) {
+func (s suite) rewindDurable(t *testing.T) {
+	b := s.open(t)
 	m, remembered := long(t, b, "m")
 	must(t, b.Store.Sync(t.Context()))
 	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3)}))

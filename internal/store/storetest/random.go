@@ -50,7 +50,8 @@ type game struct {
 
 const randomOperations = 1500
 
-func random(t *testing.T, b Backend) {
+func (s suite) random(t *testing.T) {
+	b := s.open(t)
 	seed := uint64(time.Now().UnixNano()) //nolint:forbidigo // A new seed each time; it is printed.
 	t.Logf("seed %d", seed)
 	g := &game{

@@ -13,7 +13,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-func order(t *testing.T, b Backend) {
+func (s suite) order(t *testing.T) {
+	b := s.open(t)
 	for _, name := range []string{"b", "a", "c", "aa"} {
 		create(t, b.Store, name)
 	}
@@ -28,7 +29,8 @@ func order(t *testing.T, b Backend) {
 	}
 }
 
-func registryCopies(t *testing.T, b Backend) {
+func (s suite) registryCopies(t *testing.T) {
+	b := s.open(t)
 	value := []byte("given")
 	_, err := b.Store.Create(t.Context(), "m", value)
 	must(t, err)
@@ -43,7 +45,8 @@ func registryCopies(t *testing.T, b Backend) {
 	}
 }
 
-func createDurable(t *testing.T, b Backend) {
+func (s suite) createDurable(t *testing.T) {
+	b := s.open(t)
 	create(t, b.Store, "m")
 	b = b.Cut(t)
 	if got := names(t, b.Store); !slices.Equal(got, []string{"m"}) {
@@ -52,7 +55,8 @@ func createDurable(t *testing.T, b Backend) {
 	wantLog(t, find(t, b.Store, "m"), 0)
 }
 
-func taken(t *testing.T, b Backend) {
+func (s suite) taken(t *testing.T) {
+	b := s.open(t)
 	create(t, b.Store, "m")
 	_, err := b.Store.Create(t.Context(), "m", nil)
 	wrapped(t, err, storage.ErrExists, "m")
@@ -67,7 +71,8 @@ func taken(t *testing.T, b Backend) {
 	}
 }
 
-func createAtOnce(t *testing.T, b Backend) {
+func (s suite) createAtOnce(t *testing.T) {
+	b := s.open(t)
 	const rounds, callers = 20, 8
 	for round := range rounds {
 		name := fmt.Sprint("m", round)
@@ -138,7 +143,8 @@ func wantEmpty(t *testing.T, m storage.Model) {
 	}
 }
 
-func createdAgain(t *testing.T, b Backend) {
+func (s suite) createdAgain(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	filled(t, m)
 	filled(t, other)
@@ -155,7 +161,8 @@ func createdAgain(t *testing.T, b Backend) {
 	wantFilled(t, find(t, b.Store, "other"))
 }
 
-func deleteDurable(t *testing.T, b Backend) {
+func (s suite) deleteDurable(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	filled(t, m)
 	must(t, b.Store.Sync(t.Context()), m.Delete(t.Context()))
@@ -169,7 +176,8 @@ func deleteDurable(t *testing.T, b Backend) {
 	wantEmpty(t, create(t, b.Store, "m"))
 }
 
-func deletedModel(t *testing.T, b Backend) {
+func (s suite) deletedModel(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	filled(t, m)
 	must(t, m.Delete(t.Context()))
@@ -208,7 +216,8 @@ func deletedModel(t *testing.T, b Backend) {
 	wantEmpty(t, find(t, b.Store, "m"))
 }
 
-func deleteContext(t *testing.T, b Backend) {
+func (s suite) deleteContext(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	filled(t, m)
 	ctx, cause := ended(t)
@@ -226,7 +235,8 @@ func imported() storage.Import {
 	return from
 }
 
-func importWhole(t *testing.T, b Backend) {
+func (s suite) importWhole(t *testing.T) {
+	b := s.open(t)
 	from := imported()
 	m, err := b.Store.Import(t.Context(), "m", []byte("value"), from)
 	must(t, err)
@@ -257,7 +267,8 @@ func importWhole(t *testing.T, b Backend) {
 	appended(t, zero, record(1, 1))
 }
 
-func importFails(t *testing.T, b Backend) {
+func (s suite) importFails(t *testing.T) {
+	b := s.open(t)
 	ctx, cause := ended(t)
 	_, err := b.Store.Import(ctx, "m", nil, imported())
 	wrapped(t, err, cause, "m")
@@ -285,7 +296,8 @@ func importFails(t *testing.T, b Backend) {
 	wantEmpty(t, create(t, b.Store, "m"))
 }
 
-func errorsPassed(t *testing.T, b Backend) {
+func (s suite) errorsPassed(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	filled(t, m)
 	stop := errors.New("stop")
@@ -305,7 +317,8 @@ func errorsPassed(t *testing.T, b Backend) {
 	}
 }
 
-func contextEnds(t *testing.T, b Backend) {
+func (s suite) contextEnds(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	filled(t, m)
 	ctx, cause := ended(t)

@@ -15,7 +15,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-func ids(t *testing.T, b Backend) {
+func (s suite) ids(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	must(t, m.PutIDs([]storage.ID{id("a", 1), id("b", 2)}), m.PutIDs(nil))
 	must(t, m.PutIDs([]storage.ID{id("a", 5), id("c", 3), id("c", 4), id("", 9)})) // Anew, and twice in one call.
@@ -38,7 +39,8 @@ func ids(t *testing.T, b Backend) {
 	wantIDs(t, m, id("a", 5), id("d", 6), storage.ID{ID: "e", At: at(7)}, id("", 9))
 }
 
-func idsDurable(t *testing.T, b Backend) {
+func (s suite) idsDurable(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	must(t, m.PutIDs([]storage.ID{id("a", 1)}))
 	appended(t, other, record(1, 1)) // Any model's.
@@ -46,7 +48,8 @@ func idsDurable(t *testing.T, b Backend) {
 	wantIDs(t, find(t, b.Store, "m"), id("a", 1))
 }
 
-func forget(t *testing.T, b Backend) {
+func (s suite) forget(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	const many = 1000 // More than one portion of a sweep.
 	var mine, others []storage.ID
@@ -71,7 +74,8 @@ func forget(t *testing.T, b Backend) {
 	wantIDs(t, find(t, b.Store, "other"))
 }
 
-func longIDs(t *testing.T, b Backend) {
+func (s suite) longIDs(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	longest, tooLong := strings.Repeat("x", storage.MaxID), strings.Repeat("x", storage.MaxID+1)
 	must(t, m.PutIDs([]storage.ID{id(longest, 1)}), m.PutWaiting([]storage.Prediction{prediction(longest, 1)}))
@@ -88,7 +92,8 @@ func longIDs(t *testing.T, b Backend) {
 	wantLog(t, m, 0)
 }
 
-func waiting(t *testing.T, b Backend) {
+func (s suite) waiting(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 1), prediction("b", 2)}), m.PutWaiting(nil))
 	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 9)})) // In place of the first.
@@ -106,7 +111,8 @@ func waiting(t *testing.T, b Backend) {
 	}
 }
 
-func waitingSurvives(t *testing.T, b Backend) {
+func (s suite) waitingSurvives(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	minted := prediction("minted", 9)
 	minted.Minted = true
@@ -118,7 +124,8 @@ func waitingSurvives(t *testing.T, b Backend) {
 	wantWaiting(t, m, prediction("a", 3), prediction("minted", 9))
 }
 
-func waitingCount(t *testing.T, b Backend) {
+func (s suite) waitingCount(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	count := func(want int64) {
 		t.Helper()
@@ -147,7 +154,8 @@ func waitingCount(t *testing.T, b Backend) {
 
 // Calls for the same few ids at once: in the end as many are counted as are
 // there, and between them the count is possible.
-func waitingAtOnce(t *testing.T, b Backend) {
+func (s suite) waitingAtOnce(t *testing.T) {
+	b := s.open(t)
 	seed := uint64(time.Now().UnixNano()) //nolint:forbidigo // A new seed each time; it is printed.
 	t.Logf("seed %d", seed)
 	models := []storage.Model{create(t, b.Store, "m"), create(t, b.Store, "other")}
@@ -196,7 +204,8 @@ func waitingAtOnce(t *testing.T, b Backend) {
 	}
 }
 
-func expire(t *testing.T, b Backend) {
+func (s suite) expire(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	const many = 600 // More than one portion of a sweep.
 	var rows []storage.Prediction
@@ -227,7 +236,8 @@ func expire(t *testing.T, b Backend) {
 	wantWaiting(t, find(t, b.Store, "other"))
 }
 
-func syncDurable(t *testing.T, b Backend) {
+func (s suite) syncDurable(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	filled(t, m)
 	must(t, b.Store.Sync(t.Context()))
@@ -235,7 +245,8 @@ func syncDurable(t *testing.T, b Backend) {
 	wantFilled(t, find(t, b.Store, "m"))
 }
 
-func snapshots(t *testing.T, b Backend) {
+func (s suite) snapshots(t *testing.T) {
+	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	wantSnapshots(t, m)
 	state := bytes.Repeat([]byte("0123456789"), 100_000)
@@ -264,7 +275,8 @@ func snapshots(t *testing.T, b Backend) {
 	}
 }
 
-func snapshotsDurable(t *testing.T, b Backend) {
+func (s suite) snapshotsDurable(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	must(t, m.WriteSnapshot(5, []byte("five")), m.WriteSnapshot(6, []byte("six")), m.RemoveSnapshot(6), m.WriteSnapshot(7, []byte("seven")))
 	_, err := m.SetSnapshotAside(7)
@@ -277,7 +289,8 @@ func snapshotsDurable(t *testing.T, b Backend) {
 	}
 }
 
-func snapshotAside(t *testing.T, b Backend) {
+func (s suite) snapshotAside(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	must(t, m.WriteSnapshot(5, []byte("five")), m.WriteSnapshot(6, []byte("six")))
 	before, err := m.StatSnapshot(6, 0)
@@ -293,7 +306,8 @@ func snapshotAside(t *testing.T, b Backend) {
 	}
 }
 
-func copies(t *testing.T, b Backend) {
+func (s suite) copies(t *testing.T) {
+	b := s.open(t)
 	m := create(t, b.Store, "m")
 	given := func() []byte { return []byte("given") }
 	buffers := [][]byte{given(), given(), given(), given(), given()}

@@ -29,55 +29,54 @@ type Backend struct {
 // Run runs the suite. The function open gives an empty store.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Helper()
-	for _, c := range []struct {
-		name string
-		test func(t *testing.T, b Backend)
-	}{
-		{"models are in the order of names", order},
-		{"an entry's value is a copy", registryCopies},
-		{"creating is durable", createDurable},
-		{"a taken name is refused", taken},
-		{"a name created at once has one model", createAtOnce},
-		{"a model created again shares nothing", createdAgain},
-		{"deleting is durable", deleteDurable},
-		{"a deleted model's methods have no effect", deletedModel},
-		{"deleting respects the context", deleteContext},
-		{"an import is whole", importWhole},
-		{"an import that fails leaves nothing", importFails},
-		{"functions' errors are passed on", errorsPassed},
-		{"walks end with the context", contextEnds},
-		{"last and first", ends},
-		{"appending is durable", appendDurable},
-		{"appending out of order is refused", appendRefused},
-		{"a stale appender is refused", appendStale},
-		{"appending respects the context", appendContext},
-		{"a commit is whole or nothing", commitWhole},
-		{"last beside append", lastBesideAppend},
-		{"replaying", replay},
-		{"replaying a log that does not reach back", replayShort},
-		{"truncating", truncate},
-		{"rewinding", rewind},
-		{"rewinding at the end", rewindEnd},
-		{"rewinding over the end", rewindBeyond},
-		{"rewinding is durable", rewindDurable},
-		{"ids", ids},
-		{"ids are durable with the next append", idsDurable},
-		{"forgetting", forget},
-		{"long ids are refused", longIDs},
-		{"waiting predictions", waiting},
-		{"waiting predictions survive the process", waitingSurvives},
-		{"the count of waiting predictions", waitingCount},
-		{"the count beside concurrent calls", waitingAtOnce},
-		{"expiring", expire},
-		{"sync makes durable", syncDurable},
-		{"snapshots", snapshots},
-		{"snapshots are durable", snapshotsDurable},
-		{"a snapshot set aside", snapshotAside},
-		{"what is given and taken is copied", copies},
-		{"random operations", random},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
-	}
+	s := suite{open}
+	t.Run("models are in the order of names", s.order)
+	t.Run("an entry's value is a copy", s.registryCopies)
+	t.Run("creating is durable", s.createDurable)
+	t.Run("a taken name is refused", s.taken)
+	t.Run("a name created at once has one model", s.createAtOnce)
+	t.Run("a model created again shares nothing", s.createdAgain)
+	t.Run("deleting is durable", s.deleteDurable)
+	t.Run("a deleted model's methods have no effect", s.deletedModel)
+	t.Run("deleting respects the context", s.deleteContext)
+	t.Run("an import is whole", s.importWhole)
+	t.Run("an import that fails leaves nothing", s.importFails)
+	t.Run("functions' errors are passed on", s.errorsPassed)
+	t.Run("walks end with the context", s.contextEnds)
+	t.Run("last and first", s.ends)
+	t.Run("appending is durable", s.appendDurable)
+	t.Run("appending out of order is refused", s.appendRefused)
+	t.Run("a stale appender is refused", s.appendStale)
+	t.Run("appending respects the context", s.appendContext)
+	t.Run("a commit is whole or nothing", s.commitWhole)
+	t.Run("last beside append", s.lastBesideAppend)
+	t.Run("replaying", s.replay)
+	t.Run("replaying a log that does not reach back", s.replayShort)
+	t.Run("truncating", s.truncate)
+	t.Run("rewinding", s.rewind)
+	t.Run("rewinding at the end", s.rewindEnd)
+	t.Run("rewinding over the end", s.rewindBeyond)
+	t.Run("rewinding is durable", s.rewindDurable)
+	t.Run("ids", s.ids)
+	t.Run("ids are durable with the next append", s.idsDurable)
+	t.Run("forgetting", s.forget)
+	t.Run("long ids are refused", s.longIDs)
+	t.Run("waiting predictions", s.waiting)
+	t.Run("waiting predictions survive the process", s.waitingSurvives)
+	t.Run("the count of waiting predictions", s.waitingCount)
+	t.Run("the count beside concurrent calls", s.waitingAtOnce)
+	t.Run("expiring", s.expire)
+	t.Run("sync makes durable", s.syncDurable)
+	t.Run("snapshots", s.snapshots)
+	t.Run("snapshots are durable", s.snapshotsDurable)
+	t.Run("a snapshot set aside", s.snapshotAside)
+	t.Run("what is given and taken is copied", s.copies)
+	t.Run("random operations", s.random)
+}
+
+// suite has a method for each test. The tests begin with an empty store.
+type suite struct {
+	open func(t *testing.T) Backend
 }
 
 // must fails the test on an error.
