@@ -119,7 +119,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	}
 	h.stop(t)
 	// Nothing fits, so that nothing is loaded that is not asked for.
-	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 128 })
+	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 200 })
 	if totals := h.Totals(); totals.Pending != 2 {
 		t.Errorf("%+v", totals)
 	}

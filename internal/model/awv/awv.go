@@ -119,7 +119,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	n, k := uint64(r), uint64(o.Outputs)
 	c := model.Cost{
 		Features:     r,
-		StateBytes:   8*uint64(qr.Size(r, o.Outputs)) + 16*n + mapBytes,
+		StateBytes:   8*uint64(qr.Size(r, o.Outputs)) + 8*(3+k)*n + mapBytes,
 		PredictFlops: n*(n+1)/2 + (k+2)*n,
 		ObserveFlops: 2*n*(n+1) + 5*k*n,
 	}
@@ -265,13 +265,9 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 // explained is ‖u‖² = Σy² − L* of a label column.
 func (f *Forecaster) explained(column int) float64 {
 	var total compensated.Sum
-	packed, r := f.factor.Packed(), f.factor.Order()
-	at := column
-	for i := range r {
-		at += r - i // Row i ends with u_i.
-		u := packed[at]
-		total.Add(float64(u * u))
-		at += f.o.Outputs
+	right := f.factor.Right()
+	for i := column; i < len(right); i += f.o.Outputs {
+		total.Add(float64(right[i] * right[i]))
 	}
 	return total.Value()
 }

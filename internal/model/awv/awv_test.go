@@ -126,7 +126,7 @@ func TestAgreesWithDenseOracle(t *testing.T) {
 }
 
 // Regret keeps its digits when it is a tiny part of the loss: with one
-// feature everything has a closed form.
+// feature all figures have a closed form.
 func TestRegretDoesNotCancel(t *testing.T) {
 	l := awv.New(feature.NewTaylor(1, 1, 0), awv.Options{Lambda: 1})
 	const n = 20_000

@@ -352,7 +352,7 @@ func TestKORSNeedsItsBeta_ICML_Thm2(t *testing.T) {
 }
 
 // Where the bounds bite: one direction, seen again and again. There k = 1, the
-// leverages are 1/(t+μ), and everything has a closed form, so that streams can
+// leverages are 1/(t+μ), and all figures have a closed form, so that streams can
 // be long enough for the size's bound to be far below n.
 func TestKORSSizeOnOneDirection_ICML_Thm2(t *testing.T) {
 	const epsilon, delta = 0.5, 0.1

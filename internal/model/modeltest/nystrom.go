@@ -14,7 +14,7 @@ type KernelFigures struct {
 	LogDet, Effective float64
 }
 
-// Figures solves for everything anew.
+// Figures solves for all of them anew.
 func (o *KernelAWV) Figures() KernelFigures {
 	n := len(o.x)
 	gram, y := o.gram(), mat.NewVecDense(n, o.y)

@@ -116,7 +116,7 @@ type Figures struct {
 	Certificate, Bound, LogDet, Effective float64
 }
 
-// Figures solves for everything anew.
+// Figures solves for all of them anew.
 func (o *AWV) Figures() Figures {
 	a := o.matrix()
 	var w mat.VecDense

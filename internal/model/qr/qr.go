@@ -26,6 +26,9 @@ import (
 type Factor struct {
 	order, columns int
 	data           []float64
+	// diagonal and right are copies of R_ii and of u by rows, for those who read
+	// nothing else: in data each of their entries is on a page of its own.
+	diagonal, right []float64
 }
 
 // Size is the number of float64 of a factor of order r with k label columns:
@@ -43,7 +46,21 @@ func New(r, k int, lambda float64) *Factor {
 	for i := range r {
 		f.data[f.row(i)] = root
 	}
+	f.copyOut()
 	return f
+}
+
+// copyOut makes the copies of diagonal and right-hand sides.
+func (f *Factor) copyOut() {
+	f.diagonal, f.right = make([]float64, f.order), make([]float64, f.order*f.columns)
+	for i := range f.order {
+		f.copyRow(i, f.rowSlice(i))
+	}
+}
+
+func (f *Factor) copyRow(i int, row []float64) {
+	f.diagonal[i] = row[0]
+	copy(f.right[i*f.columns:(i+1)*f.columns], row[len(row)-f.columns:])
 }
 
 // FromPacked is the factor whose packed rows are data, which it takes over.
@@ -66,6 +83,7 @@ func FromPacked(r, k int, data []float64, least, most float64) (*Factor, error) 
 			return nil, fmt.Errorf("qr: row %d: %w", i, err)
 		}
 	}
+	f.copyOut()
 	return f, nil
 }
 
@@ -87,6 +105,9 @@ func (f *Factor) Columns() int { return f.columns }
 
 // Packed is the factor's packed rows, not a copy: for encoding.
 func (f *Factor) Packed() []float64 { return f.data }
+
+// Right is u by rows, r·k numbers, to be read only.
+func (f *Factor) Right() []float64 { return f.right }
 
 // row is the offset of row i in data.
 func (f *Factor) row(i int) int { return i*(f.order+f.columns) - i*(i-1)/2 }
@@ -152,7 +173,7 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 	}
 	clear(p)
 	gamma, leverage, rest := 1.0, 0.0, 1.0
-	data := f.data
+	data, diagonal, right := f.data, f.diagonal, f.right
 	for i := range f.order {
 		width := n - i
 		own := data[:width:width]
@@ -163,6 +184,7 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 		if z == 0 { // c = 1, s = 0: nothing turns.
 			if root != 1 {
 				scale(own, root)
+				f.copyRow(i, own)
 			}
 			continue
 		}
@@ -175,6 +197,11 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 		c, s := d/norm, z/norm
 		own[0], in[0] = norm, 0
 		rotate(own[1:], in[1:], float64(c*root), float64(s*root), c, s)
+		diagonal[i] = norm
+		u := own[width-f.columns:]
+		for j, v := range u {
+			right[i*len(u)+j] = v
+		}
 		gamma *= c
 		leverage += float64(rest * float64(s*s))
 		rest *= float64(c * c)
@@ -238,8 +265,8 @@ func (f *Factor) Weights(dst []float64, column int) {
 // it never drifts. It costs r logarithms.
 func (f *Factor) LogDet(lambda float64) float64 {
 	root, sum := math.Sqrt(lambda), 0.0
-	for i := range f.order {
-		sum += 2 * math.Log(f.data[f.row(i)]/root)
+	for _, d := range f.diagonal {
+		sum += 2 * math.Log(d/root)
 	}
 	return sum
 }
@@ -309,4 +336,5 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 		to[len(from)-k] = a[i]
 	}
 	f.order++
+	f.copyOut()
 }

@@ -435,3 +435,48 @@ func FuzzRotate(f *testing.F) {
 		}
 	})
 }
+
+// What LogDet and Right read is what the packed rows hold, whatever was done
+// to the factor.
+func TestDiagonalAndRightAreThoseOfTheRows(t *testing.T) {
+	const lambda = 0.5
+	rng := rand.New(rand.NewPCG(31, 32))
+	for k := 1; k <= 3; k++ {
+		f := qr.New(2, k, lambda)
+		check := func(what string, f *qr.Factor) {
+			t.Helper()
+			at, logDet := 0, 0.0
+			for i := range f.Order() {
+				logDet += 2 * math.Log(f.Packed()[at]/math.Sqrt(lambda))
+				at += f.Order() - i
+				if got, want := f.Right()[i*k:(i+1)*k], f.Packed()[at:at+k]; !sameBits(got, want) {
+					t.Fatalf("%s: row %d of u is %g, want %g", what, i, got, want)
+				}
+				at += k
+			}
+			if got := f.LogDet(lambda); got != logDet || len(f.Right()) != f.Order()*k {
+				t.Fatalf("%s: log det %g, want %g; u of %d", what, got, logDet, len(f.Right()))
+			}
+		}
+		check("new", f)
+		for n := range 40 {
+			row := make([]float64, f.Order()+k)
+			for i := range row {
+				if rng.IntN(3) > 0 { // A zero turns nothing.
+					row[i] = rng.NormFloat64()
+				}
+			}
+			f.RotateDiscounted(row, make([]float64, k), 1-0.1*float64(n%2))
+			check("rotated", f)
+			if n%8 == 7 {
+				f.Append(make([]float64, f.Order()), 2, make([]float64, k), lambda)
+				check("appended", f)
+			}
+		}
+		again, err := qr.FromPacked(f.Order(), k, clone(f.Packed()), 1e-9, 1e9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("from packed", again)
+	}
+}

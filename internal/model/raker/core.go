@@ -67,7 +67,7 @@ func DefaultOptions(loss Loss, adaptive bool) Options {
 		o.Step = 0.5
 	}
 	if loss != Squared {
-		// Bounded slopes: a step has to be large to get anywhere.
+		// The slopes are bounded, so that useful steps are large.
 		o.Step, o.StepCap, o.Lambda = 10, 25, 1e-5
 		if adaptive {
 			o.Step = 35
@@ -83,7 +83,7 @@ func (o Options) valid(adaptive bool) bool {
 		o.Lambda >= 0 && o.Lambda <= maxParameter
 }
 
-// core is what Raker and AdaRaker share: features, accounts and refusals.
+// core is what Raker and AdaRaker share: features, accounts and checks.
 type core struct {
 	maps    []Map
 	options Options

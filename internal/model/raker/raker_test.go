@@ -271,7 +271,7 @@ func TestUntrackedRegretIsNotKnown(t *testing.T) {
 }
 
 // Steps and weights that would make plain gradient descent explode stay
-// bounded: on a repeated observation the prediction comes to the label, up to
+// bounded: on a repeated observation the prediction reaches the label, up to
 // the ridge.
 func TestExtremeStepsAreBounded(t *testing.T) {
 	for _, l := range losses() {

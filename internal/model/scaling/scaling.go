@@ -148,8 +148,8 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	return l.checkRow(x, y, weight)
 }
 
-// checkRow is Check of an observation whose numbers are in range, without a
-// look at the room.
+// checkRow is Check of an observation whose numbers are in range. It does not
+// ask whether there is room.
 func (l *Learner) checkRow(x, y []float64, weight float64) error {
 	buffer := l.take()
 	defer l.rows.Put(buffer)
@@ -272,7 +272,7 @@ func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error 
 
 // catchUp learns the next rows of the backlog, which Check has accepted. The
 // outcome of the round is that of the means; its regret is known when nothing
-// is left to learn.
+// is left to learn. It fails only if the learner refuses what it has checked.
 func (l *Learner) catchUp(o *model.Outcome) error {
 	w := l.warm
 	for range min(l.portion(), len(w.rows)) {

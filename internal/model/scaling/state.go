@@ -111,8 +111,8 @@ func (l *Learner) restoreWarming(reader *codec.Reader) error {
 	return nil
 }
 
-// readRows reads a count, at most most, and as many observations, which Check
-// accepts as far as their numbers go.
+// readRows reads a count, at most most, and as many observations. It fails on
+// one that Check would refuse for its numbers.
 func (l *Learner) readRows(reader *codec.Reader, most int) ([]row, error) {
 	n := reader.Uint64()
 	if err := reader.Err(); err != nil {
