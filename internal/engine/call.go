@@ -95,6 +95,10 @@ type row struct {
 	id string
 	// waiting is the prediction that the observation answers, or nil.
 	waiting *record.Waiting
+	// seen is what was remembered under the id before the row's turn, nil if
+	// nothing was; looked is the generation of the ids at that time.
+	seen   []byte
+	looked uint64
 }
 
 // Ticket is an accepted call of Submit, waiting to be durable and learned.

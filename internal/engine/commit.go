@@ -207,8 +207,8 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 		c.copies = append(c.copies, answerCopy{to: answer, from: at, duplicate: true})
 		return true, c.conflict(r, &s)
 	}
-	value, known, err := c.lookUp(r.id)
-	if err != nil || !known {
+	value, err := c.seenNow(r)
+	if err != nil || value == nil {
 		return false, err
 	}
 	s, err := record.DecodeSeen(value, c.spec.Outputs)
@@ -218,6 +218,22 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 	*answer = s.Answer
 	answer.Duplicate = true
 	return true, c.conflict(r, &s)
+}
+
+// seenNow is what is remembered under the row's id now. It looks for what can
+// have changed since it was looked for before the row's turn.
+func (c *commit) seenNow(r *row) ([]byte, error) {
+	switch c.recent.generation.Load() - r.looked {
+	case 0:
+		return r.seen, nil
+	case 1:
+		if value, ok := c.recent.lookUp(r.id); ok {
+			return value, nil
+		}
+		return r.seen, nil
+	default:
+		return c.lookUp(r.id)
+	}
 }
 
 // conflict compares a row with what its id stands for.

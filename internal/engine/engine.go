@@ -8,7 +8,7 @@
 // again while it is idle.
 //
 // Files point one way: each uses what is declared in itself and in those before
-// it in this list. errors, call, ids, recovery, instance, residency, waiting,
+// it in this list. Errors, call, ids, recovery, instance, residency, waiting,
 // snapshot, commit, report, engine, predict, observe, stats, travel, transfer,
 // lifecycle; and check, which uses recovery alone.
 package engine

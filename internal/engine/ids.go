@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hindsight/internal/engine/record"
@@ -20,9 +21,12 @@ type recent struct {
 		sync.Mutex
 		places map[string]int
 	}
-	rows   []storage.ID
-	values []byte
-	digest record.Digester
+	// generation counts the records whose ids were here. What was not known at
+	// one generation is, at the next, known only if it is here.
+	generation atomic.Uint64
+	rows       []storage.ID
+	values     []byte
+	digest     record.Digester
 }
 
 // lookUp gives the value that is remembered under an id.
@@ -35,7 +39,7 @@ func (r *recent) lookUp(id string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// clear forgets the ids: the store has them.
+// clear forgets the ids at a commit: the store has them.
 func (r *recent) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,6 +60,14 @@ func (r *recent) add(learned *record.Record, answers []record.Answer) {
 	for n := first; n < len(r.rows); n++ {
 		r.mu.places[r.rows[n].ID] = n
 	}
+	r.generation.Add(1)
+}
+
+// renew forgets the ids outside of a commit: what was looked up before is looked
+// up again.
+func (r *recent) renew() {
+	r.clear()
+	r.generation.Add(2)
 }
 
 // appendIDs appends what is remembered of a record's observations to rows, and

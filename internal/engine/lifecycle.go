@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// prefetched models are loaded after a start before anybody asks: as many as
+	// Prefetched models are loaded after a start before anybody asks: as many as
 	// have series of their own by default.
 	prefetched = 1000
-	// closing is how long Close begins snapshots for. What is not in one is
+	// Closing is how long Close begins snapshots for. What is not in one is
 	// replayed from the log when it is needed.
 	closing = 5 * time.Second
 )
@@ -123,7 +123,7 @@ func (e *Engine) snapshotAll(models []*instance) error {
 		}
 		c, err := i.capture()
 		if err == nil {
-			err = c.write(context.Background())
+			err = c.write(e.appends)
 		}
 		failures = append(failures, err)
 	}

@@ -47,10 +47,15 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 	return t, nil
 }
 
-// lookFor looks up the prediction that an observation answers.
+// lookFor looks up what is known of an observation's id before its turn: it is
+// the dear part of an observation, and callers share the work of it.
 func (i *instance) lookFor(r *row, o Observation, now time.Time) (err error) {
 	r.Observation = o
 	if r.id, err = o.identity(); err != nil || r.id == "" {
+		return err
+	}
+	r.looked = i.recent.generation.Load()
+	if r.seen, err = i.lookUp(r.id); err != nil {
 		return err
 	}
 	if r.waiting, err = i.waitingFor(r.id, now); err != nil {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// dearFlops is the work from which on a report waits for its turn among
+	// DearFlops is the work from which on a report waits for its turn among
 	// others like it. It is about a tenth of a second.
 	dearFlops = 1e8
-	// unaskedFlops is the most work of a report that nobody asked for.
+	// UnaskedFlops is the most work of a report that nobody asked for.
 	unaskedFlops = 1e9
 )
 

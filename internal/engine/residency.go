@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// instanceBytes is what a model in memory takes beside its state.
+	// InstanceBytes is what a model in memory takes beside its state.
 	instanceBytes = 2048
-	// cheapReplay is how long a replay may take for which a model leaves
+	// CheapReplay is how long a replay may take for which a model leaves
 	// memory without a snapshot.
 	cheapReplay = 10 * time.Millisecond
-	// readCost is what a record costs to be read, beside being learned.
+	// ReadCost is what a record costs to be read, beside being learned.
 	readCost = 2 * time.Microsecond
 )
 
@@ -112,7 +112,7 @@ func (i *instance) countPanic(err error) {
 // publish puts a recovered machine in place of what was there. It runs at the
 // model's turn.
 func (i *instance) publish(r recovered, took time.Duration) {
-	i.recent.clear()
+	i.recent.renew()
 	i.mu.Lock()
 	i.mu.machine, i.mu.broken, i.mu.known = r.Machine, nil, true
 	i.mu.Unlock()
@@ -131,7 +131,7 @@ func (i *instance) forget() {
 		i.mu.machine = nil
 	}
 	i.mu.Unlock()
-	i.recent.clear()
+	i.recent.renew()
 	i.measure()
 }
 

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// copiesAtOnce bounds the copies of states in memory, over all models.
+	// CopiesAtOnce bounds the copies of states in memory, over all models.
 	copiesAtOnce = 2
-	// snapshotShare says how much longer than a snapshot takes the model learns
+	// SnapshotShare says how much longer than a snapshot takes the model learns
 	// before the next one is due.
 	snapshotShare = 10
-	// slack is what a state takes encoded beside its numbers.
+	// Slack is what a state takes encoded beside its numbers.
 	slack = 4096
 )
 
@@ -67,7 +67,7 @@ func (i *instance) writeDerived() error {
 		if err := i.kept.PutIDs(i.recent.rows); err != nil {
 			return i.errorf("remember ids", storageError(err))
 		}
-		i.recent.clear()
+		i.recent.renew()
 	}
 	return i.removeAnswered()
 }

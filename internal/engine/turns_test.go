@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -20,113 +21,116 @@ func one(id string, x ...float64) []engine.Observation {
 
 // While a snapshot is being written, observations are learned; who waits for
 // another snapshot and gives up keeps nobody waiting.
-func TestSnapshotsKeepNobodyWaiting(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		h, f := startFaulty(t, newDisk(), newClock())
-		h.create(t, "m", linear(1))
-		h.observe(t, "m", one("a", 1)...)
-		f.snapshotWaits.Store(true)
-		var group sync.WaitGroup
-		group.Go(func() {
-			if s, err := h.SnapshotModel(context.Background(), "m"); err != nil || s.Sequence != 1 {
-				t.Errorf("the snapshot: %+v, %v", s, err)
-			}
-		})
-		<-f.writing
-		for n := range 3 {
-			ctx, leave := context.WithCancel(context.Background())
-			group.Go(func() {
-				// It waits for its place, its turn, or the disk, and leaves.
-				_, _ = h.SnapshotModel(ctx, "m")
-			})
-			h.observe(t, "m", one(fmt.Sprint("b", n), 1)...)
-			leave()
-			h.observe(t, "m", one(fmt.Sprint("c", n), 1)...)
+func TestSnapshotsKeepNobodyWaiting(t *testing.T) { onBackends(t, testSnapshotsKeepNobodyWaiting) }
+
+func testSnapshotsKeepNobodyWaiting(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h, f := startFaulty(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	h.observe(t, "m", one("a", 1)...)
+	f.snapshotWaits.Store(true)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if s, err := h.SnapshotModel(context.Background(), "m"); err != nil || s.Sequence != 1 {
+			t.Errorf("the snapshot: %+v, %v", s, err)
 		}
-		if got := h.stats(t, "m").Observations; got != 7 {
-			t.Errorf("%d observations learned", got)
-		}
-		f.snapshotWaits.Store(false)
-		close(f.goOn)
-		group.Wait()
 	})
+	<-f.writing
+	for n := range 3 {
+		ctx, leave := context.WithCancel(context.Background())
+		group.Go(func() {
+			// It waits for its place, its turn, or the disk, and leaves.
+			_, _ = h.SnapshotModel(ctx, "m")
+		})
+		h.observe(t, "m", one(fmt.Sprint("b", n), 1)...)
+		leave()
+		h.observe(t, "m", one(fmt.Sprint("c", n), 1)...)
+	}
+	if got := h.stats(t, "m").Observations; got != 7 {
+		t.Errorf("%d observations learned", got)
+	}
+	f.snapshotWaits.Store(false)
+	close(f.goOn)
+	group.Wait()
 }
 
 // A deletion answers all who wait, and does not take longer than its caller:
 // nobody else waits for it.
-func TestDeleteAnswersAllWhoWait(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		h, f := startFaulty(t, newDisk(), newClock())
-		h.create(t, "m", linear(1))
-		f.appends.next.Store(appendWaits)
-		first, err := h.Submit(t.Context(), "m", one("a", 1))
+func TestDeleteAnswersAllWhoWait(t *testing.T) { onBackends(t, testDeleteAnswersAllWhoWait) }
+
+func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h, f := startFaulty(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	f.appends.next.Store(appendWaits)
+	first, err := h.Submit(t.Context(), "m", one("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer leave()
+	if err := h.DeleteModel(late, "m"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a deletion behind a disk that stands still: %v", err)
+	}
+	h.create(t, "other", linear(1)) // It waits for nobody.
+	var group sync.WaitGroup
+	deleting := make(chan struct{})
+	group.Go(func() {
+		close(deleting)
+		if err := h.DeleteModel(t.Context(), "m"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-deleting
+	var behind []*engine.Ticket
+	for n := range 20 {
+		ticket, err := h.Submit(t.Context(), "m", one(fmt.Sprint("b", n), 1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		late, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer leave()
-		if err := h.DeleteModel(late, "m"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a deletion behind a disk that stands still: %v", err)
+		behind = append(behind, ticket)
+	}
+	close(f.goOn)
+	group.Wait()
+	if a, err := first.Wait(t.Context()); err != nil || a[0].Sequence != 1 {
+		t.Errorf("what came before the deletion: %+v, %v", a, err)
+	}
+	for _, ticket := range behind {
+		// Before the deletion or behind it: answered in any case.
+		if _, err := ticket.Wait(t.Context()); err != nil && !errors.Is(err, engine.ErrModelNotFound) {
+			t.Errorf("behind a deletion: %v", err)
 		}
-		h.create(t, "other", linear(1)) // It waits for nobody.
-		var group sync.WaitGroup
-		deleting := make(chan struct{})
-		group.Go(func() {
-			close(deleting)
-			if err := h.DeleteModel(t.Context(), "m"); err != nil {
-				t.Error(err)
-			}
-		})
-		<-deleting
-		var behind []*engine.Ticket
-		for n := range 20 {
-			ticket, err := h.Submit(t.Context(), "m", one(fmt.Sprint("b", n), 1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			behind = append(behind, ticket)
-		}
-		close(f.goOn)
-		group.Wait()
-		if a, err := first.Wait(t.Context()); err != nil || a[0].Sequence != 1 {
-			t.Errorf("what came before the deletion: %+v, %v", a, err)
-		}
-		for _, ticket := range behind {
-			// Before the deletion or behind it: answered in any case.
-			if _, err := ticket.Wait(t.Context()); err != nil && !errors.Is(err, engine.ErrModelNotFound) {
-				t.Errorf("behind a deletion: %v", err)
-			}
-		}
-		if _, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
-			t.Errorf("deleted: %v", err)
-		}
-	})
+	}
+	if _, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
 }
 
 // An append of unknown outcome, done or not, and one that is refused: the caller
 // is told so, the model goes on, and a retry is learned once.
-func TestUnknownAppend(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		for name, next := range map[string]int32{"done": appendDone, "not done": appendNotDone, "refused": appendRefused} {
-			h, f := startFaulty(t, newDisk(), newClock())
-			h.create(t, "m", linear(1))
-			h.observe(t, "m", one("a", 1)...)
-			f.appends.next.Store(next)
-			if _, err := h.Observe(t.Context(), "m", one("b", 2)); !errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrStorage) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if a := h.observe(t, "m", one("b", 2)...)[0]; a.Duplicate != (next == appendDone) || a.Sequence != 2 {
-				t.Errorf("%s, the retry: %+v", name, a)
-			}
-			if a := h.observe(t, "m", one("a", 1)...)[0]; !a.Duplicate || a.Sequence != 1 {
-				t.Errorf("%s, what was learned before: %+v", name, a)
-			}
-			if totals := h.Totals(); totals.Reloads != 1 {
-				t.Errorf("%s: %+v", name, totals)
-			}
-			h.stop(t)
+func TestUnknownAppend(t *testing.T) { onBackends(t, testUnknownAppend) }
+
+func testUnknownAppend(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	for name, next := range map[string]int32{"done": appendDone, "not done": appendNotDone, "refused": appendRefused} {
+		h, f := startFaulty(t, newDisk(), newClock())
+		h.create(t, "m", linear(1))
+		h.observe(t, "m", one("a", 1)...)
+		f.appends.next.Store(next)
+		if _, err := h.Observe(t.Context(), "m", one("b", 2)); !errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrStorage) {
+			t.Errorf("%s: %v", name, err)
 		}
-	})
+		if a := h.observe(t, "m", one("b", 2)...)[0]; a.Duplicate != (next == appendDone) || a.Sequence != 2 {
+			t.Errorf("%s, the retry: %+v", name, a)
+		}
+		if a := h.observe(t, "m", one("a", 1)...)[0]; !a.Duplicate || a.Sequence != 1 {
+			t.Errorf("%s, what was learned before: %+v", name, a)
+		}
+		if totals := h.Totals(); totals.Reloads != 1 {
+			t.Errorf("%s: %+v", name, totals)
+		}
+		h.stop(t)
+	}
 }
 
 // panicking is a learner that panics at one label.
@@ -149,32 +153,33 @@ func panickingLearners(spec model.Spec) (model.Learner, error) {
 // A learner's panic, or a result that is no number, costs its model and nothing
 // else: the server goes on and starts again, the model says what it is, is not
 // kept in the middle of a record, and can go back.
-func TestLearnerThatFails(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		rows := func(weight, label float64) []engine.Observation {
-			var out []engine.Observation
-			for n := range 3 {
-				out = append(out, engine.Observation{
-					Features: []float64{0}, Labels: []float64{1}, Weight: weight, ObservationID: fmt.Sprint("o", n),
-				})
-			}
-			out[1].Labels[0] = label
-			return out
+func TestLearnerThatFails(t *testing.T) { onBackends(t, testLearnerThatFails) }
+
+func testLearnerThatFails(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	rows := func(weight, label float64) []engine.Observation {
+		var out []engine.Observation
+		for n := range 3 {
+			out = append(out, engine.Observation{
+				Features: []float64{0}, Labels: []float64{1}, Weight: weight, ObservationID: fmt.Sprint("o", n),
+			})
 		}
-		for name, c := range map[string]struct {
-			spec   model.Spec
-			rows   []engine.Observation
-			disk   disk
-			panics bool
-		}{
-			"panic": {linear(1), rows(1, panicLabel), withLearners{newDisk(), panickingLearners}, true},
-			"not a number": {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{
-				Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(10), Offset: ptr(1e30)},
-			}}, rows(1e9, 1), newDisk(), false},
-		} {
-			t.Run(name, func(t *testing.T) { learnerFails(t, c.disk, c.spec, c.rows, c.panics) })
-		}
-	})
+		out[1].Labels[0] = label
+		return out
+	}
+	for name, c := range map[string]struct {
+		spec   model.Spec
+		rows   []engine.Observation
+		disk   disk
+		panics bool
+	}{
+		"panic": {linear(1), rows(1, panicLabel), withLearners{newDisk(), panickingLearners}, true},
+		"not a number": {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{
+			Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(10), Offset: ptr(1e30)},
+		}}, rows(1e9, 1), newDisk(), false},
+	} {
+		t.Run(name, func(t *testing.T) { learnerFails(t, c.disk, c.spec, c.rows, c.panics) })
+	}
 }
 
 func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observation, panics bool) {
@@ -238,88 +243,90 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 
 // What the disk cannot read is a failure of the storage, not a corrupt model,
 // and is tried again.
-func TestUnreadableLog(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		d, c := newDisk(), newClock()
-		h := start(t, d, c)
-		h.create(t, "m", linear(1))
-		h.observe(t, "m", one("a", 1)...)
-		h.stop(t)
-		h, f := startFaulty(t, d, c)
-		if !h.Hibernate("m") {
-			// It is being loaded: wait until it is there.
-			h.stats(t, "m")
-			waitFor(t, func() bool { return h.Hibernate("m") })
-		}
-		unreadable := errors.New("input/output error")
-		f.replayFails.Store(&unreadable)
-		if _, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrStorage) {
-			t.Errorf("predict: %v", err)
-		}
-		if _, err := h.Observe(t.Context(), "m", one("b", 1)); !errors.Is(err, engine.ErrStorage) {
-			t.Errorf("observe: %v", err)
-		}
-		f.replayFails.Store(nil)
-		if a := h.observe(t, "m", one("b", 1)...)[0]; a.Sequence != 2 {
-			t.Errorf("once it can be read: %+v", a)
-		}
-	})
+func TestUnreadableLog(t *testing.T) { onBackends(t, testUnreadableLog) }
+
+func testUnreadableLog(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	h := start(t, d, c)
+	h.create(t, "m", linear(1))
+	h.observe(t, "m", one("a", 1)...)
+	h.stop(t)
+	h, f := startFaulty(t, d, c)
+	if !h.Hibernate("m") {
+		// It is being loaded: wait until it is there.
+		h.stats(t, "m")
+		waitFor(t, func() bool { return h.Hibernate("m") })
+	}
+	unreadable := errors.New("input/output error")
+	f.replayFails.Store(&unreadable)
+	if _, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrStorage) {
+		t.Errorf("predict: %v", err)
+	}
+	if _, err := h.Observe(t.Context(), "m", one("b", 1)); !errors.Is(err, engine.ErrStorage) {
+		t.Errorf("observe: %v", err)
+	}
+	f.replayFails.Store(nil)
+	if a := h.observe(t, "m", one("b", 1)...)[0]; a.Sequence != 2 {
+		t.Errorf("once it can be read: %+v", a)
+	}
 }
 
 // Predictions that wait are counted once, whatever comes twice.
-func TestOnePredictionIDTwice(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		c := newClock()
-		h := start(t, newDisk(), c)
-		h.create(t, "m", linear(1))
-		batch := func(rows [][]float64, ids ...string) ([]engine.Prediction, error) {
-			return h.Predict(t.Context(), "m", rows, engine.PredictOptions{Remember: true, IDs: ids, TTL: time.Minute})
+func TestOnePredictionIDTwice(t *testing.T) { onBackends(t, testOnePredictionIDTwice) }
+
+func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	c := newClock()
+	h := start(t, newDisk(), c)
+	h.create(t, "m", linear(1))
+	batch := func(rows [][]float64, ids ...string) ([]engine.Prediction, error) {
+		return h.Predict(t.Context(), "m", rows, engine.PredictOptions{Remember: true, IDs: ids, TTL: time.Minute})
+	}
+	pending := func(want uint64, when string) {
+		t.Helper()
+		if got := h.stats(t, "m").Pending; got != want {
+			t.Errorf("%s: %d predictions wait, want %d", when, got, want)
 		}
-		pending := func(want uint64, when string) {
-			t.Helper()
-			if got := h.stats(t, "m").Pending; got != want {
-				t.Errorf("%s: %d predictions wait, want %d", when, got, want)
+	}
+	var row *engine.RowError
+	if _, err := batch([][]float64{{1}, {2}}, "a", "a"); !errors.Is(err, engine.ErrConflict) || !errors.As(err, &row) || row.Row != 1 {
+		t.Errorf("one id for two inputs: %v", err)
+	}
+	pending(0, "after a refusal")
+	said, err := batch([][]float64{{1}, {1}, {1}}, "a", "a", "a")
+	if err != nil || said[0].ID != "a" || said[2].ID != "a" {
+		t.Fatalf("%+v, %v", said, err)
+	}
+	pending(1, "three rows of one id")
+	h.observe(t, "m", engine.Observation{PredictionID: "a", Labels: []float64{1}})
+	pending(0, "after the label")
+
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			if _, err := batch([][]float64{{2}}, "b"); err != nil {
+				t.Error(err)
 			}
-		}
-		var row *engine.RowError
-		if _, err := batch([][]float64{{1}, {2}}, "a", "a"); !errors.Is(err, engine.ErrConflict) || !errors.As(err, &row) || row.Row != 1 {
-			t.Errorf("one id for two inputs: %v", err)
-		}
-		pending(0, "after a refusal")
-		said, err := batch([][]float64{{1}, {1}, {1}}, "a", "a", "a")
-		if err != nil || said[0].ID != "a" || said[2].ID != "a" {
-			t.Fatalf("%+v, %v", said, err)
-		}
-		pending(1, "three rows of one id")
-		h.observe(t, "m", engine.Observation{PredictionID: "a", Labels: []float64{1}})
-		pending(0, "after the label")
-
-		var group sync.WaitGroup
-		for range 16 {
-			group.Go(func() {
-				if _, err := batch([][]float64{{2}}, "b"); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		pending(1, "many at once under one id")
-
-		c.advance(2 * time.Minute) // Expired, and soon swept.
-		if _, err := batch([][]float64{{3}}, "b"); err != nil {
-			t.Fatal(err)
-		}
-		waitFor(t, func() bool {
-			expired := uint64(0)
-			h.Each(func(l engine.Live) { expired = l.Expired })
-			return expired <= 1 && h.stats(t, "m").Pending == 1
 		})
-		h.observe(t, "m", engine.Observation{PredictionID: "b", Labels: []float64{1}})
-		pending(0, "after a reuse between expiry and sweep")
-		if got := h.Totals().Pending; got != 0 {
-			t.Errorf("%d of all wait", got)
-		}
+	}
+	group.Wait()
+	pending(1, "many at once under one id")
+
+	c.advance(2 * time.Minute) // Expired, and soon swept.
+	if _, err := batch([][]float64{{3}}, "b"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool {
+		expired := uint64(0)
+		h.Each(func(l engine.Live) { expired = l.Expired })
+		return expired <= 1 && h.stats(t, "m").Pending == 1
 	})
+	h.observe(t, "m", engine.Observation{PredictionID: "b", Labels: []float64{1}})
+	pending(0, "after a reuse between expiry and sweep")
+	if got := h.Totals().Pending; got != 0 {
+		t.Errorf("%d of all wait", got)
+	}
 }
 
 // ticking is a clock that goes on at every look.
@@ -330,141 +337,147 @@ func ticking(c *clock, step time.Duration) func() time.Time {
 // A snapshot is due when replaying would take long, not after a count of
 // observations.
 func TestSnapshotIsDueByTheTimeOfAReplay(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		for _, c := range []struct {
-			step time.Duration
-			due  bool
-		}{{time.Millisecond, false}, {50 * time.Millisecond, true}} {
-			h := start(t, newDisk(), newClock(), func(o *engine.Options) {
-				o.SnapshotReplay, o.Sweep = 200*time.Millisecond, time.Hour
-			})
-			h.create(t, "m", linear(1))
-			h.stop(t)
-			clock := newClock()
-			h = start(t, newDisk(), clock, func(o *engine.Options) {
-				o.Now = ticking(clock, c.step)
-				o.SnapshotReplay, o.SnapshotInterval, o.Sweep = 200*time.Millisecond, 1<<60, time.Hour
-			})
-			h.create(t, "m", linear(1))
-			for n := range 10 { // Each seems to take a step to be learned.
-				h.observe(t, "m", one(fmt.Sprint(n), 1)...)
-			}
-			kept := func() int {
-				list, err := h.ListSnapshots("m")
-				if err != nil {
-					t.Fatal(err)
-				}
-				return len(list)
-			}
-			if c.due {
-				waitFor(t, func() bool { return kept() > 0 })
-			} else if kept() > 0 {
-				t.Errorf("learning takes %s: a snapshot was written", c.step)
-			}
-			h.stop(t)
+	onBackends(t, testSnapshotIsDueByTheTimeOfAReplay)
+}
+
+func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	for _, c := range []struct {
+		step time.Duration
+		due  bool
+	}{{time.Millisecond, false}, {50 * time.Millisecond, true}} {
+		h := start(t, newDisk(), newClock(), func(o *engine.Options) {
+			o.SnapshotReplay, o.Sweep = 200*time.Millisecond, time.Hour
+		})
+		h.create(t, "m", linear(1))
+		h.stop(t)
+		clock := newClock()
+		h = start(t, newDisk(), clock, func(o *engine.Options) {
+			o.Now = ticking(clock, c.step)
+			o.SnapshotReplay, o.SnapshotInterval, o.Sweep = 200*time.Millisecond, 1<<60, time.Hour
+		})
+		h.create(t, "m", linear(1))
+		for n := range 10 { // Each seems to take a step to be learned.
+			h.observe(t, "m", one(strconv.Itoa(n), 1)...)
 		}
-	})
+		kept := func() int {
+			list, err := h.ListSnapshots("m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		if c.due {
+			waitFor(t, func() bool { return kept() > 0 })
+		} else if kept() > 0 {
+			t.Errorf("learning takes %s: a snapshot was written", c.step)
+		}
+		h.stop(t)
+	}
 }
 
 // An exported model takes its ids and its waiting predictions along, unless it
 // is asked not to.
-func TestExportTakesIDsAlong(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		h := start(t, newDisk(), newClock())
-		h.create(t, "m", linear(1))
-		first := h.observe(t, "m", one("a", 1)...)[0]
-		p := h.predict(t, "m", 2)
-		for _, without := range []bool{false, true} {
-			data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: without})
-			if err != nil {
-				t.Fatal(err)
-			}
-			name := fmt.Sprint("copy-", without)
-			if _, err := h.ImportModel(t.Context(), name, data); err != nil {
-				t.Fatal(err)
-			}
-			again := h.observe(t, name, one("a", 1)...)[0]
-			if again.Duplicate == without || again.Loss != first.Loss && !without {
-				t.Errorf("without %v: a retry is answered %+v, first %+v", without, again, first)
-			}
-			label := engine.Observation{PredictionID: p.ID, Labels: []float64{3}, Weight: 1}
-			a, err := h.Observe(t.Context(), name, []engine.Observation{label})
-			if without {
-				if !errors.Is(err, engine.ErrPredictionNotFound) {
-					t.Errorf("without: %+v, %v", a, err)
-				}
-				continue
-			}
-			if err != nil || !a[0].Served || a[0].ServedPredictions[0] != p.Values[0] {
-				t.Errorf("the label of a prediction that was taken along: %+v, %v", a, err)
-			}
-			if got := h.stats(t, name).Pending; got != 0 {
-				t.Errorf("%d wait", got)
-			}
+func TestExportTakesIDsAlong(t *testing.T) { onBackends(t, testExportTakesIDsAlong) }
+
+func testExportTakesIDsAlong(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	first := h.observe(t, "m", one("a", 1)...)[0]
+	p := h.predict(t, "m", 2)
+	for _, without := range []bool{false, true} {
+		data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: without})
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		name := fmt.Sprint("copy-", without)
+		if _, err := h.ImportModel(t.Context(), name, data); err != nil {
+			t.Fatal(err)
+		}
+		again := h.observe(t, name, one("a", 1)...)[0]
+		if again.Duplicate == without || again.Loss != first.Loss && !without {
+			t.Errorf("without %v: a retry is answered %+v, first %+v", without, again, first)
+		}
+		label := engine.Observation{PredictionID: p.ID, Labels: []float64{3}, Weight: 1}
+		a, err := h.Observe(t.Context(), name, []engine.Observation{label})
+		if without {
+			if !errors.Is(err, engine.ErrPredictionNotFound) {
+				t.Errorf("without: %+v, %v", a, err)
+			}
+			continue
+		}
+		if err != nil || !a[0].Served || a[0].ServedPredictions[0] != p.Values[0] {
+			t.Errorf("the label of a prediction that was taken along: %+v, %v", a, err)
+		}
+		if got := h.stats(t, name).Pending; got != 0 {
+			t.Errorf("%d wait", got)
+		}
+	}
 }
 
 // A restore is not stopped by an id that cannot be read.
-func TestRestoreWithAnUnreadableID(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		h := start(t, newDisk(), newClock())
-		h.create(t, "m", linear(1))
-		for n := range 5 {
-			h.observe(t, "m", one(fmt.Sprint(n), 1)...)
+func TestRestoreWithAnUnreadableID(t *testing.T) { onBackends(t, testRestoreWithAnUnreadableID) }
+
+func testRestoreWithAnUnreadableID(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	for n := range 5 {
+		h.observe(t, "m", one(strconv.Itoa(n), 1)...)
+	}
+	spoilID(t, h.store, "m", "spoiled")
+	if _, err := h.RestoreModel(t.Context(), "m", 2); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 5 {
+		if a := h.observe(t, "m", one(strconv.Itoa(n), 1)...)[0]; a.Duplicate != (n < 2) {
+			t.Errorf("observation %d again: %+v", n, a)
 		}
-		spoilID(t, h.store, "m", "spoiled")
-		if _, err := h.RestoreModel(t.Context(), "m", 2); err != nil {
-			t.Fatal(err)
-		}
-		for n := range 5 {
-			if a := h.observe(t, "m", one(fmt.Sprint(n), 1)...)[0]; a.Duplicate != (n < 2) {
-				t.Errorf("observation %d again: %+v", n, a)
-			}
-		}
-	})
+	}
 }
 
 // A scrape shows what is known and solves nothing. What has to be solved is
 // solved for who asks, is kept until the model learns again, and is shown with
 // its age.
-func TestReports(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Sweep = time.Hour })
-		h.create(t, "m", model.Spec{Dimension: 1, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
-		for n := range 5 {
-			h.observe(t, "m", one(fmt.Sprint(n), float64(n))...)
-		}
-		live := func() (out engine.Live) {
-			h.Each(func(l engine.Live) { out = l })
-			return out
-		}
-		if l := live(); !math.IsNaN(l.Regret) || l.Observations != 5 {
-			t.Errorf("before anybody asked: %+v", l)
-		}
-		s := h.stats(t, "m")
-		if math.IsNaN(s.Regret) || s.Regret != s.Loss-s.HindsightLoss {
-			t.Errorf("asked: %+v", s)
-		}
-		h.stats(t, "m")
-		if got := h.Totals().Reports; got != 1 {
-			t.Errorf("%d reports of one state", got)
-		}
-		if l := live(); l.Regret != s.Regret || l.RegretAge != 0 {
-			t.Errorf("shown %+v, solved %+v", l, s)
-		}
-		h.observe(t, "m", one("more", 9)...)
-		if l := live(); l.Regret != s.Regret || l.RegretAge != 1 {
-			t.Errorf("an observation later %+v", l)
-		}
-		if again := h.stats(t, "m"); again.Regret == s.Regret || h.Totals().Reports != 2 {
-			t.Errorf("of the new state: %+v", again)
-		}
-		dimension, err := h.ModelStats(t.Context(), "m", true)
-		if err != nil || dimension.EffectiveDimension == nil || !(*dimension.EffectiveDimension > 0) || h.Totals().Reports != 3 {
-			t.Errorf("with the effective dimension: %+v, %v", dimension, err)
-		}
-	})
+func TestReports(t *testing.T) { onBackends(t, testReports) }
+
+func testReports(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Sweep = time.Hour })
+	h.create(t, "m", model.Spec{Dimension: 1, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
+	for n := range 5 {
+		h.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
+	}
+	live := func() (out engine.Live) {
+		h.Each(func(l engine.Live) { out = l })
+		return out
+	}
+	if l := live(); !math.IsNaN(l.Regret) || l.Observations != 5 {
+		t.Errorf("before anybody asked: %+v", l)
+	}
+	s := h.stats(t, "m")
+	if math.IsNaN(s.Regret) || s.Regret != s.Loss-s.HindsightLoss {
+		t.Errorf("asked: %+v", s)
+	}
+	h.stats(t, "m")
+	if got := h.Totals().Reports; got != 1 {
+		t.Errorf("%d reports of one state", got)
+	}
+	if l := live(); l.Regret != s.Regret || l.RegretAge != 0 {
+		t.Errorf("shown %+v, solved %+v", l, s)
+	}
+	h.observe(t, "m", one("more", 9)...)
+	if l := live(); l.Regret != s.Regret || l.RegretAge != 1 {
+		t.Errorf("an observation later %+v", l)
+	}
+	if again := h.stats(t, "m"); again.Regret == s.Regret || h.Totals().Reports != 2 {
+		t.Errorf("of the new state: %+v", again)
+	}
+	dimension, err := h.ModelStats(t.Context(), "m", true)
+	if err != nil || dimension.EffectiveDimension == nil || !(*dimension.EffectiveDimension > 0) || h.Totals().Reports != 3 {
+		t.Errorf("with the effective dimension: %+v, %v", dimension, err)
+	}
 }
 
 // Where it is allowed, regrets are solved in the background.

@@ -81,11 +81,11 @@ func (i *instance) choose(
 		return true, nil
 	}
 	chosen[id] = n
-	_, learned, err := i.lookUp(id)
+	learned, err := i.lookUp(id)
 	if err != nil {
 		return false, err
 	}
-	if learned {
+	if learned != nil {
 		return false, fmt.Errorf("prediction_id %q: %w: its label has been observed", id, ErrConflict)
 	}
 	w, err := i.waitingFor(id, now)
@@ -100,15 +100,17 @@ func (i *instance) choose(
 	return true, nil
 }
 
-// lookUp gives what is remembered under an id.
-func (i *instance) lookUp(id string) (value []byte, ok bool, err error) {
-	if value, ok = i.recent.lookUp(id); ok {
-		return value, true, nil
+// lookUp gives what is remembered under an id, nil if nothing is.
+func (i *instance) lookUp(id string) ([]byte, error) {
+	// In this order: an id is in the store before it is no longer recent.
+	if value, ok := i.recent.lookUp(id); ok {
+		return value, nil
 	}
-	if value, ok, err = i.kept.ID(id); err != nil {
-		return nil, false, i.errorf(fmt.Sprintf("look up id %q", id), storageError(err))
+	value, _, err := i.kept.ID(id)
+	if err != nil {
+		return nil, i.errorf(fmt.Sprintf("look up id %q", id), storageError(err))
 	}
-	return value, ok, nil
+	return value, nil
 }
 
 // waitingFor is the prediction that waits under an id, nil when there is none

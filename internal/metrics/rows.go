@@ -36,9 +36,9 @@ type modelRow struct {
 type together int
 
 const (
-	// growth is for what only grows: the sum of what they have grown.
+	// Growth is for what only grows: the sum of what they have grown.
 	growth together = iota
-	// sum, least and most are over the models that are there.
+	// Sum, least and most are over the models that are there.
 	sum
 	least
 	most

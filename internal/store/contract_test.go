@@ -24,6 +24,7 @@ func TestContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Backend {
+				t.Helper()
 				return backend(t, vfs.NewCrashableMem(), set)
 			})
 		})

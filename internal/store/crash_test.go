@@ -79,7 +79,7 @@ const (
 
 // learnedModel is a model with one id for each sequence, whose value is the
 // sequence.
-func learnedModel(t *testing.T, s *store.Store, name string) storage.Model {
+func learnedModel(t *testing.T, s *store.Store, name string) {
 	t.Helper()
 	m := create(t, s, name)
 	for first := 1; first <= learned; first += 100 {
@@ -95,7 +95,6 @@ func learnedModel(t *testing.T, s *store.Store, name string) storage.Model {
 	if err := s.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return m
 }
 
 func idsOf(t *testing.T, m storage.Model) (sequences []int) {
@@ -118,7 +117,7 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 	if last, err := m.Last(); err != nil || last != uint64(sequence) {
 		t.Errorf("the log ends at %d, %v; want %d", last, err, sequence)
 	}
-	replayed(t, m, 0)
+	replayed(t, m)
 	if got := idsOf(t, m); len(got) != sequence || got[len(got)-1] != sequence {
 		t.Errorf("%d ids, want %d", len(got), sequence)
 	}
@@ -200,7 +199,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 	}
 	switch {
 	case outcome == "rewinding":
-		if records := replayed(t, m, 0); records[0].First != 1 || records[len(records)-1].Last != learned {
+		if records := replayed(t, m); records[0].First != 1 || records[len(records)-1].Last != learned {
 			t.Errorf("the log is from %d to %d", records[0].First, records[len(records)-1].Last)
 		}
 		ahead := back

@@ -283,7 +283,7 @@ func TestUnreadableRows(t *testing.T) {
 	if err := m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Undone: undone}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Metrics().RememberedIDs; got != 2 || len(replayed(t, m, 0)) != 1 {
+	if got := s.Metrics().RememberedIDs; got != 2 || len(replayed(t, m)) != 1 {
 		t.Errorf("%d ids counted, want 2", got)
 	}
 	if _, ok, err := m.ID("c"); ok || err != nil {

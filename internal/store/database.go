@@ -129,9 +129,10 @@ func (db *database) commitDurably(fill func(*pebble.Batch) error) error {
 
 // force syncs what was written to the database so far, also where syncs are
 // left out.
-func (db *database) force(ctx context.Context) error {
-	// The empty commit takes along what waits in the process's memory.
-	if err := db.write(ctx, pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {
+func (db *database) force() error {
+	// The empty commit takes along what waits in the process's memory. It takes
+	// no room.
+	if err := db.commit(pebble.Sync, func(b *pebble.Batch) error { return b.LogData([]byte{0}, nil) }); err != nil {
 		return err
 	}
 	return db.fs.syncLogs()

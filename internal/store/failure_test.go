@@ -27,7 +27,7 @@ func creates(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite
 }
 
-// faulty injects errors into a file system. errorfs alone gives a log that is
+// faulty injects errors into a file system. Errorfs alone gives a log that is
 // used again without a wrapper, and no error would reach its writes and syncs;
 // here the log is begun anew.
 type faulty struct{ *errorfs.FS }
@@ -129,7 +129,7 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 		t.Helper()
 		for n := range writers {
 			m := find(t, s, strconv.Itoa(n))
-			if got := replayed(t, m, 0); uint64(len(got)) < acknowledged[n].Load() {
+			if got := replayed(t, m); uint64(len(got)) < acknowledged[n].Load() {
 				t.Errorf("%s, model %d: %d of %d acknowledged", when, n, len(got), acknowledged[n].Load())
 			}
 		}
@@ -178,7 +178,7 @@ func TestRefusedWhileOpening(t *testing.T) {
 			}
 		})
 		again := open(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-		if got := replayed(t, find(t, again, "m"), 0); len(got) != 2 {
+		if got := replayed(t, find(t, again, "m")); len(got) != 2 {
 			t.Errorf("step %d: %d records", n, len(got))
 		}
 		closed(t, again)
@@ -229,7 +229,7 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 		// The marker holds across the kinds of durability.
 		s = open(t, cut, func(o *store.Options) { o.Async = rng.IntN(2) == 0 })
 		m = find(t, s, "m")
-		if got := len(replayed(t, m, 0)); got < covered || got > records {
+		if got := len(replayed(t, m)); got < covered || got > records {
 			t.Fatalf("%d records of %d, Sync covered %d", got, records, covered)
 		}
 		for k := 1; k <= covered; k++ {

@@ -92,11 +92,11 @@ func TestFormat1(t *testing.T) {
 func wantGolden(t *testing.T, s *store.Store) {
 	t.Helper()
 	m, other := find(t, s, "golden"), find(t, s, "other")
-	records := replayed(t, m, 0)
+	records := replayed(t, m)
 	if len(records) != 30 || records[0].First != 1 || records[29].Last != 30 || len(records[29].Data) == 0 {
 		t.Errorf("%d records", len(records))
 	}
-	if got := replayed(t, other, 0); len(got) != 1 {
+	if got := replayed(t, other); len(got) != 1 {
 		t.Errorf("%d records of the other model", len(got))
 	}
 	var ids, waits []string

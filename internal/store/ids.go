@@ -230,10 +230,11 @@ func (s *Store) dropSomeIDs(model uint64, lower, upper []byte, fits func([]byte)
 			}
 			through++
 			at, value, err := splitTimed(v)
+			readable := err == nil
 			switch {
-			case fits == nil && err != nil:
+			case fits == nil && !readable:
 				return true, b.Delete(k, nil)
-			case fits != nil && (err != nil || !fits(value)):
+			case fits != nil && (!readable || !fits(value)):
 				return true, nil
 			}
 			dropped++

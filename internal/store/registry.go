@@ -147,7 +147,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		}
 		ids = ids[n:]
 	}
-	if err := s.logDB.force(ctx); err != nil {
+	if err := s.logDB.force(); err != nil {
 		return err
 	}
 	for rows := from.Waiting; len(rows) > 0; {
@@ -158,7 +158,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		rows = rows[n:]
 	}
 	if len(from.Waiting) > 0 {
-		if err := s.pendingDB.force(ctx); err != nil {
+		if err := s.pendingDB.force(); err != nil {
 			return err
 		}
 	}

@@ -328,7 +328,7 @@ func (s *Store) checkVersion() error {
 			return nil
 		}
 	}
-	err = s.logDB.write(context.Background(), pebble.Sync, func(b *pebble.Batch) error {
+	err = s.logDB.commit(pebble.Sync, func(b *pebble.Batch) error {
 		return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, formatVersion), nil)
 	})
 	if err != nil {
@@ -357,11 +357,15 @@ func (s *Store) syncEvery(interval time.Duration, logs *guardFS) {
 
 // Sync implements storage.Upkeep. It costs one sync for each database.
 func (s *Store) Sync(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("store: sync: %w", err)
+	}
+	return s.syncAll()
+}
+
+func (s *Store) syncAll() error {
 	for _, db := range []*database{s.logDB, s.pendingDB} {
-		if err := context.Cause(ctx); err != nil {
-			return fmt.Errorf("store: sync: %w", err)
-		}
-		if err := db.force(ctx); err != nil {
+		if err := db.force(); err != nil {
 			return fmt.Errorf("store: sync: %w", err)
 		}
 	}
@@ -374,7 +378,7 @@ func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
 		if s.logDB != nil && s.pendingDB != nil && !s.readOnly && s.Failed() == nil {
-			err = s.Sync(context.Background())
+			err = s.syncAll()
 		}
 		close(s.stop)
 		close(s.guard.closing)

@@ -102,10 +102,10 @@ func appended(t *testing.T, m storage.Model, records ...storage.Record) {
 	}
 }
 
-func replayed(t *testing.T, m storage.Model, after uint64) []storage.Record {
+func replayed(t *testing.T, m storage.Model) []storage.Record {
 	t.Helper()
 	var out []storage.Record
-	err := m.Replay(t.Context(), after, func(r storage.Record) error {
+	err := m.Replay(t.Context(), 0, func(r storage.Record) error {
 		r.Data = append([]byte(nil), r.Data...)
 		out = append(out, r)
 		return nil
@@ -286,7 +286,7 @@ func TestPowerCuts(t *testing.T) {
 		s = open(t, cut)
 		for n := range models {
 			m := find(t, s, string(rune('a'+n)))
-			got := replayed(t, m, 0)
+			got := replayed(t, m)
 			if uint64(len(got)) < least[n] {
 				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), least[n])
 			}
@@ -347,7 +347,7 @@ func TestFailedSync(t *testing.T) {
 	}
 	s = open(t, cut)
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m"), 0); len(got) < 2 {
+	if got := replayed(t, find(t, s, "m")); len(got) < 2 {
 		t.Errorf("%d records left of 2 acknowledged", len(got))
 	}
 }
@@ -379,7 +379,7 @@ func TestDamagedPendingIsPutAside(t *testing.T) {
 	}
 	s = open(t, fs)
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m"), 0); len(got) != 1 {
+	if got := replayed(t, find(t, s, "m")); len(got) != 1 {
 		t.Errorf("%d records", len(got))
 	}
 	if _, err := fs.Stat("data/pending.damaged-1"); err != nil {
@@ -432,7 +432,7 @@ func kill(t *testing.T, async string) {
 		t.Fatal(err)
 	}
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m"), 0); len(got) != 1 {
+	if got := replayed(t, find(t, s, "m")); len(got) != 1 {
 		t.Errorf("%d records, want 1", len(got))
 	}
 	if p, ok, err := find(t, s, "m").GetWaiting("p"); err != nil || !ok || string(p.Value) != "kept" {
@@ -464,7 +464,7 @@ func TestAsyncSyncsInTheBackground(t *testing.T) {
 	closed(t, s)
 	s = open(t, cut)
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m"), 0); len(got) != 1 {
+	if got := replayed(t, find(t, s, "m")); len(got) != 1 {
 		t.Errorf("%d records, want 1", len(got))
 	}
 }

@@ -102,27 +102,37 @@ func (m *Model) fillWaiting(b *pebble.Batch, rows []storage.Prediction, minted i
 	for n := range rows {
 		r, expiry := &rows[n], nanoseconds(rows[n].Expiry)
 		if !r.Minted {
-			old, ok := batched.at(r.ID)
-			if !ok {
-				if old, ok, err = m.store.pendingDB.timeOf(idKey(familyWaiting, m.number, r.ID)); err != nil {
-					return 0, err
-				}
+			replaced, err := m.replaceWaiting(b, batched, r.ID, expiry)
+			if err != nil {
+				return 0, err
 			}
-			if !ok {
+			if !replaced {
 				fresh++
 			}
-			if ok && old != expiry {
-				if err := b.Delete(agedKey(familyExpiry, old, m.number, r.ID), nil); err != nil {
-					return 0, fmt.Errorf("fill a batch: %w", err)
-				}
-			}
-			batched.put(r.ID, expiry)
 		}
 		if err := setTimed(b, familyWaiting, familyExpiry, m.number, r.ID, expiry, r.Value); err != nil {
 			return 0, err
 		}
 	}
 	return fresh, nil
+}
+
+// replaceWaiting takes the entry of an id out of the index, unless it has the
+// new expiry, and tells whether there was one.
+func (m *Model) replaceWaiting(b *pebble.Batch, batched batched, id string, expiry int64) (replaced bool, err error) {
+	old, ok := batched.at(id)
+	if !ok {
+		if old, ok, err = m.store.pendingDB.timeOf(idKey(familyWaiting, m.number, id)); err != nil {
+			return false, err
+		}
+	}
+	if ok && old != expiry {
+		if err := b.Delete(agedKey(familyExpiry, old, m.number, id), nil); err != nil {
+			return false, fmt.Errorf("fill a batch: %w", err)
+		}
+	}
+	batched.put(id, expiry)
+	return ok, nil
 }
 
 // GetWaiting implements storage.Waiting.

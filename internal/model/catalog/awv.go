@@ -17,7 +17,7 @@ const (
 	defaultFrequencies     = 50
 	defaultMaxObservations = 4000
 	maxObservations        = 20_000
-	// fourierStream is the stream of the generator that draws frequencies.
+	// FourierStream is the stream of the generator that draws frequencies.
 	fourierStream = 0x666f7572
 )
 

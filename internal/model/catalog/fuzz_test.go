@@ -97,12 +97,12 @@ func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool,
 	}
 	if l.Restore(state) != nil {
 		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
-			return false, nil, fmt.Errorf("a refusal changed the learner (%v)", err)
+			return false, nil, fmt.Errorf("a refusal changed the learner (%w)", err)
 		}
 		return false, nil, nil
 	}
 	if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
-		return true, nil, fmt.Errorf("another state is encoded than was restored (%v)", err)
+		return true, nil, fmt.Errorf("another state is encoded than was restored (%w)", err)
 	}
 	finite := func(what string, values ...float64) {
 		for _, v := range values {

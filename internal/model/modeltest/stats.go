@@ -35,7 +35,7 @@ func (s Subject) stats(t *testing.T) {
 func CheckStats(l model.Learner) error {
 	stats := l.Stats()
 	if size := l.Size(); size != stats.StateBytes || (size == 0 && stats.Observations > 0) {
-		return fmt.Errorf("Size is %d bytes, Stats says %d", size, stats.StateBytes)
+		return fmt.Errorf("the size is %d bytes, Stats says %d", size, stats.StateBytes)
 	}
 	room, err := l.AppendBinary(nil)
 	if err != nil {

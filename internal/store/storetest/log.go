@@ -147,21 +147,7 @@ func (s suite) lastBesideAppend(t *testing.T) {
 	for n := range models {
 		m := find(t, b.Store, fmt.Sprint("m", n))
 		for range readers {
-			asking.Go(func() {
-				for before := uint64(0); ; {
-					last, err := m.Last()
-					if err != nil || last < before {
-						t.Errorf("the end went from %d to %d, %v", before, last, err)
-						return
-					}
-					before = last
-					select {
-					case <-stop:
-						return
-					default:
-					}
-				}
-			})
+			asking.Go(func() { endGrows(t, m, stop) })
 		}
 		appenders.Go(func() {
 			for n := uint64(1); n <= records; n++ {
@@ -178,6 +164,24 @@ func (s suite) lastBesideAppend(t *testing.T) {
 	appenders.Wait()
 	close(stop)
 	asking.Wait()
+}
+
+// endGrows asks for the end of a log until stop: it never goes back.
+func endGrows(t *testing.T, m storage.Model, stop <-chan struct{}) {
+	t.Helper()
+	for before := uint64(0); ; {
+		last, err := m.Last()
+		if err != nil || last < before {
+			t.Errorf("the end went from %d to %d, %v", before, last, err)
+			return
+		}
+		before = last
+		select {
+		case <-stop:
+			return
+		default:
+		}
+	}
 }
 
 func (s suite) replay(t *testing.T) {

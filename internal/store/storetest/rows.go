@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,7 +168,7 @@ func (s suite) waitingAtOnce(t *testing.T) {
 		group.Go(func() {
 			for n := range calls {
 				m, now := models[rng.IntN(2)], int64(n)
-				name := func() string { return fmt.Sprint(rng.IntN(ids)) }
+				name := func() string { return strconv.Itoa(rng.IntN(ids)) }
 				var err error
 				switch rng.IntN(4) {
 				case 0:
