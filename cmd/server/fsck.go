@@ -103,7 +103,7 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	if !truncate || unreadable || len(findings) == 0 {
 		return r, nil //nolint:nilerr // It is a finding.
 	}
-	if disk, err = store.Open(dir, store.Options{}); err != nil {
+	if disk, err = store.Open(dir, store.Options{}); err != nil { //nolint:contextcheck // A directory is opened whole or not at all.
 		return r, fmt.Errorf("open for repair: %w", err)
 	}
 	repaired, _, err := engine.Check(ctx, disk, true)

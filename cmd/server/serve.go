@@ -90,7 +90,7 @@ func host(
 	registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool,
 	listener net.Listener, httpAddress net.Addr,
 ) (err error) {
-	disk, err := store.Open(c.DataDir, store.Options{
+	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
 		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
 
 	"go.uber.org/zap"
@@ -112,6 +113,7 @@ func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOption
 	if err != nil {
 		return err
 	}
+	o.Pause = runtime.Gosched
 	if s.report, err = m.Report(o); err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ const (
 	snapshotShare = 10
 	// Slack is what a state takes encoded beside its numbers.
 	slack = 4096
+	// pageBytes is the size of a page of memory, or less.
+	pageBytes = 4096
 )
 
 // errSuperseded is a capture of a model that was restored or deleted since.
@@ -56,7 +58,9 @@ func (i *instance) capture() (capture, error) {
 // does not wait for them.
 func (i *instance) buffer() []byte {
 	buffer := make([]byte, int(i.bytes.Load())+slack)
-	clear(buffer)
+	for n := 0; n < len(buffer); n += pageBytes {
+		buffer[n] = 0
+	}
 	return buffer[:0]
 }
 

@@ -149,6 +149,9 @@ type Stats struct {
 type ReportOptions struct {
 	// EffectiveDimension asks for the effective dimension.
 	EffectiveDimension bool
+	// Pause is called every so often by what takes long, so that others get the
+	// processor. It may be nil.
+	Pause func()
 }
 
 // Report is what has to be solved for. A figure that the learner cannot tell,

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 )
@@ -58,8 +59,40 @@ type Snapshot struct {
 	Carried []byte
 }
 
+// piece bounds what is copied or digested in one call. No goroutine is stopped
+// inside of one, so that a large state in one call would stop all others for as
+// long as it takes.
+const piece = 64 << 10
+
 // Digest of a learner's state: SHA-256 of the bytes that AppendBinary wrote.
-func Digest(state []byte) [sha256.Size]byte { return sha256.Sum256(state) }
+func Digest(state []byte) (digest [sha256.Size]byte) {
+	if len(state) <= piece {
+		return sha256.Sum256(state)
+	}
+	h := sha256.New()
+	for chunk := range slices.Chunk(state, piece) {
+		h.Write(chunk) // It never fails.
+	}
+	h.Sum(digest[:0])
+	return digest
+}
+
+// checksum is the CRC-32C of data.
+func checksum(data []byte) (sum uint32) {
+	table := crc32.MakeTable(crc32.Castagnoli)
+	for chunk := range slices.Chunk(data, piece) {
+		sum = crc32.Update(sum, table, chunk)
+	}
+	return sum
+}
+
+// appendBytes is append.
+func appendBytes(out, data []byte) []byte {
+	for chunk := range slices.Chunk(data, piece) {
+		out = append(out, chunk...)
+	}
+	return out
+}
 
 // Encode is the snapshot's bytes.
 func Encode(s Snapshot) ([]byte, error) {
@@ -116,7 +149,7 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 	copy(tag[:], name)
 	out = append(out, tag[:]...)
 	out = AppendUint64(out, uint64(len(data)))
-	out = append(out, data...)
+	out = appendBytes(out, data)
 	return binary.LittleEndian.AppendUint32(out, checksum(data)), nil
 }
 
@@ -209,5 +242,3 @@ func DecodeSpec(data []byte) (model.Spec, error) {
 	}
 	return s, nil
 }
-
-func checksum(data []byte) uint32 { return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)) }

@@ -83,9 +83,9 @@ func (m *moments) regularized(lambda float64) (blas64.Symmetric, float64) {
 // solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂, at r³/3 multiply-adds
 // and a scratch of r² numbers. It answers NaN when C is no matrix of moments:
 // corrupt state.
-func (m *moments) solve(lambda, energy float64) solution {
+func (m *moments) solve(lambda, energy float64, pause func()) solution {
 	full, lambda := m.regularized(lambda)
-	factor, ok := lapack64.Potrf(full)
+	factor, ok := cholesky(full, pause)
 	if !ok {
 		return solution{loss: math.NaN(), penalty: math.NaN(), ridge: lambda}
 	}
@@ -101,31 +101,21 @@ func (m *moments) solve(lambda, energy float64) solution {
 	}
 }
 
-// effectiveDimension is r − λ tr (C+λI)⁻¹, at 2r³/3 multiply-adds. It
-// overwrites the factor.
-func (s *solution) effectiveDimension() float64 {
-	r := s.factor.N
-	if r == 0 {
+// effectiveDimension is r − λ tr (C+λI)⁻¹, at r³/6 multiply-adds.
+func (s *solution) effectiveDimension(pause func()) float64 {
+	if s.factor.N == 0 {
 		return math.NaN()
 	}
-	inverse, ok := lapack64.Potri(s.factor)
-	if !ok {
-		return math.NaN()
-	}
-	trace := 0.0
-	for i := range r {
-		trace += inverse.Data[i*inverse.Stride+i]
-	}
-	return math.Max(0, float64(r)-s.ridge*trace)
+	return math.Max(0, float64(s.factor.N)-s.ridge*traceInverse(s.factor, pause))
 }
 
 // best solves for the best fixed function of the best kernel. It keeps one
 // factor beside the one that it works on.
-func (c *core) best() solution {
+func (c *core) best(pause func()) solution {
 	energy := c.ledger.energy.Value()
 	best := solution{loss: math.Inf(1)}
 	for p := range c.hindsight {
-		s := c.hindsight[p].solve(c.options.Lambda, energy)
+		s := c.hindsight[p].solve(c.options.Lambda, energy, pause)
 		if s.loss < best.loss || math.IsNaN(s.loss) {
 			best = s
 		}
@@ -145,7 +135,7 @@ func (c *core) reportFlops() uint64 {
 
 // Report solves for the best kernel in hindsight, at r³/3 multiply-adds a
 // kernel of r features, and for the effective dimension of that kernel, when
-// asked, at 2r³/3. Without TrackRegret all but CertificateOK is NaN.
+// asked, at r³/6. Without TrackRegret all but CertificateOK is NaN.
 func (c *core) Report(o model.ReportOptions) model.Report {
 	nan := math.NaN()
 	r := model.Report{
@@ -155,14 +145,14 @@ func (c *core) Report(o model.ReportOptions) model.Report {
 	if c.hindsight == nil {
 		return r
 	}
-	best, loss, energy := c.best(), c.ledger.loss.Value(), c.ledger.energy.Value()
+	best, loss, energy := c.best(o.Pause), c.ledger.loss.Value(), c.ledger.energy.Value()
 	r.HindsightLoss, r.Regret = best.loss, loss-best.loss
 	r.RegretUnpenalized = loss - (best.loss - best.penalty)
 	// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
 	// leave it NaN.
 	r.CertificateOK = r.CertificateOK && best.loss <= energy*(1+1e-8)
 	if o.EffectiveDimension {
-		r.EffectiveDimension = best.effectiveDimension()
+		r.EffectiveDimension = best.effectiveDimension(o.Pause)
 	}
 	return r
 }

@@ -1,0 +1,7 @@
+package raker
+
+// The factorization of reports.
+var (
+	Cholesky     = cholesky
+	TraceInverse = traceInverse
+)
