@@ -14,9 +14,9 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// A disk that takes no more, as far as a process can tell: files may not grow
-// beyond 2 MiB. What was acknowledged is there, what was not is refused as
-// STORAGE_FAILED, predictions go on, and with room a restart heals.
+// A full disk, which is imitated by a limit of 2 MiB for a file. What was
+// acknowledged is there, later observations are refused with STORAGE_FAILED,
+// predictions go on, and a server that is started with room learns again.
 func TestFullDisk(t *testing.T) {
 	const dimension = 50
 	dir := t.TempDir()

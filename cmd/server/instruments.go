@@ -101,8 +101,8 @@ func (l liveModels) Each(f func(metrics.Model)) {
 	})
 }
 
-// routes are /metrics, /healthz (the process answers) and /readyz (the models
-// are recovered and the server is not draining).
+// routes are /metrics, /healthz (the process answers) and /readyz (the server
+// serves and is not draining).
 func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
@@ -114,7 +114,7 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(code)
-		_, _ = io.WriteString(w, text) // The prober has gone: nobody is left to tell.
+		_, _ = io.WriteString(w, text) // An error means that the prober has left.
 	}
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, "ok\n")
@@ -124,7 +124,7 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *
 			answer(w, http.StatusOK, "ready\n")
 			return
 		}
-		answer(w, http.StatusServiceUnavailable, "recovering or draining\n")
+		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
 	return mux, nil
 }
@@ -154,6 +154,6 @@ func scrapes(instruments *metrics.Metrics) http.Handler {
 		}
 		w.Header().Set("Content-Type", string(format))
 		w.Header().Add("Vary", "Accept")
-		_ = scrape.WriteText(w) // The scraper has gone: nobody is left to tell.
+		_ = scrape.WriteText(w) // An error means that the scraper has left.
 	})
 }

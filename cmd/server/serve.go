@@ -36,8 +36,9 @@ const (
 )
 
 // serve runs the server until the context ends, then in this order: health
-// says NOT_SERVING, calls in flight end, every model that changed writes a
-// snapshot, the store closes, the HTTP server last.
+// says NOT_SERVING, calls in flight end, models that changed are written as
+// snapshots, the last snapshots are copied, the store closes, the HTTP server
+// last.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	log := newLogger(c, stderr)
 	defer func() { _ = log.Sync() }() // Standard error may not be syncable.
@@ -83,8 +84,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	return group.Wait()
 }
 
-// host opens the store, recovers the models and serves gRPC until the context
-// ends.
+// host opens the store and the engine, and serves gRPC until the context ends.
 func host(
 	ctx context.Context, c config.Config, log *zap.Logger,
 	registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool,

@@ -114,7 +114,7 @@ func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
 	return p
 }
 
-// kill ends the process as a power switch would, if it runs.
+// kill ends the process with SIGKILL, if it runs.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	if p.command == nil {

@@ -2,5 +2,5 @@
 
 package main
 
-// ignoreSignals ignores none: a write raises none here.
+// ignoreSignals does nothing: writes raise no signals here.
 func ignoreSignals() {}

@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// ignoreSignals leaves what a write may raise to the write: a file that may not
-// grow is an error of the storage, not the end.
+// ignoreSignals ignores SIGXFSZ. A write beyond the largest size of a file raises
+// it; when it is ignored, the write fails and the process goes on.
 func ignoreSignals() { signal.Ignore(syscall.SIGXFSZ) }

@@ -253,7 +253,7 @@ func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x []float6
 	tt.mu.learned[r.GetModel()][id] = learned{kept, answer.GetOutcome()}
 }
 
-// again sends an observation that somebody was answered before.
+// again sends an observation that was answered before.
 func (tt *torture) again(client int, model string, pick int) {
 	tt.mu.Lock()
 	ids := slices.Sorted(maps.Keys(tt.mu.learned[model]))

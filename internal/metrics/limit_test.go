@@ -162,7 +162,7 @@ func TestCountersOfTheOthersNeverFall(t *testing.T) {
 	}
 }
 
-// "other" is a fair name for a model, and must not collide.
+// A model may be named "other", and does not collide with the others.
 func TestAModelNamedOther(t *testing.T) {
 	m, src := watch(t, 1)
 	m.Timings(metrics.Other, learner).Predict(1)

@@ -20,7 +20,7 @@
 // model goes to the next new model. A model that is named "other" is always
 // among the others.
 //
-// # Two ways out
+// # Two outputs
 //
 // Gather yields what client_golang prints in every format of Prometheus. Scrape
 // prints the text format alone, at a small part of the cost. A test holds that

@@ -51,8 +51,8 @@ type Model struct {
 	ReadOnly bool
 }
 
-// sample is one series of a scrape. Nobody changes it afterwards but for the
-// durations that its timing takes.
+// sample is one series of a scrape. It does not change afterwards, except for
+// the durations that its timing takes.
 type sample struct {
 	key
 	text   string

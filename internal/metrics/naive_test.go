@@ -212,7 +212,7 @@ func histogram(name string, k id, durations []float64) []string {
 }
 
 // Models come, are used, are set back and go, and move between series of their
-// own and "other"; after each step both ways out print what naive computes.
+// own and "other"; after each step both outputs are what naive computes.
 func TestScrapesAgainstNaive(t *testing.T) {
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 1))

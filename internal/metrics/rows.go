@@ -110,7 +110,7 @@ func (Totals) rows() []row[Totals] {
 		{"hindsight_bad_snapshots_total", "Snapshots that could not be used, so that an older one or the log was.", counter, func(t Totals) float64 { return float64(t.BadSnapshots) }},
 		{"hindsight_reports_total", "Reports that were solved.", counter, func(t Totals) float64 { return float64(t.Reports) }},
 		{"hindsight_report_seconds_total", "Time spent solving reports.", counter, func(t Totals) float64 { return t.ReportSeconds }},
-		{"hindsight_learner_panics_total", "Panics of learners; each made its model stop learning.", counter, func(t Totals) float64 { return float64(t.Panics) }},
+		{"hindsight_learner_panics_total", "Panics of learners; one that learned has stopped its model, the others ended one call.", counter, func(t Totals) float64 { return float64(t.Panics) }},
 	}
 }
 

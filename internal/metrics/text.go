@@ -17,8 +17,8 @@ import (
 // textBuffer is how much text is written at once.
 const textBuffer = 64 << 10
 
-// Scrape is what all instruments said at one moment. It holds no lock, so a
-// reader that is slow to take the text keeps nobody waiting.
+// Scrape is what all instruments said at one moment. It holds no lock, so no
+// call waits for a reader that is slow to take the text.
 type Scrape struct {
 	families []family
 	samples  []sample

@@ -105,7 +105,7 @@ func TestTextIsValid(t *testing.T) {
 	}
 }
 
-// Whoever asks for protobuf gets the native histograms as well.
+// A scraper that asks for protobuf gets the native histograms as well.
 func TestProtobufHasNativeHistograms(t *testing.T) {
 	m := everyNumber(t)
 	scrape(t, m) // It keeps classic counts, and those alone.

@@ -103,9 +103,8 @@ func newTiming(k key) *timing {
 	return t
 }
 
-// take keeps what would spoil a sum out of it: a negative duration, of a clock
-// that was set back, counts as 0, and what is not a number of seconds does not
-// count.
+// take counts a duration. A negative one, of a clock that was set back, counts as
+// 0. One that is not finite is not counted: it would spoil the sum.
 func (h *histogram) take(seconds float64) {
 	if !finite(seconds) {
 		return

@@ -141,7 +141,7 @@ type Stats struct {
 	// StateBytes is the memory that the state takes, as Size says.
 	StateBytes uint64
 	// ReportFlops counts the multiply-adds that Report takes to tell the regret.
-	// 0: Stats tells it, or nobody can.
+	// It is 0 if Stats has the regret, and if the regret is not known at all.
 	ReportFlops uint64
 }
 

@@ -44,7 +44,7 @@ func snapshotToProto(s engine.Snapshot) *hindsightv1.Snapshot {
 func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
 	if r.Sequence == nil { // 0 is a sequence: it undoes all observations.
 		return nil, &model.FieldError{
-			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes everything",
+			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes all observations",
 		}
 	}
 	info, err := m.engine.RestoreModel(ctx, r.GetId(), r.GetSequence())

@@ -144,7 +144,7 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 	if got := find(t, s, "stays").CountWaiting(); got != 1000 {
 		t.Errorf("%d wait, want 1000", got)
 	}
-	// A number is not given twice, whatever was kept under it.
+	// No number is given twice.
 	again := create(t, s, "gone")
 	if err := again.WriteSnapshot(1, nil); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 	}
 }
 
-// Rows that are too short to be taken apart stop nothing but who asks for them.
+// Rows that are too short to be taken apart stop only the calls that ask for them.
 func TestUnreadableRows(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)

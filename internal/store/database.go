@@ -19,8 +19,8 @@ type database struct {
 	// however many small ones that are.
 	memory uint64
 	// looked is the count of write-ahead logs when the backlog of flushes and
-	// compactions was last found small enough. Who looks holds the one place in
-	// looking.
+	// compactions was last found small enough. A call that looks holds the one
+	// place in looking.
 	looked  atomic.Int64
 	looking chan struct{}
 }
@@ -66,8 +66,8 @@ func waited(ctx context.Context) error {
 	return fmt.Errorf("wait for flushes and compactions: %w", context.Cause(ctx))
 }
 
-// close closes the database. Pebble finds faults with one that lost its disk,
-// which then say nothing new.
+// close closes the database. After a refused write Pebble's errors say nothing
+// new, and are left out.
 func (db *database) close() (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -58,7 +58,7 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// Whatever the disk refuses, and for good: every call ends, nothing is
+// The disk refuses any write, and all writes after it: every call ends, nothing is
 // acknowledged that is not there after a power cut, the process lives, and
 // Close ends.
 func TestRefusedWrites(t *testing.T) {

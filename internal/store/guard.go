@@ -18,8 +18,8 @@ import (
 // Pebble cannot go on after a refused write. When a write-ahead log fails, it
 // panics with its locks held, which leaves every other commit and Close waiting
 // for ever, or it ends the process. When a manifest fails, it panics later, in
-// the background. A failed flush it tries again at once, without end, in Open
-// too. A failed commit it tells to its logger alone.
+// the background. It tries a failed flush again at once, without end, in Open
+// too. It reports a failed commit to its logger alone.
 //
 // So the files that Pebble gets (guardFS) hide the error from it. The first
 // refused write is kept here before Pebble goes on from it. After that nothing
@@ -104,7 +104,7 @@ func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 }
 
 // writable opens a file for writing. After a failure the file is one in memory
-// that nobody reads. For a table the call waits until Close begins and then
+// that is never read. For a table the call waits until Close begins and then
 // fails, because Pebble would try it again and again; Pebble holds none of its
 // locks meanwhile.
 func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {

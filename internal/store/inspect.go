@@ -12,9 +12,9 @@ import (
 var ErrNotThere = errors.New("not a data directory")
 
 // Inspect opens a data directory to be looked at: nothing in it is changed, not
-// even cleaned up. The predictions that wait may be beyond reading, which is
-// then told and leaves the rest to be looked at. It fails with ErrNotThere, and
-// with ErrInUse while another process has the directory open.
+// even cleaned up. The predictions that wait may be unreadable: then waiting says
+// why, and the store has none. It fails with ErrNotThere, and with ErrInUse while
+// another process has the directory open.
 func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	o.Logger = nil
 	s := newStore(dir, o)
@@ -46,15 +46,14 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 		return nil, nil, err
 	}
 	if _, err := s.count(); err != nil {
-		// Counts are not what an inspection is for; Verify finds what stands in
-		// their way.
+		// An inspection does not need the counts. Verify finds the cause.
 		s.remembered.Store(0)
 	}
 	return s, waiting, nil
 }
 
-// Verify reads all that the databases hold and calls f for what is not what
-// was written.
+// Verify reads all that the databases hold and calls f for each part that is
+// damaged.
 func (s *Store) Verify(f func(problem error)) {
 	for _, db := range []struct {
 		*database

@@ -31,7 +31,7 @@ func (l *pebbleLog) Fatalf(format string, args ...any) {
 }
 
 // events end the store's writing when a flush or a compaction cannot read or
-// write. Pebble would try it again for ever.
+// write. Pebble would try again without end.
 func (l *pebbleLog) events() *pebble.EventListener {
 	fail := func(err error) {
 		select {

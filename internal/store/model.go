@@ -27,12 +27,12 @@ type Model struct {
 	stage  atomic.Int32
 	// waiting counts the predictions that wait.
 	waiting tally
-	// writing is held by who changes the log or the ids.
+	// writing is held by every call that changes the log or the ids.
 	writing sync.Mutex
 	// end is the last sequence of the log, once it is known. It is known
 	// before a record is appended, and only an appender, which holds writing,
-	// changes it then: who reads the end from the disk cannot store an old one
-	// over a new one.
+	// changes it then: a call that reads the end from the disk cannot store an
+	// old end over a new one.
 	end struct {
 		sync.Mutex
 		known bool

@@ -102,7 +102,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 }
 
 // Import implements storage.Registry. Until the registry names the model, the
-// last step, what was written is under a number that nobody knows: an error
+// last step, what was written is under a number without a name: an error
 // removes it, and so does the next start after a crash. The log begins with a
 // record of the snapshot's sequence without data.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
@@ -169,8 +169,8 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 }
 
 // begin takes a name and a number for a model that is being made. The caller
-// gives the name back with end. Who wants a name that another call is making a
-// model under waits for its outcome.
+// gives the name back with end. A call waits while another one makes a model
+// under the same name.
 func (s *Store) begin(ctx context.Context, name string) (*Model, error) {
 	for {
 		if err := context.Cause(ctx); err != nil {

@@ -15,7 +15,7 @@ import (
 // durably; the snapshots after the sequence are removed, durably; the ids of
 // what is undone are forgotten; and one synced batch cuts the log and takes
 // the intention away. The context may end the call before the first step.
-// From then on only a failure does, and leaves the intention for the next call.
+// After that only a failure ends it, and the intention is left for the next call.
 //
 // An id whose row is too short to be taken apart is left alone.
 func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
@@ -62,8 +62,8 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	return err
 }
 
-// intend writes the intention to rewind. One that was not completed must be,
-// before the model can go back less far.
+// intend writes the intention to rewind. An intention that was not completed has
+// to be completed before the model can go back less far.
 func (m *Model) intend(sequence uint64) error {
 	db := m.store.logDB
 	value, ok, err := db.get(key(familyRewind, m.number))

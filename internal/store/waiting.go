@@ -16,10 +16,10 @@ import (
 )
 
 // stripes are locks for the rows of waiting predictions, one for the ids of
-// one hash. Who looks whether a row is there before it writes or removes it
-// holds the lock of its id from the look to the commit and the count, so that
-// every row is counted once. A row under a minted id cannot be there, and needs
-// no lock to be put.
+// one hash. A call that looks whether a row is there before it writes or removes
+// the row holds the lock of its id from the look to the commit and the count, so
+// that every row is counted once. A row under a minted id cannot be there, and
+// needs no lock to be put.
 type stripes struct {
 	seed  maphash.Seed
 	locks [stripeCount]sync.Mutex
@@ -156,8 +156,8 @@ func (m *Model) getWaiting(id string) (storage.Prediction, bool, error) {
 	return storage.Prediction{ID: id, Value: value, Expiry: time.Unix(0, expiry)}, true, nil
 }
 
-// readable fails when the waiting predictions could not be opened, which a
-// store that is inspected lives with.
+// readable fails when the waiting predictions could not be opened. Only a store
+// that is inspected is open without them.
 func (s *Store) readable() error {
 	if s.pendingDB == nil {
 		return errors.New("the waiting predictions cannot be read")
@@ -216,7 +216,7 @@ func (m *Model) removeWaiting(ids []string) error {
 type tally struct {
 	mu sync.Mutex
 	n  atomic.Int64
-	// closed says that the model is no part of all any more.
+	// closed says that the model is no longer part of that sum.
 	closed bool
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // maxWarmup bounds the observations that determine a scaling: all of them are
-// learned at once in the end.
+// kept until they are learned.
 const maxWarmup = 10_000
 
 // scaled puts the spec's scaling before the learner of an entry.

@@ -204,8 +204,8 @@ func (m *Model) RemoveSnapshot(sequence uint64) error {
 	return m.snapshot("remove", sequence, func(snapshot) { delete(m.snapshots, sequence) })
 }
 
-// SetSnapshotAside implements storage.Snapshots. Nothing could read what is
-// set aside in memory, so it is not kept.
+// SetSnapshotAside implements storage.Snapshots. It drops the snapshot: a
+// snapshot that is set aside in memory could not be read.
 func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
 	err = m.snapshot("set aside", sequence, func(snapshot) {
 		delete(m.snapshots, sequence)

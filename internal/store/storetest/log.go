@@ -73,7 +73,7 @@ func (s suite) appendRefused(t *testing.T) {
 }
 
 // Two writers that take turns at random: each record is in the log once, and
-// who was late was told.
+// the writer that came late was refused.
 func (s suite) appendStale(t *testing.T) {
 	b := s.open(t)
 	create(t, b.Store, "m")

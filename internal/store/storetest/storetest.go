@@ -17,7 +17,7 @@ import (
 )
 
 // Backend is a store under test, and the two ways in which it ends. Both give
-// the store that is there afterwards; nobody uses the one before any more.
+// the store that is there afterwards; the one before is not used any more.
 type Backend struct {
 	Store storage.Store
 	// Kill ends the process: what was written stays.

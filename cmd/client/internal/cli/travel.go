@@ -113,8 +113,8 @@ func newModelExport(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export ID --out FILE",
 		Short: "Write a model to a file",
-		Long: `Write the spec and the state of a model to a file. The remembered ids and the
-predictions that wait for labels are not in the file. A file that could not be
+		Long: `Write the spec and the state of a model to a file, with the ids that it
+remembers and the predictions that wait for labels. A file that could not be
 written completely is removed. "-" is standard output.`,
 		Example: `  hindsight model export energy --out energy.hs
   hindsight model export energy --out - | hindsight --address other:50051 model import energy --in -`,
