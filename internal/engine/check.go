@@ -68,6 +68,13 @@ func Check(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Che
 			})
 			return nil //nolint:nilerr // It is a finding.
 		}
+		if entry.Rewinding != nil && repair {
+			c.found(Finding{
+				Model: entry.Name, Place: fmt.Sprintf("a restore of sequence %d", *entry.Rewinding), Problem: "it was interrupted",
+				Meaning: "the server completes it when it starts; nothing of the model is repaired before that",
+			})
+			return nil
+		}
 		return c.model(ctx, examined{from, entry.Name})
 	})
 	if err != nil {

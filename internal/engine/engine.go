@@ -7,10 +7,8 @@
 // A model is recovered when it is first used, and its state may leave memory
 // again while it is idle.
 //
-// Files point one way: each uses what is declared in itself and in those before
-// it in this list. Errors, call, ids, recovery, instance, residency, waiting,
-// snapshot, commit, report, engine, predict, observe, stats, travel, transfer,
-// lifecycle; and check, which uses recovery alone.
+// Files point one way: each uses what is declared in itself and in the files
+// before it in the list of internal/files_test.go.
 package engine
 
 import (

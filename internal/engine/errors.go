@@ -21,7 +21,7 @@ var (
 	ErrOverloaded         = errors.New("overloaded")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
-	ErrStorage            = errors.New("storage failed: nothing is learned until the server is restarted with a disk that is well")
+	ErrStorage            = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")
 	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed             = errors.New("the server is shutting down")
 

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// Prefetched models are loaded after a start before anybody asks: as many as
-	// have series of their own by default.
+	// After a start the first prefetched models are loaded before a caller asks:
+	// as many as have series of their own by default.
 	prefetched = 1000
-	// Closing is how long Close begins snapshots for. What is not in one is
+	// Close begins snapshots for as long as closing. What is not in one is
 	// replayed from the log when it is needed.
 	closing = 5 * time.Second
 )

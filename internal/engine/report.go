@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// DearFlops is the work from which on a report waits for its turn among
-	// others like it. It is about a tenth of a second.
+	// A report of at least dearFlops multiply-adds, about a tenth of a second,
+	// waits until no other like it is being solved.
 	dearFlops = 1e8
-	// UnaskedFlops is the most work of a report that nobody asked for.
+	// A report of more than unaskedFlops multiply-adds is solved only for a
+	// caller that asks for it.
 	unaskedFlops = 1e9
 )
 

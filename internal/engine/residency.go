@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	// InstanceBytes is what a model in memory takes beside its state.
+	// A model in memory takes instanceBytes beside its state.
 	instanceBytes = 2048
-	// CheapReplay is how long a replay may take for which a model leaves
-	// memory without a snapshot.
+	// A model whose replay takes at most cheapReplay leaves memory without a
+	// snapshot.
 	cheapReplay = 10 * time.Millisecond
-	// ReadCost is what a record costs to be read, beside being learned.
+	// An observation costs readCost to be read from the log, beside what it
+	// costs to be learned.
 	readCost = 2 * time.Microsecond
 )
 

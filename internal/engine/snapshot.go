@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// CopiesAtOnce bounds the copies of states in memory, over all models.
+	// At most copiesAtOnce copies of states are in memory, over all models.
 	copiesAtOnce = 2
-	// SnapshotShare says how much longer than a snapshot takes the model learns
-	// before the next one is due.
+	// The next snapshot is due after snapshotShare times as much learning as the
+	// last one took to be written.
 	snapshotShare = 10
-	// Slack is what a state takes encoded beside its numbers.
+	// An encoded state takes at most slack bytes beside its numbers.
 	slack = 4096
-	// pageBytes is the size of a page of memory, or less.
+	// A page of memory has at least pageBytes.
 	pageBytes = 4096
 )
 

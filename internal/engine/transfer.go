@@ -119,6 +119,9 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
+	if err := e.waitingRoom(id, 0, int64(len(from.Waiting))); err != nil {
+		return Info{}, err
+	}
 	encoded, err := codec.EncodeSpec(spec)
 	if err != nil {
 		return Info{}, fmt.Errorf("engine: %w", err)

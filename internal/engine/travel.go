@@ -114,9 +114,8 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 }
 
 // RestoreModel takes a model back to a sequence: to a snapshot, or to any state
-// that the log still reaches from one. What it had learned after that is undone
-// for good: its log is dropped and its ids are forgotten, so that it can be
-// learned again. A model that cannot be recovered is, if an earlier state can
+// that the log still reaches from one. What it had learned after that is undone:
+// its log is dropped and its ids are forgotten, so that it can be learned again. A model that cannot be recovered is, if an earlier state can
 // be.
 func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64) (Info, error) {
 	i, err := e.find(id)
@@ -132,8 +131,8 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64) (
 }
 
 // goBack restores the state at a sequence and lets the store forget what came
-// after it. It runs at the model's turn. It does nothing else when it is called
-// again with the sequence of a Rewind that a crash interrupted.
+// after it. It runs at the model's turn. Called with the sequence of a Rewind
+// that a crash interrupted, it completes that.
 func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	if err := i.restorable(sequence); err != nil {
 		return err
@@ -161,7 +160,12 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), storageError(err))
 	}
 	i.supersede()
-	err = i.kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
+	if ctx.Err() != nil {
+		// Until now nothing has changed. From now on a caller that leaves changes
+		// nothing.
+		return i.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
+	}
+	err = i.kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, i.spec.Outputs)
 		return err == nil && s.Answer.Sequence > sequence
 	}})

@@ -106,6 +106,45 @@ func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
 	}
 }
 
+// A restore whose caller leaves while a snapshot is being written changes
+// nothing: the model goes on.
+func TestRestoreThatIsGivenUp(t *testing.T) { onBackends(t, restoreThatIsGivenUp) }
+
+func restoreThatIsGivenUp(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h, f := startFaulty(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	for n := range 3 {
+		h.observe(t, "m", one(strconv.Itoa(n), 1)...)
+	}
+	f.snapshotWaits.Store(true)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if _, err := h.SnapshotModel(context.Background(), "m"); err != nil {
+			t.Error(err)
+		}
+	})
+	<-f.writing
+	ctx, leave := context.WithCancel(t.Context())
+	group.Go(func() {
+		if _, err := h.RestoreModel(ctx, "m", 2); !errors.Is(err, context.Canceled) {
+			t.Errorf("given up: %v", err)
+		}
+	})
+	// The restore has its turn once a later job waits behind it.
+	waitFor(t, func() bool { return !h.Hibernate("m") })
+	leave()
+	f.snapshotWaits.Store(false)
+	close(f.goOn)
+	group.Wait()
+	if a := h.observe(t, "m", one("3", 1)...)[0]; a.Sequence != 4 {
+		t.Errorf("after it was given up: %+v", a)
+	}
+	if _, err := h.RestoreModel(t.Context(), "m", 2); err != nil {
+		t.Error(err)
+	}
+}
+
 // An append of unknown outcome, done or not, and one that is refused: the caller
 // is told so, the model goes on, and a retry is learned once.
 func TestUnknownAppend(t *testing.T) { onBackends(t, testUnknownAppend) }

@@ -12,7 +12,7 @@ import (
 // chose and that waits already, with the same features, is answered with the
 // prediction first given under it.
 func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOptions, now time.Time) error {
-	if err := i.waitingRoom(int64(len(rows))); err != nil {
+	if err := i.waitingRoom(i.id, i.waitingLabels(), int64(len(rows))); err != nil {
 		return err
 	}
 	ttl := o.TTL
@@ -21,7 +21,7 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 	}
 	expiry := now.Add(ttl)
 	if len(o.IDs) > 0 {
-		// Between the look for an id and its use nobody else takes it.
+		// Between the look for an id and its use no other call takes it.
 		i.choosing.Lock()
 		defer i.choosing.Unlock()
 	}
@@ -53,13 +53,14 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 	return i.errorf("remember predictions", storageError(i.kept.PutWaiting(keep)))
 }
 
-// waitingRoom refuses predictions beyond what may wait.
-func (i *instance) waitingRoom(rows int64) error {
-	if n := i.waitingLabels(); n+rows > i.o.PendingLimit {
-		return fmt.Errorf("model %q: %w: %d wait, the limit is %d", i.id, ErrPendingLimit, n, i.o.PendingLimit)
+// waitingRoom refuses more predictions, beside those that wait for the model,
+// than may wait.
+func (s *shared) waitingRoom(id string, waiting, more int64) error {
+	if waiting+more > s.o.PendingLimit {
+		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, waiting, more, s.o.PendingLimit)
 	}
-	if n := i.o.Store.CountWaiting(); n+rows > i.o.PendingTotalLimit {
-		return fmt.Errorf("%w: %d wait over all models, the limit is %d", ErrPendingLimit, n, i.o.PendingTotalLimit)
+	if n := s.o.Store.CountWaiting(); n+more > s.o.PendingTotalLimit {
+		return fmt.Errorf("%w: %d wait over all models and %d are to, the limit is %d", ErrPendingLimit, n, more, s.o.PendingTotalLimit)
 	}
 	return nil
 }

@@ -36,9 +36,10 @@ type modelRow struct {
 type together int
 
 const (
-	// Growth is for what only grows: the sum of what they have grown.
+	// The models that share a series show, of what only grows, the sum of what
+	// they have grown.
 	growth together = iota
-	// Sum, least and most are over the models that are there.
+	// Of the rest they show the sum, the least or the most of those that are there.
 	sum
 	least
 	most

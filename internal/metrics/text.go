@@ -44,7 +44,7 @@ func (m *Metrics) Scrape() (*Scrape, error) {
 
 // WriteText writes the scrape to w in the text format of Prometheus, byte for
 // byte as expfmt writes what Gather yields. A thousand models have sixty
-// thousand lines. Expfmt is too slow for them, since it checks and escapes each
+// thousand lines. The package expfmt is too slow for them, since it checks and escapes each
 // label on each line.
 func (s *Scrape) WriteText(w io.Writer) error {
 	out := &textWriter{Writer: bufio.NewWriterSize(w, textBuffer)}

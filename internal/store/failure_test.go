@@ -27,7 +27,7 @@ func creates(op errorfs.Op) bool {
 	return op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpReuseForWrite
 }
 
-// faulty injects errors into a file system. Errorfs alone gives a log that is
+// faulty injects errors into a file system. The package errorfs alone gives a log that is
 // used again without a wrapper, and no error would reach its writes and syncs;
 // here the log is begun anew.
 type faulty struct{ *errorfs.FS }

@@ -1,11 +1,11 @@
 // Package machine is one model as a pure state machine: a spec, a learner, a
 // sequence and an account. Records go in, answers come out. It does no I/O,
-// reads no clock, takes no lock and logs nothing, so that whoever applies the
-// same records has the same state bit for bit: the writer, recovery, a check of
-// what is stored, a test.
+// reads no clock, takes no lock and logs nothing. All that apply the same records
+// have the same state, bit for bit: the writer, recovery, a check of what is
+// stored, a test.
 //
-// It is the one place where a learner's panic is contained: a panic ends the
-// machine, and nothing else.
+// It is the one place where a learner's panic is contained. A panic of Apply ends
+// the machine, any other one ends its call.
 package machine
 
 import (
@@ -218,7 +218,7 @@ func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
 }
 
 // Report solves what Stats does not know. It takes up to O(r³), so that it is
-// asked of a machine that nobody else uses: of one restored from a snapshot.
+// asked of a machine of its own, restored from a snapshot.
 func (m *Machine) Report(o model.ReportOptions) (r model.Report, err error) {
 	if m.failed != nil {
 		return r, m.failed

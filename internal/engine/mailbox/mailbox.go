@@ -111,7 +111,7 @@ func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error
 	case <-t.done:
 		return t.err
 	case <-ctx.Done():
-		// Of a task that is not taken yet, the box takes nothing any more.
+		// A task that is not taken yet is not run any more.
 		t.taken.CompareAndSwap(false, true)
 		return fmt.Errorf("wait for the model's turn: %w", context.Cause(ctx))
 	}

@@ -90,7 +90,7 @@ type Upkeep interface {
 	Forget(ctx context.Context, before time.Time, keep int) error
 	// CountWaiting counts the predictions of all models, at a cost of O(1).
 	CountWaiting() int64
-	// Sync makes everything written so far durable.
+	// Sync makes all that was written so far durable.
 	Sync(ctx context.Context) error
 	// Failed is ErrFailed with its cause once nothing can be written any more,
 	// else nil.
@@ -104,8 +104,8 @@ type Model interface {
 	IDs
 	Waiting
 	Snapshots
-	// Delete forgets the model and all that is kept of it. The name is free,
-	// durably, on return; what a crash leaves of the rest is removed when the
+	// Delete forgets the model and all that is kept of it. The context counts
+	// until the name is given up. The name is free, durably, on return; what a crash leaves of the rest is removed when the
 	// backend is opened again. It takes time in proportion to the ids.
 	Delete(ctx context.Context) error
 }
@@ -157,8 +157,9 @@ type Log interface {
 	// it stays, and so does the last one. It does not wait until that is
 	// durable.
 	Truncate(through uint64) error
-	// Rewind forgets what came after a sequence: snapshots, ids and log. It is
-	// durable on return. After a crash in between the model is as it was or
+	// Rewind forgets what came after a sequence: snapshots, ids and log. The
+	// context counts until the intention is durable. The rewind is durable on
+	// return. After a crash in between the model is as it was or
 	// Entry.Rewinding says that the same call completes it.
 	Rewind(ctx context.Context, r Rewind) error
 }
@@ -187,7 +188,7 @@ type Prediction struct {
 	ID     string
 	Value  []byte
 	Expiry time.Time
-	// Minted says that nobody can have used the id before.
+	// Minted says that the id is new: it was not used before.
 	Minted bool
 }
 

@@ -17,7 +17,7 @@ const (
 	defaultFrequencies     = 50
 	defaultMaxObservations = 4000
 	maxObservations        = 20_000
-	// FourierStream is the stream of the generator that draws frequencies.
+	// The generator that draws frequencies has the stream fourierStream.
 	fourierStream = 0x666f7572
 )
 

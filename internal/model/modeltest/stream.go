@@ -13,8 +13,8 @@ import (
 )
 
 // Stream reads the first n rows of a published stream; the label is the last
-// column. N < 0 reads all rows. The test is skipped if there is no such file.
-// Docs/results/README.md says where the streams come from.
+// column. All rows are read if n < 0. The test is skipped if there is no such file.
+// The file docs/results/README.md says where the streams come from.
 func Stream(t *testing.T, name string, n int) []Sample {
 	t.Helper()
 	path := filepath.Join(streams(t), name)

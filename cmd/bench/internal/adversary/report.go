@@ -101,7 +101,7 @@ func least(r *Result) string {
 
 // taylors compares the Taylor bases with the exact learner. At a corner of the
 // box, ‖x‖² = d and k(x,x) = 1. The basis of degree M has the share
-// Σ_{j≤M} (d/σ²)^j/j! Exp(−d/σ²) of it.
+// Σ_{j≤M} exp(−d/σ²)(d/σ²)^j/j! of it.
 func taylors(r *Result) string {
 	var names, times, shares []string
 	exact := r.final(NameKernel).Regret

@@ -22,7 +22,7 @@ const (
 	evaluations = 600
 	idleSteps   = 40
 	tolerance   = 1e-9
-	// Simplex is the first step of a local search in every angle.
+	// A local search begins with a step of simplex in every angle.
 	simplex = 0.3
 )
 

@@ -118,9 +118,9 @@ func unit(v, low, high float64) float64 {
 	return (v - low) / (high - low)
 }
 
-// measure computes the means of the columns and the bandwidth. Σ² is the mean
+// measure computes the means of the columns and the bandwidth: σ² is the mean
 // squared distance of two rows, which is twice the sum of the variances of the
-// columns. Σ is rounded to two digits.
+// columns, and σ is rounded to two digits.
 func (t *Table) measure() {
 	n := float64(len(t.X))
 	t.Mean = make([]float64, t.Dimension())
