@@ -137,7 +137,7 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			t.Helper()
 			edit(t, fs, func(db *pebble.DB) error { return db.DeleteRange(logKey(56), logKey(100), pebble.Sync) })
 		}, true, "sequence 55", 60},
-		"everything": {spoilFrom(0), true, "sequence 1 ", 0},
+		"all snapshots": {spoilFrom(0), true, "sequence 1 ", 0},
 		"id": {func(t *testing.T, fs vfs.FS) {
 			t.Helper()
 			edit(t, fs, func(db *pebble.DB) error {

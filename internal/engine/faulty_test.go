@@ -26,7 +26,7 @@ const (
 var errOutcome = errors.New("the connection was lost")
 
 // faulty is a store whose appends may end otherwise than they should, and that
-// fails for good while failing is set.
+// fails every write while failing is set.
 type faulty struct {
 	storage.Store
 	appends *fate
@@ -142,14 +142,14 @@ func startFaulty(t *testing.T, d disk, c *clock) (*host, *faulty) {
 	return h, f
 }
 
-// spoilID remembers bytes under an id that nobody can read.
+// spoilID remembers bytes under an id that cannot be decoded.
 func spoilID(t *testing.T, s storage.Store, name, id string) {
 	t.Helper()
 	err := s.Models(t.Context(), func(e storage.Entry) error {
 		if e.Name != name {
 			return nil
 		}
-		return e.Model.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("nobody can read this")}})
+		return e.Model.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("no remembered observation")}})
 	})
 	if err != nil {
 		t.Fatal(err)

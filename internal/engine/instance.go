@@ -62,8 +62,8 @@ type Options struct {
 	// ModelMemory is what the states in memory may take, in bytes; 0 is
 	// without a limit. Models that are idle leave it when it is exceeded.
 	ModelMemory int64
-	// ReportCPU is the share of one processor that may go into reports that
-	// nobody asked for; 0 is none.
+	// ReportCPU is the share of one processor that may go into reports in the
+	// background; 0 is none.
 	ReportCPU float64
 	// OnSnapshot is told every snapshot once it is on disk. It must not block,
 	// and may be nil.

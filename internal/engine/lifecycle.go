@@ -157,8 +157,8 @@ func (e *Engine) prefetch(models []*instance) {
 		zap.Int("models", len(models)), zap.Duration("took", e.o.Now().Sub(started)))
 }
 
-// report solves, one after the other, the reports that a scrape shows and that
-// nobody asked for. After each it rests as long as its share of a processor
+// report solves in the background, one after the other, the reports that a
+// scrape shows. After each it rests for as long as its share of a processor
 // asks.
 func (e *Engine) report() {
 	if e.o.ReportCPU <= 0 {

@@ -191,7 +191,7 @@ func (m *meta) reopen(fs *vfs.MemFS, inmemory *memory.Store) {
 	}
 }
 
-// fault lets the disk refuse every write, for good: nothing is acknowledged, and
+// fault lets the disk refuse every write from now on: nothing is acknowledged, and
 // predictions go on. After a restart what was on its way is there or not.
 func (m *meta) fault() string {
 	name, p := m.any()
@@ -250,7 +250,7 @@ func (m *meta) unknownAppend() string {
 }
 
 // giveUp leaves before an answer: an observation that was taken is learned all
-// the same, what waits for its turn is skipped, and nobody behind waits for it.
+// the same, what waits for its turn is skipped, and what is behind it goes on.
 func (m *meta) giveUp() string {
 	name, p := m.any()
 	if p == nil {
@@ -266,13 +266,13 @@ func (m *meta) giveUp() string {
 	leave()
 	_, _ = ticket.Wait(ctx)
 	if _, err := m.host.SnapshotModel(ctx, name); err == nil {
-		m.fatalf("a snapshot for nobody")
+		m.fatalf("a snapshot without a caller")
 	}
 	if _, err := m.host.RestoreModel(ctx, name, uint64(p.base)); err == nil {
-		m.fatalf("a restore for nobody")
+		m.fatalf("a restore without a caller")
 	}
 	if _, err := m.host.ExportModel(ctx, name, engine.ExportOptions{}); err == nil {
-		m.fatalf("an export for nobody")
+		m.fatalf("an export without a caller")
 	}
 	if !m.again(name, p, id, o) {
 		m.fatalf("%s was taken and not learned", id)

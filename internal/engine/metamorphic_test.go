@@ -500,9 +500,9 @@ func (m *meta) unknown() string {
 		return ""
 	}
 	o := m.observation(p, "")
-	o.Features, o.PredictionID = nil, m.newID("nobody")
+	o.Features, o.PredictionID = nil, m.newID("unknown")
 	if _, err := m.host.Observe(context.Background(), name, []engine.Observation{o}); !errors.Is(err, engine.ErrPredictionNotFound) {
-		m.fatalf("nobody's label for %s: %v", name, err)
+		m.fatalf("the label of an unknown prediction of %s: %v", name, err)
 	}
 	return name
 }

@@ -16,8 +16,8 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-// Models that do not fit into memory together take turns in it, and nobody
-// notices: every answer and every state is that of models that stay.
+// Models that do not fit into memory together take turns in it, and answer the
+// same: every answer and every state is that of models that stay.
 func TestHibernation(t *testing.T) { onBackends(t, testHibernation) }
 
 func testHibernation(t *testing.T, newDisk func() disk) {
@@ -100,7 +100,7 @@ func waitFor(t *testing.T, holds func() bool) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatal("it does not come to pass")
+	t.Fatal("it did not happen")
 }
 
 // What is not loaded is listed, described, deleted and counted all the same.

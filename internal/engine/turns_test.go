@@ -19,8 +19,8 @@ func one(id string, x ...float64) []engine.Observation {
 	return []engine.Observation{{Features: x, Labels: []float64{1}, Weight: 1, ObservationID: id}}
 }
 
-// While a snapshot is being written, observations are learned; who waits for
-// another snapshot and gives up keeps nobody waiting.
+// While a snapshot is being written, observations are learned. A caller that
+// waits for another snapshot and gives up delays no other call.
 func TestSnapshotsKeepNobodyWaiting(t *testing.T) { onBackends(t, testSnapshotsKeepNobodyWaiting) }
 
 func testSnapshotsKeepNobodyWaiting(t *testing.T, newDisk func() disk) {
@@ -54,8 +54,8 @@ func testSnapshotsKeepNobodyWaiting(t *testing.T, newDisk func() disk) {
 	group.Wait()
 }
 
-// A deletion answers all who wait, and does not take longer than its caller:
-// nobody else waits for it.
+// A deletion answers all calls that wait. It ends with its caller's context, and
+// other calls do not wait for it.
 func TestDeleteAnswersAllWhoWait(t *testing.T) { onBackends(t, testDeleteAnswersAllWhoWait) }
 
 func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
@@ -72,7 +72,7 @@ func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
 	if err := h.DeleteModel(late, "m"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a deletion behind a disk that stands still: %v", err)
 	}
-	h.create(t, "other", linear(1)) // It waits for nobody.
+	h.create(t, "other", linear(1)) // It does not wait for the deletion.
 	var group sync.WaitGroup
 	deleting := make(chan struct{})
 	group.Go(func() {

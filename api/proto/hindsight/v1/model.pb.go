@@ -861,7 +861,7 @@ func (x *ModelStats) GetSnapshotSequence() uint64 {
 	return 0
 }
 
-// ValidateSpecRequest asks what a spec would come to.
+// ValidateSpecRequest asks what a spec would cost.
 type ValidateSpecRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The spec.
@@ -1252,7 +1252,7 @@ type RestoreModelRequest struct {
 	// The model's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The sequence of a snapshot, or any that the log still reaches from one.
-	// Required; 0 undoes everything.
+	// Required; 0 undoes all observations.
 	Sequence      *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

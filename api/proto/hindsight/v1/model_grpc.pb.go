@@ -45,7 +45,7 @@ type ModelServiceClient interface {
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 	// ListModels lists models by id, in pages.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// DeleteModel removes a model and everything it had learned.
+	// DeleteModel removes a model and all that it had learned.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
 	// GetModelStats tells how a model is doing: losses, regret, certificate.
 	GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error)
@@ -57,7 +57,7 @@ type ModelServiceClient interface {
 	// ListSnapshots lists the snapshots kept of a model.
 	ListSnapshots(ctx context.Context, in *ListSnapshotsRequest, opts ...grpc.CallOption) (*ListSnapshotsResponse, error)
 	// RestoreModel takes a model back to an earlier sequence. What it had learned
-	// after that is undone for good, its log and its ids included: it can be
+	// after that is undone, its log and its ids included: it can be
 	// learned again. Export the model first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
 	// ExportModel streams a model out, as it is now: its spec, its state, the ids
@@ -210,7 +210,7 @@ type ModelServiceServer interface {
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	// ListModels lists models by id, in pages.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// DeleteModel removes a model and everything it had learned.
+	// DeleteModel removes a model and all that it had learned.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
 	// GetModelStats tells how a model is doing: losses, regret, certificate.
 	GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error)
@@ -222,7 +222,7 @@ type ModelServiceServer interface {
 	// ListSnapshots lists the snapshots kept of a model.
 	ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error)
 	// RestoreModel takes a model back to an earlier sequence. What it had learned
-	// after that is undone for good, its log and its ids included: it can be
+	// after that is undone, its log and its ids included: it can be
 	// learned again. Export the model first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
 	// ExportModel streams a model out, as it is now: its spec, its state, the ids

@@ -646,7 +646,7 @@ type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The place of the observation in the model's history, from 1.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The prequential prediction: from everything learned before this
+	// The prequential prediction: from all that was learned before this
 	// observation.
 	Prediction *float64 `protobuf:"fixed64,2,opt,name=prediction,proto3,oneof" json:"prediction,omitempty"`
 	// The loss of the prequential prediction.

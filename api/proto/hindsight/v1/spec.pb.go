@@ -663,8 +663,9 @@ func (x *FixedScaling) GetLabelScale() float64 {
 
 // WarmupScaling is determined from the first observations: to mean 0 and mean
 // square 1/(4 dimension) of every input, and to mean 0 of each label and mean
-// square 1 of all. Until then the model predicts the mean of the labels so
-// far; with the last of them it learns them all, in order.
+// square 1 of all. The model keeps them and predicts the mean of the labels so
+// far. From the last of them on, each observation lets it learn up to 32 of those
+// that it keeps, in order, until it has learned all.
 type WarmupScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many observations determine the scaling, from 1 to 10000. 100 is good.

@@ -109,13 +109,13 @@ keep both states. Without --yes the command only says what would be undone.`,
 
 func newModelExport(e *env) *cobra.Command {
 	var out string
-	var force bool
+	var force, withoutIDs bool
 	cmd := &cobra.Command{
 		Use:   "export ID --out FILE",
 		Short: "Write a model to a file",
 		Long: `Write the spec and the state of a model to a file, with the ids that it
-remembers and the predictions that wait for labels. A file that could not be
-written completely is removed. "-" is standard output.`,
+remembers and the predictions that wait for labels, or without them. A file
+that could not be written completely is removed. "-" is standard output.`,
 		Example: `  hindsight model export energy --out energy.hs
   hindsight model export energy --out - | hindsight --address other:50051 model import energy --in -`,
 		Args: command.Exactly("ID"), ValidArgsFunction: e.completeModel,
@@ -126,22 +126,26 @@ written completely is removed. "-" is standard output.`,
 			if out == "-" && e.JSON {
 				return command.Usagef("--out - and --json both write to standard output")
 			}
+			request := &hindsightv1.ExportModelRequest{Id: args[0], WithoutIds: withoutIDs}
 			return e.withClient(func(c *client) error {
 				if out == "-" {
-					_, err := c.export(cmd.Context(), args[0], e.Stdout)
+					_, err := c.export(cmd.Context(), request, e.Stdout)
 					return err
 				}
-				return e.exportTo(cmd.Context(), c, args[0], out, force)
+				return e.exportTo(cmd.Context(), c, request, out, force)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file (required)")
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	cmd.Flags().BoolVar(&withoutIDs, "without-ids", false, "leave out remembered ids and waiting predictions")
 	return cmd
 }
 
 // exportTo writes a temporary file and gives it its name when it is complete.
-func (e *env) exportTo(ctx context.Context, c *client, id, name string, force bool) (err error) {
+func (e *env) exportTo(
+	ctx context.Context, c *client, request *hindsightv1.ExportModelRequest, name string, force bool,
+) (err error) {
 	if _, err := os.Stat(name); err == nil && !force {
 		return command.Usagef("--out: %s exists; --force replaces it", name)
 	}
@@ -154,7 +158,7 @@ func (e *env) exportTo(ctx context.Context, c *client, id, name string, force bo
 			_ = os.Remove(file.Name()) // The first error is the one to report.
 		}
 	}()
-	size, err := c.export(ctx, id, file)
+	size, err := c.export(ctx, request, file)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -168,13 +172,13 @@ func (e *env) exportTo(ctx context.Context, c *client, id, name string, force bo
 		ID    string `json:"id"`
 		File  string `json:"file"`
 		Bytes int64  `json:"bytes"`
-	}{id, name, size}
-	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", id, name, size) })
+	}{request.GetId(), name, size}
+	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", request.GetId(), name, size) })
 }
 
 // export writes the chunks of a model in the order of their arrival.
-func (c *client) export(ctx context.Context, id string, to io.Writer) (size int64, err error) {
-	stream, err := c.Models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Id: id})
+func (c *client) export(ctx context.Context, request *hindsightv1.ExportModelRequest, to io.Writer) (size int64, err error) {
+	stream, err := c.Models.ExportModel(ctx, request)
 	if err != nil {
 		return 0, err
 	}

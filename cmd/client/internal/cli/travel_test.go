@@ -51,6 +51,10 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	if r := run(t, "model", "export", "m", "--out", file); r.code != 2 || !strings.Contains(r.errors, "--force") {
 		t.Errorf("over a file: %+v", r)
 	}
+	bare := filepath.Join(dir, "bare.hs")
+	if with, without := document(t, 0, "model", "export", "m", "--out", file, "--force"), document(t, 0, "model", "export", "m", "--out", bare, "--without-ids"); with["bytes"].(float64) <= without["bytes"].(float64) {
+		t.Errorf("with ids %v, without %v", with, without)
+	}
 	if r := run(t, "model", "export", "nobody", "--out", filepath.Join(dir, "none.hs")); r.code != 1 || !strings.Contains(r.errors, "MODEL_NOT_FOUND") {
 		t.Errorf("of nobody: %+v", r)
 	}
