@@ -17,7 +17,7 @@ const maxCommitRows = 1024
 
 // newInstance is a model that is not in memory.
 func newInstance(s *shared, id string, from source, created time.Time) *instance {
-	i := &instance{shared: s, source: from, id: id, created: created}
+	i := &instance{shared: s, source: from, id: id, created: created, disk: make(chan struct{}, 1)}
 	i.snapshotTime.Store(s.o.Now().UnixNano())
 	i.box = mailbox.New[*Ticket](writer{i}, mailbox.Options{
 		Limit: s.o.Queue, Batch: maxCommitRows, Goroutines: &s.turns,

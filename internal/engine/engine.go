@@ -198,10 +198,12 @@ func (e *Engine) DeleteModel(ctx context.Context, id string) error {
 		return err
 	}
 	return i.box.Do(ctx, func(ctx context.Context) error {
+		if err := i.supersede(ctx); err != nil {
+			return err
+		}
 		if err := i.kept.Delete(ctx); err != nil {
 			return i.errorf("delete what is kept", storageError(err))
 		}
-		i.supersede()
 		i.box.Drop(notFound(id))
 		i.mu.Lock()
 		i.mu.broken = notFound(id)

@@ -84,9 +84,10 @@ type shared struct {
 	appends context.Context //nolint:containedctx // As above.
 	// turns counts the goroutines of the mailboxes.
 	turns sync.WaitGroup
-	// loading bounds the recoveries at work, copies the copies of states in
-	// memory, solving the reports that take long.
-	loading, copies, solving chan struct{}
+	// Each of these bounds what its name says: recoveries at work, copies of states
+	// on their way to the disk or to a client, copies of states that reports are
+	// solved of, and reports that take long.
+	loading, copies, reporting, solving chan struct{}
 	// commits lends the memory of commits: a busy model needs it always, an idle
 	// one never.
 	commits sync.Pool
@@ -161,9 +162,9 @@ type instance struct {
 	unremoved atomic.Int64
 	// choosing is held while predictions under ids of callers are kept.
 	choosing sync.Mutex
-	// disk is held while a snapshot is written. The epoch changes when the
+	// disk holds a token while a snapshot is written. The epoch changes when the
 	// captures of before may not be written any more.
-	disk  sync.Mutex
+	disk  chan struct{}
 	epoch atomic.Uint64
 
 	// used is when the model was last asked for something, bytes what its

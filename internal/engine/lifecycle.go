@@ -36,7 +36,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	loads := max(1, runtime.GOMAXPROCS(0)-1)
 	e := &Engine{shared: shared{
 		o: o, learners: learners, loading: make(chan struct{}, loads), copies: make(chan struct{}, copiesAtOnce),
-		solving: make(chan struct{}, 1), snapshots: make(chan capture, copiesAtOnce), pressure: make(chan struct{}, 1),
+		reporting: make(chan struct{}, copiesAtOnce), solving: make(chan struct{}, 1), snapshots: make(chan capture, copiesAtOnce), pressure: make(chan struct{}, 1),
 	}}
 	e.appends = context.Background()
 	e.lifetime, e.end = context.WithCancel(e.appends)

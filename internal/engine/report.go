@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"runtime"
 	"time"
@@ -41,10 +40,10 @@ func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, e
 		return nil, err
 	}
 	defer done()
-	if err := i.takeCopy(ctx); err != nil {
+	if err := take(ctx, i.reporting, "other reports"); err != nil {
 		return nil, err
 	}
-	defer func() { <-i.copies }()
+	defer func() { <-i.reporting }()
 	buffer := i.buffer()
 	if err := i.lockLoaded(ctx); err != nil {
 		return nil, err
@@ -82,12 +81,7 @@ func (i *instance) takeTurn(ctx context.Context, o model.ReportOptions) (done fu
 	if err != nil || flops(stats, o) < dearFlops {
 		return func() {}, err
 	}
-	select {
-	case i.solving <- struct{}{}:
-		return func() { <-i.solving }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("engine: wait for other reports: %w", context.Cause(ctx))
-	}
+	return func() { <-i.solving }, take(ctx, i.solving, "other reports that take long")
 }
 
 // fresh is the newest report if it is of the present state, else nil.

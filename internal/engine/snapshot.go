@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// At most copiesAtOnce copies of states are in memory, over all models.
+	// At most copiesAtOnce copies of states are on their way to the disk or to a
+	// client, and as many in reports, over all models.
 	copiesAtOnce = 2
 	// The next snapshot is due after snapshotShare times as much learning as the
 	// last one took to be written.
@@ -26,15 +27,25 @@ const (
 // errSuperseded is a capture of a model that was restored or deleted since.
 var errSuperseded = errors.New("the model was restored or deleted meanwhile")
 
-// takeCopy waits for a place among the copies of states. The place is given
-// back by receiving from copies.
-func (s *shared) takeCopy(ctx context.Context) error {
+// take waits for one of the places that a channel bounds. The place is given back
+// by receiving from the channel.
+func take(ctx context.Context, places chan struct{}, what string) error {
 	select {
-	case s.copies <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("engine: wait for other copies of states: %w", context.Cause(ctx))
+		return fmt.Errorf("engine: wait for %s: %w", what, context.Cause(ctx))
 	}
+}
+
+// takeCopy waits for a place among the copies of states.
+func (s *shared) takeCopy(ctx context.Context) error {
+	return take(ctx, s.copies, "other copies of states")
+}
+
+// takeDisk waits until no snapshot of the model is being written.
+func (i *instance) takeDisk(ctx context.Context) error {
+	return take(ctx, i.disk, "a snapshot of the model to be written")
 }
 
 // capture copies the state, once the ids of all that it learned are written. It
@@ -92,8 +103,10 @@ func (c *capture) write(ctx context.Context) error {
 	if err != nil {
 		return i.errorf("encode a snapshot", err)
 	}
-	i.disk.Lock()
-	defer i.disk.Unlock()
+	if err := i.takeDisk(ctx); err != nil {
+		return err
+	}
+	defer func() { <-i.disk }()
 	if i.epoch.Load() != c.epoch {
 		return i.errorf("write a snapshot", errSuperseded)
 	}
@@ -134,11 +147,14 @@ func (i *instance) prune() error {
 
 // supersede lets no capture of before be written any more, and waits for one
 // that is being written.
-func (i *instance) supersede() {
-	i.disk.Lock()
-	defer i.disk.Unlock()
+func (i *instance) supersede(ctx context.Context) error {
+	if err := i.takeDisk(ctx); err != nil {
+		return err
+	}
+	defer func() { <-i.disk }()
 	i.epoch.Add(1)
 	i.solved.Store(nil)
+	return nil
 }
 
 // replayDue tells whether replaying the log would take so long that a snapshot

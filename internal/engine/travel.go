@@ -159,11 +159,10 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	if err != nil {
 		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), storageError(err))
 	}
-	i.supersede()
-	if ctx.Err() != nil {
-		// Until now nothing has changed. From now on a caller that leaves changes
-		// nothing.
-		return i.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
+	// Until here nothing has changed. From here on a caller that leaves changes
+	// nothing.
+	if err := i.supersede(ctx); err != nil {
+		return err
 	}
 	err = i.kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, i.spec.Outputs)

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// rowBlock and columnBlock are the sizes of the blocks of a factorization.
-	// Products of blocks of these sizes are computed by the caller's goroutine:
-	// larger ones would be spread over all processors by gonum.
+	// A factorization works on blocks of rowBlock by columnBlock numbers. Products
+	// of blocks of these sizes are computed by the caller's goroutine: gonum would
+	// spread larger ones over all processors.
 	rowBlock    = 64
 	columnBlock = 192
 )

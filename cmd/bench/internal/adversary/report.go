@@ -100,8 +100,8 @@ func least(r *Result) string {
 }
 
 // taylors compares the Taylor bases with the exact learner. At a corner of the
-// box, ‖x‖² = d and k(x,x) = 1. The basis of degree M has the share
-// Σ_{j≤M} exp(−d/σ²)(d/σ²)^j/j! of it.
+// box, ‖x‖² = d and k(x,x) = 1. The basis of degree M has of it
+// the share Σ_{j≤M} exp(−d/σ²)(d/σ²)^j/j!.
 func taylors(r *Result) string {
 	var names, times, shares []string
 	exact := r.final(NameKernel).Regret
