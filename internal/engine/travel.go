@@ -50,13 +50,27 @@ func (i *instance) snapshotNow(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if kept, err := i.describe(c.Sequence); err == nil && i.snapshotAt.Load() == c.Sequence {
-		return kept, nil
+	if !i.keeps(c.Sequence) {
+		if err := c.write(ctx); err != nil {
+			return Snapshot{}, err
+		}
+		return i.describe(c.Sequence)
 	}
-	if err := c.write(ctx); err != nil {
+	// Who wrote it may not be done with what it makes unnecessary.
+	if err := i.takeDisk(ctx); err != nil {
 		return Snapshot{}, err
 	}
+	defer func() { <-i.disk }()
 	return i.describe(c.Sequence)
+}
+
+// keeps tells whether the snapshot of a sequence is the newest and is there.
+func (i *instance) keeps(sequence uint64) bool {
+	if i.snapshotAt.Load() != sequence {
+		return false
+	}
+	_, err := i.describe(sequence)
+	return err == nil
 }
 
 // captureAtTurn loads the model and copies its state, at the model's turn.
