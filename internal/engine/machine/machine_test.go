@@ -1,0 +1,260 @@
+package machine_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+)
+
+func spec(t *testing.T) model.Spec {
+	t.Helper()
+	s, _, err := catalog.Complete(model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func made(t *testing.T, learners machine.Learners) *machine.Machine {
+	t.Helper()
+	m, err := machine.New(spec(t), learners)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// records are so many observations in records of one to four.
+func records(seed uint64, observations int) []record.Record {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	var out []record.Record
+	for observations > 0 {
+		r := record.Record{Time: int64(len(out))}
+		for range min(observations, 1+rng.IntN(4)) {
+			o := record.Observation{
+				Features: []float64{rng.NormFloat64(), rng.NormFloat64()}, Labels: []float64{rng.NormFloat64()}, Weight: 1,
+			}
+			if rng.IntN(2) == 0 {
+				o.Served = &record.Served{Predictions: []float64{rng.NormFloat64()}}
+			}
+			r.Observations = append(r.Observations, o)
+			observations--
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func apply(t *testing.T, m *machine.Machine, all []record.Record, between func()) (answers []record.Answer) {
+	t.Helper()
+	for n := range all {
+		said := make([]record.Answer, len(all[n].Observations))
+		if err := m.Apply(&all[n], said, between); err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, said...)
+	}
+	return answers
+}
+
+// Apply is the learner, observation by observation, with the account of what was
+// served; and a machine restored in the middle goes on bit for bit.
+func TestApplyIsTheLearner(t *testing.T) {
+	all := records(1, 60)
+	m := made(t, catalog.New)
+	pauses := 0
+	answers := apply(t, m, all, func() { pauses++ })
+	learner, err := catalog.New(spec(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sequence, served, servedLoss := uint64(0), uint64(0), 0.0
+	for _, r := range all {
+		for _, o := range r.Observations {
+			var out model.Outcome
+			if err := learner.Observe(&out, o.Features, o.Labels, o.Weight); err != nil {
+				t.Fatal(err)
+			}
+			want := record.Answer{Sequence: sequence + 1, Predictions: out.Predictions, Loss: out.Loss, Regret: out.Regret}
+			if o.Served != nil {
+				miss := o.Labels[0] - o.Served.Predictions[0]
+				want.Served, want.ServedPredictions, want.ServedLoss = true, o.Served.Predictions, miss*miss
+				served, servedLoss = served+1, servedLoss+want.ServedLoss
+			}
+			if !reflect.DeepEqual(answers[sequence], want) {
+				t.Fatalf("answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
+			}
+			sequence++
+		}
+	}
+	account := m.Account()
+	if m.Sequence() != sequence || account.Served != served || account.ServedLoss != servedLoss || account.Time != all[len(all)-1].Time {
+		t.Errorf("sequence %d, account %+v; want %d, %d and %g", m.Sequence(), account, sequence, served, servedLoss)
+	}
+	if want := int(sequence) - len(all); pauses != want {
+		t.Errorf("%d pauses, want %d: between two observations of a record", pauses, want)
+	}
+	for _, at := range []int{0, 1, len(all) / 2, len(all)} {
+		first := made(t, catalog.New)
+		apply(t, first, all[:at], nil)
+		s, err := first.Snapshot(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := machine.Restore(spec(t), catalog.New, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(t, second, all[at:], nil)
+		a, errA := m.Snapshot(nil)
+		b, errB := second.Snapshot(nil)
+		if errA != nil || errB != nil || !bytes.Equal(a.Learner, b.Learner) || !bytes.Equal(a.Account, b.Account) || a.Sequence != b.Sequence {
+			t.Errorf("restored behind record %d, it ends elsewhere: %v, %v", at, errA, errB)
+		}
+	}
+}
+
+// failing is a learner that does what a test asks for.
+type failing struct {
+	model.Learner
+	panics  string
+	predict float64
+}
+
+func (f *failing) in(method string) {
+	if f.panics == method {
+		panic("a defect")
+	}
+}
+
+func (f *failing) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	f.in("Observe")
+	return f.Learner.Observe(o, x, y, weight)
+}
+
+func (f *failing) Predict(p *model.Prediction, x []float64) error {
+	f.in("Predict")
+	err := f.Learner.Predict(p, x)
+	p.Values[0] += f.predict
+	return err
+}
+
+func (f *failing) Check(x, y []float64, weight float64) error {
+	f.in("Check")
+	return f.Learner.Check(x, y, weight)
+}
+
+func (f *failing) Stats() model.Stats {
+	f.in("Stats")
+	return f.Learner.Stats()
+}
+
+func (f *failing) Report(o model.ReportOptions) model.Report {
+	f.in("Report")
+	return f.Learner.Report(o)
+}
+
+func (f *failing) AppendBinary(dst []byte) ([]byte, error) {
+	f.in("AppendBinary")
+	return f.Learner.AppendBinary(dst)
+}
+
+func (f *failing) Restore(state []byte) error {
+	f.in("Restore")
+	return f.Learner.Restore(state)
+}
+
+func (f *failing) learners(s model.Spec) (model.Learner, error) {
+	f.in("New")
+	l, err := catalog.New(s)
+	f.Learner = l
+	return f, err
+}
+
+// A panic in any method of a learner is an error of the call. One of Observe is
+// the end of the machine.
+func TestPanicsAreContained(t *testing.T) {
+	x, y := []float64{1, 2}, []float64{1}
+	all := records(2, 5)
+	whole := made(t, catalog.New)
+	apply(t, whole, all, nil)
+	snapshot, err := whole.Snapshot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method, call := range map[string]func(m *machine.Machine) error{
+		"Observe": func(m *machine.Machine) error {
+			return m.Apply(&all[0], make([]record.Answer, len(all[0].Observations)), nil)
+		},
+		"Predict":      func(m *machine.Machine) error { return m.Predict(&model.Prediction{}, x) },
+		"Check":        func(m *machine.Machine) error { return m.Check(x, y, 1) },
+		"Stats":        func(m *machine.Machine) error { _, err := m.Stats(); return err },
+		"Report":       func(m *machine.Machine) error { _, err := m.Report(model.ReportOptions{}); return err },
+		"AppendBinary": func(m *machine.Machine) error { _, err := m.Snapshot(nil); return err },
+		"New": func(*machine.Machine) error {
+			f := &failing{panics: "New"}
+			_, err := machine.New(spec(t), f.learners)
+			return err
+		},
+		"Restore": func(*machine.Machine) error {
+			f := &failing{panics: "Restore"}
+			_, err := machine.Restore(spec(t), f.learners, snapshot)
+			return err
+		},
+	} {
+		f := &failing{}
+		m := made(t, f.learners)
+		f.panics = method
+		if err := call(m); !errors.Is(err, machine.ErrPanic) || !errors.Is(err, machine.ErrCorrupt) {
+			t.Errorf("%s panics: %v", method, err)
+		}
+		f.panics = ""
+		ended := m.Failed() != nil
+		if ended != (method == "Observe") {
+			t.Errorf("%s panicked, the machine is at an end: %v", method, ended)
+		}
+		if err := m.Predict(&model.Prediction{}, x); ended != (err != nil) {
+			t.Errorf("after a panic of %s: %v", method, err)
+		}
+		if s, err := m.Snapshot(nil); ended != (err != nil) {
+			t.Errorf("after a panic of %s a snapshot of sequence %d, %v", method, s.Sequence, err)
+		}
+	}
+}
+
+// What is not a number is not served.
+func TestNothingButNumbersIsServed(t *testing.T) {
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		f := &failing{predict: v}
+		if err := made(t, f.learners).Predict(&model.Prediction{}, []float64{1, 2}); !errors.Is(err, machine.ErrCorrupt) {
+			t.Errorf("a prediction of %g: %v", v, err)
+		}
+	}
+}
+
+// A record that its learner refuses ends the machine inside of the record, where
+// it has no snapshot.
+func TestRecordThatCannotBeLearned(t *testing.T) {
+	m := made(t, catalog.New)
+	r := record.Record{Observations: []record.Observation{
+		{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1},
+		{Features: []float64{1}, Labels: []float64{1}, Weight: 1},
+	}}
+	if err := m.Apply(&r, make([]record.Answer, 2), nil); !errors.Is(err, machine.ErrCorrupt) || errors.Is(err, machine.ErrPanic) {
+		t.Errorf("%v", err)
+	}
+	if s, err := m.Snapshot(nil); err == nil {
+		t.Errorf("a snapshot of sequence %d in the middle of a record", s.Sequence)
+	}
+	if err := m.Apply(&r, make([]record.Answer, 2), nil); err == nil {
+		t.Error("it goes on")
+	}
+}
