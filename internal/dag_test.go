@@ -62,13 +62,21 @@ func layers() []layer {
 		{"internal/engine/mailbox", nil},
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/record", "internal/model", "internal/model/codec"}},
+		{"internal/engine/recovery", []string{
+			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",
+			"internal/model", "internal/model/catalog", "internal/model/codec",
+		}},
+		{"internal/engine/check", []string{
+			"internal/engine/machine", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
+			"internal/model/catalog", "internal/model/codec",
+		}},
 		{"internal/engine", []string{
-			"internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/storage",
+			"internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec",
 		}},
 		{"internal/rpc", []string{"api/...", "internal/engine", "internal/model"}},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/engine", "internal/metrics", "internal/rpc", "internal/store",
+			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/check", "internal/metrics", "internal/rpc", "internal/store",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
 		{"cmd/internal/...", []string{"api/...", "cmd/internal/..."}},

@@ -17,8 +17,8 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "call", "ids", "recovery", "instance", "residency", "waiting", "snapshot", "commit", "report",
-			"engine", "predict", "observe", "stats", "travel", "transfer", "lifecycle", "check",
+			"errors", "call", "ids", "instance", "residency", "waiting", "snapshot", "commit", "report",
+			"engine", "predict", "observe", "stats", "travel", "transfer", "lifecycle",
 		},
 	}
 }

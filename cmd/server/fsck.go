@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/engine"
+	"hindsight/internal/engine/check"
 	"hindsight/internal/store"
 )
 
 // report is what fsck prints with --json.
 type report struct {
-	DataDir  string           `json:"data_dir"`
-	Findings []engine.Finding `json:"findings"`
-	engine.Checked
+	DataDir  string          `json:"data_dir"`
+	Findings []check.Finding `json:"findings"`
+	check.Checked
 }
 
 // fsck checks a data directory that no server has open. With --truncate it then
@@ -60,38 +60,38 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 // examine checks first and repairs afterwards, so that a directory without problems
 // is not changed.
 func examine(ctx context.Context, dir string, truncate bool) (report, error) {
-	r := report{DataDir: dir, Findings: []engine.Finding{}}
+	r := report{DataDir: dir, Findings: []check.Finding{}}
 	disk, waiting, err := store.Inspect(dir, store.Options{})
 	switch {
 	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
 		return r, err
 	case err != nil:
-		r.Findings = append(r.Findings, engine.Finding{
+		r.Findings = append(r.Findings, check.Finding{
 			Place: dir, Problem: err.Error(), Refused: true,
 			Meaning: "the server does not start; restore the directory from a copy, or import models into a new one",
 		})
 		return r, nil //nolint:nilerr // It is a finding.
 	}
 	if waiting != nil {
-		r.Findings = append(r.Findings, engine.Finding{
+		r.Findings = append(r.Findings, check.Finding{
 			Place: "the predictions that wait", Problem: waiting.Error(),
 			Meaning: "the server cuts off what a power cut left, or puts them aside, when it starts: labels that come for them are not found",
 		})
 	}
 	disk.Verify(func(problem error) {
-		r.Findings = append(r.Findings, engine.Finding{
+		r.Findings = append(r.Findings, check.Finding{
 			Place: "the database's files", Problem: problem.Error(), Refused: true,
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
 		})
 	})
-	findings, checked, err := engine.Check(ctx, disk, false)
+	findings, checked, err := check.Store(ctx, disk, false)
 	if ctx.Err() != nil {
 		return r, errors.Join(err, disk.Close())
 	}
 	r.Findings, r.Checked = append(r.Findings, findings...), checked
 	unreadable := err != nil
 	if unreadable {
-		r.Findings = append(r.Findings, engine.Finding{
+		r.Findings = append(r.Findings, check.Finding{
 			Place: "the database", Problem: err.Error(), Refused: true,
 			Meaning: "it cannot be read through; restore the directory from a copy, or import models into a new one",
 		})
@@ -106,7 +106,7 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	if disk, err = store.Open(dir, store.Options{}); err != nil { //nolint:contextcheck // A directory is opened whole or not at all.
 		return r, fmt.Errorf("open for repair: %w", err)
 	}
-	repaired, _, err := engine.Check(ctx, disk, true)
+	repaired, _, err := check.Store(ctx, disk, true)
 	if err := errors.Join(err, disk.Close()); err != nil {
 		return r, fmt.Errorf("repair: %w", err)
 	}

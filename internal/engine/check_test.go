@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/check"
 	"hindsight/internal/store"
 )
 
@@ -60,7 +61,7 @@ func logKey(sequence byte) []byte {
 	return k
 }
 
-func look(t *testing.T, fs vfs.FS) ([]engine.Finding, engine.Checked) {
+func look(t *testing.T, fs vfs.FS) ([]check.Finding, check.Checked) {
 	t.Helper()
 	s, waiting, err := store.Inspect(dataDir, store.Options{FS: fs})
 	if err != nil {
@@ -70,20 +71,20 @@ func look(t *testing.T, fs vfs.FS) ([]engine.Finding, engine.Checked) {
 		t.Error(waiting)
 	}
 	s.Verify(func(problem error) { t.Error(problem) })
-	findings, checked, err := engine.Check(context.Background(), s, false)
+	findings, checked, err := check.Store(context.Background(), s, false)
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return findings, checked
 }
 
-func repair(t *testing.T, fs vfs.FS) []engine.Finding {
+func repair(t *testing.T, fs vfs.FS) []check.Finding {
 	t.Helper()
 	s, err := store.Open(dataDir, store.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings, _, err := engine.Check(context.Background(), s, true)
+	findings, _, err := check.Store(context.Background(), s, true)
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}

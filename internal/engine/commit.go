@@ -7,6 +7,7 @@ import (
 
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 )
@@ -16,8 +17,8 @@ import (
 const maxCommitRows = 1024
 
 // newInstance is a model that is not in memory.
-func newInstance(s *shared, id string, from source, created time.Time) *instance {
-	i := &instance{shared: s, source: from, id: id, created: created, disk: make(chan struct{}, 1)}
+func newInstance(s *shared, id string, from recovery.Source, created time.Time) *instance {
+	i := &instance{shared: s, Source: from, id: id, created: created, disk: make(chan struct{}, 1)}
 	i.snapshotTime.Store(s.o.Now().UnixNano())
 	i.box = mailbox.New[*Ticket](writer{i}, mailbox.Options{
 		Limit: s.o.Queue, Batch: maxCommitRows, Goroutines: &s.turns,
@@ -211,7 +212,7 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 	if err != nil || value == nil {
 		return false, err
 	}
-	s, err := record.DecodeSeen(value, c.spec.Outputs)
+	s, err := record.DecodeSeen(value, c.Spec.Outputs)
 	if err != nil {
 		return false, fmt.Errorf("engine: id %q: %w: %w", r.id, ErrCorrupt, err)
 	}
@@ -254,7 +255,7 @@ func (c *commit) apply() error {
 	first := c.mu.machine.Sequence() + 1
 	last := first + uint64(n) - 1
 	c.data = c.record.Append(c.data)
-	err := c.kept.Append(c.appends, storage.Commit{
+	err := c.Kept.Append(c.appends, storage.Commit{
 		Record: storage.Record{First: first, Last: last, Data: c.data}, IDs: c.recent.rows,
 	})
 	if err != nil {

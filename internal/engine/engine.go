@@ -24,6 +24,7 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -138,7 +139,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 		return Info{}, err
 	}
 	if there != nil {
-		if !reflect.DeepEqual(there.spec, spec) {
+		if !reflect.DeepEqual(there.Spec, spec) {
 			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 		}
 		return there.info()
@@ -160,9 +161,9 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	if err != nil {
 		return Info{}, registerError(id, err)
 	}
-	i := newInstance(&e.shared, id, source{kept, spec, e.learners}, created)
+	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, created)
 	i.used.Store(created.UnixNano())
-	i.publish(recovered{m, 0}, 0)
+	i.publish(recovery.Recovered{Machine: m}, 0)
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}
@@ -175,7 +176,7 @@ func registerError(id string, err error) error {
 	if errors.Is(err, storage.ErrExists) {
 		return fmt.Errorf("model %q: %w", id, ErrModelExists)
 	}
-	return fmt.Errorf("engine: register model %q: %w", id, storageError(err))
+	return fmt.Errorf("engine: register model %q: %w", id, recovery.StorageError(err))
 }
 
 // host takes a model in.
@@ -185,7 +186,7 @@ func (e *Engine) host(i *instance) error {
 	if e.mu.closed {
 		return ErrClosed
 	}
-	e.mu.models[i.id], e.mu.byKept[i.kept] = i, i
+	e.mu.models[i.id], e.mu.byKept[i.Kept] = i, i
 	i.timings = e.o.Timings(i.id, i.name())
 	return nil
 }
@@ -201,8 +202,8 @@ func (e *Engine) DeleteModel(ctx context.Context, id string) error {
 		if err := i.supersede(ctx); err != nil {
 			return err
 		}
-		if err := i.kept.Delete(ctx); err != nil {
-			return i.errorf("delete what is kept", storageError(err))
+		if err := i.Kept.Delete(ctx); err != nil {
+			return i.errorf("delete what is kept", recovery.StorageError(err))
 		}
 		i.box.Drop(notFound(id))
 		i.mu.Lock()
@@ -211,7 +212,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string) error {
 		i.forget()
 		e.mu.Lock()
 		delete(e.mu.models, id)
-		delete(e.mu.byKept, i.kept)
+		delete(e.mu.byKept, i.Kept)
 		e.mu.Unlock()
 		e.o.ForgetTimings(id, i.name())
 		e.o.Log.Info("model deleted", zap.String("model", id))
@@ -262,7 +263,7 @@ func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
 
 // instanceOf makes the model of a registry entry, not yet in memory.
 func (s *shared) instanceOf(entry storage.Entry) (*instance, error) {
-	from, created, err := decodeEntry(entry, s.learners)
+	from, created, err := recovery.DecodeEntry(entry, s.learners)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/recovery"
 )
 
 // Sentinels of what the engine refuses. What is wrong with the numbers of a
@@ -21,12 +22,13 @@ var (
 	ErrOverloaded         = errors.New("overloaded")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
-	ErrStorage            = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")
 	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed             = errors.New("the server is shutting down")
 
 	// ErrCorrupt is a model whose state is not what was learned.
 	ErrCorrupt = machine.ErrCorrupt
+	// ErrStorage is a store that cannot be read or written.
+	ErrStorage = recovery.ErrStorage
 )
 
 // RowError says which row of a call is refused.

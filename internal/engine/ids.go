@@ -3,13 +3,11 @@ package engine
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 )
-
-func unixTime(nanoseconds int64) time.Time { return time.Unix(0, nanoseconds) }
 
 // recent are the ids of the newest record: they are in memory and not in the
 // store, which gets them together with the next record. A crash loses nothing:
@@ -56,7 +54,7 @@ func (r *recent) add(learned *record.Record, answers []record.Answer) {
 		r.mu.places = make(map[string]int)
 	}
 	first := len(r.rows)
-	r.rows, r.values = appendIDs(r.rows, r.values, &r.digest, learned, answers)
+	r.rows, r.values = recovery.AppendIDs(r.rows, r.values, &r.digest, learned, answers)
 	for n := first; n < len(r.rows); n++ {
 		r.mu.places[r.rows[n].ID] = n
 	}
@@ -68,24 +66,4 @@ func (r *recent) add(learned *record.Record, answers []record.Answer) {
 func (r *recent) renew() {
 	r.clear()
 	r.generation.Add(2)
-}
-
-// appendIDs appends what is remembered of a record's observations to rows, and
-// their values to values.
-func appendIDs(
-	rows []storage.ID, values []byte, digest *record.Digester, learned *record.Record, answers []record.Answer,
-) ([]storage.ID, []byte) {
-	at := unixTime(learned.Time)
-	for n := range learned.Observations {
-		o := &learned.Observations[n]
-		if o.ID == "" {
-			continue
-		}
-		begin := len(values)
-		s := record.Seen{Labels: digest.Labels(o.Labels, o.Weight), Features: digest.Features(o.Features), Answer: answers[n]}
-		// Where values grows, the rows before keep the memory that they have.
-		values = s.Append(values)
-		rows = append(rows, storage.ID{ID: o.ID, At: at, Value: values[begin:len(values):len(values)]})
-	}
-	return rows, values
 }

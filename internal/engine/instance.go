@@ -12,6 +12,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -137,7 +138,7 @@ type solved struct {
 // Lock order: the turn, then disk, then mu.
 type instance struct {
 	*shared
-	source
+	recovery.Source
 	id      string
 	created time.Time
 	timings Timings
@@ -185,11 +186,11 @@ type instance struct {
 }
 
 // name is the name of the model's learner.
-func (i *instance) name() string { return i.spec.Name() }
+func (i *instance) name() string { return i.Spec.Name() }
 
 // info tells what the model is.
 func (i *instance) info() (Info, error) {
-	info := Info{ID: i.id, Learner: i.name(), Spec: i.spec, Created: i.created}
+	info := Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created}
 	i.mu.RLock()
 	m := i.mu.machine
 	if m != nil {
@@ -200,8 +201,8 @@ func (i *instance) info() (Info, error) {
 		return info, nil
 	}
 	var err error
-	if info.Sequence, err = i.kept.Last(); err != nil {
-		return info, i.errorf("find the end of the log", storageError(err))
+	if info.Sequence, err = i.Kept.Last(); err != nil {
+		return info, i.errorf("find the end of the log", recovery.StorageError(err))
 	}
 	return info, nil
 }
@@ -224,5 +225,5 @@ func (i *instance) takeBroken(err error) {
 
 // waitingLabels is how many predictions wait for their labels.
 func (i *instance) waitingLabels() int64 {
-	return max(0, i.kept.CountWaiting()-i.unremoved.Load())
+	return max(0, i.Kept.CountWaiting()-i.unremoved.Load())
 }

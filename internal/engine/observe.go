@@ -91,7 +91,7 @@ func (i *instance) check(ctx context.Context, rows []row) error {
 }
 
 func (i *instance) checkLabel(o *Observation) error {
-	if err := model.CheckLabels(o.Labels, i.spec.Outputs); err != nil {
+	if err := model.CheckLabels(o.Labels, i.Spec.Outputs); err != nil {
 		return err
 	}
 	return model.CheckWeight(o.Weight)

@@ -12,7 +12,7 @@ func (e *Engine) Predict(ctx context.Context, id string, rows [][]float64, o Pre
 		return nil, err
 	}
 	i.used.Store(started.UnixNano())
-	answers := newPredictions(len(rows), i.spec.Outputs)
+	answers := newPredictions(len(rows), i.Spec.Outputs)
 	if err := i.predict(ctx, answers, rows); err != nil {
 		return nil, err
 	}

@@ -104,7 +104,7 @@ func (i *instance) fresh(ctx context.Context, o model.ReportOptions) (*solved, e
 func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOptions) error {
 	started := i.o.Now()
 	s.digest = codec.Digest(copied.Learner)
-	m, err := machine.Restore(i.spec, i.source.learners, copied)
+	m, err := machine.Restore(i.Spec, i.Learners, copied)
 	if err != nil {
 		return err
 	}

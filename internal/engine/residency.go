@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/recovery"
 )
 
 const (
@@ -87,13 +88,13 @@ func (i *instance) load() error {
 
 // recover is the machine at the end of the log, once what follows from the log
 // is written.
-func (i *instance) recover() (recovered, error) {
-	d := derivation{kept: i.kept}
-	r, err := i.newest(i.lifetime, i.passOver, d.tell)
+func (i *instance) recover() (recovery.Recovered, error) {
+	d := recovery.Derivation{Kept: i.Kept}
+	r, err := i.Newest(i.lifetime, i.passOver, d.Tell)
 	if err != nil {
 		return r, err
 	}
-	return r, d.write()
+	return r, d.Write()
 }
 
 // passOver notes a snapshot that cannot be used.
@@ -112,13 +113,13 @@ func (i *instance) countPanic(err error) {
 
 // publish puts a recovered machine in place of what was there. It runs at the
 // model's turn.
-func (i *instance) publish(r recovered, took time.Duration) {
+func (i *instance) publish(r recovery.Recovered, took time.Duration) {
 	i.recent.renew()
 	i.mu.Lock()
 	i.mu.machine, i.mu.broken, i.mu.known = r.Machine, nil, true
 	i.mu.Unlock()
-	i.snapshotAt.Store(r.snapshot)
-	i.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.snapshot)*time.Second)))
+	i.snapshotAt.Store(r.Snapshot)
+	i.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	i.measure()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/model/codec"
 )
 
@@ -79,8 +80,8 @@ func (i *instance) buffer() []byte {
 // waiting for the disk. It runs at the model's turn.
 func (i *instance) writeDerived() error {
 	if len(i.recent.rows) > 0 {
-		if err := i.kept.PutIDs(i.recent.rows); err != nil {
-			return i.errorf("remember ids", storageError(err))
+		if err := i.Kept.PutIDs(i.recent.rows); err != nil {
+			return i.errorf("remember ids", recovery.StorageError(err))
 		}
 		i.recent.renew()
 	}
@@ -96,7 +97,7 @@ func (c *capture) write(ctx context.Context) error {
 	// What follows from the log up to here must be durable before the snapshot
 	// says that it need not be derived again.
 	if err := i.o.Store.Sync(ctx); err != nil {
-		return i.errorf("sync before a snapshot", storageError(err))
+		return i.errorf("sync before a snapshot", recovery.StorageError(err))
 	}
 	c.Digest = codec.Digest(c.Learner)
 	data, err := codec.Encode(c.Snapshot)
@@ -113,8 +114,8 @@ func (c *capture) write(ctx context.Context) error {
 	if c.Sequence <= i.snapshotAt.Load() && c.Sequence > 0 {
 		return nil // It, or a newer one, is there.
 	}
-	if err := i.kept.WriteSnapshot(c.Sequence, data); err != nil {
-		return i.errorf("write a snapshot", storageError(err))
+	if err := i.Kept.WriteSnapshot(c.Sequence, data); err != nil {
+		return i.errorf("write a snapshot", recovery.StorageError(err))
 	}
 	i.snapshotAt.Store(c.Sequence)
 	i.replay.Add(-min(c.replay, i.replay.Load()))
@@ -123,18 +124,18 @@ func (c *capture) write(ctx context.Context) error {
 		i.o.OnSnapshot(i.id, i.created, c.Sequence, data)
 	}
 	i.o.Log.Debug("snapshot written", zap.String("model", i.id), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
-	return i.errorf("drop what a snapshot makes unnecessary", storageError(i.prune()))
+	return i.errorf("drop what a snapshot makes unnecessary", recovery.StorageError(i.prune()))
 }
 
 // prune drops the oldest snapshots, and the log behind the oldest that stays.
 // Disk is held.
 func (i *instance) prune() error {
-	kept, err := i.kept.Snapshots()
+	kept, err := i.Kept.Snapshots()
 	if err != nil {
 		return err
 	}
 	for len(kept) > i.o.SnapshotsKept {
-		if err := i.kept.RemoveSnapshot(kept[len(kept)-1]); err != nil {
+		if err := i.Kept.RemoveSnapshot(kept[len(kept)-1]); err != nil {
 			return err
 		}
 		kept = kept[:len(kept)-1]
@@ -142,7 +143,7 @@ func (i *instance) prune() error {
 	if len(kept) < i.o.SnapshotsKept {
 		return nil // Until then the log reaches back to the beginning.
 	}
-	return i.kept.Truncate(kept[len(kept)-1])
+	return i.Kept.Truncate(kept[len(kept)-1])
 }
 
 // supersede lets no capture of before be written any more, and waits for one
@@ -167,7 +168,7 @@ func (i *instance) replayDue() bool {
 // intervalDue tells whether a model that has learned since its last snapshot is
 // due for one by its age.
 func (i *instance) intervalDue(now time.Time) bool {
-	return now.Sub(unixTime(i.snapshotTime.Load())) >= i.o.SnapshotInterval && i.changed()
+	return now.Sub(time.Unix(0, i.snapshotTime.Load())) >= i.o.SnapshotInterval && i.changed()
 }
 
 // changed tells whether there is more in memory than in the newest snapshot.

@@ -38,7 +38,7 @@ func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension b
 		return Stats{}, err
 	}
 	s := Stats{
-		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.spec, Created: i.created, Sequence: r.sequence},
+		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created, Sequence: r.sequence},
 		Stats:             r.stats,
 		RegretUnpenalized: r.report.RegretUnpenalized,
 		Served:            r.account.Served, ServedLoss: r.account.ServedLoss,

@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -75,19 +76,19 @@ func (i *instance) captureWhole(ctx context.Context) (capture, error) {
 
 // carried reads the ids and the predictions of the model.
 func (i *instance) carried(ctx context.Context) (c record.Carried, err error) {
-	err = i.kept.EachID(ctx, func(id storage.ID) error {
+	err = i.Kept.EachID(ctx, func(id storage.ID) error {
 		id.Value = append([]byte(nil), id.Value...)
 		c.IDs = append(c.IDs, id)
 		return nil
 	})
 	if err == nil {
-		err = i.kept.EachWaiting(ctx, func(p storage.Prediction) error {
+		err = i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
 			p.Value = append([]byte(nil), p.Value...)
 			c.Waiting = append(c.Waiting, p)
 			return nil
 		})
 	}
-	return c, i.errorf("read what is remembered", storageError(err))
+	return c, i.errorf("read what is remembered", recovery.StorageError(err))
 }
 
 // ImportModel starts a model from what ExportModel gave, on this server or
@@ -131,9 +132,9 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, registerError(id, err)
 	}
-	i := newInstance(&e.shared, id, source{kept, spec, e.learners}, created)
+	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, created)
 	i.used.Store(created.UnixNano())
-	i.publish(recovered{m, m.Sequence()}, 0)
+	i.publish(recovery.Recovered{Machine: m, Snapshot: m.Sequence()}, 0)
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}

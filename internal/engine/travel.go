@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
 )
@@ -93,9 +94,9 @@ func (i *instance) captureAtTurn(ctx context.Context) (capture, error) {
 // describe tells of a snapshot from its first bytes.
 func (i *instance) describe(sequence uint64) (Snapshot, error) {
 	doing := fmt.Sprintf("read snapshot %d", sequence)
-	f, err := i.kept.StatSnapshot(sequence, codec.HeadBytes)
+	f, err := i.Kept.StatSnapshot(sequence, codec.HeadBytes)
 	if err != nil {
-		return Snapshot{}, i.errorf(doing, storageError(err))
+		return Snapshot{}, i.errorf(doing, recovery.StorageError(err))
 	}
 	_, digest, err := codec.DecodeHead(f.Head)
 	if err != nil {
@@ -111,9 +112,9 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	sequences, err := i.kept.Snapshots()
+	sequences, err := i.Kept.Snapshots()
 	if err != nil {
-		return nil, i.errorf("list the snapshots", storageError(err))
+		return nil, i.errorf("list the snapshots", recovery.StorageError(err))
 	}
 	out := make([]Snapshot, 0, len(sequences))
 	for _, sequence := range sequences {
@@ -157,10 +158,10 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	started := i.o.Now()
 	// What the log says of the ids before the sequence is written first: a
 	// record that is cut is complete.
-	d := derivation{kept: i.kept}
-	r, err := i.at(ctx, sequence, i.passOver, d.tell)
+	d := recovery.Derivation{Kept: i.Kept}
+	r, err := i.At(ctx, sequence, i.passOver, d.Tell)
 	if err == nil {
-		err = d.write()
+		err = d.Write()
 	}
 	if err == nil && r.Sequence() != sequence {
 		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
@@ -171,19 +172,19 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	took := i.o.Now().Sub(started)
 	cut, err := i.cutRecord(ctx, sequence)
 	if err != nil {
-		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), storageError(err))
+		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), recovery.StorageError(err))
 	}
 	// Until here nothing has changed. From here on a caller that leaves changes
 	// nothing.
 	if err := i.supersede(ctx); err != nil {
 		return err
 	}
-	err = i.kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
-		s, err := record.DecodeSeen(value, i.spec.Outputs)
+	err = i.Kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
+		s, err := record.DecodeSeen(value, i.Spec.Outputs)
 		return err == nil && s.Answer.Sequence > sequence
 	}})
 	if err != nil {
-		err = i.errorf(fmt.Sprintf("rewind to sequence %d", sequence), storageError(err))
+		err = i.errorf(fmt.Sprintf("rewind to sequence %d", sequence), recovery.StorageError(err))
 		// It is not known how far that came. The same call goes on from there.
 		i.forget()
 		i.takeBroken(err)
@@ -195,24 +196,24 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 
 // restorable refuses a sequence that is not there any more, or not yet.
 func (i *instance) restorable(sequence uint64) error {
-	last, err := i.kept.Last()
+	last, err := i.Kept.Last()
 	if err != nil {
-		return i.errorf("find the end of the log", storageError(err))
+		return i.errorf("find the end of the log", recovery.StorageError(err))
 	}
 	if sequence > last {
 		return fmt.Errorf("model %q at sequence %d: %w: it has learned %d observations", i.id, sequence, ErrSnapshotNotFound, last)
 	}
-	kept, err := i.kept.Snapshots()
+	kept, err := i.Kept.Snapshots()
 	if err != nil {
-		return i.errorf("list the snapshots", storageError(err))
+		return i.errorf("list the snapshots", recovery.StorageError(err))
 	}
 	if len(kept) == 0 || kept[len(kept)-1] <= sequence {
 		return nil
 	}
-	first, err := i.kept.First()
+	first, err := i.Kept.First()
 	switch {
 	case err != nil && !errors.Is(err, storage.ErrCorrupt):
-		return i.errorf("find the beginning of the log", storageError(err))
+		return i.errorf("find the beginning of the log", recovery.StorageError(err))
 	case err == nil && first == 1:
 		return nil
 	}
@@ -223,9 +224,9 @@ func (i *instance) restorable(sequence uint64) error {
 // cutRecord is the record that a sequence is inside of, cut to end with it; nil
 // when one ends there.
 func (i *instance) cutRecord(ctx context.Context, sequence uint64) (cut *storage.Record, err error) {
-	err = i.kept.Replay(ctx, sequence, func(logged storage.Record) error {
+	err = i.Kept.Replay(ctx, sequence, func(logged storage.Record) error {
 		if logged.First > sequence {
-			return errReached
+			return recovery.ErrReached
 		}
 		r, err := record.Decode(logged.Data)
 		if err != nil {
@@ -233,9 +234,9 @@ func (i *instance) cutRecord(ctx context.Context, sequence uint64) (cut *storage
 		}
 		r.Observations = r.Observations[:sequence-logged.First+1]
 		cut = &storage.Record{First: logged.First, Last: sequence, Data: r.Append(nil)}
-		return errReached
+		return recovery.ErrReached
 	})
-	if errors.Is(err, errReached) || errors.Is(err, storage.ErrCorrupt) {
+	if errors.Is(err, recovery.ErrReached) || errors.Is(err, storage.ErrCorrupt) {
 		return cut, nil // Beyond the sequence a record may be anything.
 	}
 	return cut, err

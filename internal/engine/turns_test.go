@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/check"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 )
@@ -230,7 +231,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	if _, err := h.Observe(t.Context(), "bad", rows); !errors.Is(err, engine.ErrCorrupt) {
 		t.Fatalf("the learner fails: %v", err)
 	}
-	check := func() {
+	refuses := func() {
 		t.Helper()
 		if _, err := h.Observe(t.Context(), "bad", one("x", 0)); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("observe: %v", err)
@@ -256,14 +257,14 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 			t.Errorf("read-only: %v", readOnly)
 		}
 	}
-	check()
+	refuses()
 	h.observe(t, "good", one("a", 1)...)
 	h.stop(t)
 	h = start(t, d, c)
-	check()
+	refuses()
 	h.observe(t, "good", one("b", 1)...)
 	if !panics { // Check has the learners of the catalogue.
-		findings, _, err := engine.Check(t.Context(), h.store, false)
+		findings, _, err := check.Store(t.Context(), h.store, false)
 		if err != nil || len(findings) != 1 || findings[0].Model != "bad" || !findings[0].Refused {
 			t.Errorf("a check of it: %+v, %v", findings, err)
 		}

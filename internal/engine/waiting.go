@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 )
 
@@ -50,7 +51,7 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 	if len(keep) == 0 {
 		return nil
 	}
-	return i.errorf("remember predictions", storageError(i.kept.PutWaiting(keep)))
+	return i.errorf("remember predictions", recovery.StorageError(i.Kept.PutWaiting(keep)))
 }
 
 // waitingRoom refuses more predictions, beside those that wait for the model,
@@ -107,9 +108,9 @@ func (i *instance) lookUp(id string) ([]byte, error) {
 	if value, ok := i.recent.lookUp(id); ok {
 		return value, nil
 	}
-	value, _, err := i.kept.ID(id)
+	value, _, err := i.Kept.ID(id)
 	if err != nil {
-		return nil, i.errorf(fmt.Sprintf("look up id %q", id), storageError(err))
+		return nil, i.errorf(fmt.Sprintf("look up id %q", id), recovery.StorageError(err))
 	}
 	return value, nil
 }
@@ -117,17 +118,17 @@ func (i *instance) lookUp(id string) ([]byte, error) {
 // waitingFor is the prediction that waits under an id, nil when there is none
 // or it has expired.
 func (i *instance) waitingFor(id string, now time.Time) (*record.Waiting, error) {
-	if i.kept.CountWaiting() == 0 {
+	if i.Kept.CountWaiting() == 0 {
 		return nil, nil
 	}
-	p, ok, err := i.kept.GetWaiting(id)
+	p, ok, err := i.Kept.GetWaiting(id)
 	if err != nil {
-		return nil, i.errorf(fmt.Sprintf("look up prediction %q", id), storageError(err))
+		return nil, i.errorf(fmt.Sprintf("look up prediction %q", id), recovery.StorageError(err))
 	}
 	if !ok || !p.Expiry.After(now) {
 		return nil, nil
 	}
-	w, err := record.DecodeWaiting(p.Value, i.spec.Outputs)
+	w, err := record.DecodeWaiting(p.Value, i.Spec.Outputs)
 	if err != nil {
 		return nil, i.errorf(fmt.Sprintf("read prediction %q", id), fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}
@@ -144,8 +145,8 @@ func (i *instance) removeAnswered() error {
 	if len(i.answered) == 0 {
 		return nil
 	}
-	if err := i.kept.RemoveWaiting(i.answered); err != nil {
-		return i.errorf("forget answered predictions", storageError(err))
+	if err := i.Kept.RemoveWaiting(i.answered); err != nil {
+		return i.errorf("forget answered predictions", recovery.StorageError(err))
 	}
 	clear(i.answered)
 	i.answered = i.answered[:0]

@@ -1,11 +1,15 @@
-package engine
+// Package check goes through a store that no engine has open, and repairs it when
+// asked.
+package check
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
@@ -44,23 +48,23 @@ type checker struct {
 
 // examined is the model that is being gone through.
 type examined struct {
-	source
+	recovery.Source
 	id string
 }
 
-// Check goes through all that a store holds: whether it is read by this
+// Store goes through all that a store holds: whether it is read by this
 // version, and whether every model can be recovered. With repair, for which the
 // store has to be open for writing, what keeps a model from being recovered is
 // cut away: the log behind the last record that can be learned, snapshots that
 // cannot be read, ids that cannot be told.
-func Check(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Checked, error) {
+func Store(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Checked, error) {
 	c := &checker{repair: repair}
 	err := disk.Models(ctx, func(entry storage.Entry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
-		from, _, err := decodeEntry(entry, catalog.New)
+		from, _, err := recovery.DecodeEntry(entry, catalog.New)
 		if err != nil {
 			c.found(Finding{
 				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Refused: true,
@@ -78,7 +82,7 @@ func Check(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Che
 		return c.model(ctx, examined{from, entry.Name})
 	})
 	if err != nil {
-		return c.findings, c.checked, fmt.Errorf("engine: check: %w", err)
+		return c.findings, c.checked, fmt.Errorf("check: %w", err)
 	}
 	return c.findings, c.checked, nil
 }
@@ -95,9 +99,9 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	if err := c.ids(ctx, i); err != nil {
 		return err
 	}
-	err := i.kept.EachWaiting(ctx, func(p storage.Prediction) error {
+	err := i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
-		if _, err := record.DecodeWaiting(p.Value, i.spec.Outputs); err != nil {
+		if _, err := record.DecodeWaiting(p.Value, i.Spec.Outputs); err != nil {
 			c.found(Finding{
 				Model: i.id, Place: fmt.Sprintf("the prediction %q that waits", p.ID), Problem: err.Error(),
 				Meaning: "its label is answered with STATE_CORRUPT until it expires",
@@ -113,18 +117,18 @@ func (c *checker) model(ctx context.Context, i examined) error {
 
 // snapshots reads every snapshot as recovery would.
 func (c *checker) snapshots(i examined) error {
-	kept, err := i.kept.Snapshots()
+	kept, err := i.Kept.Snapshots()
 	if err != nil {
 		return err
 	}
 	for _, sequence := range kept {
 		c.checked.Snapshots++
-		_, err := i.restore(sequence)
+		_, err := i.Restore(sequence)
 		if err == nil {
 			continue
 		}
 		place := fmt.Sprintf("the snapshot of sequence %d", sequence)
-		if file, err := i.kept.StatSnapshot(sequence, 0); err == nil {
+		if file, err := i.Kept.StatSnapshot(sequence, 0); err == nil {
 			place = file.Place
 		}
 		f := Finding{
@@ -134,7 +138,7 @@ func (c *checker) snapshots(i examined) error {
 		if errors.Is(err, codec.ErrNewer) {
 			f.Meaning, f.Refused = "a newer version of the server wrote it: run that one", true
 		} else if c.repair {
-			name, err := i.kept.SetSnapshotAside(sequence)
+			name, err := i.Kept.SetSnapshotAside(sequence)
 			if err != nil {
 				return err
 			}
@@ -147,20 +151,20 @@ func (c *checker) snapshots(i examined) error {
 
 // log recovers the model without deriving anything, and tells how far it comes.
 func (c *checker) log(ctx context.Context, i examined) error {
-	last, err := i.kept.Last()
+	last, err := i.Kept.Last()
 	if err != nil {
 		return err
 	}
-	m, err := i.restoreNewest(endOfLog, func(uint64, error) {})
+	m, err := i.RestoreNewest(recovery.EndOfLog, func(uint64, error) {})
 	if err != nil {
 		return nil //nolint:nilerr // Told with its snapshot.
 	}
-	snapshot, good := m.snapshot, m.snapshot
-	err = i.kept.Replay(ctx, snapshot, func(r storage.Record) error {
+	snapshot, good := m.Snapshot, m.Snapshot
+	err = i.Kept.Replay(ctx, snapshot, func(r storage.Record) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
-		if err := m.replay(r, endOfLog, nothingFollows); err != nil {
+		if err := m.Replay(r, recovery.EndOfLog, nothingFollows); err != nil {
 			return err
 		}
 		good = r.Last
@@ -176,7 +180,7 @@ func (c *checker) log(ctx context.Context, i examined) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, good, ErrCorrupt)
+		err = fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, good, machine.ErrCorrupt)
 	}
 	f := Finding{
 		Model: i.id, Place: fmt.Sprintf("sequence %d of the log", good+1), Problem: err.Error(), Refused: true,
@@ -214,8 +218,8 @@ func nothingFollows(*record.Record, []record.Answer) error { return nil }
 
 // rewind cuts a model behind a sequence, with all ids that cannot be told.
 func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Record) error {
-	return i.kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Undone: func(value []byte) bool {
-		s, err := record.DecodeSeen(value, i.spec.Outputs)
+	return i.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Undone: func(value []byte) bool {
+		s, err := record.DecodeSeen(value, i.Spec.Outputs)
 		return err != nil || s.Answer.Sequence > sequence
 	}})
 }
@@ -223,9 +227,9 @@ func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Rec
 // ids decodes what is remembered under every id.
 func (c *checker) ids(ctx context.Context, i examined) error {
 	unreadable := 0
-	err := i.kept.EachID(ctx, func(id storage.ID) error {
+	err := i.Kept.EachID(ctx, func(id storage.ID) error {
 		c.checked.IDs++
-		if _, err := record.DecodeSeen(id.Value, i.spec.Outputs); err != nil {
+		if _, err := record.DecodeSeen(id.Value, i.Spec.Outputs); err != nil {
 			unreadable++
 			c.found(Finding{
 				Model: i.id, Place: fmt.Sprintf("the id %q", id.ID), Problem: err.Error(),
@@ -241,7 +245,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 	if unreadable == 0 || !c.repair {
 		return nil
 	}
-	last, err := i.kept.Last()
+	last, err := i.Kept.Last()
 	if err == nil {
 		err = i.rewind(ctx, last, nil)
 	}
