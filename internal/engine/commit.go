@@ -271,7 +271,7 @@ func (c *commit) apply() error {
 		return err
 	}
 	c.replay.Add(int64(c.o.Now().Sub(started)) + int64(n)*int64(readCost))
-	c.recent.add(&c.record, c.answers)
+	c.recent.add(&c.record, c.answers, &c.digest)
 	c.answered = append(c.answered, c.consumed...)
 	c.unremoved.Store(int64(len(c.answered)))
 	c.measure()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,17 +25,29 @@ type recent struct {
 	generation atomic.Uint64
 	rows       []storage.ID
 	values     []byte
-	digest     record.Digester
 }
+
+// fewRows are looked through without a map, which would cost an idle model more
+// memory than all the rest.
+const fewRows = 8
+
+// keptIDs is the size of values, in bytes, whose memory a model keeps between two
+// commits.
+const keptIDs = 64 << 10
 
 // lookUp gives the value that is remembered under an id.
 func (r *recent) lookUp(id string) (value []byte, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at, ok := r.mu.places[id]; ok {
-		return append([]byte(nil), r.rows[at].Value...), true
+	at, ok := r.mu.places[id]
+	if len(r.rows) <= fewRows {
+		at = slices.IndexFunc(r.rows, func(row storage.ID) bool { return row.ID == id })
+		ok = at >= 0
 	}
-	return nil, false
+	if !ok {
+		return nil, false
+	}
+	return append([]byte(nil), r.rows[at].Value...), true
 }
 
 // clear forgets the ids at a commit: the store has them.
@@ -44,19 +57,23 @@ func (r *recent) clear() {
 	clear(r.mu.places)
 	clear(r.rows)
 	r.rows, r.values = r.rows[:0], r.values[:0]
+	if cap(r.values) > keptIDs {
+		r.mu.places, r.rows, r.values = nil, nil, nil
+	}
 }
 
-// add takes the ids of a record that was learned.
-func (r *recent) add(learned *record.Record, answers []record.Answer) {
+// add takes the ids of a record that was learned. Digest lends its memory.
+func (r *recent) add(learned *record.Record, answers []record.Answer, digest *record.Digester) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.places == nil {
-		r.mu.places = make(map[string]int)
-	}
-	first := len(r.rows)
-	r.rows, r.values = recovery.AppendIDs(r.rows, r.values, &r.digest, learned, answers)
-	for n := first; n < len(r.rows); n++ {
-		r.mu.places[r.rows[n].ID] = n
+	r.rows, r.values = recovery.AppendIDs(r.rows, r.values, digest, learned, answers)
+	if len(r.rows) > fewRows {
+		if r.mu.places == nil {
+			r.mu.places = make(map[string]int, len(r.rows))
+		}
+		for n := range r.rows {
+			r.mu.places[r.rows[n].ID] = n
+		}
 	}
 	r.generation.Add(1)
 }
