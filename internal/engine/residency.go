@@ -152,20 +152,3 @@ func (i *instance) measure() {
 		}
 	}
 }
-
-// hibernate lets an idle model leave memory, and tells whether it did. One that
-// would take long to come back is left to get a snapshot first, which wanted
-// says.
-func (i *instance) hibernate() (gone, wanted bool) {
-	i.box.TryDo(func() {
-		switch {
-		case i.mu.machine == nil || i.mu.broken != nil:
-		case time.Duration(i.replay.Load()) > cheapReplay:
-			wanted = true
-		default:
-			i.forget()
-			gone = true
-		}
-	})
-	return gone, wanted
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
 )
@@ -217,5 +218,27 @@ func TestManyModels(t *testing.T) {
 	waitFor(t, func() bool { return h.Totals().ResidentBytes <= 1<<20 })
 	if totals := h.Totals(); totals.Loaded == 0 || totals.Loaded > count/2 && count > 600 {
 		t.Errorf("%+v", totals)
+	}
+}
+
+// A model that leaves memory leaves the ids of its last record in the store: a
+// look-up beside it finds them.
+func TestHibernationKeepsTheLastIDs(t *testing.T) { onBackends(t, hibernationKeepsTheLastIDs) }
+
+func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	h.observe(t, "m", one("a", 1)...)
+	waitFor(t, func() bool { return h.Hibernate("m") })
+	err := h.store.Models(t.Context(), func(e storage.Entry) error {
+		_, there, err := e.Model.ID("a")
+		if !there {
+			t.Error("the id is not in the store")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
