@@ -54,31 +54,53 @@ type Bounded interface {
 	Remaining() int
 }
 
+// Advised is a learner that mixes experts. What they advised when a prediction
+// was served comes back with its label, however late.
+type Advised interface {
+	// ObserveAdvised is Observe of an input that was predicted before. Advice is
+	// what Prediction.Advice held then. Advice that no state of the learner gives
+	// is ignored.
+	ObserveAdvised(o *Outcome, x, y []float64, weight float64, advice []float64) error
+}
+
 // Scored is a learner of another loss than the squared.
 type Scored interface {
 	// LossOf is the loss of a prediction under a label.
 	LossOf(prediction, label float64) float64
 }
 
+// NoLeverage is the leverage of a learner that has no such figure.
+const NoLeverage = -1
+
 // Prediction is what a learner says of one input.
 type Prediction struct {
 	// Values are the predicted labels ŷ, one per output.
 	Values []float64
 	// StandardErrors are sqrt(σ̂² q) with σ̂² = L*/n, one per output: how sure
-	// the learner is of the mean at this input. 0 before the first
-	// observation.
+	// the learner is of the mean at this input. There are none if the learner
+	// has no such figure, and before the first observation.
 	StandardErrors []float64
-	// Leverage is q/(1+q) in [0, 1), q = zᵀA⁻¹z before the input is added.
+	// Leverage is q/(1+q) in [0, 1), q = zᵀA⁻¹z before the input is added. It is
+	// NoLeverage if the learner has no such figure.
 	Leverage float64
+	// Probability is that of the label 1, above 0 and below 1, while all labels
+	// are -1 or 1. It is 0 if they are not, and if the learner has no such
+	// figure.
+	Probability float64
+	// Advice is what an Advised learner wants back with the label. It is empty
+	// for any other learner.
+	Advice []float64
 }
 
-// Resize makes room for so many outputs, of any value.
+// Resize makes room for so many outputs, of any value. What not every learner
+// knows is not known then: neither Probability nor Advice.
 func (p *Prediction) Resize(outputs int) {
 	if cap(p.Values) < outputs || cap(p.StandardErrors) < outputs {
 		both := make([]float64, 2*outputs)
 		p.Values, p.StandardErrors = both[:outputs:outputs], both[outputs:]
 	}
 	p.Values, p.StandardErrors = p.Values[:outputs], p.StandardErrors[:outputs]
+	p.Probability, p.Advice = 0, p.Advice[:0]
 }
 
 // Outcome is what came of one observation.
@@ -129,6 +151,9 @@ type Stats struct {
 	// Certified says that the theorem applies: the feature space is fixed and
 	// nothing is forgotten.
 	Certified bool
+	// Discounted says that the learner forgets, so that all but Observations and
+	// Loss discount the past.
+	Discounted bool
 	// LogDeterminant is log det(A/λ).
 	LogDeterminant float64
 	// LabelBound is B, the largest |y| seen (times √weight); with several
@@ -166,6 +191,21 @@ type Report struct {
 	RegretUnpenalized float64
 	// EffectiveDimension is Tr(C(C+λI)⁻¹).
 	EffectiveDimension float64
+	// Experts are those of an Advised learner, in an order that is always the
+	// same.
+	Experts []Expert
+}
+
+// Expert is one of the predictors that a learner mixes.
+type Expert struct {
+	// Name says what the expert is, such as fourier_1/forgetting_0.99.
+	Name string
+	// Loss is the sum of its losses, of the rounds in which it was Awake.
+	Loss float64
+	// Weight is its part in the mixture now.
+	Weight float64
+	// Awake says that it predicts.
+	Awake bool
 }
 
 // Cost is what a spec costs.

@@ -164,7 +164,7 @@ func (m *Machine) Predict(p *model.Prediction, x []float64) (err error) {
 		return err
 	}
 	if !finite(p.Values) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) {
-		return fmt.Errorf("a prediction of %v, standard errors %v: %w", p.Values, p.StandardErrors, ErrCorrupt)
+		return fmt.Errorf("a prediction of %v, standard errors %v, leverage %g: %w", p.Values, p.StandardErrors, p.Leverage, ErrCorrupt)
 	}
 	return nil
 }

@@ -163,7 +163,15 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 		p.Values[j] /= 1 + q
 		p.StandardErrors[j] = f.columns[j].deviation(f.o.Forgetting) * math.Sqrt(q)
 	}
+	known(p, f.columns[0].n)
 	return nil
+}
+
+// known leaves out the standard errors before the first observation.
+func known(p *model.Prediction, observations uint64) {
+	if observations == 0 {
+		p.StandardErrors = p.StandardErrors[:0]
+	}
 }
 
 // Observe learns (x, y) by one rotation pass, which also yields the
@@ -257,7 +265,7 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 	if f.renewal != nil {
 		s.Loss = f.renewal.loss.Value()
 	}
-	s.Features = f.factor.Order()
+	s.Features, s.Discounted = f.factor.Order(), f.renewal != nil
 	s.StateBytes = f.Size()
 	return s
 }

@@ -164,6 +164,7 @@ func (k *Kernel) Predict(p *model.Prediction, x []float64) error {
 		p.Values[j] *= k.o.Lambda / square
 		p.StandardErrors[j] = k.columns[j].deviation(1) * math.Sqrt(variance/k.o.Lambda)
 	}
+	known(p, k.columns[0].n)
 	return nil
 }
 

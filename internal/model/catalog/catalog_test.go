@@ -232,7 +232,7 @@ func answer(t *testing.T, learner model.Learner, samples []modeltest.Sample) str
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintln(&out, p.Value, p.StandardError, p.Leverage)
+		fmt.Fprintln(&out, p.Value, p.StandardError, max(p.Leverage, 0))
 	}
 	return out.String()
 }

@@ -280,17 +280,19 @@ func (s Subject) round(t *testing.T, l model.Learner, n int, o Sample) {
 	if err := l.Observe(&out, o.X, s.labels(o), o.Weight); err != nil {
 		t.Fatal(err)
 	}
-	finite(t, n, p.Leverage, out.Loss)
+	finite(t, n, out.Loss)
 	finite(t, n, p.Values...)
 	finite(t, n, p.StandardErrors...)
 	finite(t, n, out.Predictions...)
 	if !math.IsNaN(out.Regret) { // Not known a round.
 		finite(t, n, out.Regret)
 	}
-	if p.Leverage < 0 || p.Leverage > 1 {
+	finite(t, n, p.Leverage)
+	if (p.Leverage < 0 || p.Leverage > 1) && p.Leverage != model.NoLeverage {
 		t.Fatalf("round %d: leverage %g", n, p.Leverage)
 	}
-	if outputs := max(s.Outputs, 1); len(p.Values) != outputs || len(p.StandardErrors) != outputs || len(out.Predictions) != outputs {
+	if outputs := max(s.Outputs, 1); len(p.Values) != outputs || len(out.Predictions) != outputs ||
+		(len(p.StandardErrors) != outputs && len(p.StandardErrors) != 0) {
 		t.Fatalf("round %d: %+v and %+v of %d outputs", n, p, out, outputs)
 	}
 	for j, v := range p.Values {

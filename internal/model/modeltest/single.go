@@ -2,7 +2,8 @@ package modeltest
 
 import "hindsight/internal/model"
 
-// Prediction is a model.Prediction of one label.
+// Prediction is a model.Prediction of one label. A standard error that is not
+// known is 0.
 type Prediction struct{ Value, StandardError, Leverage float64 }
 
 // Outcome is a model.Outcome of one label.
@@ -14,7 +15,11 @@ func Predict(l model.Learner, x []float64) (Prediction, error) {
 	if err := l.Predict(&p, x); err != nil {
 		return Prediction{}, err
 	}
-	return Prediction{Value: p.Values[0], StandardError: p.StandardErrors[0], Leverage: p.Leverage}, nil
+	one := Prediction{Value: p.Values[0], Leverage: p.Leverage}
+	if len(p.StandardErrors) > 0 {
+		one.StandardError = p.StandardErrors[0]
+	}
+	return one, nil
 }
 
 // Observe teaches a learner of one label.

@@ -158,10 +158,10 @@ func (c *core) features(z, x []float64) {
 	}
 }
 
-// answer is a prediction. Standard error and leverage are not known: 0.
+// answer is a prediction. Standard error and leverage are not known.
 func answer(p *model.Prediction, value float64) {
 	p.Resize(1)
-	p.Values[0], p.StandardErrors[0], p.Leverage = value, 0, 0
+	p.Values[0], p.StandardErrors, p.Leverage = value, p.StandardErrors[:0], model.NoLeverage
 }
 
 // outcome is that of a round. The regret of a round is not known: NaN.

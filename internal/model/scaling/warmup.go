@@ -59,10 +59,10 @@ func (w *warmup) predict(p *model.Prediction) {
 	p.Leverage = 1 / (n + 2)
 	for j := range p.Values {
 		p.Values[j] = w.mean(j)
-		p.StandardErrors[j] = 0
-		if n > 0 {
-			p.StandardErrors[j] = math.Sqrt(w.squares[j]) / n
-		}
+		p.StandardErrors[j] = math.Sqrt(w.squares[j]) / n
+	}
+	if w.n == 0 {
+		p.StandardErrors = p.StandardErrors[:0]
 	}
 }
 
