@@ -77,8 +77,8 @@ type direction struct {
 	// r is R.
 	r float64
 	// score is the cumulative sum S ← max(S + 1/3 − p, 0), and length the number
-	// of blocks since it was 0: there a change began, if there was one. R itself
-	// remembers a lucky bet for too long.
+	// of blocks since it was 0: there a change began, if there was one. R forgets a
+	// high bet too slowly to tell the place.
 	score  float64
 	length uint64
 	// before and after are the sums of the losses of the reference before these

@@ -194,8 +194,8 @@ func TestExtremes(t *testing.T) {
 			t.Errorf("from %g to 3: %+v", v, c)
 		}
 	}
-	// A first loss, or one in the middle, of another world is no change, and does
-	// not blind the detector.
+	// A first loss that is much larger than all others is no change, nor is one in
+	// the middle. The detector still sees a change later.
 	for _, outlier := range []float64{1e9, 1e200} {
 		d := drift.New()
 		d.Observe(outlier)
