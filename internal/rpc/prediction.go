@@ -163,11 +163,20 @@ func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOpt
 const maxLabelTTL = 366 * 24 * time.Hour
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
-	out := &hindsightv1.Prediction{PredictionId: p.ID, Leverage: p.Leverage, StateSequence: p.Sequence}
-	if len(p.Values) == 1 {
-		out.Value, out.StandardError = &p.Values[0], p.StandardErrors[0]
-	} else {
+	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence}
+	if p.Leverage != model.NoLeverage {
+		out.Leverage = &p.Leverage
+	}
+	if p.Probability > 0 {
+		out.Probability = &p.Probability
+	}
+	if len(p.Values) > 1 {
 		out.Values, out.StandardErrors = p.Values, p.StandardErrors
+		return out
+	}
+	out.Value = &p.Values[0]
+	if len(p.StandardErrors) > 0 {
+		out.StandardError = &p.StandardErrors[0]
 	}
 	return out
 }
