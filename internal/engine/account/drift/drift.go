@@ -67,9 +67,7 @@ type Detector struct {
 	base int
 	// rise and fall are the two directions.
 	rise, fall direction
-	// rises and falls count the changes.
-	rises, falls uint64
-	last         Change
+	told       Statistics
 }
 
 // direction is what is known of a change in one direction.
@@ -86,19 +84,22 @@ type direction struct {
 	before, after float64
 }
 
-// Change is a change of the losses.
-type Change struct {
-	// Sequence is the number, from 1, of the first loss after the change, as
-	// estimated. It begins a block.
-	Sequence uint64
-	// Noticed is the number of the loss at which the change was detected.
+// Statistics tell of the changes so far. Losses are numbered from 1.
+type Statistics struct {
+	// Detected counts the changes, Rises those to a larger loss.
+	Detected, Rises uint64
+	// Change is the number of the first loss after the last change, as
+	// estimated. It begins a block. This and what follows is 0 if there was no
+	// change.
+	Change uint64
+	// Noticed is the number of the loss at which the last change was detected.
 	Noticed uint64
-	// Rise says that the losses rose; else they fell.
+	// Rise says that the loss rose; else it fell.
 	Rise bool
-	// Before is the mean loss of the reference up to this change: from the
+	// Before is the mean loss of the reference up to the last change: from the
 	// change before, or the first loss.
 	Before float64
-	// After is the mean loss from this change to its detection.
+	// After is the mean loss from the last change to its detection.
 	After float64
 }
 
@@ -132,14 +133,13 @@ func (d *Detector) Observe(loss float64) bool {
 	switch {
 	case rise:
 		d.note(&d.rise)
-		d.last.Rise = true
-		d.rises++
+		d.told.Rises++
 	case fall:
 		d.note(&d.fall)
-		d.falls++
 	default:
 		return false
 	}
+	d.told.Rise = rise
 	d.restart()
 	return true
 }
@@ -223,11 +223,9 @@ func (v *direction) bet(p, sum float64) bool {
 
 // note keeps a change.
 func (d *Detector) note(v *direction) {
-	length := v.length
-	d.last = Change{
-		Sequence: d.observed - length*block + 1, Noticed: d.observed,
-		Before: v.before / float64((d.n-length)*block), After: v.after / float64(length*block),
-	}
+	d.told.Detected++
+	d.told.Change, d.told.Noticed = d.observed-v.length*block+1, d.observed
+	d.told.Before, d.told.After = v.before/float64((d.n-v.length)*block), v.after/float64(v.length*block)
 }
 
 // restart empties the reference.
@@ -237,14 +235,8 @@ func (d *Detector) restart() {
 	d.rise, d.fall = direction{}, direction{}
 }
 
-// Observed counts the losses.
-func (d *Detector) Observed() uint64 { return d.observed }
-
-// Detected counts the changes to more and to less loss.
-func (d *Detector) Detected() (rises, falls uint64) { return d.rises, d.falls }
-
-// Last is the last change. It is false if there was none.
-func (d *Detector) Last() (Change, bool) { return d.last, d.rises+d.falls > 0 }
+// Statistics are those of all losses so far, at a cost of O(1).
+func (d *Detector) Statistics() Statistics { return d.told }
 
 // Size is the memory of the state in bytes, at a cost of O(1).
 func (d *Detector) Size() uint64 {

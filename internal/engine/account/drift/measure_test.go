@@ -8,11 +8,7 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-// changes counts those of both directions.
-func changes(d *drift.Detector) int {
-	rises, falls := d.Detected()
-	return int(rises + falls)
-}
+func changes(d *drift.Detector) int { return int(d.Statistics().Detected) }
 
 // alarms counts the changes of streams without any, in so many rounds of so many
 // streams.
@@ -40,7 +36,7 @@ func seen(s sources, streams, after int, factor float64) (part, delay float64) {
 			if !d.Observe(next(after+t, factor)) {
 				continue
 			}
-			if c, _ := d.Last(); c.Rise == (factor > 1) {
+			if d.Statistics().Rise == (factor > 1) {
 				part++
 				delay += float64(t + 1)
 				break
@@ -109,8 +105,7 @@ func TestStreams(t *testing.T) {
 			d := drift.New()
 			for _, r := range residuals {
 				if d.Observe(r * r) {
-					c, _ := d.Last()
-					t.Logf("%+v", c)
+					t.Logf("%+v", d.Statistics())
 				}
 			}
 			t.Logf("%d changes in %d rounds", changes(d), len(residuals))
@@ -126,7 +121,7 @@ func TestStreams(t *testing.T) {
 				if !planted.Observe(r*r) || i < at {
 					continue
 				}
-				c, _ := planted.Last()
+				c := planted.Statistics()
 				t.Logf("four times the loss from %d on: %+v", at+1, c)
 				if !c.Rise || c.Noticed > uint64(at+600) {
 					t.Errorf("a change from %d on is seen as %+v", at+1, c)

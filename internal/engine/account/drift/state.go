@@ -13,8 +13,8 @@ import (
 //
 // The layout, every number of 8 bytes: losses observed, the sums of the open block
 // and of its roots, blocks of the reference, base; rise and fall with R, the sum of
-// scores, its length, the sums before it and in it; how many rises and falls, sequence
-// and noticed of the last, 1 for a rise, the means before and after. If the reference has
+// scores, its length, the sums before it and in it; how many changes and rises, the
+// change and noticed of the last, 1 for a rise, the means before and after. If the reference has
 // a block, 128 counts of 4 bytes.
 func (d *Detector) AppendBinary(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, d.observed)
@@ -26,16 +26,14 @@ func (d *Detector) AppendBinary(dst []byte) []byte {
 		dst = codec.AppendUint64(dst, v.length)
 		dst = codec.AppendFloats(dst, v.before, v.after)
 	}
-	dst = codec.AppendUint64(dst, d.rises)
-	dst = codec.AppendUint64(dst, d.falls)
-	dst = codec.AppendUint64(dst, d.last.Sequence)
-	dst = codec.AppendUint64(dst, d.last.Noticed)
 	rise := uint64(0)
-	if d.last.Rise {
+	if d.told.Rise {
 		rise = 1
 	}
-	dst = codec.AppendUint64(dst, rise)
-	dst = codec.AppendFloats(dst, d.last.Before, d.last.After)
+	for _, v := range [...]uint64{d.told.Detected, d.told.Rises, d.told.Change, d.told.Noticed, rise} {
+		dst = codec.AppendUint64(dst, v)
+	}
+	dst = codec.AppendFloats(dst, d.told.Before, d.told.After)
 	if d.n == 0 {
 		return dst
 	}
@@ -69,11 +67,11 @@ func (d *Detector) Restore(data []byte) error {
 		v.length = r.Uint64()
 		r.Within(maxSum, &v.before, &v.after)
 	}
-	t.rises, t.falls = r.Uint64(), r.Uint64()
-	t.last.Sequence, t.last.Noticed = r.Uint64(), r.Uint64()
+	t.told.Detected, t.told.Rises = r.Uint64(), r.Uint64()
+	t.told.Change, t.told.Noticed = r.Uint64(), r.Uint64()
 	rise := r.Uint64()
-	t.last.Rise = rise == 1
-	r.Within(maxSum, &t.last.Before, &t.last.After)
+	t.told.Rise = rise == 1
+	r.Within(maxSum, &t.told.Before, &t.told.After)
 	if r.Err() == nil && t.n > 0 {
 		t.counts = make([]uint32, bins)
 		for i := range t.counts {
@@ -96,7 +94,7 @@ func (d *Detector) broken() string {
 	if d.observed > maxCount || d.n > blocks || d.n > math.MaxUint32 {
 		return "the numbers of losses cannot be"
 	}
-	if negative(d.loss, d.root, d.last.Before, d.last.After) || d.observed%block == 0 && (d.loss != 0 || d.root != 0) {
+	if negative(d.loss, d.root, d.told.Before, d.told.After) || d.observed%block == 0 && (d.loss != 0 || d.root != 0) {
 		return "the sums of losses cannot be"
 	}
 	for _, v := range []*direction{&d.rise, &d.fall} {
@@ -105,9 +103,7 @@ func (d *Detector) broken() string {
 			return "the evidence of a change cannot be"
 		}
 	}
-	if c := d.last; d.rises > blocks || d.falls > blocks || d.rises+d.falls == 0 && c != (Change{}) ||
-		d.rises+d.falls > 0 && (c.Sequence <= block || c.Sequence > c.Noticed || c.Noticed > d.observed || c.Sequence%block != 1 || c.Noticed%block != 0 ||
-			d.n > (d.observed-c.Noticed)/block) {
+	if d.told != (Statistics{}) && !d.told.can(d.observed, d.n) {
 		return "the last change cannot be"
 	}
 	sum := uint64(0)
@@ -118,6 +114,14 @@ func (d *Detector) broken() string {
 		return "the counts of the reference do not fit their number"
 	}
 	return ""
+}
+
+// can tells whether there can be such changes after so many losses, with so many
+// blocks since.
+func (s Statistics) can(observed, since uint64) bool {
+	return s.Detected > 0 && s.Detected <= observed/block && s.Rises <= s.Detected && (s.Rises > 0 || !s.Rise) &&
+		s.Change > block && s.Change%block == 1 && s.Change <= s.Noticed &&
+		s.Noticed%block == 0 && s.Noticed <= observed && since <= (observed-s.Noticed)/block
 }
 
 // negative tells whether one of the values is below 0.
