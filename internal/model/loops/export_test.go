@@ -8,5 +8,4 @@ var (
 	ScaleGo      = scaleGo
 	CombineGo    = combineGo
 	DescendGo    = descendGo
-	AddSquaresGo = addSquaresGo
 )

@@ -84,7 +84,7 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 // It is fastest for Rows of them, which is one pass over the matrix.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	if len(weights) != Rows || order == 0 || !cpu.X86.HasAVX2 {
-		addSquaresGo(packed, rows, stride, order, weights)
+		addOneByOne(packed, rows, stride, order, weights)
 		return
 	}
 	packed, rows = packed[:order*(order+1)/2], rows[:(Rows-1)*stride+order]
@@ -122,7 +122,7 @@ func combineAVX2(y, columns, x *float64, n, stride, d int)
 //go:noescape
 func descendAVX2(theta, z *float64, n int, shrink, slope float64) float64
 
-// addSquaresAVX2 is addSquaresGo of eight rows of order > 0 numbers.
+// addSquaresAVX2 is addOneByOne of eight rows of order > 0 numbers.
 //
 //go:noescape
 func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)
