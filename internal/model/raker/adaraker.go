@@ -123,7 +123,7 @@ func (a *AdaRaker) begin(t uint64) {
 func (a *AdaRaker) topWeight() float64 {
 	top := math.Inf(-1)
 	for j := range a.experts {
-		top = math.Max(top, a.experts[j].logh)
+		top = max(top, a.experts[j].logh)
 	}
 	return top
 }

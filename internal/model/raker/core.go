@@ -96,8 +96,9 @@ type core struct {
 	ledger                  ledger
 	// hindsight is nil unless regret is tracked.
 	hindsight *moments
-	// z and norms are Observe's scratch: the features of all kernels, ‖z_p‖².
-	z, norms []float64
+	// z and stable are Observe's scratch: the features of all kernels, and their
+	// 1/(‖z_p‖²+λ).
+	z, stable []float64
 	// scratch holds *[]float64 for Predict, which many callers run at once.
 	scratch *sync.Pool
 }
@@ -122,7 +123,7 @@ func newCore(maps []Map, o Options) core {
 	c.expertBytes = c.bytes(1) - c.bytes(0)
 	c.fixedBytes = c.bytes(0)
 	total := c.total()
-	c.z, c.norms = make([]float64, total), make([]float64, len(maps))
+	c.z, c.stable = make([]float64, total), make([]float64, len(maps))
 	c.scratch = &sync.Pool{New: func() any {
 		z := make([]float64, total)
 		return &z
@@ -176,7 +177,7 @@ func (c *core) prepare(x []float64) {
 	c.features(c.z, x)
 	for p := range c.maps {
 		z := c.z[c.offsets[p]:c.offsets[p+1]]
-		c.norms[p] = loops.Dot(z, z)
+		c.stable[p] = 1 / (loops.Dot(z, z) + c.options.Lambda)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/loops"
 )
 
@@ -71,29 +72,36 @@ func (m *moments) add(z []float64, y, weight float64) {
 	if m.waiting++; m.waiting < loops.Rows {
 		return
 	}
-	for p := range m.kernels {
-		m.settle(p, m.kernels[p].packed)
+	for _, k := range m.kernels {
+		loops.AddSquares(k.packed, m.rows[k.offset:], len(m.b), len(k.b), m.weights[:])
 	}
 	m.waiting = 0
 }
 
-// settle adds the rounds that wait to packed, a C of kernel p.
-func (m *moments) settle(p int, packed []float64) {
-	k := &m.kernels[p]
-	loops.AddSquares(packed, m.rows[k.offset:], len(m.b), len(k.b), m.weights[:m.waiting])
+// settle adds the rounds that wait to a copy of row i of C of a kernel. It leaves
+// m as it is, since several may read it at a time.
+func (m *moments) settle(row []float64, k *kernelMoments, i int) {
+	for n, w := range m.weights[:m.waiting] {
+		z := m.rows[n*len(m.b)+k.offset:][:len(k.b)]
+		loops.Axpy(row, z[i:], float64(w*z[i]))
+	}
 }
 
-// matrix is C of kernel p with the rounds that wait. It is to be read only. It
-// is in scratch when any wait, which grows as append does: m stays as it is,
-// since several may read it at a time.
-func (m *moments) matrix(p int, scratch *[]float64) []float64 {
-	packed := m.kernels[p].packed
-	if m.waiting == 0 {
-		return packed
+// appendBinary appends C, with the rounds that wait, and b of every kernel.
+// Scratch holds the features of one kernel or more.
+func (m *moments) appendBinary(dst []byte, scratch []float64) []byte {
+	for p := range m.kernels {
+		k := &m.kernels[p]
+		rest := k.packed
+		for i := range k.b {
+			row := scratch[:copy(scratch[:len(k.b)-i], rest)]
+			rest = rest[len(row):]
+			m.settle(row, k, i)
+			dst = codec.AppendFloats(dst, row...)
+		}
+		dst = codec.AppendFloats(dst, k.b...)
 	}
-	*scratch = append((*scratch)[:0], packed...)
-	m.settle(p, *scratch)
-	return *scratch
+	return dst
 }
 
 // solution is the best function of one kernel.
@@ -112,13 +120,16 @@ type solution struct {
 // penalizes by the floor.
 const ridgeFloor = 1e-12
 
-// regularized is C+λI, of order r, as a dense matrix, with the λ that it took.
-func regularized(packed []float64, r int, lambda float64) (blas64.Symmetric, float64) {
+// regularized is C+λI of a kernel as a dense matrix, with the λ that it took.
+func (m *moments) regularized(k *kernelMoments, lambda float64) (blas64.Symmetric, float64) {
+	r := len(k.b)
 	full := blas64.Symmetric{N: r, Stride: r, Data: make([]float64, r*r), Uplo: blas.Upper}
-	rest, trace := packed, 0.0
+	rest, trace := k.packed, 0.0
 	for i := range r {
-		trace += rest[0]
-		rest = rest[copy(full.Data[i*r+i:(i+1)*r], rest):]
+		row := full.Data[i*r+i : (i+1)*r]
+		rest = rest[copy(row, rest):]
+		m.settle(row, k, i)
+		trace += row[0]
 	}
 	lambda = math.Max(lambda, ridgeFloor*trace)
 	if lambda == 0 {
@@ -133,14 +144,14 @@ func regularized(packed []float64, r int, lambda float64) (blas64.Symmetric, flo
 // solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂, at r³/3 multiply-adds
 // and a scratch of r² numbers. It answers NaN when C is no matrix of moments:
 // corrupt state.
-func solve(packed, right []float64, lambda, energy float64, pause func()) solution {
-	full, lambda := regularized(packed, len(right), lambda)
+func (m *moments) solve(k *kernelMoments, lambda, energy float64, pause func()) solution {
+	full, lambda := m.regularized(k, lambda)
 	factor, ok := cholesky(full, pause)
 	if !ok {
 		return solution{loss: math.NaN(), penalty: math.NaN(), ridge: lambda}
 	}
-	b := blas64.Vector{N: len(right), Inc: 1, Data: right}
-	theta := blas64.Vector{N: len(right), Inc: 1, Data: append([]float64(nil), right...)}
+	b := blas64.Vector{N: len(k.b), Inc: 1, Data: k.b}
+	theta := blas64.Vector{N: len(k.b), Inc: 1, Data: append([]float64(nil), k.b...)}
 	lapack64.Potrs(factor, blas64.General{Rows: theta.N, Cols: 1, Stride: 1, Data: theta.Data})
 	norm := blas64.Nrm2(theta)
 	return solution{
@@ -172,9 +183,8 @@ func (c *core) tracked() []kernelMoments {
 func (c *core) best(pause func()) solution {
 	energy := c.ledger.energy.Value()
 	best := solution{loss: math.Inf(1)}
-	var scratch []float64
-	for p, k := range c.hindsight.kernels {
-		s := solve(c.hindsight.matrix(p, &scratch), k.b, c.options.Lambda, energy, pause)
+	for p := range c.hindsight.kernels {
+		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energy, pause)
 		if s.loss < best.loss || math.IsNaN(s.loss) {
 			best = s
 		}

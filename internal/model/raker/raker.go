@@ -129,7 +129,10 @@ func (c *core) mix(e *expert, z, f []float64) float64 {
 		if f != nil {
 			f[p] = fp
 		}
-		w := math.Exp(v)
+		w := 1.0
+		if v != 0 { // The largest is 0, and an exponential is dear.
+			w = math.Exp(v)
+		}
 		value += float64(w * fp)
 		total += w
 	}
@@ -141,17 +144,20 @@ func (c *core) mix(e *expert, z, f []float64) float64 {
 func (c *core) learn(e *expert, step, y, weight float64) {
 	o := &c.options
 	top := math.Inf(-1)
+	offsets, stable, logw := c.offsets[1:], c.stable[:len(e.f)], e.logw[:len(e.f)]
+	from := 0
 	for p, f := range e.f {
-		from, to := c.offsets[p], c.offsets[p+1]
-		s := c.safeStep(step, weight, c.norms[p])
-		shrink := math.Max(0, 1-float64(2*s*o.Lambda))
+		to := offsets[p]
+		s := c.safeStep(step, weight, stable[p])
+		shrink := max(0, 1-float64(2*s*o.Lambda))
 		norm := loops.Descend(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
 		loss := float64(weight * (o.Loss.Value(f, y) + float64(o.Lambda*norm)))
-		e.logw[p] -= float64(o.WeightStep * loss)
-		top = math.Max(top, e.logw[p])
+		logw[p] -= float64(o.WeightStep * loss)
+		top = max(top, logw[p])
+		from = to
 	}
-	for p := range e.logw {
-		e.logw[p] -= top
+	for p := range logw {
+		logw[p] -= top
 	}
 }
 
@@ -172,11 +178,12 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 //
 // The other losses have a slope within ±1, so only the ridge could expand θ;
 // learn cuts its factor 1 − 2sλ at 0.
-func (c *core) safeStep(step, weight, norm float64) float64 {
+//
+// stable is 1/(‖z‖²+λ).
+func (c *core) safeStep(step, weight, stable float64) float64 {
 	s := float64(step * weight)
 	if c.options.Loss != Squared {
 		return s
 	}
-	stable := 1 / (norm + c.options.Lambda)
-	return math.Min(s, math.Min(math.Max(step, stable/2), stable))
+	return min(s, max(step, stable/2), stable)
 }

@@ -95,12 +95,12 @@ func (c *core) appendCore(dst []byte, tag uint64) []byte {
 		dst = codec.AppendUint64(dst, uint64(v))
 	}
 	dst = c.ledger.appendBinary(dst)
-	var scratch []float64
-	for p, k := range c.tracked() {
-		dst = codec.AppendFloats(dst, c.hindsight.matrix(p, &scratch)...)
-		dst = codec.AppendFloats(dst, k.b...)
+	if c.hindsight == nil {
+		return dst
 	}
-	return dst
+	buffer := c.scratch.Get().(*[]float64) // The pool holds nothing else.
+	defer c.scratch.Put(buffer)
+	return c.hindsight.appendBinary(dst, *buffer)
 }
 
 // readCore reads what appendCore wrote, into new memory.
