@@ -260,19 +260,24 @@ func readAffine(reader *codec.Reader, o Options) (Affine, error) {
 	a := Affine{Offset: make([]float64, o.Dimension), Scale: make([]float64, o.Dimension)}
 	reader.FloatsWithin(2*model.MaxMagnitude, a.Offset)
 	reader.FloatsWithin(maxScale, a.Scale)
-	if err := checkScales(a.Scale...); err != nil && reader.Err() == nil {
+	if err := a.readLabels(reader, o); err != nil {
 		return a, err
 	}
-	return a, a.readLabels(reader, o)
+	return a, checkScales(a.Scale...)
 }
 
-// readLabels reads the scaling of the labels.
+// readLabels reads the scaling of the labels. That of labels that are not scaled
+// is known.
 func (a *Affine) readLabels(reader *codec.Reader, o Options) error {
 	a.LabelOffset = make([]float64, o.Outputs)
 	reader.FloatsWithin(2*model.MaxMagnitude, a.LabelOffset)
 	reader.Within(maxScale, &a.LabelScale)
 	if err := reader.Err(); err != nil {
 		return err
+	}
+	moved := slices.ContainsFunc(a.LabelOffset, func(v float64) bool { return v != 0 })
+	if !o.Labels && (moved || a.LabelScale != 1) {
+		return fmt.Errorf("labels, which are not scaled, by %g after %g: %w", a.LabelScale, a.LabelOffset, model.ErrCorruptState)
 	}
 	return checkScales(a.LabelScale)
 }
