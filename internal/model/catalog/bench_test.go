@@ -26,7 +26,9 @@ func everyLearner() []measured {
 		{"raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), Raker: &model.Raker{}}, 300},
 		{"ada_raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{}}, 300},
 		{"fogd", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FOGD: &model.FOGD{}}, 300},
-		{"linear_awv behind a running scaling", model.Spec{Dimension: 4, LinearAWV: &model.LinearAWV{}}, 300},
+		{"linear_awv behind a running scaling", model.Spec{
+			Dimension: 4, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}},
+		}, 300},
 		{"warming up", model.Spec{
 			Dimension: 4, LinearAWV: &model.LinearAWV{},
 			Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 1000}},

@@ -74,6 +74,8 @@ type entry struct {
 	capacity int
 	// classifies says that labels are classes, -1 and 1.
 	classifies bool
+	// affine says that the learner's functions are affine in the inputs.
+	affine bool
 	// scalesItself says that the learner scales inputs and labels for itself.
 	// Its spec has no scaling.
 	scalesItself bool

@@ -12,12 +12,17 @@ import (
 // kept until they are learned.
 const maxWarmup = 10_000
 
-// runningWarmup is how many observations determine the scaling of the labels
-// and the first one of the inputs, if the scaling is running.
-const runningWarmup = scaling.CatchUp
+// defaultWarmup is how many observations determine the scaling of the labels
+// and the first one of the inputs, unless the spec says it.
+const defaultWarmup = scaling.CatchUp
 
-// defaultScaling is that of a spec without one. It suits raw columns.
-func defaultScaling() *model.Scaling {
+// defaultScaling is that of a spec without one. It suits raw columns. The
+// functions of an affine learner stay what they are under any scaling, but for
+// their ridge: it is frozen there, so that the theorem applies.
+func defaultScaling(e entry) *model.Scaling {
+	if e.affine {
+		return &model.Scaling{Warmup: &model.WarmupScaling{Observations: defaultWarmup}}
+	}
 	return &model.Scaling{Running: &model.RunningScaling{}}
 }
 
@@ -27,7 +32,7 @@ func scaled(c *completion, e entry) entry {
 		return c.scalesItself(e)
 	}
 	if c.spec.Scaling == nil {
-		c.spec.Scaling = defaultScaling()
+		c.spec.Scaling = defaultScaling(e)
 	}
 	given := *c.spec.Scaling
 	c.spec.Scaling = &given
@@ -50,7 +55,7 @@ func scaled(c *completion, e entry) entry {
 		f := *given.Fixed
 		given.Fixed, o.Fixed = &f, c.fixed(&f, e)
 	case given.Running != nil:
-		o.Warmup, o.Labels, o.Running = runningWarmup, !e.classifies, true
+		o.Warmup, o.Labels, o.Running = defaultWarmup, !e.classifies, true
 		if e.capacity > 0 {
 			o.Warmup = min(o.Warmup, e.capacity)
 		}

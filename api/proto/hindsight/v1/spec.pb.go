@@ -282,7 +282,7 @@ type ModelSpec struct {
 	// observations in the same order give the same state, bit for bit.
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
 	// How inputs and labels are scaled before they reach the learner.
-	// Default: running.
+	// Default: running; a warm-up of 32 observations for linear_awv.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The learner. Required; an empty message takes every default.
 	//
@@ -604,7 +604,7 @@ type Scaling_Warmup struct {
 }
 
 type Scaling_Running struct {
-	// That of the inputs follows all observations; the default.
+	// Follows all observations.
 	Running *RunningScaling `protobuf:"bytes,3,opt,name=running,proto3,oneof"`
 }
 
