@@ -20,6 +20,8 @@ type Spec struct {
 	// the default. A completed spec has one, unless its learner scales for
 	// itself.
 	Scaling *Scaling `json:"scaling,omitempty"`
+	// Coverage are the levels of the prediction intervals, ascending.
+	Coverage []float64 `json:"coverage,omitempty"`
 
 	// Exactly one learner is set. Its JSON name is the learner's name.
 	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty" oneof:"learner"`
