@@ -12,11 +12,11 @@ import (
 // moments are the mean of each input and the sum of its squared deviations from
 // it, over all observations so far, each counted once.
 //
-// Source: Welford, Technometrics 4 (1962). The mean is compensated: the change
-// by an observation, a deviation over n, may be far below the last digit of the
-// mean. The error of a deviation is then of the size of its own rounding,
-// however far from 0 the inputs are and however many there were. Magnitudes may
-// be up to model.MaxMagnitude.
+// Source: Welford, Technometrics 4 (1962). The mean is compensated: what an
+// observation changes of it, a deviation over n, may be far below its last digit.
+// Mean and deviation are so exact to their own rounding, however far from 0 the
+// inputs are and however many there were. Magnitudes may be up to
+// model.MaxMagnitude.
 type moments struct {
 	n       uint64
 	means   []compensated.Sum

@@ -87,8 +87,12 @@ type Learner struct {
 	rows sync.Pool
 }
 
-// New is a scaled learner that has seen nothing.
+// New is a scaled learner that has seen nothing. It panics on a running scaling
+// whose warm-up does not end at once.
 func New(o Options) *Learner {
+	if o.Running && (o.Warmup < 1 || o.Warmup > CatchUp) {
+		panic(fmt.Sprintf("scaling: a running scaling after a warm-up of %d, want 1 to %d", o.Warmup, CatchUp))
+	}
 	l := &Learner{
 		o: o, inner: o.New(), affine: o.Fixed,
 		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs),
