@@ -53,7 +53,11 @@ const squared = "squared"
 // the bandwidth of the learners with one kernel. All other parameters are the
 // server's defaults.
 func (l Learner) Spec(s Stream, dimension int, sigma float64) *hindsightv1.ModelSpec {
-	spec := &hindsightv1.ModelSpec{Dimension: int32(dimension), Seed: Seed}
+	spec := &hindsightv1.ModelSpec{
+		Dimension: int32(dimension), Seed: Seed,
+		// The papers' columns are scaled beforehand.
+		Scaling: &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_None{None: &hindsightv1.NoScaling{}}},
+	}
 	loss := hindsightv1.Loss_LOSS_SQUARED
 	if s.Signs {
 		loss = hindsightv1.Loss_LOSS_LOGISTIC

@@ -61,7 +61,7 @@ server's defaults: nothing is tuned. Every model has the seed `, strconv.Itoa(Se
 	m.line(`- **Scaling**: streams that were published scaled are used unchanged. In the others
   every input column is mapped onto [0, 1] by its smallest and largest value in the
   whole file. Labels are mapped too, unless they are signs; the loss is then in units
-  of the label's range, squared.`)
+  of the label's range, squared. The server scales nothing: the specs say `, "`scaling: none`", `.`)
 	m.line(`- **Bandwidth**: the learners with one kernel have the Gaussian kernel. Its σ² is the
   mean squared distance of two rows of the file, the same for all of them. `, "`raker` and\n  `ada_raker`", ` have the kernels of the paper, σ² in {0.1, 1, 10}.`)
 	m.line("- `pkawv_taylor`", ` gets every input column minus its mean in the whole file, because its

@@ -144,7 +144,9 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Stream) (*demoSummary, error) {
 	spec := &hindsightv1.ModelSpec{
 		Dimension: demoDimension,
-		Learner:   &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
+		// The inputs of the stream are scaled: the certificate holds.
+		Scaling: &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_None{None: &hindsightv1.NoScaling{}}},
+		Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	}
 	if err := c.startModel(ctx, demoModel, spec, demoDimension, 1); err != nil {
 		return nil, err
