@@ -116,3 +116,14 @@ func panics(f func()) (did bool) {
 	f()
 	return false
 }
+
+func clone(v []float64) []float64 { return append([]float64(nil), v...) }
+
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		if math.Float64bits(v) != math.Float64bits(b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
