@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/mlpoly"
 	"hindsight/internal/model/qr"
 )
 
@@ -15,11 +17,14 @@ import (
 // are forecasters of what b misses; and the ML-Poly mixture of b and the
 // stacks, which is what is predicted.
 type Learner struct {
-	o        Options
-	plan     Plan
-	renewals []renewal
-	// stackRenewals are those of the stacks.
-	stackRenewals []renewal
+	o    Options
+	plan Plan
+	// stackRenewals are those of the stacks, which are built anew at every stage:
+	// stackRounds counts what they have learned since.
+	stackRenewals [stacks]renewal
+	stackRounds   uint64
+	// fixedBytes is the memory of all but the rows that are kept.
+	fixedBytes uint64
 	// n is the number of observations.
 	n uint64
 	// late says that a label was learned after others had come since its
@@ -86,6 +91,10 @@ func New(o Options) *Learner {
 	for j := range l.mixers {
 		l.mixers[j] = newMixer(plan.experts())
 	}
+	for i, f := range stackForgettings() {
+		l.stackRenewals[i] = newRenewal(stackSize(plan.experts()), f)
+	}
+	l.fixedBytes = o.bytes(plan)
 	l.own = l.newScratch()
 	l.pool.New = func() any { return l.newScratch() }
 	return l
@@ -99,17 +108,19 @@ type scratch struct {
 	lags []float64
 	seen uint64
 	last []float64
-	// columns are the scaled inputs and lags; in and affine are parts of maps, z
-	// a map's features.
-	columns, in, affine, z []float64
+	// columns are the scaled inputs and lags; in, angles and affine are parts of
+	// maps, z a map's features, rows those with their labels.
+	columns, in, angles, affine, z, rows []float64
 	// advice is what the experts predict, by outputs; final what b and the stacks
 	// do; mixed b, residuals the last y − b, and values the prediction.
 	advice, final, residuals, values []float64
-	weights                          []float64
-	turns, stackTurns                []qr.Turn
-	solutions, stackSolutions        []qr.Solution
-	awake                            [complete + 1][]bool
-	finalAwake                       [complete + 1][]bool
+	// weights are those of a mixture, stackPriors the ridge predictions of stacks.
+	weights                   []float64
+	stackPriors               [stacks]float64
+	turns, stackTurns         []qr.Turn
+	solutions, stackSolutions []qr.Solution
+	awake                     [complete + 1][]bool
+	finalAwake                [complete + 1][]bool
 }
 
 func (l *Learner) newScratch() *scratch {
@@ -121,7 +132,8 @@ func (l *Learner) newScratch() *scratch {
 	s := &scratch{
 		lags: make([]float64, len(l.lags)), last: make([]float64, o.Outputs),
 		columns: make([]float64, o.columns()), in: make([]float64, o.columns()),
-		affine: make([]float64, o.affine()), z: make([]float64, most),
+		angles: make([]float64, o.Frequencies), affine: make([]float64, o.affine()),
+		z: make([]float64, most), rows: make([]float64, most+2*o.Outputs),
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
 		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs),
 		weights: make([]float64, k),
@@ -217,7 +229,7 @@ func (l *Learner) baselines(s *scratch) {
 	for j := range l.mixers {
 		m, advice := &l.mixers[j], s.advice[j*k:][:k]
 		clear(advice)
-		advice[meanBaseline] = within(m.mean, m.low, m.high)
+		advice[meanBaseline] = within(l.labels.mean[j], m.low, m.high)
 		advice[lastBaseline] = within(s.lags[j], m.low, m.high)
 		advice[recentBaseline] = within(m.recent, m.low, m.high)
 	}
@@ -228,7 +240,7 @@ func (l *Learner) solve(s *scratch) {
 	for i := range l.experts {
 		e := &l.experts[i]
 		z := s.z[:e.features.size]
-		e.features.fill(z, s.columns, s.affine, s.in, &l.bandwidths)
+		e.features.fill(z, s, &l.bandwidths)
 		if len(e.factors) > 0 {
 			for f, factor := range e.factors {
 				t := &s.solutions[f]
@@ -241,8 +253,9 @@ func (l *Learner) solve(s *scratch) {
 				l.advise(s, e.at+2*f, t.Priors, t.Square/l.plan.forgettings[f])
 			}
 		}
+		waves, _ := e.features.slope(z)
 		for d, theta := range e.descents {
-			l.adviseDescent(s, e.descentAt+d, theta, z)
+			l.adviseDescent(s, e.descentAt+d, theta, waves)
 		}
 	}
 }
@@ -261,7 +274,7 @@ func (l *Learner) advise(s *scratch, at int, priors []float64, q float64) {
 func (l *Learner) adviseDescent(s *scratch, at int, theta, z []float64) {
 	k := l.plan.experts()
 	for j := range l.mixers {
-		s.advice[j*k+at] = l.mixers[j].label(dot(theta[j*len(z):][:len(z)], z))
+		s.advice[j*k+at] = l.mixers[j].label(loops.Dot(theta[j*len(z):][:len(z)], z))
 	}
 }
 
@@ -269,34 +282,30 @@ func (l *Learner) adviseDescent(s *scratch, at int, theta, z []float64) {
 func (l *Learner) predictOutput(s *scratch, j int) {
 	k, now := l.plan.experts(), stageAfter(l.n)
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
-	mixed := l.mix(s, m, advice)
+	m.base.Weights(s.weights, s.awake[now])
+	mixed := mlpoly.Mix(s.weights, advice)
 	for i := range final {
 		final[i] = mixed
 	}
 	s.residuals[j] = m.residual
 	if now == complete {
-		for i := range s.stackSolutions {
-			t := &s.stackSolutions[i]
-			t.Factor = m.stacks[i]
-			m.stackRow(t.Z, advice, mixed, m.residual)
-		}
-		qr.SolveTogether(s.stackSolutions)
-		for i, f := range stackForgettings() {
-			t := &s.stackSolutions[i]
-			final[1+i] = m.stacked(mixed, t.Priors[0], t.Square/f)
-		}
+		l.solveStacks(s, m, advice, final)
 	}
-	s.values[j] = l.finish(s, m, final)
+	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
+	s.values[j] = mlpoly.Mix(s.weights[:finalists], final)
 }
 
-// mix is b.
-func (l *Learner) mix(s *scratch, m *mixer, advice []float64) float64 {
-	m.base.Weights(s.weights, s.awake[stageAfter(l.n)])
-	return mix(s.weights, advice)
-}
-
-// finish is the final mixture.
-func (l *Learner) finish(s *scratch, m *mixer, final []float64) float64 {
-	m.final.Weights(s.weights[:finalists], s.finalAwake[stageAfter(l.n)])
-	return mix(s.weights[:finalists], final)
+// solveStacks writes what the stacks predict behind b.
+func (l *Learner) solveStacks(s *scratch, m *mixer, advice, final []float64) {
+	mixed := final[0]
+	for i := range s.stackSolutions {
+		t := &s.stackSolutions[i]
+		t.Factor = m.stacks[i]
+		m.stackRow(t.Z, advice, mixed, m.residual)
+	}
+	qr.SolveTogether(s.stackSolutions)
+	for i, f := range stackForgettings() {
+		t := &s.stackSolutions[i]
+		final[1+i] = m.stacked(mixed, t.Priors[0], t.Square/f)
+	}
 }

@@ -3,6 +3,7 @@ package auto
 import (
 	"math"
 
+	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
 
@@ -14,8 +15,11 @@ type expertMap struct {
 	// label less the last one. at is the first of their experts.
 	factors []*qr.Factor
 	at      int
+	// renewals are those of the factors that forget.
+	renewals []renewal
 	// descents are the weights of the first-order learners, one slice a step, by
-	// outputs. descentAt is the first of their experts.
+	// outputs. They learn over the waves of the map alone, whose norm is 1, and
+	// over the whole affine map. descentAt is the first of their experts.
 	descents  [][]float64
 	descentAt int
 }
@@ -38,8 +42,9 @@ func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 	for _, kind := range p.factors {
 		e := of(kind)
 		e.at = at
-		for range p.forgettings {
+		for _, f := range p.forgettings {
 			e.factors = append(e.factors, qr.New(e.features.size, 2*o.Outputs, ridge))
+			e.renewals = append(e.renewals, newRenewal(e.features.size, f))
 		}
 		at += 2 * len(p.forgettings)
 	}
@@ -47,38 +52,26 @@ func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 		e := of(kind)
 		e.descentAt = at
 		for range descentSteps() {
-			e.descents = append(e.descents, make([]float64, e.features.size*o.Outputs))
+			e.descents = append(e.descents, make([]float64, o.descentSize(kind)*o.Outputs))
 		}
 		at += len(descentSteps())
 	}
 	return experts
 }
 
-// descend is a step of gradient descent on w (θ·z − y)² + λ‖θ‖², no longer than
-// what keeps the descent stable whatever the weight.
+// descentSize is the number of weights of a first-order learner.
+func (o Options) descentSize(m mapKind) int {
+	if m == affineMap {
+		return o.affine()
+	}
+	return 2 * o.Frequencies
+}
+
+// descend is a step of gradient descent on w(θ·z − y)² + λ‖θ‖², given ‖z‖² and
+// θ·z. The step is no longer than what keeps the descent stable whatever the
+// weight.
 func descend(theta, z []float64, step, norm, prediction, y, weight float64) {
 	step = math.Min(step, 0.5/(float64(weight*norm)+decay))
-	move := float64(2*step) * float64(weight*(y-prediction))
-	stretch(theta, 1-float64(2*step)*decay)
-	axpy(theta, z, move)
-}
-
-func dot(x, y []float64) float64 {
-	sum := 0.0
-	for i, v := range x {
-		sum += float64(v * y[i])
-	}
-	return sum
-}
-
-func axpy(y, x []float64, a float64) {
-	for i, v := range x {
-		y[i] += float64(a * v)
-	}
-}
-
-func stretch(x []float64, by float64) {
-	for i := range x {
-		x[i] *= by
-	}
+	slope := float64(2*step) * float64(weight*(prediction-y))
+	loops.Descend(theta, z, 1-float64(float64(2*step)*decay), slope)
 }

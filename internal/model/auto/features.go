@@ -7,15 +7,18 @@ import (
 
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/trig"
 )
 
 // featureMap is a map with its frequencies. What is drawn follows from the
 // spec; bandwidths follow from the rows and are part of the state.
 type featureMap struct {
-	kind    mapKind
-	size    int
-	inputs  int // d
-	fourier *feature.Fourier
+	kind mapKind
+	// size is the number of features, of which waveCount are not those of the
+	// affine map; inputs is d.
+	size, waveCount, inputs int
+	fourier                 *feature.Fourier
 	// sparse are the frequencies of sparseMap.
 	sparse []sparseFrequency
 }
@@ -31,7 +34,7 @@ type sparseFrequency struct {
 const autoStream = 0x6175746f
 
 func newFeatureMap(o Options, kind mapKind) *featureMap {
-	m := &featureMap{kind: kind, size: o.size(kind), inputs: o.Dimension}
+	m := &featureMap{kind: kind, size: o.size(kind), inputs: o.Dimension, waveCount: o.size(kind) - o.affine()}
 	rng := rand.New(rand.NewPCG(o.Seed, autoStream+uint64(kind)))
 	gaussian := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}
 	switch kind {
@@ -107,12 +110,14 @@ const lagWeight = 8
 type bandwidths struct {
 	// median is the median distance between the scaled inputs.
 	median float64
+	// lagged is that between inputs with lags, these lagWeight times as large.
+	lagged float64
 	// sparse is, for each frequency of sparseMap, that between its own columns.
 	sparse []float64
 }
 
 func newBandwidths(p Plan, o Options) bandwidths {
-	b := bandwidths{median: 1}
+	b := bandwidths{median: 1, lagged: 1}
 	if slices.Contains(p.maps(), sparseMap) {
 		b.sparse = make([]float64, o.Frequencies)
 		for i := range b.sparse {
@@ -122,46 +127,52 @@ func newBandwidths(p Plan, o Options) bandwidths {
 	return b
 }
 
-// fill writes the features into z: those of the map, then those of the affine
-// map, which stand in affine. in is scratch for the columns, scaled inputs and
-// then scaled lags, which stand in columns.
-func (m *featureMap) fill(z, columns, affine, in []float64, b *bandwidths) {
-	waves := len(z) - len(affine)
-	copy(z[waves:], affine)
+// fill writes the features of what is presented in the scratch into z: those
+// of the map, then those of the affine map.
+func (m *featureMap) fill(z []float64, s *scratch, b *bandwidths) {
+	waves := z[:len(z)-len(s.affine)]
+	copy(z[len(waves):], s.affine)
 	switch m.kind {
 	case affineMap:
 	case narrowMap:
-		m.waves(z[:waves], columns, in, 2/b.median, 0)
+		m.waves(waves, s, 2/b.median, 0)
 	case wideMap:
-		m.waves(z[:waves], columns, in, 0.5/b.median, 0)
+		m.waves(waves, s, 0.5/b.median, 0)
 	case laggedMap:
-		m.waves(z[:waves], columns, in, 1/b.median, pLag/b.median)
+		m.waves(waves, s, 1/b.lagged, lagWeight/b.lagged)
 	case sparseMap:
-		m.sparseWaves(z[:waves], columns, b.sparse)
+		m.sparseWaves(waves, s, b.sparse)
 	}
 }
 
-func (m *featureMap) waves(z, columns, in []float64, scale, lagScale float64) {
-	in = in[:m.fourier.Dimension()]
-	for j, v := range columns[:m.inputs] {
+// waves are the Fourier features of the inputs times scale and the lags times
+// lagScale, as far as the map takes them.
+func (m *featureMap) waves(z []float64, s *scratch, scale, lagScale float64) {
+	in := s.in[:m.fourier.Dimension()]
+	for j, v := range s.columns[:m.inputs] {
 		in[j] = float64(v * scale)
 	}
 	for j := m.inputs; j < len(in); j++ {
-		in[j] = float64(columns[j] * lagScale)
+		in[j] = float64(s.columns[j] * lagScale)
 	}
 	m.fourier.Map(z, in)
-if pFour != 1 {
-stretch(z, pFour)
-}
 }
 
-func (m *featureMap) sparseWaves(z, columns, units []float64) {
+func (m *featureMap) sparseWaves(z []float64, s *scratch, units []float64) {
 	count := len(m.sparse)
-	scale := pFour / math.Sqrt(float64(count))
 	for i := range m.sparse {
 		f := &m.sparse[i]
-		angle := (float64(f.a*columns[f.first]) + float64(f.b*columns[f.second])) / (units[i]*pSparse)
-		s, c := math.Sincos(angle)
-		z[i], z[count+i] = float64(scale*s), float64(scale*c)
+		s.angles[i] = (float64(f.a*s.columns[f.first]) + float64(f.b*s.columns[f.second])) / units[i]
 	}
+	trig.Sincos(z[:count], z[count:], s.angles)
+	loops.Scale(z, 1/math.Sqrt(float64(count)))
+}
+
+// slope is the part of the features over which first-order learners learn, and
+// its square.
+func (m *featureMap) slope(z []float64) (part []float64, norm float64) {
+	if m.kind == affineMap {
+		return z, loops.Dot(z, z)
+	}
+	return z[:m.waveCount], 1
 }

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-
-	
+	ridge      = 0.01 // λ of the forecasters.
+	stackRidge = 3    // λ of the stacks.
 	decay      = 1e-4 // λ of the first-order learners.
 )
 
@@ -24,8 +24,8 @@ type mixer struct {
 	residual float64
 	// low and high are the range of the labels.
 	low, high float64
-	// mean and recent are the running mean and the exponentially weighted one.
-	mean, recent float64
+	// recent is the exponentially weighted mean of the labels.
+	recent float64
 	// offset and scale are those of the last stage: labels are (y − offset)/scale.
 	offset, scale float64
 	// signs says that all labels are −1 or 1.
@@ -78,14 +78,15 @@ func (m *mixer) stacked(mixed, p, q float64) float64 {
 	return within(mixed+float64(p/(1+q)*m.scale), m.low, m.high)
 }
 
-// observe learns a label of which all else is known.
-func (m *mixer) observe(y float64, n uint64) {
+// observe learns the n-th label, from 1, of which value was predicted.
+func (m *mixer) observe(y float64, n uint64, value, weight float64) {
 	if n == 1 {
-		m.low, m.high, m.mean, m.recent = y, y, y, y
+		m.low, m.high, m.recent = y, y, y
 	} else {
 		m.low, m.high = math.Min(m.low, y), math.Max(m.high, y)
-		m.mean += (y - m.mean) / float64(n)
 		m.recent = float64(discount*m.recent) + float64((1-discount)*y)
 	}
-	m.signs = m.signs && math.Abs(y) == 1
+	if m.signs = m.signs && math.Abs(y) == 1; m.signs {
+		m.calibration.learn(value, y, weight)
+	}
 }

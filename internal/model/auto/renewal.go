@@ -23,8 +23,11 @@ const ridgeFloor = 1e-3
 // newRenewal is the schedule for r coordinates: r/batch periods are at most
 // log(floor)/log f rounds.
 func newRenewal(r int, forgetting float64) renewal {
-	rounds := math.Floor(math.Log(ridgeFloor) / math.Log(forgetting))
 	n := renewal{forgetting: forgetting, period: 1, batch: 1}
+	if forgetting == unforgetting {
+		return n
+	}
+	rounds := math.Floor(math.Log(ridgeFloor) / math.Log(forgetting))
 	if whole := uint64(rounds); whole >= uint64(r) {
 		n.period = whole / uint64(r)
 	} else {
@@ -38,7 +41,7 @@ func (n renewal) perRound() float64 { return float64(n.batch) / float64(n.period
 
 // renew ends round n of a factor, from 1. The row and priors are scratch.
 func (n renewal) renew(f *qr.Factor, lambda float64, round uint64, row, priors []float64) {
-	if round%n.period != 0 {
+	if n.forgetting == unforgetting || round%n.period != 0 {
 		return
 	}
 	r := uint64(f.Order())

@@ -1,8 +1,6 @@
 package auto
 
 import (
-"os"
-
 	"math"
 	"slices"
 
@@ -48,13 +46,12 @@ func (l *Learner) advance() {
 		return
 	}
 	l.units()
-	if os.Getenv("RESTART") != "" {
-		for j := range l.mixers {
-			for i := range l.mixers[j].stacks {
-				l.mixers[j].stacks[i] = qr.New(stackSize(l.plan.experts()), 1, stackRidge)
-			}
+	for j := range l.mixers {
+		for i := range l.mixers[j].stacks {
+			l.mixers[j].stacks[i] = qr.New(stackSize(l.plan.experts()), 1, stackRidge)
 		}
 	}
+	l.stackRounds = 0
 	maps := make([]*featureMap, len(l.experts))
 	for i := range l.experts {
 		maps[i] = l.experts[i].features
@@ -64,7 +61,7 @@ func (l *Learner) advance() {
 	for i, r := range l.kept {
 		l.n = uint64(i + 1)
 		l.present(l.own, r.x, r.lags, r.seen)
-		l.rotate(l.own, r, false)
+		l.rotate(l.own, r)
 	}
 	l.n = n
 	if n == uint64(l.o.last()) {
@@ -89,12 +86,10 @@ func (l *Learner) units() {
 	distances := make([]float64, 0, len(rows)*(len(rows)-1)/2)
 	d := l.o.Dimension
 	l.bandwidths.median = medianDistance(distances, rows, func(a, b []float64) float64 {
-		sum := 0.0
-		for j, v := range a[:d] {
-			gap := v - b[j]
-			sum += float64(gap * gap)
-		}
-		return sum
+		return squaredDistance(a[:d], b)
+	})
+	l.bandwidths.lagged = medianDistance(distances, rows, func(a, b []float64) float64 {
+		return squaredDistance(a[:d], b) + float64(lagWeight*lagWeight)*squaredDistance(a[d:], b[d:])
 	})
 	for _, e := range l.experts {
 		for i := range e.features.sparse {
@@ -112,8 +107,11 @@ func (l *Learner) units() {
 	}
 }
 
+// leastDistance is the least bandwidth: rows that are closer count as equal.
+const leastDistance = 1e-9
+
 // medianDistance is the median of the roots of the squares between the rows, 1
-// if that is 0. The room is scratch.
+// if that is next to nothing. The room is scratch.
 func medianDistance(room []float64, rows [][]float64, square func(a, b []float64) float64) float64 {
 	room = room[:0]
 	for i, a := range rows {
@@ -122,10 +120,17 @@ func medianDistance(room []float64, rows [][]float64, square func(a, b []float64
 		}
 	}
 	slices.Sort(room)
-	if m := math.Sqrt(room[len(room)/2]); m > 0 {
+	if m := math.Sqrt(room[len(room)/2]); m > leastDistance {
 		return m
 	}
 	return 1
 }
 
-var _ = qr.New
+func squaredDistance(a, b []float64) float64 {
+	sum := 0.0
+	for j, v := range a {
+		gap := v - b[j]
+		sum += float64(gap * gap)
+	}
+	return sum
+}
