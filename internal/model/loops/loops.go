@@ -125,12 +125,12 @@ func descendRest(square float64, theta, z []float64, shrink, slope float64) floa
 // Rows is how many rows AddSquares adds at a time.
 const Rows = 8
 
-// addSquaresGo is AddSquares.
-func addSquaresGo(packed, rows []float64, stride, order int, weights []float64) {
+// addOneByOne is AddSquares, a row at a time.
+func addOneByOne(packed, rows []float64, stride, order int, weights []float64) {
 	for n, w := range weights {
 		z, rest := rows[n*stride:][:order], packed
 		for i, v := range z {
-			axpyGo(rest[:order-i], z[i:], float64(w*v))
+			Axpy(rest[:order-i], z[i:], float64(w*v))
 			rest = rest[order-i:]
 		}
 	}

@@ -5,30 +5,30 @@ package loops
 import "golang.org/x/sys/cpu"
 
 // Shorter rows are not worth the call.
-const shortest = 8
+const shortest = 4
 
 // Rotate turns a pair of rows:
 //
 //	for j := range a { a[j], b[j] = ca*a[j] + s*b[j], c*b[j] - sa*a[j] }
 func Rotate(a, b []float64, ca, sa, c, s float64) {
-	if n := len(a) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
-		b = b[:len(a)]
-		rotateAVX2(&a[0], &b[0], n, ca, sa, c, s)
-		a, b = a[n:], b[n:]
+	if len(a) < shortest || !cpu.X86.HasAVX2 {
+		rotateGo(a, b, ca, sa, c, s)
+		return
 	}
-	rotateGo(a, b, ca, sa, c, s)
+	b = b[:len(a)]
+	rotateAVX2(&a[0], &b[0], len(a), ca, sa, c, s)
 }
 
 // Axpy adds a times x to y:
 //
 //	for j := range y { y[j] += a * x[j] }
 func Axpy(y, x []float64, a float64) {
-	if n := len(y) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
-		x = x[:len(y)]
-		axpyAVX2(&y[0], &x[0], n, a)
-		y, x = y[n:], x[n:]
+	if len(y) < shortest || !cpu.X86.HasAVX2 {
+		axpyGo(y, x, a)
+		return
 	}
-	axpyGo(y, x, a)
+	x = x[:len(y)]
+	axpyAVX2(&y[0], &x[0], len(y), a)
 }
 
 // Dot is x·y, summed in eight parts, so that the additions need not wait for
@@ -84,19 +84,19 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 // It is fastest for Rows of them, which is one pass over the matrix.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	if len(weights) != Rows || order == 0 || !cpu.X86.HasAVX2 {
-		addSquaresGo(packed, rows, stride, order, weights)
+		addOneByOne(packed, rows, stride, order, weights)
 		return
 	}
 	packed, rows = packed[:order*(order+1)/2], rows[:(Rows-1)*stride+order]
 	addSquaresAVX2(&packed[0], &rows[0], stride, order, &weights[0])
 }
 
-// rotateAVX2 is rotateGo of n entries, a multiple of 4.
+// rotateAVX2 is rotateGo of n entries.
 //
 //go:noescape
 func rotateAVX2(a, b *float64, n int, ca, sa, c, s float64)
 
-// axpyAVX2 is axpyGo of n entries, a multiple of 4.
+// axpyAVX2 is axpyGo of n entries.
 //
 //go:noescape
 func axpyAVX2(y, x *float64, n int, a float64)
@@ -122,7 +122,7 @@ func combineAVX2(y, columns, x *float64, n, stride, d int)
 //go:noescape
 func descendAVX2(theta, z *float64, n int, shrink, slope float64) float64
 
-// addSquaresAVX2 is addSquaresGo of eight rows of order > 0 numbers.
+// addSquaresAVX2 is addOneByOne of eight rows of order > 0 numbers.
 //
 //go:noescape
 func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)

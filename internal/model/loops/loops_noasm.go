@@ -34,5 +34,5 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 // (w_n z_ni) z_nj for n = 0, 1, ... in turn, so that it has the bits that adding
 // the rows one by one gives. Row z_n is order numbers from rows[n·stride] on.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
-	addSquaresGo(packed, rows, stride, order, weights)
+	addOneByOne(packed, rows, stride, order, weights)
 }

@@ -123,7 +123,7 @@ func (a *AdaRaker) begin(t uint64) {
 func (a *AdaRaker) topWeight() float64 {
 	top := math.Inf(-1)
 	for j := range a.experts {
-		top = math.Max(top, a.experts[j].logh)
+		top = max(top, a.experts[j].logh)
 	}
 	return top
 }
@@ -169,17 +169,17 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 		h := math.Exp(e.logh - top)
 		value += float64(h * e.value)
 		total += h
+		// It learns from its own losses alone, while its θ is at hand.
+		a.learn(&e.expert, e.step, y, weight)
 	}
 	prediction := value / total
 	t := a.ledger.n + 1
 	loss := float64(weight * a.options.Loss.Value(prediction, y))
 	for j := range a.experts {
-		e := &a.experts[j]
-		if !a.starts(t, j) {
+		if e := &a.experts[j]; !a.starts(t, j) {
 			gain := loss - float64(weight*a.options.Loss.Value(e.value, y))
 			e.logh += float64(e.meta * gain)
 		}
-		a.learn(&e.expert, e.step, y, weight)
 	}
 	a.record(y, weight, loss)
 	a.begin(t + 1)

@@ -213,8 +213,7 @@ func TestBitsAreThese(t *testing.T) {
 	angles := []float64{0.5, -1, 2, 100, 22, 355, -1e6, 1e7, 1e22, 1e300, 6381956970095103 * 0x1p797, 0x1p-1074}
 	sines, cosines := make([]float64, len(angles)), make([]float64, len(angles))
 	trig.Sincos(sines, cosines, angles)
-	for i, want := range [][2]uint64{
-	} {
+	for i, want := range [][2]uint64{} {
 		if math.Float64bits(sines[i]) != want[0] || math.Float64bits(cosines[i]) != want[1] {
 			t.Errorf("of %g: %#x, %#x, want %#x", angles[i], math.Float64bits(sines[i]), math.Float64bits(cosines[i]), want)
 		}
