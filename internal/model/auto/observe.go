@@ -93,6 +93,9 @@ func (l *Learner) rotateFactors(s *scratch, e *expertMap, z []float64, r row) {
 	qr.RotateTogether(s.turns)
 	for f, factor := range e.factors {
 		t := &s.turns[f]
+		for i := range t.Priors {
+			t.Priors[i] /= root // Those of z, not of the row.
+		}
 		l.advise(s, e.at+2*f, t.Priors, earlier(t.Rotation, r.weight))
 		e.renewals[f].renew(factor, ridge, l.n, t.Row, t.Priors)
 	}
@@ -127,7 +130,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		l.rotateStacks(s, m)
 		for i := range stacks {
 			t := &s.stackTurns[i]
-			final[1+i] = m.stacked(mixed, s.stackPriors[i], earlier(t.Rotation, r.weight))
+			final[1+i] = m.stacked(mixed, s.stackPriors[i]/math.Sqrt(r.weight), earlier(t.Rotation, r.weight))
 		}
 	case now == complete:
 		l.solveStacks(s, m, advice, final)
