@@ -34,7 +34,7 @@ func Axpy(y, x []float64, a float64) {
 // Dot is x·y, summed in eight parts, so that the additions need not wait for
 // one another, and the rest behind them. Both have the same length.
 func Dot(x, y []float64) float64 {
-	n := len(x) &^ 7
+	n := len(x) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return dotGo(x, y)
 	}
@@ -69,7 +69,7 @@ func Combine(y, columns, x []float64) {
 // Descend is one step of gradient descent, θ ← shrink θ − slope z. It returns
 // ‖θ‖² of before, summed as Dot sums.
 func Descend(theta, z []float64, shrink, slope float64) float64 {
-	n := len(theta) &^ 7
+	n := len(theta) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return descendGo(theta, z, shrink, slope)
 	}
@@ -78,9 +78,9 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 }
 
 // AddSquares adds Σ w_n z_n z_nᵀ to a symmetric matrix, of which packed holds
-// the upper triangle by rows, row n after row n−1: every entry gets
-// (w_n z_ni) z_nj for n = 0, 1, ... in turn, so that it has the bits that adding
-// the rows one by one gives. Row z_n is order numbers from rows[n·stride] on.
+// the upper triangle by rows, row n after row n−1: every entry gets its products
+// (w_n z_ni) z_nj in the order of n, so that it has the bits that adding the rows
+// one by one gives. Row z_n is order numbers from rows[n·stride] on.
 // It is fastest for Rows of them, which is one pass over the matrix.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	if len(weights) != Rows || order == 0 || !cpu.X86.HasAVX2 {
@@ -101,7 +101,7 @@ func rotateAVX2(a, b *float64, n int, ca, sa, c, s float64)
 //go:noescape
 func axpyAVX2(y, x *float64, n int, a float64)
 
-// dotAVX2 is dotGo of n entries, a multiple of 8 and not 0.
+// dotAVX2 is dotGo of n entries, a multiple of 4 and not 0.
 //
 //go:noescape
 func dotAVX2(x, y *float64, n int) float64
@@ -117,7 +117,7 @@ func scaleAVX2(x *float64, n int, by float64)
 //go:noescape
 func combineAVX2(y, columns, x *float64, n, stride, d int)
 
-// descendAVX2 is descendGo of n entries, a multiple of 8 and not 0.
+// descendAVX2 is descendGo of n entries, a multiple of 4 and not 0.
 //
 //go:noescape
 func descendAVX2(theta, z *float64, n int, shrink, slope float64) float64

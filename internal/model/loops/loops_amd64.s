@@ -169,6 +169,8 @@ TEXT ·dotAVX2(SB), NOSPLIT, $0-32
 	MOVQ   n+16(FP), CX
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
+	SUBQ   $8, CX
+	JL     four
 
 eight:
 	VMOVUPD (SI), Y2
@@ -180,8 +182,16 @@ eight:
 	ADDQ    $64, SI
 	ADDQ    $64, DI
 	SUBQ    $8, CX
-	JG      eight
+	JGE     eight
 
+four:
+	ADDQ    $8, CX
+	JZ      sum
+	VMOVUPD (SI), Y2
+	VMULPD  (DI), Y2, Y2
+	VADDPD  Y2, Y0, Y0
+
+sum:
 	// Parts 0-3 plus parts 4-7, then the even ones plus the odd ones.
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $1, Y0, X1
@@ -286,6 +296,8 @@ TEXT ·descendAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSD slope+32(FP), Y15
 	VXORPD       Y0, Y0, Y0
 	VXORPD       Y1, Y1, Y1
+	SUBQ         $8, CX
+	JL           four
 
 eight:
 	VMOVUPD (DI), Y2
@@ -305,8 +317,20 @@ eight:
 	ADDQ    $64, SI
 	ADDQ    $64, DI
 	SUBQ    $8, CX
-	JG      eight
+	JGE     eight
 
+four:
+	ADDQ    $8, CX
+	JZ      sum
+	VMOVUPD (DI), Y2
+	VMULPD  (SI), Y15, Y4
+	VMULPD  Y2, Y14, Y6
+	VMULPD  Y2, Y2, Y8
+	VSUBPD  Y4, Y6, Y6
+	VADDPD  Y8, Y0, Y0
+	VMOVUPD Y6, (DI)
+
+sum:
 	// As dotAVX2 adds up.
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $1, Y0, X1

@@ -179,7 +179,7 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 // The other losses have a slope within ±1, so only the ridge could expand θ;
 // learn cuts its factor 1 − 2sλ at 0.
 //
-// stable is 1/(‖z‖²+λ).
+// The limit 1/(‖z‖²+λ) is given.
 func (c *core) safeStep(step, weight, stable float64) float64 {
 	s := float64(step * weight)
 	if c.options.Loss != Squared {
