@@ -148,7 +148,7 @@ func TestEveryLearnerHasARow(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if name := (model.Spec{Scaling: &model.Scaling{}}).Name(); name != "" {
+	if name := (model.Spec{Scaling: &model.Scaling{}}).Name(); name != model.DefaultLearner {
 		t.Errorf("no learner is called %q", name)
 	}
 }
