@@ -54,6 +54,7 @@ type fake struct {
 	mu       sync.Mutex
 	models   map[string]*fakeModel
 	calls    map[string]int
+	order    []string // the ids of the calls that had an effect
 	sessions int
 	// fault is called before (done = false) and after every Predict and Observe.
 	// n counts the calls of its kind from 1.
@@ -70,6 +71,7 @@ type fakeModel struct {
 	ids         []string
 	labels      []float64
 	lossSum     float64
+	rounds      []fakeRound
 }
 
 type fakePrediction struct {
@@ -78,8 +80,9 @@ type fakePrediction struct {
 }
 
 type fakeOutcome struct {
-	label   float64
-	outcome *hindsightv1.Outcome
+	features []float64
+	label    float64
+	outcome  *hindsightv1.Outcome
 }
 
 func newFake() *fake {
@@ -210,6 +213,7 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
+	m.judge(stats)
 	if r.GetIncludeEffectiveDimension() {
 		one := 1.0
 		stats.EffectiveDimension = &one
@@ -251,10 +255,17 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 			fmt.Sprintf("%d features where the model has %d", len(r.GetFeatures()), want), "features")
 	}
 	id := cmp.Or(r.GetPredictionId(), "p"+strconv.Itoa(n))
+	if m.outcomes[id] != nil {
+		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "its label has been observed")
+	}
 	p := m.predictions[id]
 	if p == nil {
 		p = &fakePrediction{r.GetFeatures(), m.mean()}
 		m.predictions[id] = p
+		f.order = append(f.order, "predict "+id)
+	}
+	if !slices.Equal(p.features, r.GetFeatures()) {
+		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "other features")
 	}
 	if r.Remember != nil && !r.GetRemember() {
 		delete(m.predictions, id)
@@ -281,13 +292,16 @@ func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*hinds
 	if err != nil {
 		return nil, err
 	}
+	if !outcome.GetDuplicate() {
+		f.order = append(f.order, "observe "+cmp.Or(r.GetPredictionId(), r.GetObservationId()))
+	}
 	return &hindsightv1.ObserveResponse{Outcome: outcome}, f.faulty("observe", n, true)
 }
 
 func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, error) {
 	id := cmp.Or(r.GetPredictionId(), r.GetObservationId())
 	if before := m.outcomes[id]; before != nil {
-		if before.label != r.GetLabel() {
+		if before.label != r.GetLabel() || len(r.GetFeatures()) > 0 && !slices.Equal(before.features, r.GetFeatures()) {
 			return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "another label")
 		}
 		again := proto.CloneOf(before.outcome)
@@ -298,19 +312,27 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	if p == nil && r.GetPredictionId() != "" {
 		return nil, refuse(codes.NotFound, "PREDICTION_NOT_FOUND", "no such prediction")
 	}
+	features := r.GetFeatures()
+	if p != nil {
+		features = p.features
+	} else if p = m.predictions[id]; p != nil && !slices.Equal(p.features, features) {
+		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "predicted with other features")
+	}
 	prediction := m.mean()
-	loss := (r.GetLabel() - prediction) * (r.GetLabel() - prediction)
+	loss := square(r.GetLabel() - prediction)
 	m.lossSum += loss
+	m.rounds = append(m.rounds, m.round(r.GetLabel(), p))
 	m.labels = append(m.labels, r.GetLabel())
 	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // The id without the run.
 	outcome := &hindsightv1.Outcome{
 		Sequence: uint64(len(m.labels)), Prediction: &prediction, Loss: &loss, Regret: proto.Float64(m.regret()),
 	}
 	if p != nil {
-		outcome.ServedPrediction = &p.value
+		outcome.ServedPrediction, outcome.ServedLoss = &p.value, proto.Float64(square(r.GetLabel()-p.value))
 	}
+	m.recent(outcome)
 	if id != "" {
-		m.outcomes[id] = &fakeOutcome{r.GetLabel(), outcome}
+		m.outcomes[id] = &fakeOutcome{features, r.GetLabel(), outcome}
 	}
 	m.model.Sequence = uint64(len(m.labels))
 	return outcome, nil
