@@ -19,6 +19,8 @@ type Spec struct {
 	// Scaling is what happens to inputs and labels before the learner, nil for
 	// nothing.
 	Scaling *Scaling `json:"scaling,omitempty"`
+	// Coverage are the levels of the prediction intervals, ascending.
+	Coverage []float64 `json:"coverage,omitempty"`
 
 	// Exactly one learner is set. Its JSON name is the learner's name.
 	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty" oneof:"learner"`

@@ -170,6 +170,7 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	if p.Probability > 0 {
 		out.Probability = &p.Probability
 	}
+	out.Intervals = intervalsToProto(&p)
 	if len(p.Values) > 1 {
 		out.Values, out.StandardErrors = p.Values, p.StandardErrors
 		return out
@@ -177,6 +178,28 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	out.Value = &p.Values[0]
 	if len(p.StandardErrors) > 0 {
 		out.StandardError = &p.StandardErrors[0]
+	}
+	return out
+}
+
+// intervalsToProto leaves out a level at which an output has no interval.
+func intervalsToProto(p *engine.Prediction) []*hindsightv1.Interval {
+	var out []*hindsightv1.Interval
+	for level, coverage := range p.Levels {
+		lowers, uppers := make([]float64, len(p.Values)), make([]float64, len(p.Values))
+		all := true
+		for j := range p.Values {
+			var ok bool
+			lowers[j], uppers[j], ok = p.Interval(j, level)
+			all = all && ok
+		}
+		switch {
+		case !all:
+		case len(p.Values) == 1:
+			out = append(out, &hindsightv1.Interval{Coverage: coverage, Lower: &lowers[0], Upper: &uppers[0]})
+		default:
+			out = append(out, &hindsightv1.Interval{Coverage: coverage, Lowers: lowers, Uppers: uppers})
+		}
 	}
 	return out
 }
@@ -218,6 +241,7 @@ func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	if !math.IsNaN(a.Regret) {
 		o.Regret = &a.Regret
 	}
+	o.RecentLoss, o.RecentSkill = known(a.RecentLoss), known(a.RecentSkill)
 	if a.Served {
 		o.ServedLoss = &a.ServedLoss
 		if len(a.ServedPredictions) == 1 {

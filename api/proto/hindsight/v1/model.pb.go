@@ -659,7 +659,8 @@ type ModelStats struct {
 	Durability string `protobuf:"bytes,23,opt,name=durability,proto3" json:"durability,omitempty"`
 	// The sequence of the newest snapshot; 0: none.
 	SnapshotSequence uint64 `protobuf:"varint,24,opt,name=snapshot_sequence,json=snapshotSequence,proto3" json:"snapshot_sequence,omitempty"`
-	// The performance over all observations.
+	// The performance over all observations. Those that were learned by a version
+	// that kept no such figures are left out.
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The performance over the last 1000 observations, and up to 49 more.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
@@ -936,8 +937,8 @@ type Performance struct {
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of what the client was told, over the observations that had been predicted.
-	// The baselines are those of the moment of the prediction.
+	// Of what the client was told, beside the baselines of that moment. Where an
+	// observation had not been predicted, the prequential figures stand for it.
 	Served        *PerformanceFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -994,21 +995,19 @@ func (x *Performance) GetServed() *PerformanceFigures {
 	return nil
 }
 
-// PerformanceFigures are losses beside those of the baselines. They are absent
-// when there is no observation.
+// PerformanceFigures are mean losses beside those of the baselines. They are
+// absent when there is no observation.
 type PerformanceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The observations.
-	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
-	// The mean loss of the predictions.
-	MeanLoss float64 `protobuf:"fixed64,2,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
-	// The mean loss of the running mean of the labels.
-	RunningMeanLoss float64 `protobuf:"fixed64,3,opt,name=running_mean_loss,json=runningMeanLoss,proto3" json:"running_mean_loss,omitempty"`
-	// The mean loss of the last label.
-	LastLabelLoss float64 `protobuf:"fixed64,4,opt,name=last_label_loss,json=lastLabelLoss,proto3" json:"last_label_loss,omitempty"`
+	// Of the predictions.
+	MeanLoss float64 `protobuf:"fixed64,1,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
+	// Of the running mean of the labels.
+	RunningMeanLoss float64 `protobuf:"fixed64,2,opt,name=running_mean_loss,json=runningMeanLoss,proto3" json:"running_mean_loss,omitempty"`
+	// Of the last label.
+	LastLabelLoss float64 `protobuf:"fixed64,3,opt,name=last_label_loss,json=lastLabelLoss,proto3" json:"last_label_loss,omitempty"`
 	// 1 - mean_loss / the smaller loss of the baselines. 1 is perfect, 0 as good as
 	// the better baseline, below 0 worse. Absent when a baseline has no loss.
-	Skill         *float64 `protobuf:"fixed64,5,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
+	Skill         *float64 `protobuf:"fixed64,4,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1041,13 +1040,6 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
 	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *PerformanceFigures) GetObservations() float64 {
-	if x != nil {
-		return x.Observations
-	}
-	return 0
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -1091,7 +1083,7 @@ type IntervalStats struct {
 	Realised *float64 `protobuf:"fixed64,4,opt,name=realised,proto3,oneof" json:"realised,omitempty"`
 	// The same over the last 1000.
 	Recent *float64 `protobuf:"fixed64,5,opt,name=recent,proto3,oneof" json:"recent,omitempty"`
-	// The least over 500 intervals in a row, so far. Absent before there were 500.
+	// The least over 500 intervals in a row so far, the first 500 left out.
 	Least *float64 `protobuf:"fixed64,6,opt,name=least,proto3,oneof" json:"least,omitempty"`
 	// The mean width.
 	MeanWidth *float64 `protobuf:"fixed64,7,opt,name=mean_width,json=meanWidth,proto3,oneof" json:"mean_width,omitempty"`
@@ -2113,13 +2105,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vPerformance\x12\"\n" +
 	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12B\n" +
 	"\vprequential\x18\x02 \x01(\v2 .hindsight.v1.PerformanceFiguresR\vprequential\x128\n" +
-	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\xce\x01\n" +
-	"\x12PerformanceFigures\x12\"\n" +
-	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12\x1b\n" +
-	"\tmean_loss\x18\x02 \x01(\x01R\bmeanLoss\x12*\n" +
-	"\x11running_mean_loss\x18\x03 \x01(\x01R\x0frunningMeanLoss\x12&\n" +
-	"\x0flast_label_loss\x18\x04 \x01(\x01R\rlastLabelLoss\x12\x19\n" +
-	"\x05skill\x18\x05 \x01(\x01H\x00R\x05skill\x88\x01\x01B\b\n" +
+	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\xaa\x01\n" +
+	"\x12PerformanceFigures\x12\x1b\n" +
+	"\tmean_loss\x18\x01 \x01(\x01R\bmeanLoss\x12*\n" +
+	"\x11running_mean_loss\x18\x02 \x01(\x01R\x0frunningMeanLoss\x12&\n" +
+	"\x0flast_label_loss\x18\x03 \x01(\x01R\rlastLabelLoss\x12\x19\n" +
+	"\x05skill\x18\x04 \x01(\x01H\x00R\x05skill\x88\x01\x01B\b\n" +
 	"\x06_skill\"\xc8\x02\n" +
 	"\rIntervalStats\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x16\n" +

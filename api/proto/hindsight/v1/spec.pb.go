@@ -284,6 +284,9 @@ type ModelSpec struct {
 	// How inputs and labels are scaled before they reach the learner.
 	// Default: not at all.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
+	// The levels of the prediction intervals: the shares of labels that are to lie
+	// inside, each from 0.5 to 0.999, at most 8. Default: 0.9 for auto, else none.
+	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
 	// The learner. Required; an empty message takes every default.
 	//
 	// Types that are valid to be assigned to Learner:
@@ -355,6 +358,13 @@ func (x *ModelSpec) GetSeed() uint64 {
 func (x *ModelSpec) GetScaling() *Scaling {
 	if x != nil {
 		return x.Scaling
+	}
+	return nil
+}
+
+func (x *ModelSpec) GetCoverage() []float64 {
+	if x != nil {
+		return x.Coverage
 	}
 	return nil
 }
@@ -1614,12 +1624,13 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xd5\x04\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xf1\x04\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12/\n" +
-	"\ascaling\x18\x04 \x01(\v2\x15.hindsight.v1.ScalingR\ascaling\x12>\n" +
+	"\ascaling\x18\x04 \x01(\v2\x15.hindsight.v1.ScalingR\ascaling\x12\x1a\n" +
+	"\bcoverage\x18\x05 \x03(\x01R\bcoverage\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
 	"\rpkawv_nystrom\x18\v \x01(\v2\x1a.hindsight.v1.PkawvNystromH\x00R\fpkawvNystrom\x12;\n" +
