@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 		t.Error("the temporary directory is left")
 	}
 	d := document(t, 0, "demo", "--server", program(t), "--rounds", "20")
-	if d["rounds"] != 20.0 || d["regret"] == nil || d["metricsUrl"] == "" || len(d["metrics"].([]any)) != 1 {
+	if d["rounds"] != 20.0 || stat(d, "regret") == nil || d["metricsUrl"] == "" || len(d["metrics"].([]any)) != 1 {
 		t.Errorf("document %v", d)
 	}
 }

@@ -45,7 +45,7 @@ func writeWeights(w *command.Page, title string, experts []*hindsightv1.Expert, 
 	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
 		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
 	})
-	w.Printf("%s\n", title)
+	w.Row(title, "")
 	for _, name := range names {
 		w.Row("  "+name, fmt.Sprintf("%.3f", sums[name]))
 	}

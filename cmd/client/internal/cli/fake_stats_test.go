@@ -24,6 +24,7 @@ func (m *fakeModel) round(label float64, p *fakePrediction) fakeRound {
 	if n := len(m.labels); n > 0 {
 		r.last = square(label - m.labels[n-1])
 	}
+	r.served = r.model
 	if p != nil {
 		r.served, r.predicted = square(label-p.value), true
 	}
@@ -36,25 +37,20 @@ func (m *fakeModel) recent(o *hindsightv1.Outcome) {
 	o.RecentLoss, o.RecentSkill = proto.Float64(f.GetMeanLoss()), f.Skill
 }
 
-func (r fakeRound) ofModel() (float64, bool)  { return r.model, true }
-func (r fakeRound) ofServed() (float64, bool) { return r.served, r.predicted }
+func (r fakeRound) ofModel() float64  { return r.model }
+func (r fakeRound) ofServed() float64 { return r.served }
 
 // figures are the losses of some rounds, nil if there is none.
-func figures(rounds []fakeRound, loss func(fakeRound) (float64, bool)) *hindsightv1.PerformanceFigures {
-	f := &hindsightv1.PerformanceFigures{}
-	for _, r := range rounds {
-		if l, ok := loss(r); ok {
-			f.Observations++
-			f.MeanLoss += l
-			f.RunningMeanLoss += r.mean
-			f.LastLabelLoss += r.last
-		}
-	}
-	if f.GetObservations() == 0 {
+func figures(rounds []fakeRound, loss func(fakeRound) float64) *hindsightv1.PerformanceFigures {
+	if len(rounds) == 0 {
 		return nil
 	}
-	for _, v := range []*float64{&f.MeanLoss, &f.RunningMeanLoss, &f.LastLabelLoss} {
-		*v /= f.GetObservations()
+	f := &hindsightv1.PerformanceFigures{}
+	n := float64(len(rounds))
+	for _, r := range rounds {
+		f.MeanLoss += loss(r) / n
+		f.RunningMeanLoss += r.mean / n
+		f.LastLabelLoss += r.last / n
 	}
 	if least := min(f.GetRunningMeanLoss(), f.GetLastLabelLoss()); least > 0 {
 		f.Skill = proto.Float64(1 - f.GetMeanLoss()/least)
@@ -74,4 +70,10 @@ func (m *fakeModel) judge(s *hindsightv1.ModelStats) {
 	s.Performance = performance(m.rounds)
 	s.Recent = performance(m.rounds[max(0, len(m.rounds)-fakeRecent):])
 	s.Discounted = performance(m.rounds[max(0, len(m.rounds)-fakeRecent/2):])
+	for _, r := range m.rounds {
+		if r.predicted {
+			s.ServedObservations++
+			s.ServedLossSum += r.served
+		}
+	}
 }

@@ -51,11 +51,14 @@ type fake struct {
 	hindsightv1.UnimplementedModelServiceServer
 	hindsightv1.UnimplementedPredictionServiceServer
 
-	mu       sync.Mutex
-	models   map[string]*fakeModel
-	calls    map[string]int
-	order    []string // the ids of the calls that had an effect
-	sessions int
+	mu     sync.Mutex
+	models map[string]*fakeModel
+	calls  map[string]int
+	order  []string // the ids of the calls that had an effect
+	// stats and prediction change answers before they are sent.
+	stats      func(*hindsightv1.ModelStats)
+	prediction func(*hindsightv1.Prediction)
+	sessions   int
 	// fault is called before (done = false) and after every Predict and Observe.
 	// n counts the calls of its kind from 1.
 	fault func(call string, n int, done bool) error
@@ -218,6 +221,9 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 		one := 1.0
 		stats.EffectiveDimension = &one
 	}
+	if f.stats != nil {
+		f.stats(stats)
+	}
 	return &hindsightv1.GetModelStatsResponse{Stats: stats}, nil
 }
 
@@ -271,9 +277,11 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 		delete(m.predictions, id)
 		id = ""
 	}
-	return &hindsightv1.PredictResponse{Prediction: &hindsightv1.Prediction{
-		PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.labels)),
-	}}, f.faulty("predict", n, true)
+	prediction := &hindsightv1.Prediction{PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.labels))}
+	if f.prediction != nil {
+		f.prediction(prediction)
+	}
+	return &hindsightv1.PredictResponse{Prediction: prediction}, f.faulty("predict", n, true)
 }
 
 func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {

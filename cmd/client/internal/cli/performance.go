@@ -45,7 +45,7 @@ func level(coverage float64) string {
 	return strconv.FormatFloat(100*coverage, 'g', 6, 64) + " %"
 }
 
-// optional writes a number with three digits, and nothing if it is not known.
+// optional writes a number, and nothing if it is not known.
 func optional(v *float64, write func(float64) string) string {
 	if v == nil {
 		return ""
@@ -66,10 +66,12 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	}{
 		{"all rounds", s.GetPerformance()},
 		{"last " + strconv.FormatFloat(s.GetRecent().GetObservations(), 'f', 0, 64) + " rounds", s.GetRecent()},
-		{"discounted, last about " + strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted()},
+		{"discounted, about " + strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted()},
 	} {
 		writeFigures(w, p.name, p.figure.GetPrequential())
-		writeFigures(w, "  as served", p.figure.GetServed())
+		if s.GetServedObservations() > 0 {
+			writeFigures(w, "  as served", p.figure.GetServed())
+		}
 	}
 }
 
@@ -78,22 +80,18 @@ func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigure
 	if f == nil {
 		return
 	}
-	line := []string{
+	w.Printf("%s\n", strings.Join([]string{
 		name, command.Number(f.GetMeanLoss()),
 		command.Number(f.GetRunningMeanLoss()), command.Number(f.GetLastLabelLoss()),
-	}
-	if f.Skill != nil {
-		line = append(line, digits3(f.GetSkill()), verdict(f.GetSkill()))
-	}
-	w.Printf("%s\n", strings.Join(line, "\t"))
+		optional(f.Skill, digits3), optional(f.Skill, verdict),
+	}, "\t"))
 }
 
 // writeRegret writes the regret, that of the served predictions, and what the
 // theory promises of it.
 func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.Regret != nil {
-		w.Row("regret against", yardstick(s))
-		w.Float("  of the predictions", s.GetRegret())
+		w.Row("regret", command.Number(s.GetRegret())+", against "+yardstick(s))
 		if s.ServedRegret != nil {
 			w.Float("  as served", s.GetServedRegret())
 		}

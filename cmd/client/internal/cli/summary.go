@@ -63,7 +63,9 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 	}
 	s.stats, s.Stats = stats, raw
 	s.Skill, s.Verdict = judged(stats.GetPerformance().GetPrequential())
-	s.ServedSkill, s.ServedVerdict = judged(stats.GetPerformance().GetServed())
+	if stats.GetServedObservations() > 0 {
+		s.ServedSkill, s.ServedVerdict = judged(stats.GetPerformance().GetServed())
+	}
 	return nil
 }
 
