@@ -16,6 +16,8 @@ import (
 
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -93,12 +95,37 @@ func (l liveModels) Each(f func(metrics.Model)) {
 		f(metrics.Model{
 			Name: m.ID, Learner: m.Learner,
 			Observations: m.Observations, Predictions: m.Predictions,
-			PrequentialLoss: m.Loss, ServedLoss: m.ServedLoss,
-			Regret: m.Regret, RegretAge: m.RegretAge, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
+			PrequentialLoss: m.Loss, PrequentialBaselines: baselines(m.Whole.Prequential), PrequentialSkill: m.Whole.Prequential.Skill(),
+			ServedObservations: m.Predicted, ServedLoss: m.Served.Loss,
+			ServedBaselines: baselines(m.Served), ServedSkill: m.Served.Skill(),
+			Recent: metrics.Recent{
+				Observations: uint64(m.Recent.Observations),
+				MeanLoss:     m.Recent.Served.Loss / m.Recent.Observations, Skill: m.Recent.Served.Skill(),
+			},
+			Drift: metrics.Drift{
+				Detected: m.Drift.Detected, Sequence: m.Drift.Change, LossBefore: m.Drift.Before, LossAfter: m.Drift.After,
+			},
+			Intervals: levels(m.Intervals),
+			Regret:    m.Regret, RegretAge: m.RegretAge, ServedRegret: m.ServedRegret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
 			Features: m.Features, StateBytes: m.StateBytes,
 			PendingLabels: m.Pending, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
 		})
 	})
+}
+
+func baselines(f account.Figures) metrics.Baselines {
+	return metrics.Baselines{Mean: f.RunningMean, Last: f.LastLabel}
+}
+
+func levels(all []interval.Statistics) []metrics.Interval {
+	out := make([]metrics.Interval, len(all))
+	for n, s := range all {
+		out[n] = metrics.Interval{
+			Coverage: s.Level, Judged: s.Judged, Realised: s.Coverage, Recent: s.RecentCoverage,
+			MeanWidth: s.MeanWidth, MeanScore: s.MeanScore,
+		}
+	}
+	return out
 }
 
 // routes are /metrics, /healthz (the process answers) and /readyz (the server

@@ -64,7 +64,7 @@ func testPredictThenObserve(t *testing.T, newDisk func() disk) {
 		t.Errorf("answer %+v of prediction %+v", a, p)
 	}
 	s := h.stats(t, "m")
-	if s.Observations != 2 || s.Pending != 0 || s.Served != 1 || !s.CertificateOK || s.Regret != a.Regret {
+	if s.Observations != 2 || s.Pending != 0 || s.Predicted != 1 || !s.CertificateOK || s.Regret != a.Regret {
 		t.Errorf("stats %+v", s)
 	}
 }

@@ -49,7 +49,7 @@ func testSeveralOutputs(t *testing.T, newDisk func() disk) {
 	before := h.stats(t, "m")
 	h.stop(t)
 	h = start(t, fs, clock)
-	if after := h.stats(t, "m"); after.Digest != before.Digest || after.ServedLoss != before.ServedLoss {
+	if after := h.stats(t, "m"); after.Digest != before.Digest || after.Served != before.Served {
 		t.Errorf("%+v, want %+v", after, before)
 	}
 	again := h.observe(t, "m", o)[0]

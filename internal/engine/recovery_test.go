@@ -38,8 +38,8 @@ func compare(t *testing.T, h *host, want engine.Stats) {
 	t.Helper()
 	got := h.stats(t, "m")
 	got.Snapshot, want.Snapshot = 0, 0
-	if got.Digest != want.Digest || got.Observations != want.Observations || got.Served != want.Served ||
-		got.ServedLoss != want.ServedLoss || got.Regret != want.Regret || got.Pending != want.Pending {
+	if got.Digest != want.Digest || got.Observations != want.Observations || got.Predicted != want.Predicted ||
+		got.Summary.Served != want.Summary.Served || got.Whole != want.Whole || got.Recent != want.Recent || got.Discounted != want.Discounted || got.Regret != want.Regret || got.Pending != want.Pending {
 		t.Errorf("recovered %+v\nwant %+v", got, want)
 	}
 }

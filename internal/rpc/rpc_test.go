@@ -434,7 +434,7 @@ func TestSeveralOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	prediction := p.GetPrediction()
-	if v := prediction.GetValues(); len(v) != 2 || v[0] != 1 || v[1] != -1 || prediction.Value != nil || len(prediction.GetStandardErrors()) != 2 {
+	if v := prediction.GetValues(); len(v) != 2 || v[0] != 1 || v[1] != -1 || prediction.Value != nil || len(prediction.GetStandardErrors()) != 0 {
 		t.Errorf("%v", prediction)
 	}
 	labels := func(y ...float64) *hindsightv1.ObserveRequest {

@@ -20,7 +20,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		CertificateOk: s.CertificateOK, Certified: s.Certified,
 		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
 		Features: int32(s.Features), EffectiveDimension: s.EffectiveDimension,
-		ServedObservations: s.Served, ServedLossSum: s.ServedLoss,
+		ServedObservations: s.Predicted, ServedLossSum: s.Served.Loss,
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
 		StateDigest: fmt.Sprintf("%x", s.Digest),
 		Durability:  s.Durability, SnapshotSequence: s.Snapshot,

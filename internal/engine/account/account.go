@@ -15,10 +15,10 @@ import (
 type Account struct {
 	// Time is the time of the newest record, in nanoseconds since 1970.
 	Time int64
-	// served counts the observations that had been predicted, servedLoss sums the
-	// losses of what had been served.
-	served     uint64
-	servedLoss float64
+	// predicted counts the observations that had been predicted, served sums their
+	// losses.
+	predicted uint64
+	served    Figures
 	// weight is the sum of all weights, means are the weighted means of the labels,
 	// last the labels of the last observation, an entry each output. Before the
 	// first observation all are 0.
@@ -78,8 +78,8 @@ func (a *Account) Observe(r Round, loss Loss) (servedLoss float64) {
 			k := len(r.Labels)
 			told.RunningMean, told.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
 		}
-		a.served++
-		a.servedLoss += servedLoss
+		a.predicted++
+		a.served.add(told)
 		a.excess += servedLoss - r.Loss
 	}
 	round := Performance{Observations: 1, Prequential: now, Served: told}
@@ -126,20 +126,16 @@ func (a *Account) learn(r Round) {
 	}
 }
 
-// Served is how many observations had been predicted, and the sum of the losses
-// of what had been served.
-func (a *Account) Served() (observations uint64, loss float64) { return a.served, a.servedLoss }
-
 // Recent is the performance over the last observations, at a cost of some 150
 // additions.
 func (a *Account) Recent() Performance { return a.recent.total() }
 
 // Summary is what there is to tell of an account.
 type Summary struct {
-	// Served counts the observations that had been predicted, ServedLoss sums the
-	// losses of what had been served.
-	Served     uint64
-	ServedLoss float64
+	// Predicted counts the observations that had been predicted, Served sums the
+	// losses of what the client was told then and of the baselines of that moment.
+	Predicted uint64
+	Served    Figures
 	// Excess is what the served predictions lost beyond the prequential ones of the
 	// same observations.
 	Excess float64
@@ -156,7 +152,7 @@ type Summary struct {
 // Summary sums up the account, at a cost of O(outputs · levels).
 func (a *Account) Summary() Summary {
 	s := Summary{
-		Served: a.served, ServedLoss: a.servedLoss, Excess: a.excess,
+		Predicted: a.predicted, Served: a.served, Excess: a.excess,
 		Whole: a.whole, Recent: a.recent.total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
 	}
 	if len(a.levels) == 0 {

@@ -28,8 +28,8 @@ var ErrUnreadable = errors.New("not an account this version can read")
 func (a *Account) Append(dst []byte) []byte {
 	dst = append(dst, version)
 	dst = codec.AppendUint64(dst, uint64(a.Time))
-	dst = codec.AppendUint64(dst, a.served)
-	dst = codec.AppendFloats(dst, a.servedLoss, a.excess, a.weight)
+	dst = codec.AppendUint64(dst, a.predicted)
+	dst = codec.AppendFloats(dst, a.served.Loss, a.served.RunningMean, a.served.LastLabel, a.excess, a.weight)
 	dst = codec.AppendFloats(codec.AppendFloats(dst, a.means...), a.last...)
 	dst = appendPerformance(appendPerformance(dst, &a.whole), &a.discounted)
 	dst = codec.AppendUint64(dst, uint64(len(a.recent.blocks)))
@@ -67,8 +67,8 @@ func Decode(data []byte, outputs int, levels []float64) (*Account, error) {
 	if head == nil || head[0] < versionServed || head[0] > version {
 		return nil, fmt.Errorf("account of version %v: %w", head, ErrUnreadable)
 	}
-	a.Time, a.served = int64(r.Uint64()), r.Uint64()
-	r.Within(maxNumber, &a.servedLoss)
+	a.Time, a.predicted = int64(r.Uint64()), r.Uint64()
+	r.Within(maxNumber, &a.served.Loss)
 	var err error
 	if head[0] > versionServed {
 		err = a.read2(r)
@@ -84,7 +84,7 @@ func Decode(data []byte, outputs int, levels []float64) (*Account, error) {
 
 // read2 reads what version 2 knows more.
 func (a *Account) read2(r *codec.Reader) error {
-	r.Within(maxNumber, &a.excess, &a.weight)
+	r.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.weight)
 	r.FloatsWithin(maxLabel, a.means)
 	r.FloatsWithin(maxLabel, a.last)
 	r.Within(maxNumber, a.whole.numbers()...)

@@ -68,7 +68,7 @@ func (p *Performance) numbers() []*float64 {
 
 const (
 	// Recent is how many observations the recent performance covers at least, once
-	// there are so many. It covers up to recentBlock − 1 more.
+	// there are so many. It covers up to recentBlock more.
 	Recent      = 1000
 	recentBlock = 50
 	// discount is what one round takes from the discounted performance.

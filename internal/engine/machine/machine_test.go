@@ -97,7 +97,7 @@ func TestApplyIsTheLearner(t *testing.T) {
 		}
 	}
 	account := m.Summary()
-	if m.Sequence() != sequence || account.Served != served || account.ServedLoss != servedLoss || m.Time() != all[len(all)-1].Time {
+	if m.Sequence() != sequence || account.Predicted != served || account.Served.Loss != servedLoss || m.Time() != all[len(all)-1].Time {
 		t.Errorf("sequence %d, account %+v; want %d, %d and %g", m.Sequence(), account, sequence, served, servedLoss)
 	}
 	if want := int(sequence) - len(all); pauses != want {

@@ -662,7 +662,7 @@ type ModelStats struct {
 	// The performance over all observations. Those that were learned by a version
 	// that kept no such figures are left out.
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
-	// The performance over the last 1000 observations, and up to 49 more.
+	// The performance over the last 1000 observations, and up to 50 more.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
 	// The performance where the observation s counts 0.999^(t-s) at t.
 	Discounted *Performance `protobuf:"bytes,27,opt,name=discounted,proto3" json:"discounted,omitempty"`
