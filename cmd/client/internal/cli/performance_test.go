@@ -137,9 +137,9 @@ func TestStatsOfNothing(t *testing.T) {
 	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
 	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "2")
 	wantTables(t, run(t, "model", "stats", "m"), `mean loss            model  running mean  last label  skill
-all rounds           1      1             1           0      as good as trivial
-last 2 rounds        1      1             1           0      as good as trivial
-discounted, about 2  1      1             1           0      as good as trivial
+all rounds           1      1             1           0  as good as trivial
+last 2 rounds        1      1             1           0  as good as trivial
+discounted, about 2  1      1             1           0  as good as trivial
 
 changes of the loss  0
 `)
