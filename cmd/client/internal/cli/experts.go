@@ -12,8 +12,7 @@ import (
 )
 
 // writeExperts writes the experts that a model mixes, their weights added up by
-// the parts of their names. A name is FEATURES/LEARNER/..., or one word for a
-// predictor that ignores the inputs.
+// the parts of their names, such as fourier_1/forgetting_0.99/value.
 func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
 	experts := s.GetExperts()
 	if len(experts) == 0 {

@@ -55,11 +55,11 @@ func known(s *hindsightv1.ModelStats) {
 		Detected: 2, LastChangeSequence: proto.Uint64(3112), LossBefore: proto.Float64(0.125), LossAfter: proto.Float64(0.5),
 	}
 	s.Experts = []*hindsightv1.Expert{
-		{Name: "affine/forgetting_1/label", LossSum: 20, Weight: 0.25, Awake: true},
-		{Name: "affine/forgetting_0.99/label", LossSum: 12.5, Weight: 0.125, Awake: true},
-		{Name: "fourier_1/forgetting_0.99/difference", LossSum: 15, Weight: 0.5, Awake: true},
+		{Name: "affine/forgetting_1/value", LossSum: 20, Weight: 0.25, Awake: true},
+		{Name: "affine/forgetting_0.99/value", LossSum: 12.5, Weight: 0.125, Awake: true},
+		{Name: "fourier_1/forgetting_0.99/increment", LossSum: 15, Weight: 0.5, Awake: true},
 		{Name: "fourier_1/step_0.1", Awake: false},
-		{Name: "last_label", LossSum: 30, Weight: 0.125, Awake: true},
+		{Name: "baseline/last", LossSum: 30, Weight: 0.125, Awake: true},
 	}
 }
 
@@ -86,14 +86,15 @@ func TestStatsTables(t *testing.T) {
 	f.stats = known
 	wantTables(t, run(t, "model", "stats", "m"), knownTables+`
 experts awake                  4 of 5
-least loss sum                 12.5, of affine/forgetting_0.99/label
+least loss sum                 12.5, of affine/forgetting_0.99/value
 weights by features
   fourier_1                    0.500
   affine                       0.375
-  last_label                   0.125
+  baseline                     0.125
 weights by forgetting or step
   forgetting_0.99              0.625
   forgetting_1                 0.250
+  last                         0.125
 `)
 	csv, _ := table(t, 10, false)
 	args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", "2"}
