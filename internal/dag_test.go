@@ -41,7 +41,7 @@ type layer struct {
 func layers() []layer {
 	learner := []string{
 		"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/feature",
-		"internal/model/kernel", "internal/model/qr",
+		"internal/model/kernel", "internal/model/loops", "internal/model/qr",
 	}
 	return []layer{
 		{"api/...", nil},
@@ -50,10 +50,14 @@ func layers() []layer {
 		{"internal/store/...", []string{"internal/engine/storage", "internal/store/..."}},
 		{"internal/model", nil},
 		{"internal/model/codec", []string{"internal/model"}},
-		{"internal/model/qr/...", []string{"internal/model", "internal/model/qr/..."}},
+		{"internal/model/loops", nil},
+		{"internal/model/trig", nil},
+		{"internal/model/qr/...", []string{"internal/model", "internal/model/loops", "internal/model/qr/..."}},
 		{"internal/model/compensated", nil},
 		{"internal/model/kernel", []string{"internal/model"}},
-		{"internal/model/feature", []string{"internal/model", "internal/model/codec", "internal/model/kernel", "internal/model/qr"}},
+		{"internal/model/feature", []string{
+			"internal/model", "internal/model/codec", "internal/model/kernel", "internal/model/loops", "internal/model/qr", "internal/model/trig",
+		}},
 		{"internal/model/awv", learner},
 		{"internal/model/raker", learner},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},

@@ -6,6 +6,8 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/trig"
 )
 
 // Fourier is the random feature map of a shift-invariant kernel: with D
@@ -17,7 +19,7 @@ import (
 // (NIPS 2016), as AdaRaker (JMLR 2019, §3) uses them.
 type Fourier struct {
 	dimension int
-	// frequencies holds V by rows.
+	// frequencies holds V by columns, so that a column serves many angles.
 	frequencies []float64
 	scale       float64
 }
@@ -35,15 +37,18 @@ func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, rn
 		frequencies: make([]float64, frequencies*dimension),
 		scale:       1 / math.Sqrt(float64(frequencies)),
 	}
+	block := make([]float64, min(dimension, frequencies)*dimension)
 	for start := 0; start < frequencies; start += dimension {
-		end := min(start+dimension, frequencies)
-		rows := f.frequencies[start*dimension : end*dimension]
+		rows := block[:(min(start+dimension, frequencies)-start)*dimension]
 		if orthogonal {
 			orthogonalRows(rows, dimension, k, rng)
-			continue
+		} else {
+			for i := 0; i < len(rows); i += dimension {
+				k.Frequency(rows[i:i+dimension], rng)
+			}
 		}
-		for i := 0; i < len(rows); i += dimension {
-			k.Frequency(rows[i:i+dimension], rng)
+		for i, v := range rows {
+			f.frequencies[i%dimension*frequencies+start+i/dimension] = v
 		}
 	}
 	return f
@@ -116,23 +121,17 @@ func (f *Fourier) InputLimit() float64 { return model.MaxMagnitude }
 // Bytes is the memory that the map takes.
 func (f *Fourier) Bytes() uint64 { return 8 * uint64(len(f.frequencies)) }
 
-// Map writes the features of x, d numbers, into z, 2D numbers: one pass over
-// V and D sines and cosines. It allocates nothing.
+// Map writes the features of x, d numbers, into z, 2D numbers: a matrix-vector
+// product of Dd multiply-adds, D sines and cosines, and a product with the
+// scale. The angles stand in z until their sines do, so that it allocates
+// nothing. z must not overlap x.
 func (f *Fourier) Map(z, x []float64) {
 	count := len(f.frequencies) / f.dimension
 	if len(x) != f.dimension || len(z) != 2*count {
 		panic("feature: Fourier.Map wants dimension inputs and size features")
 	}
 	sines, cosines := z[:count], z[count:]
-	rest := f.frequencies
-	for i := range sines {
-		row := rest[:len(x)]
-		rest = rest[len(x):]
-		angle := 0.0
-		for j, v := range x {
-			angle += float64(row[j] * v)
-		}
-		s, c := math.Sincos(angle)
-		sines[i], cosines[i] = f.scale*s, f.scale*c
-	}
+	loops.Combine(sines, f.frequencies, x)
+	trig.Sincos(sines, cosines, sines)
+	loops.Scale(z, f.scale)
 }

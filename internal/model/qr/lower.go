@@ -1,6 +1,10 @@
 package qr
 
-import "fmt"
+import (
+	"fmt"
+
+	"hindsight/internal/model/loops"
+)
 
 // Lower is the Cholesky factor of a growing positive definite matrix K = LLᵀ,
 // packed by rows: row i holds L[i,0..i]. Growing appends a row and leaves the
@@ -65,7 +69,7 @@ func (l *Lower) Solve(b []float64) (square float64) {
 // that a solution grown a coordinate at a time is Solve's bit for bit.
 func Next(row, solved []float64, b float64) float64 {
 	diagonal := row[len(solved)]
-	return (b - dot(row[:len(solved)], solved)) / diagonal
+	return (b - loops.Dot(row[:len(solved)], solved)) / diagonal
 }
 
 // Append adds the row (row, diagonal): K grows by the column Lrow and the
@@ -88,7 +92,7 @@ func (l *Lower) SolveTransposed(b []float64) {
 	for i := l.order - 1; i >= 0; i-- {
 		row := l.Row(i)
 		b[i] /= row[i]
-		axpy(b[:i], row[:i], -b[i])
+		loops.Axpy(b[:i], row[:i], -b[i])
 	}
 }
 

@@ -10,14 +10,15 @@
 //
 // Every product that is added to something is written float64(x*y), so that
 // no compiler fuses the two and the same source gives the same bits on every
-// target. The inner loops have assembly for AVX2, which does the same
-// operations on the same numbers, four at a time, and so gives the same bits; the
-// tag purego builds without it.
+// target. The inner loops are those of package loops, which has assembly with the
+// same bits.
 package qr
 
 import (
 	"fmt"
 	"math"
+
+	"hindsight/internal/model/loops"
 )
 
 // Factor is R of order r with k label columns u, packed by rows: row i holds
@@ -183,7 +184,7 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 		z := in[0]
 		if z == 0 { // c = 1, s = 0: nothing turns.
 			if root != 1 {
-				scale(own, root)
+				loops.Scale(own, root)
 				f.copyRow(i, own)
 			}
 			continue
@@ -196,7 +197,7 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 		norm := math.Sqrt(float64(d*d) + float64(z*z))
 		c, s := d/norm, z/norm
 		own[0], in[0] = norm, 0
-		rotate(own[1:], in[1:], float64(c*root), float64(s*root), c, s)
+		loops.Rotate(own[1:], in[1:], float64(c*root), float64(s*root), c, s)
 		diagonal[i] = norm
 		u := own[width-f.columns:]
 		for j, v := range u {
@@ -207,12 +208,6 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 		rest *= float64(c * c)
 	}
 	return Rotation{Gamma: gamma, Leverage: math.Min(leverage, 1)}
-}
-
-func scale(x []float64, by float64) {
-	for i := range x {
-		x[i] *= by
-	}
 }
 
 // Solve overwrites z, r numbers, by v = R⁻ᵀz and returns q = ‖v‖² = zᵀA⁻¹z.
@@ -239,7 +234,7 @@ func (f *Factor) Solve(z, p []float64) (q float64) {
 		for j, uj := range u {
 			p[j] += float64(v * uj)
 		}
-		axpy(rest[1:], own[1:], -v)
+		loops.Axpy(rest[1:], own[1:], -v)
 	}
 	return q
 }
@@ -290,7 +285,7 @@ func (f *Factor) TraceInverse(diagonal func(i int) float64) float64 {
 			row := f.rowSlice(i)
 			v[i] /= row[0]
 			total += float64(weight * float64(v[i]*v[i]))
-			axpy(v[i+1:], row[1:f.order-i], -v[i])
+			loops.Axpy(v[i+1:], row[1:f.order-i], -v[i])
 		}
 	}
 	return total

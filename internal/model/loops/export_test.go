@@ -1,0 +1,12 @@
+package loops
+
+// The Go twins.
+var (
+	RotateGo     = rotateGo
+	AxpyGo       = axpyGo
+	DotGo        = dotGo
+	ScaleGo      = scaleGo
+	CombineGo    = combineGo
+	DescendGo    = descendGo
+	AddSquaresGo = addSquaresGo
+)

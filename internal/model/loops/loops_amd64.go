@@ -1,0 +1,128 @@
+//go:build !purego
+
+package loops
+
+import "golang.org/x/sys/cpu"
+
+// Shorter rows are not worth the call.
+const shortest = 8
+
+// Rotate turns a pair of rows:
+//
+//	for j := range a { a[j], b[j] = ca*a[j] + s*b[j], c*b[j] - sa*a[j] }
+func Rotate(a, b []float64, ca, sa, c, s float64) {
+	if n := len(a) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
+		b = b[:len(a)]
+		rotateAVX2(&a[0], &b[0], n, ca, sa, c, s)
+		a, b = a[n:], b[n:]
+	}
+	rotateGo(a, b, ca, sa, c, s)
+}
+
+// Axpy adds a times x to y:
+//
+//	for j := range y { y[j] += a * x[j] }
+func Axpy(y, x []float64, a float64) {
+	if n := len(y) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
+		x = x[:len(y)]
+		axpyAVX2(&y[0], &x[0], n, a)
+		y, x = y[n:], x[n:]
+	}
+	axpyGo(y, x, a)
+}
+
+// Dot is x·y, summed in eight parts, so that the additions need not wait for
+// one another, and the rest behind them. Both have the same length.
+func Dot(x, y []float64) float64 {
+	n := len(x) &^ 7
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return dotGo(x, y)
+	}
+	y = y[:len(x)]
+	return dotRest(dotAVX2(&x[0], &y[0], n), x[n:], y[n:])
+}
+
+// Scale multiplies x by a number.
+func Scale(x []float64, by float64) {
+	if n := len(x) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
+		scaleAVX2(&x[0], n, by)
+		x = x[n:]
+	}
+	scaleGo(x, by)
+}
+
+// Combine is y = Σ x_j C_j, added up in the order of j, where columns holds the
+// columns C_j one after the other, len(y) numbers each: a matrix-vector product.
+func Combine(y, columns, x []float64) {
+	n := len(y)
+	if n < 4 || len(x) == 0 || !cpu.X86.HasAVX2 {
+		combineGo(y, columns, x)
+		return
+	}
+	columns = columns[:n*len(x)]
+	combineAVX2(&y[0], &columns[0], &x[0], n&^3, n, len(x))
+	if n&3 != 0 { // The last four, some of them once more.
+		combineAVX2(&y[n-4], &columns[n-4], &x[0], 4, n, len(x))
+	}
+}
+
+// Descend is one step of gradient descent, θ ← shrink θ − slope z. It returns
+// ‖θ‖² of before, summed as Dot sums.
+func Descend(theta, z []float64, shrink, slope float64) float64 {
+	n := len(theta) &^ 7
+	if n == 0 || !cpu.X86.HasAVX2 {
+		return descendGo(theta, z, shrink, slope)
+	}
+	z = z[:len(theta)]
+	return descendRest(descendAVX2(&theta[0], &z[0], n, shrink, slope), theta[n:], z[n:], shrink, slope)
+}
+
+// AddSquares adds Σ w_n z_n z_nᵀ to a symmetric matrix, of which packed holds
+// the upper triangle by rows, row n after row n−1: every entry gets
+// (w_n z_ni) z_nj for n = 0, 1, ... in turn, so that it has the bits that adding
+// the rows one by one gives. Row z_n is order numbers from rows[n·stride] on.
+// It is fastest for Rows of them, which is one pass over the matrix.
+func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
+	if len(weights) != Rows || order == 0 || !cpu.X86.HasAVX2 {
+		addSquaresGo(packed, rows, stride, order, weights)
+		return
+	}
+	packed, rows = packed[:order*(order+1)/2], rows[:(Rows-1)*stride+order]
+	addSquaresAVX2(&packed[0], &rows[0], stride, order, &weights[0])
+}
+
+// rotateAVX2 is rotateGo of n entries, a multiple of 4.
+//
+//go:noescape
+func rotateAVX2(a, b *float64, n int, ca, sa, c, s float64)
+
+// axpyAVX2 is axpyGo of n entries, a multiple of 4.
+//
+//go:noescape
+func axpyAVX2(y, x *float64, n int, a float64)
+
+// dotAVX2 is dotGo of n entries, a multiple of 8 and not 0.
+//
+//go:noescape
+func dotAVX2(x, y *float64, n int) float64
+
+// scaleAVX2 is scaleGo of n entries, a multiple of 4 and not 0.
+//
+//go:noescape
+func scaleAVX2(x *float64, n int, by float64)
+
+// combineAVX2 is combineGo of n entries, a multiple of 4 and not 0, of d > 0
+// columns, each of which begins stride numbers after the one before.
+//
+//go:noescape
+func combineAVX2(y, columns, x *float64, n, stride, d int)
+
+// descendAVX2 is descendGo of n entries, a multiple of 8 and not 0.
+//
+//go:noescape
+func descendAVX2(theta, z *float64, n int, shrink, slope float64) float64
+
+// addSquaresAVX2 is addSquaresGo of eight rows of order > 0 numbers.
+//
+//go:noescape
+func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)

@@ -1,0 +1,200 @@
+package loops_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model/loops"
+)
+
+// numbers are of all magnitudes, with zeros of both signs and subnormal ones.
+func numbers(rng *rand.Rand, n int) []float64 {
+	v := make([]float64, n)
+	for i := range v {
+		switch rng.IntN(8) {
+		case 0:
+			v[i] = math.Copysign(0, rng.Float64()-0.5)
+		case 1:
+			v[i] = math.Float64frombits(rng.Uint64() >> 12) // Subnormal.
+		case 2:
+			v[i] = rng.NormFloat64() * math.Pow(10, 300*(rng.Float64()-0.5))
+		default:
+			v[i] = rng.NormFloat64()
+		}
+	}
+	return v
+}
+
+func clone(v []float64) []float64 { return append([]float64(nil), v...) }
+
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		// A NaN, of two infinite parts, may have any payload.
+		if math.Float64bits(v) != math.Float64bits(b[i]) && !(math.IsNaN(v) && math.IsNaN(b[i])) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+// twins are the loops: each reads numbers, and writes n of them from offset on.
+func twins() map[string][2]func(v, w []float64, offset, n int, c []float64) float64 {
+	type loop = func(v, w []float64, offset, n int, c []float64) float64
+	return map[string][2]loop{
+		"rotate": {
+			func(v, w []float64, offset, n int, c []float64) float64 {
+				loops.Rotate(v[offset:offset+n], w[offset:], c[0], c[1], c[2], c[3])
+				return 0
+			},
+			func(v, w []float64, offset, n int, c []float64) float64 {
+				loops.RotateGo(v[offset:offset+n], w[offset:], c[0], c[1], c[2], c[3])
+				return 0
+			},
+		},
+		"axpy": {
+			func(v, w []float64, offset, n int, c []float64) float64 {
+				loops.Axpy(v[offset:offset+n], w[offset:], c[0])
+				return 0
+			},
+			func(v, w []float64, offset, n int, c []float64) float64 {
+				loops.AxpyGo(v[offset:offset+n], w[offset:], c[0])
+				return 0
+			},
+		},
+		"dot": {
+			func(v, w []float64, offset, n int, _ []float64) float64 {
+				return loops.Dot(v[offset:offset+n], w[offset:offset+n])
+			},
+			func(v, w []float64, offset, n int, _ []float64) float64 {
+				return loops.DotGo(v[offset:offset+n], w[offset:offset+n])
+			},
+		},
+		"scale": {
+			func(v, _ []float64, offset, n int, c []float64) float64 {
+				loops.Scale(v[offset:offset+n], c[0])
+				return 0
+			},
+			func(v, _ []float64, offset, n int, c []float64) float64 {
+				loops.ScaleGo(v[offset:offset+n], c[0])
+				return 0
+			},
+		},
+		"descend": {
+			func(v, w []float64, offset, n int, c []float64) float64 {
+				return loops.Descend(v[offset:offset+n], w[offset:], c[0], c[1])
+			},
+			func(v, w []float64, offset, n int, c []float64) float64 {
+				return loops.DescendGo(v[offset:offset+n], w[offset:], c[0], c[1])
+			},
+		},
+	}
+}
+
+// The loops that the processor has give the bits of those in Go, for every
+// length and alignment, and write nothing beside their rows.
+func TestLoopsAreTheirTwins(t *testing.T) {
+	rng := rand.New(rand.NewPCG(19, 20))
+	for n := range 80 {
+		for offset := range 4 {
+			a, b, c := numbers(rng, n+8), numbers(rng, n+8), numbers(rng, 4)
+			for name, loop := range twins() {
+				v, w, twinV, twinW := clone(a), clone(b), clone(a), clone(b)
+				got, want := loop[0](v, w, offset, n, c), loop[1](twinV, twinW, offset, n, c)
+				if !sameBits(v, twinV) || !sameBits(w, twinW) || !sameBits([]float64{got}, []float64{want}) {
+					t.Fatalf("%s of %d numbers at %d: %g\n%v\n%v, in Go %g\n%v\n%v", name, n, offset, got, v, w, want, twinV, twinW)
+				}
+				if !sameBits(v[:offset], a[:offset]) || !sameBits(v[offset+n:], a[offset+n:]) {
+					t.Fatalf("%s of %d numbers at %d writes beside them", name, n, offset)
+				}
+			}
+		}
+	}
+}
+
+func TestCombineIsItsTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(21, 22))
+	for n := range 70 {
+		for d := range 6 {
+			columns, x := numbers(rng, n*d+3), numbers(rng, d)
+			y := numbers(rng, n+5)
+			twin := clone(y)
+			loops.Combine(y[1:n+1], columns, x)
+			loops.CombineGo(twin[1:n+1], columns, x)
+			if !sameBits(y, twin) {
+				t.Fatalf("%d columns of %d numbers: %v, in Go %v", d, n, y, twin)
+			}
+			for i, got := range y[1 : n+1] {
+				want := 0.0
+				for j, v := range x {
+					want += float64(v * columns[j*n+i])
+				}
+				if !sameBits([]float64{got}, []float64{want}) {
+					t.Fatalf("%d columns of %d numbers: entry %d is %g, want %g", d, n, i, got, want)
+				}
+			}
+		}
+	}
+}
+
+// Rows added together have the bits of rows added one by one.
+func TestAddSquaresIsItsTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(23, 24))
+	for order := range 70 {
+		for _, count := range []int{0, 1, loops.Rows - 1, loops.Rows} {
+			stride := order + rng.IntN(4)
+			packed, rows, weights := numbers(rng, order*(order+1)/2+5), numbers(rng, stride*loops.Rows+order), numbers(rng, count)
+			twin, plain := clone(packed), clone(packed)
+			loops.AddSquares(packed, rows, stride, order, weights)
+			loops.AddSquaresGo(twin, rows, stride, order, weights)
+			for n, w := range weights {
+				at := 0
+				for i := range order {
+					for j := i; j < order; j++ {
+						plain[at] += float64(float64(w*rows[n*stride+i]) * rows[n*stride+j])
+						at++
+					}
+				}
+			}
+			if !sameBits(packed, twin) || !sameBits(packed, plain) {
+				t.Fatalf("%d rows of %d numbers: %v, in Go %v, one by one %v", count, order, packed, twin, plain)
+			}
+		}
+	}
+}
+
+func BenchmarkLoops(b *testing.B) {
+	rng := rand.New(rand.NewPCG(25, 26))
+	c := []float64{1, 0, 1, 0}
+	for _, n := range []int{20, 50, 100, 125} {
+		v, w := make([]float64, n), make([]float64, n)
+		for i := range v {
+			v[i], w[i] = rng.NormFloat64(), rng.NormFloat64()
+		}
+		for name, loop := range twins() {
+			for i, kind := range []string{"", " in Go"} {
+				b.Run(fmt.Sprintf("%s/n=%d%s", name, n, kind), func(b *testing.B) {
+					for b.Loop() {
+						loop[i](v, w, 0, n, c)
+					}
+				})
+			}
+		}
+	}
+}
+
+func BenchmarkAddSquares(b *testing.B) {
+	const order = 100
+	packed, rows, weights := make([]float64, order*(order+1)/2), make([]float64, order*loops.Rows), make([]float64, loops.Rows)
+	b.Run("eight", func(b *testing.B) {
+		for b.Loop() {
+			loops.AddSquares(packed, rows, order, order, weights)
+		}
+	})
+	b.Run("eight in Go", func(b *testing.B) {
+		for b.Loop() {
+			loops.AddSquaresGo(packed, rows, order, order, weights)
+		}
+	})
+}

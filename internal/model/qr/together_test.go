@@ -1,0 +1,129 @@
+package qr_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model/qr"
+)
+
+// rowOf draws z and y. Some entries are 0; one row in three has zeros before
+// its first entry, as a row that renews a ridge has.
+func rowOf(rng *rand.Rand, r, k int) []float64 {
+	row := make([]float64, r+k)
+	start := 0
+	if r > 0 && rng.IntN(3) == 0 {
+		start = rng.IntN(r)
+	}
+	for i := start; i < len(row); i++ {
+		if rng.IntN(8) > 0 {
+			row[i] = rng.NormFloat64() * math.Exp(4*rng.NormFloat64())
+		}
+	}
+	return row
+}
+
+// One pass over several factors gives what a pass over each gives, bit for bit:
+// the factors, rotations, priors and residuals.
+func TestTogetherIsOneByOne(t *testing.T) {
+	rng := rand.New(rand.NewPCG(41, 42))
+	orders := []int{0, 1, 2, 3, 5, 8, 9, 16, 23, 45, 64, 117, 125}
+	for trial := range 200 {
+		r, k, count := orders[trial%len(orders)], 1+rng.IntN(4), rng.IntN(6)
+		turns, apart := make([]qr.Turn, count), make([]*qr.Factor, count)
+		for i := range turns {
+			lambda := math.Exp(3 * rng.NormFloat64())
+			turns[i] = qr.Turn{Factor: qr.New(r, k, lambda), Root: 1, Priors: make([]float64, k)}
+			if rng.IntN(3) > 0 {
+				turns[i].Root = 1 - 0.5*rng.Float64()
+			}
+			apart[i] = qr.New(r, k, lambda)
+		}
+		for range 12 {
+			source := rowOf(rng, r, k)
+			rows, priors := make([][]float64, count), make([]float64, k)
+			for i := range turns {
+				turns[i].Row = clone(source)
+				if rng.IntN(4) == 0 {
+					turns[i].Row = rowOf(rng, r, k)
+				}
+				rows[i] = clone(turns[i].Row)
+			}
+			qr.RotateTogether(turns)
+			for i, turn := range turns {
+				rotation := apart[i].RotateDiscounted(rows[i], priors, turn.Root)
+				if rotation != turn.Rotation || !sameBits(priors, turn.Priors) || !sameBits(rows[i], turn.Row) ||
+					!sameBits(apart[i].Packed(), turn.Factor.Packed()) || !sameBits(apart[i].Right(), turn.Factor.Right()) ||
+					math.Float64bits(apart[i].LogDet(1)) != math.Float64bits(turn.Factor.LogDet(1)) {
+					t.Fatalf("r = %d, k = %d, factor %d of %d, root %g: together %+v, priors %g, row %g; apart %+v, %g, %g",
+						r, k, i, count, turn.Root, turn.Rotation, turn.Priors, turn.Row, rotation, priors, rows[i])
+				}
+			}
+			checkSolveTogether(t, apart, source[:r], k)
+		}
+	}
+}
+
+func checkSolveTogether(t *testing.T, factors []*qr.Factor, z []float64, k int) {
+	t.Helper()
+	solutions := make([]qr.Solution, len(factors))
+	for i, f := range factors {
+		solutions[i] = qr.Solution{Factor: f, Z: clone(z), Priors: make([]float64, k)}
+	}
+	qr.SolveTogether(solutions)
+	for i, s := range solutions {
+		v, priors := clone(z), make([]float64, k)
+		square := factors[i].Solve(v, priors)
+		if math.Float64bits(square) != math.Float64bits(s.Square) || !sameBits(v, s.Z) || !sameBits(priors, s.Priors) {
+			t.Fatalf("solution %d of %d: together %g, %g, %g; apart %g, %g, %g", i, len(factors), s.Square, s.Z, s.Priors, square, v, priors)
+		}
+	}
+}
+
+func TestTogetherWantsOneShape(t *testing.T) {
+	turn := func(r, k int) qr.Turn {
+		return qr.Turn{Factor: qr.New(r, k, 1), Row: make([]float64, r+k), Priors: make([]float64, k), Root: 1}
+	}
+	short, wide := turn(3, 1), turn(3, 1)
+	short.Row, wide.Root = short.Row[1:], 1.5
+	for name, turns := range map[string][]qr.Turn{
+		"orders":  {turn(3, 1), turn(2, 1)},
+		"columns": {turn(3, 1), turn(3, 2)},
+		"row":     {turn(3, 1), short},
+		"root":    {turn(3, 1), wide},
+	} {
+		if !panics(func() { qr.RotateTogether(turns) }) {
+			t.Errorf("%s: RotateTogether did not panic", name)
+		}
+	}
+	solution := func(r, k, length int) qr.Solution {
+		return qr.Solution{Factor: qr.New(r, k, 1), Z: make([]float64, length), Priors: make([]float64, k)}
+	}
+	for name, solutions := range map[string][]qr.Solution{
+		"orders":  {solution(3, 1, 3), solution(2, 1, 2)},
+		"columns": {solution(3, 1, 3), solution(3, 2, 3)},
+		"length":  {solution(3, 1, 3), solution(3, 1, 2)},
+	} {
+		if !panics(func() { qr.SolveTogether(solutions) }) {
+			t.Errorf("%s: SolveTogether did not panic", name)
+		}
+	}
+}
+
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+func clone(v []float64) []float64 { return append([]float64(nil), v...) }
+
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		if math.Float64bits(v) != math.Float64bits(b[i]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
