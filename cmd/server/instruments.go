@@ -88,7 +88,9 @@ type liveModels struct{ engine *engine.Engine }
 
 // Each implements metrics.Source.
 func (l liveModels) Each(f func(metrics.Model)) {
+	var intervals []metrics.Interval // Each reads them at once.
 	l.engine.Each(func(m engine.Live) {
+		intervals = appendIntervals(intervals[:0], m.Intervals)
 		if !m.Certified {
 			m.RegretBound = math.NaN() // Nothing is promised, so nothing is shown.
 		}
@@ -105,7 +107,7 @@ func (l liveModels) Each(f func(metrics.Model)) {
 			Drift: metrics.Drift{
 				Detected: m.Drift.Detected, Sequence: m.Drift.Change, LossBefore: m.Drift.Before, LossAfter: m.Drift.After,
 			},
-			Intervals: levels(m.Intervals),
+			Intervals: intervals,
 			Regret:    m.Regret, RegretAge: m.RegretAge, ServedRegret: m.ServedRegret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
 			Features: m.Features, StateBytes: m.StateBytes,
 			PendingLabels: m.Pending, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
@@ -117,15 +119,14 @@ func baselines(f account.Figures) metrics.Baselines {
 	return metrics.Baselines{Mean: f.RunningMean, Last: f.LastLabel}
 }
 
-func levels(all []interval.Statistics) []metrics.Interval {
-	out := make([]metrics.Interval, len(all))
-	for n, s := range all {
-		out[n] = metrics.Interval{
+func appendIntervals(dst []metrics.Interval, levels []interval.Statistics) []metrics.Interval {
+	for _, s := range levels {
+		dst = append(dst, metrics.Interval{
 			Coverage: s.Level, Judged: s.Judged, Realised: s.Coverage, Recent: s.RecentCoverage,
 			MeanWidth: s.MeanWidth, MeanScore: s.MeanScore,
-		}
+		})
 	}
-	return out
+	return dst
 }
 
 // routes are /metrics, /healthz (the process answers) and /readyz (the server

@@ -27,13 +27,13 @@ const (
 	// The models that share a series show, of what only grows, the sum of what
 	// they have grown.
 	growth together = iota
-	// Of the rest they show the sum of those that are there, which is not known
-	// if one of them is not, …
+	// Of the rest they show the sum of those that are there. It is not known if
+	// one of them is not.
 	sum
-	// … or the least or the most of those that are known, …
+	// They show the least or the most of those that are known.
 	least
 	most
-	// … or nothing, where one number for several models would say nothing.
+	// They show nothing, where one number for several models would say nothing.
 	nothing
 )
 

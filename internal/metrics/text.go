@@ -118,10 +118,11 @@ func newFamilies(rows []modelRow) []family {
 // rowWriter writes row i.
 func rowWriter(i int, r modelRow) func(*textWriter, *Scrape) {
 	heading := heading(r.name, r.help, r.kind.ToDTO())
-	start := r.name + "{"
+	var own strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(r.own)) {
-		start += label(name, r.own[name]) + ","
+		own.WriteString(label(name, r.own[name]) + ",")
 	}
+	start := r.name + "{" + own.String()
 	return func(w *textWriter, scrape *Scrape) {
 		for _, s := range scrape.samples {
 			if s.values != nil && finite(s.values[i]) {
