@@ -31,6 +31,7 @@ const (
 	demoTime      = 12 * time.Second
 	demoWhole     = 60 * time.Second
 	demoDimension = 2
+	demoFew       = 50 // the skill of so few rounds says little and is not drawn
 
 	plotHeight   = 10
 	defaultWidth = 72
@@ -155,7 +156,10 @@ func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Strea
 		model: demoModel, run: "demo", retries: defaultRetries,
 		title: "a drifting function", total: source.Len(),
 		observed: func(o drive.Observed) {
-			skill = append(skill, known(o.Outcome.RecentSkill))
+			skill = append(skill, math.NaN())
+			if o.T > demoFew {
+				skill[len(skill)-1] = known(o.Outcome.RecentSkill)
+			}
 			regret = append(regret, known(o.Outcome.Regret))
 		},
 	}
