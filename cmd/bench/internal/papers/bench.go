@@ -198,7 +198,7 @@ func (b *Bench) learner(ctx context.Context, s Stream, l Learner, t *Table, grid
 	if err != nil {
 		return e, err
 	}
-	e.take(stats)
+	e = e.with(stats)
 	most := created.GetPkawvNystrom().GetMaxDictionary()
 	e.DictionaryFull = most > 0 && stats.GetDictionary() >= most
 	return e, nil
@@ -267,9 +267,9 @@ func (b *Bench) stats(ctx context.Context, id string) (*hindsightv1.ModelStats, 
 	return answer.GetStats(), err
 }
 
-// take takes the values of the server.
-func (e *Entry) take(stats *hindsightv1.ModelStats) {
-	e.Skill = known(stats.GetPerformance().GetPrequential().Skill)
+// with returns the entry with the values of the server.
+func (e Entry) with(stats *hindsightv1.ModelStats) Entry {
+	e.Skill = skill(stats.GetPerformance().GetPrequential())
 	e.Regret = known(stats.Regret)
 	if stats.GetCertified() {
 		e.Bound = stats.GetRegretBound()
@@ -278,6 +278,15 @@ func (e *Entry) take(stats *hindsightv1.ModelStats) {
 		e.Intervals = append(e.Intervals, Interval{Level: i.GetCoverage(), Inside: known(i.Realised), Least: known(i.Least)})
 	}
 	e.StateBytes, e.Features = stats.GetStateBytes(), int(stats.GetFeatures())
+	return e
+}
+
+// skill returns the skill of figures, NaN if it is absent.
+func skill(f *hindsightv1.PerformanceFigures) float64 {
+	if f == nil {
+		return math.NaN()
+	}
+	return known(f.Skill)
 }
 
 // known returns a number, NaN if it is absent.

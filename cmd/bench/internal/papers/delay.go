@@ -95,7 +95,7 @@ func (b *Bench) delayed(ctx context.Context, s Stream, t *Table, rows, delay int
 	}
 	served := stats.GetPerformance().GetServed()
 	r.Loss, r.RunningMean, r.LastLabel = served.GetMeanLoss(), served.GetRunningMeanLoss(), served.GetLastLabelLoss()
-	r.Skill = known(served.Skill)
+	r.Skill = skill(served)
 	if s.Signs {
 		r.ErrorRate = float64(wrong) / float64(rows)
 	}

@@ -12,18 +12,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// late is the order of the calls if the label of round t comes after the
+// late is the order of the calls of the run r if the label of round t comes after the
 // prediction of round t+delay and before that of the next one.
-func late(run string, rounds, delay int) []string {
+func late(rounds, delay int) []string {
 	var calls []string
 	for t := 1; t <= rounds; t++ {
-		calls = append(calls, "predict "+run+"-"+strconv.Itoa(t))
+		calls = append(calls, "predict r-"+strconv.Itoa(t))
 		if t > delay {
-			calls = append(calls, "observe "+run+"-"+strconv.Itoa(t-delay))
+			calls = append(calls, "observe r-"+strconv.Itoa(t-delay))
 		}
 	}
 	for t := max(rounds-delay, 0) + 1; t <= rounds; t++ {
-		calls = append(calls, "observe "+run+"-"+strconv.Itoa(t))
+		calls = append(calls, "observe r-"+strconv.Itoa(t))
 	}
 	return calls
 }
@@ -50,7 +50,7 @@ func TestDelay(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out.csv")
 			d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
 				"--delay", strconv.Itoa(delay), "--pipeline", pipeline)
-			wantOrder(t, f, late("r", rows, delay))
+			wantOrder(t, f, late(rows, delay))
 			if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
 				t.Errorf("delay %d, pipeline %s: outcomes\n%s\nwant\n%s", delay, pipeline, got, want)
 			}
@@ -74,7 +74,7 @@ func TestNoDelay(t *testing.T) {
 	f := served(t)
 	csv, _ := table(t, 10, false)
 	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r")
-	wantOrder(t, f, late("r", 10, 0))
+	wantOrder(t, f, late(10, 0))
 }
 
 // TestDelayRetries loses calls before and after their effect.
@@ -94,7 +94,7 @@ func TestDelayRetries(t *testing.T) {
 				out := filepath.Join(t.TempDir(), "out.csv")
 				d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out,
 					"--delay", strconv.Itoa(delay), "--pipeline", pipeline)
-				wantOrder(t, f, late("r", 40, delay))
+				wantOrder(t, f, late(40, delay))
 				if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
 					t.Errorf("delay %d, pipeline %s: outcomes\n%s\nwant\n%s", delay, pipeline, got, want)
 				}
@@ -141,7 +141,7 @@ func TestDelayContinues(t *testing.T) {
 			f.mu.Unlock()
 			out := filepath.Join(t.TempDir(), "out.csv")
 			d = document(t, 0, append(args[:len(args)-1:len(args)-1], "--offset", strconv.Itoa(int(next)), "--out", out)...)
-			wantOrder(t, f, late("r", rows, delay))
+			wantOrder(t, f, late(rows, delay))
 			if want := map[bool]float64{false: 1, true: 0}[interrupt]; d["duplicates"] != want {
 				t.Errorf("pipeline %s, interrupt %v: %v duplicates, want %v", pipeline, interrupt, d["duplicates"], want)
 			}
@@ -199,7 +199,7 @@ func TestDelayOfLostPredictions(t *testing.T) {
 func TestDelaySimulated(t *testing.T) {
 	f := served(t)
 	document(t, 0, "simulate", "--stream", "adversarial", "--rounds", "30", "--model", "m", "--delay", "7", "--run", "r")
-	wantOrder(t, f, late("r", 30, 7))
+	wantOrder(t, f, late(30, 7))
 	for id, o := range f.models["m"].outcomes {
 		if served := f.models["m"].predictions[id].value; o.label*served > 0 {
 			t.Errorf("%s: label %v of prediction %v", id, o.label, served)
