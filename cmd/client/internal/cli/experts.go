@@ -11,34 +11,66 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// writeExperts writes the experts that a model mixes, their weights added up by
-// the parts of their names, such as fourier_1/forgetting_0.99/value.
-func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
-	experts := s.GetExperts()
-	if len(experts) == 0 {
-		return
-	}
-	awake := slices.DeleteFunc(slices.Clone(experts), func(e *hindsightv1.Expert) bool { return !e.GetAwake() })
-	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(experts))
-	if len(awake) == 0 {
-		return
-	}
-	best := slices.MinFunc(awake, func(a, b *hindsightv1.Expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
-	w.Row("least loss sum", fmt.Sprintf("%s, of %s", command.Number(best.GetLossSum()), best.GetName()))
-	writeWeights(w, "weights by features", awake, 0)
-	writeWeights(w, "weights by forgetting or step", awake, 1)
+// expert is one of the experts of auto, with the parts of its name: FEATURES,
+// LEARNER and so on, such as fourier_1/forgetting_0.99/value.
+type expert struct {
+	*hindsightv1.Expert
+	name []string
+	// several says that the name told the output too, because there are several.
+	several bool
 }
 
-// writeWeights writes the weights of the experts, added up by one part of their
-// names, the largest first. Names without that part are left out.
-func writeWeights(w *command.Page, title string, experts []*hindsightv1.Expert, part int) {
-	sums := make(map[string]float64)
-	for _, e := range experts {
-		if parts := strings.Split(e.GetName(), "/"); part < len(parts) {
-			sums[parts[part]] += e.GetWeight()
+func newExpert(e *hindsightv1.Expert) expert {
+	name := strings.Split(e.GetName(), "/")
+	several := strings.HasPrefix(name[0], "output_") && len(name) > 1
+	if several {
+		name = name[1:]
+	}
+	return expert{e, name, several}
+}
+
+// final tells whether an expert is mixed last: the prediction mixes a mixture of
+// the other experts, and stacks over them.
+func (e expert) final() bool { return e.name[0] == "mixture" || e.name[0] == "stack" }
+
+// writeExperts writes the experts that a model mixes, with their weights added up
+// by parts of their names.
+func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
+	var mixed, awake, last []expert
+	for _, one := range s.GetExperts() {
+		e := newExpert(one)
+		switch {
+		case e.final():
+			last = append(last, e)
+		case e.GetAwake():
+			awake = append(awake, e)
+			fallthrough
+		default:
+			mixed = append(mixed, e)
 		}
 	}
-	if len(sums) == 0 {
+	if len(mixed) == 0 {
+		return
+	}
+	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(mixed))
+	if len(awake) > 0 && !awake[0].several {
+		best := slices.MinFunc(awake, func(a, b expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
+		w.Row("least loss sum", command.Number(best.GetLossSum())+", of "+best.GetName())
+	}
+	writeWeights(w, "weights in the prediction", last, func(e expert) string { return strings.Join(e.name, "/") })
+	writeWeights(w, "weights in the mixture, by features", awake, func(e expert) string { return e.name[0] })
+	writeWeights(w, "weights in the mixture, by forgetting or step", awake, func(e expert) string { return e.name[min(1, len(e.name)-1)] })
+}
+
+// writeWeights writes the weights of the experts, added up by a key, in shares of
+// their sum, the largest first.
+func writeWeights(w *command.Page, title string, experts []expert, key func(expert) string) {
+	sums, whole := make(map[string]float64), 0.0
+	for _, e := range experts {
+		sums[key(e)] += e.GetWeight()
+		whole += e.GetWeight()
+	}
+	if whole == 0 {
 		return
 	}
 	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
@@ -46,6 +78,6 @@ func writeWeights(w *command.Page, title string, experts []*hindsightv1.Expert, 
 	})
 	w.Row(title, "")
 	for _, name := range names {
-		w.Row("  "+name, fmt.Sprintf("%.3f", sums[name]))
+		w.Row("  "+name, fmt.Sprintf("%.3f", sums[name]/whole))
 	}
 }

@@ -60,6 +60,8 @@ func known(s *hindsightv1.ModelStats) {
 		{Name: "fourier_1/forgetting_0.99/increment", LossSum: 15, Weight: 0.5, Awake: true},
 		{Name: "fourier_1/step_0.1", Awake: false},
 		{Name: "baseline/last", LossSum: 30, Weight: 0.125, Awake: true},
+		{Name: "mixture", LossSum: 11, Weight: 0.25, Awake: true},
+		{Name: "stack/forgetting_0.99", LossSum: 10, Weight: 0.75, Awake: true},
 	}
 }
 
@@ -85,16 +87,19 @@ func TestStatsTables(t *testing.T) {
 	f := served(t)
 	f.stats = known
 	wantTables(t, run(t, "model", "stats", "m"), knownTables+`
-experts awake                  4 of 5
-least loss sum                 12.5, of affine/forgetting_0.99/value
-weights by features
-  fourier_1                    0.500
-  affine                       0.375
-  baseline                     0.125
-weights by forgetting or step
-  forgetting_0.99              0.625
-  forgetting_1                 0.250
-  last                         0.125
+experts awake                                  4 of 5
+least loss sum                                 12.5, of affine/forgetting_0.99/value
+weights in the prediction
+  stack/forgetting_0.99                        0.750
+  mixture                                      0.250
+weights in the mixture, by features
+  fourier_1                                    0.500
+  affine                                       0.375
+  baseline                                     0.125
+weights in the mixture, by forgetting or step
+  forgetting_0.99                              0.625
+  forgetting_1                                 0.250
+  last                                         0.125
 `)
 	csv, _ := table(t, 10, false)
 	args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", "2"}
@@ -113,6 +118,35 @@ weights by forgetting or step
 	intervals, _ := stat(d, "intervals").([]any)
 	if drift["lastChangeSequence"] != 3112.0 || len(intervals) != 3 || intervals[0].(map[string]any)["least"] != 0.876 || intervals[1].(map[string]any)["least"] != nil {
 		t.Errorf("drift %v, intervals %v", drift, intervals)
+	}
+}
+
+// TestExpertsOfOutputs adds up the weights of all outputs.
+func TestExpertsOfOutputs(t *testing.T) {
+	f := served(t)
+	f.stats = func(s *hindsightv1.ModelStats) {
+		s.Experts = nil
+		for j := range 2 {
+			s.Experts = append(s.Experts,
+				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/affine/step_0.1", j), Weight: 0.75, Awake: true},
+				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/baseline/mean", j), Weight: 0.25, Awake: true},
+				&hindsightv1.Expert{Name: fmt.Sprintf("output_%d/mixture", j), Weight: 1, Awake: true},
+			)
+		}
+	}
+	r := run(t, "model", "stats", "m")
+	want := `experts awake 4 of 4
+weights in the prediction
+mixture 1.000
+weights in the mixture, by features
+affine 0.750
+baseline 0.250
+weights in the mixture, by forgetting or step
+step_0.1 0.750
+mean 0.250
+`
+	if got := squeeze(r.out); !strings.HasSuffix(got, want) {
+		t.Errorf("statistics\n%s, want at the end\n%s", got, want)
 	}
 }
 
