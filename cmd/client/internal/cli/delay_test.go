@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -65,6 +66,25 @@ func TestDelay(t *testing.T) {
 			}
 			if got, _ := stat(d, "servedLossSum").(float64); got < want*(1-1e-12) || got > want*(1+1e-12) {
 				t.Errorf("delay %d, pipeline %s: served loss %v, want %v", delay, pipeline, got, want)
+			}
+		}
+	}
+}
+
+// TestDelayOfSlowDisk serves what a replay in turn serves, though the server learns
+// several labels of a session together.
+func TestDelayOfSlowDisk(t *testing.T) {
+	const rows = 40
+	for _, delay := range []int{1, 4, 30} {
+		var losses []any
+		for _, pipeline := range []string{"0", "8", "64"} {
+			f := served(t)
+			f.disk = 2 * time.Millisecond
+			csv, _ := table(t, rows, false)
+			d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", strconv.Itoa(delay), "--pipeline", pipeline)
+			losses = append(losses, stat(d, "servedLossSum"))
+			if losses[0] == nil || losses[0] != losses[len(losses)-1] {
+				t.Errorf("delay %d, pipeline %s: served loss %v, in turn %v", delay, pipeline, losses[len(losses)-1], losses[0])
 			}
 		}
 	}

@@ -34,9 +34,11 @@ and the rest at the end. The model then learns and is judged as where labels com
 late.
 
 Every call is answered before the next one is made. --pipeline N keeps up to N
-calls in flight in one session. The labels are then learned in the same order,
-and the losses and the regret are the same. Only a served prediction may differ:
-it may not know the labels in flight before it.
+calls in flight in one session. The labels are then learned in the same order.
+With --delay the predictions are the same too: each waits for the labels that are
+due before it. Without --delay a served prediction may not know the labels in
+flight before it, and auto, which learns from what it served, learns otherwise.
+For every other learner the losses and the regret are the same.
 
 Every prediction has an id, RUN-t. RUN is random unless --run gives it. A call
 without an answer (UNAVAILABLE, or no answer in time) is sent again under the

@@ -54,6 +54,10 @@ func (d *driver) pipelined(ctx context.Context) error {
 
 // session runs one session until no round is in flight and no more will begin.
 func (p *pipeline) session(ctx context.Context) error {
+	// Outcomes may have come at the end of the session before.
+	if err := p.accountDone(); err != nil {
+		return err
+	}
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	s := &session{
@@ -151,8 +155,8 @@ func (s *session) fill(ctx context.Context) error {
 }
 
 // due returns the round whose call is next, nil if none is to be made now. A label
-// that is due goes first. With a delay it is sent before the next round is
-// predicted.
+// that is due goes first. With a delay a round begins only when every label that
+// was due before it is learned: its prediction is that of a run in turn.
 func (s *session) due(ctx context.Context) *flight {
 	for f := s.flight(s.label); f != nil && f.outcome != nil; f = s.flight(s.label) {
 		s.label++ // Its answer came in an earlier session.
@@ -160,37 +164,31 @@ func (s *session) due(ctx context.Context) *flight {
 	for f := s.flight(s.predict); f != nil && f.predicted; f = s.flight(s.predict) {
 		s.predict++
 	}
-	if !s.labelDue() {
-		f := s.flight(s.predict)
-		if f == nil {
-			f = s.beginNext(ctx)
-		}
-		if f != nil {
-			s.predict++
-			return f
-		}
-		if !s.labelDue() { // The end of the stream makes labels due.
-			return nil
-		}
+	if f := s.labelled(); f != nil {
+		return f
 	}
-	f := s.flight(s.label)
-	if !f.predicted {
-		return nil
+	f := s.flight(s.predict)
+	if f == nil && (s.options.Delay == 0 || len(s.flights) <= s.options.Delay) {
+		f = s.beginNext(ctx)
 	}
-	s.label++
+	if f == nil {
+		return s.labelled() // The end of the stream makes labels due.
+	}
+	s.predict++
 	return f
 }
 
-// labelDue tells whether the next label goes before the next prediction.
-func (s *session) labelDue() bool {
+// labelled returns the round whose label is next, nil if none is due.
+func (s *session) labelled() *flight {
 	f := s.flight(s.label)
 	switch {
-	case f == nil:
-		return false
-	case s.options.Delay == 0, s.predict > s.next && errors.Is(s.stop, io.EOF):
-		return f.predicted
+	case f == nil, !f.predicted:
+		return nil
+	case s.options.Delay == 0, s.predict > s.label+s.options.Delay, s.predict > s.next && errors.Is(s.stop, io.EOF):
+		s.label++
+		return f
 	default:
-		return s.predict > s.label+s.options.Delay
+		return nil
 	}
 }
 
@@ -322,17 +320,17 @@ func (s *session) refused(f *flight, err error) error {
 }
 
 // accountDone accounts for the finished rounds at the front.
-func (s *session) accountDone() error {
-	for len(s.flights) > 0 {
-		f := s.flights[0]
+func (p *pipeline) accountDone() error {
+	for len(p.flights) > 0 {
+		f := p.flights[0]
 		if f.outcome == nil && !f.abandoned {
 			return nil
 		}
-		s.flights = s.flights[1:]
+		p.flights = p.flights[1:]
 		if f.abandoned {
 			continue
 		}
-		if err := s.account(f); err != nil {
+		if err := p.account(f); err != nil {
 			return err
 		}
 	}
