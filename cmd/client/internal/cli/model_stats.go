@@ -57,11 +57,13 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 		float("loss in hindsight", s.GetHindsightLoss())
 	}
 	writeRegret(w, s)
-	if s.RegretUnpenalized != nil {
+	if s.RegretUnpenalized != nil && len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
 		float("regret without the penalty", s.GetRegretUnpenalized())
 	}
 	line("certified", yesNo(s.GetCertified()))
-	float("log determinant", s.GetLogDeterminant())
+	if s.GetLogDeterminant() != 0 {
+		float("log determinant", s.GetLogDeterminant())
+	}
 	float("largest label", s.GetLabelBound())
 	line("features", s.GetFeatures())
 	if s.EffectiveDimension != nil {

@@ -99,6 +99,8 @@ func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.GetCertified() {
 		w.Float("guarantee", s.GetRegretBound())
 		w.Float("certificate", s.GetCertificate())
+	}
+	if s.GetCertified() || !s.GetCertificateOk() {
 		w.Row("certificate ok", yesNo(s.GetCertificateOk()))
 	}
 }
