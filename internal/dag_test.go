@@ -66,6 +66,7 @@ func layers() []layer {
 		{"internal/engine/mailbox", nil},
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/record", "internal/model", "internal/model/codec"}},
+		{"internal/engine/account/drift", []string{"internal/model/codec"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",

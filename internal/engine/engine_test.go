@@ -344,7 +344,7 @@ func testObservationLimit(t *testing.T, newDisk func() disk) {
 	t.Helper()
 	fs, c := newDisk(), newClock()
 	h := start(t, fs, c)
-	h.create(t, "m", model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{MaxObservations: ptr(50)}})
+	h.create(t, "m", model.Spec{Dimension: 1, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(50)}})
 	var tickets []*engine.Ticket
 	for n := range 40 {
 		var rows []engine.Observation

@@ -228,10 +228,11 @@ func (m *meta) create() string {
 	few := ptr(2)
 	specs := []model.Spec{
 		linear(2), taylor(2, 2),
-		{Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull, MaxDictionary: ptr(20)}},
-		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
-		{Dimension: 2, Seed: 3, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
+		{Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull, MaxDictionary: ptr(20)}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
+		{Dimension: 2, Seed: 3, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
 		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 7}}, LinearAWV: &model.LinearAWV{}},
+		{Dimension: 2, Outputs: 2, FourierAWV: &model.FourierAWV{Frequencies: few}}, // Behind a running scaling.
 	}
 	spec := specs[m.rng.IntN(len(specs))]
 	name := fmt.Sprint("m", m.created)

@@ -16,7 +16,7 @@ import (
 
 func spec(t *testing.T) model.Spec {
 	t.Helper()
-	s, _, err := catalog.Complete(model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}})
+	s, _, err := catalog.Complete(model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
 	if err != nil {
 		t.Fatal(err)
 	}

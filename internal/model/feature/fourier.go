@@ -124,7 +124,7 @@ func (f *Fourier) Bytes() uint64 { return 8 * uint64(len(f.frequencies)) }
 // Map writes the features of x, d numbers, into z, 2D numbers: a matrix-vector
 // product of Dd multiply-adds, D sines and cosines, and a product with the
 // scale. The angles stand in z until their sines do, so that it allocates
-// nothing. z must not overlap x.
+// nothing. The two must not overlap.
 func (f *Fourier) Map(z, x []float64) {
 	count := len(f.frequencies) / f.dimension
 	if len(x) != f.dimension || len(z) != 2*count {

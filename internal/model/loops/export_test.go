@@ -2,11 +2,10 @@ package loops
 
 // The Go twins.
 var (
-	RotateGo     = rotateGo
-	AxpyGo       = axpyGo
-	DotGo        = dotGo
-	ScaleGo      = scaleGo
-	CombineGo    = combineGo
-	DescendGo    = descendGo
-	AddSquaresGo = addSquaresGo
+	RotateGo  = rotateGo
+	AxpyGo    = axpyGo
+	DotGo     = dotGo
+	ScaleGo   = scaleGo
+	CombineGo = combineGo
+	DescendGo = descendGo
 )

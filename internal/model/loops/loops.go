@@ -60,6 +60,13 @@ func dotGo(x, y []float64) float64 {
 		s7 += float64(x[7] * y[7])
 		x, y = x[8:], y[8:]
 	}
+	if len(x) >= 4 && len(y) >= 4 {
+		s0 += float64(x[0] * y[0])
+		s1 += float64(x[1] * y[1])
+		s2 += float64(x[2] * y[2])
+		s3 += float64(x[3] * y[3])
+		x, y = x[4:], y[4:]
+	}
 	return dotRest(((s0+s4)+(s2+s6))+((s1+s5)+(s3+s7)), x, y)
 }
 
@@ -110,6 +117,18 @@ func descendGo(theta, z []float64, shrink, slope float64) float64 {
 		theta[7] = float64(shrink*t7) - float64(slope*z[7])
 		theta, z = theta[8:], z[8:]
 	}
+	if len(theta) >= 4 && len(z) >= 4 {
+		t0, t1, t2, t3 := theta[0], theta[1], theta[2], theta[3]
+		s0 += float64(t0 * t0)
+		s1 += float64(t1 * t1)
+		s2 += float64(t2 * t2)
+		s3 += float64(t3 * t3)
+		theta[0] = float64(shrink*t0) - float64(slope*z[0])
+		theta[1] = float64(shrink*t1) - float64(slope*z[1])
+		theta[2] = float64(shrink*t2) - float64(slope*z[2])
+		theta[3] = float64(shrink*t3) - float64(slope*z[3])
+		theta, z = theta[4:], z[4:]
+	}
 	return descendRest(((s0+s4)+(s2+s6))+((s1+s5)+(s3+s7)), theta, z, shrink, slope)
 }
 
@@ -125,12 +144,12 @@ func descendRest(square float64, theta, z []float64, shrink, slope float64) floa
 // Rows is how many rows AddSquares adds at a time.
 const Rows = 8
 
-// addSquaresGo is AddSquares.
-func addSquaresGo(packed, rows []float64, stride, order int, weights []float64) {
+// addOneByOne is AddSquares, a row at a time.
+func addOneByOne(packed, rows []float64, stride, order int, weights []float64) {
 	for n, w := range weights {
 		z, rest := rows[n*stride:][:order], packed
 		for i, v := range z {
-			axpyGo(rest[:order-i], z[i:], float64(w*v))
+			Axpy(rest[:order-i], z[i:], float64(w*v))
 			rest = rest[order-i:]
 		}
 	}

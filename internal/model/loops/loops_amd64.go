@@ -5,36 +5,36 @@ package loops
 import "golang.org/x/sys/cpu"
 
 // Shorter rows are not worth the call.
-const shortest = 8
+const shortest = 4
 
 // Rotate turns a pair of rows:
 //
 //	for j := range a { a[j], b[j] = ca*a[j] + s*b[j], c*b[j] - sa*a[j] }
 func Rotate(a, b []float64, ca, sa, c, s float64) {
-	if n := len(a) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
-		b = b[:len(a)]
-		rotateAVX2(&a[0], &b[0], n, ca, sa, c, s)
-		a, b = a[n:], b[n:]
+	if len(a) < shortest || !cpu.X86.HasAVX2 {
+		rotateGo(a, b, ca, sa, c, s)
+		return
 	}
-	rotateGo(a, b, ca, sa, c, s)
+	b = b[:len(a)]
+	rotateAVX2(&a[0], &b[0], len(a), ca, sa, c, s)
 }
 
 // Axpy adds a times x to y:
 //
 //	for j := range y { y[j] += a * x[j] }
 func Axpy(y, x []float64, a float64) {
-	if n := len(y) &^ 3; n >= shortest && cpu.X86.HasAVX2 {
-		x = x[:len(y)]
-		axpyAVX2(&y[0], &x[0], n, a)
-		y, x = y[n:], x[n:]
+	if len(y) < shortest || !cpu.X86.HasAVX2 {
+		axpyGo(y, x, a)
+		return
 	}
-	axpyGo(y, x, a)
+	x = x[:len(y)]
+	axpyAVX2(&y[0], &x[0], len(y), a)
 }
 
 // Dot is x·y, summed in eight parts, so that the additions need not wait for
 // one another, and the rest behind them. Both have the same length.
 func Dot(x, y []float64) float64 {
-	n := len(x) &^ 7
+	n := len(x) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return dotGo(x, y)
 	}
@@ -69,7 +69,7 @@ func Combine(y, columns, x []float64) {
 // Descend is one step of gradient descent, θ ← shrink θ − slope z. It returns
 // ‖θ‖² of before, summed as Dot sums.
 func Descend(theta, z []float64, shrink, slope float64) float64 {
-	n := len(theta) &^ 7
+	n := len(theta) &^ 3
 	if n == 0 || !cpu.X86.HasAVX2 {
 		return descendGo(theta, z, shrink, slope)
 	}
@@ -78,30 +78,30 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 }
 
 // AddSquares adds Σ w_n z_n z_nᵀ to a symmetric matrix, of which packed holds
-// the upper triangle by rows, row n after row n−1: every entry gets
-// (w_n z_ni) z_nj for n = 0, 1, ... in turn, so that it has the bits that adding
-// the rows one by one gives. Row z_n is order numbers from rows[n·stride] on.
+// the upper triangle by rows, row n after row n−1: every entry gets its products
+// (w_n z_ni) z_nj in the order of n, so that it has the bits that adding the rows
+// one by one gives. Row z_n is order numbers from rows[n·stride] on.
 // It is fastest for Rows of them, which is one pass over the matrix.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	if len(weights) != Rows || order == 0 || !cpu.X86.HasAVX2 {
-		addSquaresGo(packed, rows, stride, order, weights)
+		addOneByOne(packed, rows, stride, order, weights)
 		return
 	}
 	packed, rows = packed[:order*(order+1)/2], rows[:(Rows-1)*stride+order]
 	addSquaresAVX2(&packed[0], &rows[0], stride, order, &weights[0])
 }
 
-// rotateAVX2 is rotateGo of n entries, a multiple of 4.
+// rotateAVX2 is rotateGo of n entries.
 //
 //go:noescape
 func rotateAVX2(a, b *float64, n int, ca, sa, c, s float64)
 
-// axpyAVX2 is axpyGo of n entries, a multiple of 4.
+// axpyAVX2 is axpyGo of n entries.
 //
 //go:noescape
 func axpyAVX2(y, x *float64, n int, a float64)
 
-// dotAVX2 is dotGo of n entries, a multiple of 8 and not 0.
+// dotAVX2 is dotGo of n entries, a multiple of 4 and not 0.
 //
 //go:noescape
 func dotAVX2(x, y *float64, n int) float64
@@ -117,12 +117,12 @@ func scaleAVX2(x *float64, n int, by float64)
 //go:noescape
 func combineAVX2(y, columns, x *float64, n, stride, d int)
 
-// descendAVX2 is descendGo of n entries, a multiple of 8 and not 0.
+// descendAVX2 is descendGo of n entries, a multiple of 4 and not 0.
 //
 //go:noescape
 func descendAVX2(theta, z *float64, n int, shrink, slope float64) float64
 
-// addSquaresAVX2 is addSquaresGo of eight rows of order > 0 numbers.
+// addSquaresAVX2 is addOneByOne of eight rows of order > 0 numbers.
 //
 //go:noescape
 func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)

@@ -5,6 +5,11 @@
 // Products and sums are separate instructions, never fused ones: the bits are to
 // be those of the Go twins.
 
+// The rotation and axpy take the entries that are no multiple of four first. A
+// factor's rows end at one column and begin at another each: so the fours of a row
+// are those of the row before, and what one has stored the next can load without
+// waiting for the cache.
+
 // func rotateAVX2(a, b *float64, n int, ca, sa, c, s float64)
 TEXT ·rotateAVX2(SB), NOSPLIT, $0-56
 	MOVQ         a+0(FP), DI
@@ -14,8 +19,41 @@ TEXT ·rotateAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD sa+32(FP), Y1
 	VBROADCASTSD c+40(FP), Y2
 	VBROADCASTSD s+48(FP), Y3
-	SUBQ         $8, CX
-	JL           four
+	TESTQ        $1, CX
+	JZ           two
+	VMOVSD       (DI), X4
+	VMOVSD       (SI), X5
+	VMULSD       X0, X4, X6
+	VMULSD       X3, X5, X7
+	VMULSD       X2, X5, X8
+	VMULSD       X1, X4, X9
+	VADDSD       X7, X6, X6
+	VSUBSD       X9, X8, X8
+	VMOVSD       X6, (DI)
+	VMOVSD       X8, (SI)
+	ADDQ         $8, DI
+	ADDQ         $8, SI
+
+two:
+	TESTQ   $2, CX
+	JZ      fours
+	VMOVUPD (DI), X4
+	VMOVUPD (SI), X5
+	VMULPD  X0, X4, X6
+	VMULPD  X3, X5, X7
+	VMULPD  X2, X5, X8
+	VMULPD  X1, X4, X9
+	VADDPD  X7, X6, X6
+	VSUBPD  X9, X8, X8
+	VMOVUPD X6, (DI)
+	VMOVUPD X8, (SI)
+	ADDQ    $16, DI
+	ADDQ    $16, SI
+
+fours:
+	ANDQ $-4, CX
+	SUBQ $8, CX
+	JL   four
 
 eight:
 	VMOVUPD (DI), Y4
@@ -44,8 +82,8 @@ eight:
 	JGE     eight
 
 four:
-	ADDQ    $4, CX
-	JL      done
+	ADDQ    $8, CX
+	JZ      done
 	VMOVUPD (DI), Y4
 	VMOVUPD (SI), Y5
 	VMULPD  Y0, Y4, Y6
@@ -67,8 +105,27 @@ TEXT ·axpyAVX2(SB), NOSPLIT, $0-32
 	MOVQ         x+8(FP), SI
 	MOVQ         n+16(FP), CX
 	VBROADCASTSD a+24(FP), Y0
-	SUBQ         $16, CX
-	JL           rest
+	TESTQ        $1, CX
+	JZ           two
+	VMULSD       (SI), X0, X1
+	VADDSD       (DI), X1, X1
+	VMOVSD       X1, (DI)
+	ADDQ         $8, DI
+	ADDQ         $8, SI
+
+two:
+	TESTQ   $2, CX
+	JZ      fours
+	VMULPD  (SI), X0, X1
+	VADDPD  (DI), X1, X1
+	VMOVUPD X1, (DI)
+	ADDQ    $16, DI
+	ADDQ    $16, SI
+
+fours:
+	ANDQ $-4, CX
+	SUBQ $16, CX
+	JL   rest
 
 sixteen:
 	VMULPD  (SI), Y0, Y1
@@ -112,6 +169,8 @@ TEXT ·dotAVX2(SB), NOSPLIT, $0-32
 	MOVQ   n+16(FP), CX
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
+	SUBQ   $8, CX
+	JL     four
 
 eight:
 	VMOVUPD (SI), Y2
@@ -123,8 +182,16 @@ eight:
 	ADDQ    $64, SI
 	ADDQ    $64, DI
 	SUBQ    $8, CX
-	JG      eight
+	JGE     eight
 
+four:
+	ADDQ    $8, CX
+	JZ      sum
+	VMOVUPD (SI), Y2
+	VMULPD  (DI), Y2, Y2
+	VADDPD  Y2, Y0, Y0
+
+sum:
 	// Parts 0-3 plus parts 4-7, then the even ones plus the odd ones.
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $1, Y0, X1
@@ -229,6 +296,8 @@ TEXT ·descendAVX2(SB), NOSPLIT, $0-48
 	VBROADCASTSD slope+32(FP), Y15
 	VXORPD       Y0, Y0, Y0
 	VXORPD       Y1, Y1, Y1
+	SUBQ         $8, CX
+	JL           four
 
 eight:
 	VMOVUPD (DI), Y2
@@ -248,8 +317,20 @@ eight:
 	ADDQ    $64, SI
 	ADDQ    $64, DI
 	SUBQ    $8, CX
-	JG      eight
+	JGE     eight
 
+four:
+	ADDQ    $8, CX
+	JZ      sum
+	VMOVUPD (DI), Y2
+	VMULPD  (SI), Y15, Y4
+	VMULPD  Y2, Y14, Y6
+	VMULPD  Y2, Y2, Y8
+	VSUBPD  Y4, Y6, Y6
+	VADDPD  Y8, Y0, Y0
+	VMOVUPD Y6, (DI)
+
+sum:
 	// As dotAVX2 adds up.
 	VADDPD       Y1, Y0, Y0
 	VEXTRACTF128 $1, Y0, X1

@@ -30,9 +30,9 @@ func Descend(theta, z []float64, shrink, slope float64) float64 {
 }
 
 // AddSquares adds Σ w_n z_n z_nᵀ to a symmetric matrix, of which packed holds
-// the upper triangle by rows, row n after row n−1: every entry gets
-// (w_n z_ni) z_nj for n = 0, 1, ... in turn, so that it has the bits that adding
-// the rows one by one gives. Row z_n is order numbers from rows[n·stride] on.
+// the upper triangle by rows, row n after row n−1: every entry gets its products
+// (w_n z_ni) z_nj in the order of n, so that it has the bits that adding the rows
+// one by one gives. Row z_n is order numbers from rows[n·stride] on.
 func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
-	addSquaresGo(packed, rows, stride, order, weights)
+	addOneByOne(packed, rows, stride, order, weights)
 }

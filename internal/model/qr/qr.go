@@ -165,49 +165,9 @@ func (f *Factor) Rotate(row, p []float64) Rotation { return f.RotateDiscounted(r
 // discounted factor; p is the same for both. A root of 1 is Rotate. It panics
 // unless root is in (0, 1].
 func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
-	n := f.order + f.columns
-	if len(row) != n || len(p) != f.columns {
-		panic("qr: Rotate wants a row of order+columns numbers and columns predictions")
-	}
-	if !(root > 0 && root <= 1) {
-		panic("qr: RotateDiscounted wants a root in (0, 1]")
-	}
-	clear(p)
-	gamma, leverage, rest := 1.0, 0.0, 1.0
-	data, diagonal, right := f.data, f.diagonal, f.right
-	for i := range f.order {
-		width := n - i
-		own := data[:width:width]
-		data = data[width:]
-		in := row[i:]
-		in = in[:len(own)]
-		z := in[0]
-		if z == 0 { // c = 1, s = 0: nothing turns.
-			if root != 1 {
-				loops.Scale(own, root)
-				f.copyRow(i, own)
-			}
-			continue
-		}
-		d := float64(root * own[0])
-		v := z / (d * gamma)
-		for j, u := range own[width-f.columns:] {
-			p[j] += float64(v * float64(root*u))
-		}
-		norm := math.Sqrt(float64(d*d) + float64(z*z))
-		c, s := d/norm, z/norm
-		own[0], in[0] = norm, 0
-		loops.Rotate(own[1:], in[1:], float64(c*root), float64(s*root), c, s)
-		diagonal[i] = norm
-		u := own[width-f.columns:]
-		for j, v := range u {
-			right[i*len(u)+j] = v
-		}
-		gamma *= c
-		leverage += float64(rest * float64(s*s))
-		rest *= float64(c * c)
-	}
-	return Rotation{Gamma: gamma, Leverage: math.Min(leverage, 1)}
+	turns := [1]Turn{{Factor: f, Row: row, Priors: p, Root: root}}
+	RotateTogether(turns[:])
+	return turns[0].Rotation
 }
 
 // Solve overwrites z, r numbers, by v = R⁻ᵀz and returns q = ‖v‖² = zᵀA⁻¹z.
@@ -215,28 +175,9 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 // They must not overlap. It reads R once, r²/2 multiply-adds, and
 // allocates nothing. It panics when a length is wrong.
 func (f *Factor) Solve(z, p []float64) (q float64) {
-	if len(z) != f.order || len(p) != f.columns {
-		panic("qr: Solve wants order features and columns predictions")
-	}
-	clear(p)
-	data := f.data
-	for i := range f.order {
-		width := f.order - i
-		own, u := data[:width], data[width:width+f.columns]
-		data = data[width+f.columns:]
-		rest := z[i:]
-		if rest[0] == 0 {
-			continue
-		}
-		v := rest[0] / own[0]
-		rest[0] = v
-		q += float64(v * v)
-		for j, uj := range u {
-			p[j] += float64(v * uj)
-		}
-		loops.Axpy(rest[1:], own[1:], -v)
-	}
-	return q
+	solutions := [1]Solution{{Factor: f, Z: z, Priors: p}}
+	SolveTogether(solutions[:])
+	return solutions[0].Square
 }
 
 // Weights writes g = R⁻¹u of one label column into dst, r numbers: the best

@@ -82,10 +82,14 @@ func (a *AdaRaker) active(t uint64) int {
 	return min(bits.Len64(number), MaxExperts)
 }
 
-// starts tells whether an interval of expert j starts at slot t.
-func (a *AdaRaker) starts(t uint64, j int) bool {
+// starting is for how many experts, the first ones, an interval starts at slot t:
+// one of expert j starts in every block whose number 2^j divides.
+func (a *AdaRaker) starting(t uint64) int {
 	number, first := a.block(t)
-	return first && number&(1<<j-1) == 0
+	if !first {
+		return 0
+	}
+	return bits.TrailingZeros64(number) + 1
 }
 
 func (a *AdaRaker) length(j int) float64 {
@@ -104,11 +108,8 @@ func (a *AdaRaker) newHedged(j int) hedged {
 // there start anew. At a power of two there is a new one, which allocates.
 // Observe calls begin for the slot after its own, so that Predict only reads.
 func (a *AdaRaker) begin(t uint64) {
-	for j := range a.experts {
+	for j := range min(a.starting(t), len(a.experts)) {
 		e := &a.experts[j]
-		if !a.starts(t, j) {
-			continue
-		}
 		e.logh = math.Log(e.step)
 		if a.options.Cold {
 			e.restart()
@@ -123,7 +124,7 @@ func (a *AdaRaker) begin(t uint64) {
 func (a *AdaRaker) topWeight() float64 {
 	top := math.Inf(-1)
 	for j := range a.experts {
-		top = math.Max(top, a.experts[j].logh)
+		top = max(top, a.experts[j].logh)
 	}
 	return top
 }
@@ -169,17 +170,16 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 		h := math.Exp(e.logh - top)
 		value += float64(h * e.value)
 		total += h
+		// It learns from its own losses alone, while its θ is at hand.
+		a.learn(&e.expert, e.step, y, weight)
 	}
 	prediction := value / total
 	t := a.ledger.n + 1
 	loss := float64(weight * a.options.Loss.Value(prediction, y))
-	for j := range a.experts {
+	for j := min(a.starting(t), len(a.experts)); j < len(a.experts); j++ {
 		e := &a.experts[j]
-		if !a.starts(t, j) {
-			gain := loss - float64(weight*a.options.Loss.Value(e.value, y))
-			e.logh += float64(e.meta * gain)
-		}
-		a.learn(&e.expert, e.step, y, weight)
+		gain := loss - float64(weight*a.options.Loss.Value(e.value, y))
+		e.logh += float64(e.meta * gain)
 	}
 	a.record(y, weight, loss)
 	a.begin(t + 1)

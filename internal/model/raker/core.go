@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/loops"
 )
 
 // Map is a feature map: x ∈ R^d to z ∈ R^r. It draws its features once, from
@@ -94,9 +95,10 @@ type core struct {
 	fixedBytes, expertBytes uint64
 	ledger                  ledger
 	// hindsight is nil unless regret is tracked.
-	hindsight []moments
-	// z and norms are Observe's scratch: the features of all kernels, ‖z_p‖².
-	z, norms []float64
+	hindsight *moments
+	// z and stable are Observe's scratch: the features of all kernels, and their
+	// 1/(‖z_p‖²+λ).
+	z, stable []float64
 	// scratch holds *[]float64 for Predict, which many callers run at once.
 	scratch *sync.Pool
 }
@@ -114,14 +116,14 @@ func newCore(maps []Map, o Options) core {
 		}
 		c.offsets[p+1] = c.offsets[p] + m.Size()
 		c.limit = math.Min(c.limit, m.InputLimit())
-		if o.TrackRegret && o.Loss == Squared {
-			c.hindsight = append(c.hindsight, newMoments(m.Size()))
-		}
+	}
+	if o.TrackRegret && o.Loss == Squared {
+		c.hindsight = newMoments(c.offsets)
 	}
 	c.expertBytes = c.bytes(1) - c.bytes(0)
 	c.fixedBytes = c.bytes(0)
 	total := c.total()
-	c.z, c.norms = make([]float64, total), make([]float64, len(maps))
+	c.z, c.stable = make([]float64, total), make([]float64, len(maps))
 	c.scratch = &sync.Pool{New: func() any {
 		z := make([]float64, total)
 		return &z
@@ -175,15 +177,15 @@ func (c *core) prepare(x []float64) {
 	c.features(c.z, x)
 	for p := range c.maps {
 		z := c.z[c.offsets[p]:c.offsets[p+1]]
-		c.norms[p] = dot(z, z)
+		c.stable[p] = 1 / (loops.Dot(z, z) + c.options.Lambda)
 	}
 }
 
 // record accounts for the round that prepare began.
 func (c *core) record(y, weight, loss float64) {
 	c.ledger.add(y, weight, loss)
-	for p := range c.hindsight {
-		c.hindsight[p].add(c.z[c.offsets[p]:c.offsets[p+1]], y, weight)
+	if c.hindsight != nil {
+		c.hindsight.add(c.z, y, weight)
 	}
 }
 
@@ -240,7 +242,7 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 	numbers := e*(total+2*kernels+1) + 2*total + kernels + 8
 	flops := e * 3 * total
 	if o.TrackRegret && o.Loss == Squared {
-		numbers += pairs + total
+		numbers += pairs + total + loops.Rows*(total+1)
 		flops += pairs + total
 	}
 	return model.Cost{

@@ -8,9 +8,11 @@ import (
 	"gonum.org/v1/gonum/lapack/lapack64"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/loops"
 )
 
-// moments are the sufficient statistics of one kernel under the squared loss:
+// moments are the sufficient statistics of every kernel under the squared loss:
 // C = Σ w z zᵀ and b = Σ w y z.
 //
 // The comparator of the regret is the best fixed function of the best kernel,
@@ -21,28 +23,85 @@ import (
 // carries λ‖θ‖² in every round; that comparator pays more and is the easier
 // one, so the regret reported here is no smaller, as long as the weights sum
 // to 1 or more. The learner's own loss is the plain Σ w (y − ŷ)².
+//
+// One pass over C takes loops.Rows rounds in, which have waited for it. That
+// gives the bits of one pass a round. So what waits is no state of its own: a
+// state that is written has it in C.
 type moments struct {
-	// packed is C by rows of its upper triangle.
+	kernels []kernelMoments
+	// b holds the b of all kernels, one after the other.
+	b []float64
+	// rows are the features of the rounds that wait, of all kernels, weights
+	// their w.
+	rows    []float64
+	weights [loops.Rows]float64
+	waiting int
+}
+
+// kernelMoments are those of one kernel.
+type kernelMoments struct {
+	// packed is C by rows of its upper triangle, without what waits.
 	packed []float64
 	b      []float64
+	// offset says where the kernel's features start in a row.
+	offset int
 }
 
-func newMoments(r int) moments {
-	return moments{packed: make([]float64, r*(r+1)/2), b: make([]float64, r)}
-}
-
-// add takes one observation in, at r²/2 multiply-adds.
-func (m *moments) add(z []float64, y, weight float64) {
-	rest := m.packed
-	for i, v := range z {
-		a, tail := float64(weight*v), z[i:]
-		row := rest[:len(tail)]
-		rest = rest[len(tail):]
-		for j, u := range tail {
-			row[j] += float64(a * u)
-		}
-		m.b[i] += float64(a * y)
+// newMoments are those of no observation. The features of kernel p are
+// offsets[p] to offsets[p+1].
+func newMoments(offsets []int) *moments {
+	kernels := len(offsets) - 1
+	total := offsets[kernels]
+	m := &moments{
+		kernels: make([]kernelMoments, kernels),
+		b:       make([]float64, total), rows: make([]float64, loops.Rows*total),
 	}
+	for p := range m.kernels {
+		from, to := offsets[p], offsets[p+1]
+		m.kernels[p] = kernelMoments{packed: make([]float64, (to-from)*(to-from+1)/2), b: m.b[from:to], offset: from}
+	}
+	return m
+}
+
+// add takes one observation in, at a copy of its features. Every loops.Rows-th
+// time it costs loops.Rows r²/2 multiply-adds a kernel, in one pass over C.
+func (m *moments) add(z []float64, y, weight float64) {
+	loops.Axpy(m.b, z, float64(weight*y))
+	copy(m.rows[m.waiting*len(z):], z)
+	m.weights[m.waiting] = weight
+	if m.waiting++; m.waiting < loops.Rows {
+		return
+	}
+	for _, k := range m.kernels {
+		loops.AddSquares(k.packed, m.rows[k.offset:], len(m.b), len(k.b), m.weights[:])
+	}
+	m.waiting = 0
+}
+
+// settle adds the rounds that wait to a copy of row i of C of a kernel. It leaves
+// m as it is, since several may read it at a time.
+func (m *moments) settle(row []float64, k *kernelMoments, i int) {
+	for n, w := range m.weights[:m.waiting] {
+		z := m.rows[n*len(m.b)+k.offset:][:len(k.b)]
+		loops.Axpy(row, z[i:], float64(w*z[i]))
+	}
+}
+
+// appendBinary appends C, with the rounds that wait, and b of every kernel.
+// Scratch holds the features of one kernel or more.
+func (m *moments) appendBinary(dst []byte, scratch []float64) []byte {
+	for p := range m.kernels {
+		k := &m.kernels[p]
+		rest := k.packed
+		for i := range k.b {
+			row := scratch[:copy(scratch[:len(k.b)-i], rest)]
+			rest = rest[len(row):]
+			m.settle(row, k, i)
+			dst = codec.AppendFloats(dst, row...)
+		}
+		dst = codec.AppendFloats(dst, k.b...)
+	}
+	return dst
 }
 
 // solution is the best function of one kernel.
@@ -61,14 +120,16 @@ type solution struct {
 // penalizes by the floor.
 const ridgeFloor = 1e-12
 
-// regularized is C+λI as a dense matrix, with the λ that it took.
-func (m *moments) regularized(lambda float64) (blas64.Symmetric, float64) {
-	r := len(m.b)
+// regularized is C+λI of a kernel as a dense matrix, with the λ that it took.
+func (m *moments) regularized(k *kernelMoments, lambda float64) (blas64.Symmetric, float64) {
+	r := len(k.b)
 	full := blas64.Symmetric{N: r, Stride: r, Data: make([]float64, r*r), Uplo: blas.Upper}
-	rest, trace := m.packed, 0.0
+	rest, trace := k.packed, 0.0
 	for i := range r {
-		trace += rest[0]
-		rest = rest[copy(full.Data[i*r+i:(i+1)*r], rest):]
+		row := full.Data[i*r+i : (i+1)*r]
+		rest = rest[copy(row, rest):]
+		m.settle(row, k, i)
+		trace += row[0]
 	}
 	lambda = math.Max(lambda, ridgeFloor*trace)
 	if lambda == 0 {
@@ -83,14 +144,14 @@ func (m *moments) regularized(lambda float64) (blas64.Symmetric, float64) {
 // solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂, at r³/3 multiply-adds
 // and a scratch of r² numbers. It answers NaN when C is no matrix of moments:
 // corrupt state.
-func (m *moments) solve(lambda, energy float64, pause func()) solution {
-	full, lambda := m.regularized(lambda)
+func (m *moments) solve(k *kernelMoments, lambda, energy float64, pause func()) solution {
+	full, lambda := m.regularized(k, lambda)
 	factor, ok := cholesky(full, pause)
 	if !ok {
 		return solution{loss: math.NaN(), penalty: math.NaN(), ridge: lambda}
 	}
-	b := blas64.Vector{N: len(m.b), Inc: 1, Data: m.b}
-	theta := blas64.Vector{N: len(m.b), Inc: 1, Data: append([]float64(nil), m.b...)}
+	b := blas64.Vector{N: len(k.b), Inc: 1, Data: k.b}
+	theta := blas64.Vector{N: len(k.b), Inc: 1, Data: append([]float64(nil), k.b...)}
 	lapack64.Potrs(factor, blas64.General{Rows: theta.N, Cols: 1, Stride: 1, Data: theta.Data})
 	norm := blas64.Nrm2(theta)
 	return solution{
@@ -109,13 +170,21 @@ func (s *solution) effectiveDimension(pause func()) float64 {
 	return math.Max(0, float64(s.factor.N)-s.ridge*traceInverse(s.factor, pause))
 }
 
+// tracked are the moments of the kernels, none unless regret is tracked.
+func (c *core) tracked() []kernelMoments {
+	if c.hindsight == nil {
+		return nil
+	}
+	return c.hindsight.kernels
+}
+
 // best solves for the best fixed function of the best kernel. It keeps one
 // factor beside the one that it works on.
 func (c *core) best(pause func()) solution {
 	energy := c.ledger.energy.Value()
 	best := solution{loss: math.Inf(1)}
-	for p := range c.hindsight {
-		s := c.hindsight[p].solve(c.options.Lambda, energy, pause)
+	for p := range c.hindsight.kernels {
+		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energy, pause)
 		if s.loss < best.loss || math.IsNaN(s.loss) {
 			best = s
 		}
@@ -126,8 +195,8 @@ func (c *core) best(pause func()) solution {
 // reportFlops are the multiply-adds of best.
 func (c *core) reportFlops() uint64 {
 	flops := uint64(0)
-	for _, m := range c.hindsight {
-		r := uint64(len(m.b))
+	for _, k := range c.tracked() {
+		r := uint64(len(k.b))
 		flops += r * r * r / 3
 	}
 	return flops

@@ -12,6 +12,7 @@ import (
 	"math"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/loops"
 )
 
 // Raker runs online gradient descent in every kernel and mixes the kernels by
@@ -124,11 +125,14 @@ func (c *core) mix(e *expert, z, f []float64) float64 {
 	value, total := 0.0, 0.0
 	for p, v := range e.logw {
 		from, to := c.offsets[p], c.offsets[p+1]
-		fp := dot(e.theta[from:to], z[from:to])
+		fp := loops.Dot(e.theta[from:to], z[from:to])
 		if f != nil {
 			f[p] = fp
 		}
-		w := math.Exp(v)
+		w := 1.0
+		if v != 0 { // The largest is 0, and an exponential is dear.
+			w = math.Exp(v)
+		}
 		value += float64(w * fp)
 		total += w
 	}
@@ -140,17 +144,20 @@ func (c *core) mix(e *expert, z, f []float64) float64 {
 func (c *core) learn(e *expert, step, y, weight float64) {
 	o := &c.options
 	top := math.Inf(-1)
+	offsets, stable, logw := c.offsets[1:], c.stable[:len(e.f)], e.logw[:len(e.f)]
+	from := 0
 	for p, f := range e.f {
-		from, to := c.offsets[p], c.offsets[p+1]
-		s := c.safeStep(step, weight, c.norms[p])
-		shrink := math.Max(0, 1-float64(2*s*o.Lambda))
-		norm := advance(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
+		to := offsets[p]
+		s := c.safeStep(step, weight, stable[p])
+		shrink := max(0, 1-float64(2*s*o.Lambda))
+		norm := loops.Descend(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
 		loss := float64(weight * (o.Loss.Value(f, y) + float64(o.Lambda*norm)))
-		e.logw[p] -= float64(o.WeightStep * loss)
-		top = math.Max(top, e.logw[p])
+		logw[p] -= float64(o.WeightStep * loss)
+		top = max(top, logw[p])
+		from = to
 	}
-	for p := range e.logw {
-		e.logw[p] -= top
+	for p := range logw {
+		logw[p] -= top
 	}
 }
 
@@ -171,49 +178,12 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 //
 // The other losses have a slope within ±1, so only the ridge could expand θ;
 // learn cuts its factor 1 − 2sλ at 0.
-func (c *core) safeStep(step, weight, norm float64) float64 {
+//
+// The limit 1/(‖z‖²+λ) is given.
+func (c *core) safeStep(step, weight, stable float64) float64 {
 	s := float64(step * weight)
 	if c.options.Loss != Squared {
 		return s
 	}
-	stable := 1 / (norm + c.options.Lambda)
-	return math.Min(s, math.Min(math.Max(step, stable/2), stable))
-}
-
-// dot is a·b in four interleaved sums, so that an addition need not wait for
-// the one before.
-func dot(a, b []float64) float64 {
-	b = b[:len(a)]
-	var s0, s1, s2, s3 float64
-	for len(a) >= 4 {
-		s0 += float64(a[0] * b[0])
-		s1 += float64(a[1] * b[1])
-		s2 += float64(a[2] * b[2])
-		s3 += float64(a[3] * b[3])
-		a, b = a[4:], b[4:]
-	}
-	for i, v := range a {
-		s0 += float64(v * b[i])
-	}
-	return (s0 + s1) + (s2 + s3)
-}
-
-// advance is θ ← shrink θ − slope z. It returns ‖θ‖² of before.
-func advance(theta, z []float64, shrink, slope float64) float64 {
-	z = z[:len(theta)]
-	var s0, s1 float64
-	n := len(theta) &^ 1
-	for i := 0; i < n; i += 2 {
-		a, b := theta[i], theta[i+1]
-		s0 += float64(a * a)
-		s1 += float64(b * b)
-		theta[i] = float64(shrink*a) - float64(slope*z[i])
-		theta[i+1] = float64(shrink*b) - float64(slope*z[i+1])
-	}
-	if n < len(theta) {
-		a := theta[n]
-		s0 += float64(a * a)
-		theta[n] = float64(shrink*a) - float64(slope*z[n])
-	}
-	return s0 + s1
+	return min(s, max(step, stable/2), stable)
 }

@@ -80,8 +80,8 @@ func (a *AdaRaker) Restore(state []byte) error {
 // coreBytes is what appendCore appends, expertStateBytes what an expert does.
 func (c *core) coreBytes() int {
 	numbers := 4 + 6
-	for _, m := range c.hindsight {
-		numbers += len(m.packed) + len(m.b)
+	for _, k := range c.tracked() {
+		numbers += len(k.packed) + len(k.b)
 	}
 	return 8 * numbers
 }
@@ -91,32 +91,34 @@ func (c *core) expertStateBytes() int { return 8 * (c.total() + len(c.maps)) }
 // appendCore appends the tag, the shape, the accounts and the moments.
 func (c *core) appendCore(dst []byte, tag uint64) []byte {
 	dst = codec.AppendUint64(dst, tag)
-	for _, v := range []int{len(c.maps), c.total(), len(c.hindsight)} {
+	for _, v := range []int{len(c.maps), c.total(), len(c.tracked())} {
 		dst = codec.AppendUint64(dst, uint64(v))
 	}
 	dst = c.ledger.appendBinary(dst)
-	for p := range c.hindsight {
-		dst = codec.AppendFloats(dst, c.hindsight[p].packed...)
-		dst = codec.AppendFloats(dst, c.hindsight[p].b...)
+	if c.hindsight == nil {
+		return dst
 	}
-	return dst
+	buffer := c.scratch.Get().(*[]float64) // The pool holds nothing else.
+	defer c.scratch.Put(buffer)
+	return c.hindsight.appendBinary(dst, *buffer)
 }
 
 // readCore reads what appendCore wrote, into new memory.
-func (c *core) readCore(r *codec.Reader, tag uint64) (ledger, []moments, error) {
-	for _, want := range []uint64{tag, uint64(len(c.maps)), uint64(c.total()), uint64(len(c.hindsight))} {
+func (c *core) readCore(r *codec.Reader, tag uint64) (ledger, *moments, error) {
+	for _, want := range []uint64{tag, uint64(len(c.maps)), uint64(c.total()), uint64(len(c.tracked()))} {
 		if got := r.Uint64(); r.Err() == nil && got != want {
 			return ledger{}, nil, fmt.Errorf("raker: restore: header holds %d, want %d: %w", got, want, model.ErrCorruptState)
 		}
 	}
 	l := readLedger(r)
 	ok := l.valid()
-	var tracked []moments
-	for p := range c.hindsight {
-		m := newMoments(c.maps[p].Size())
-		r.FloatsWithin(maxSum, m.packed)
-		r.FloatsWithin(maxSum, m.b)
-		tracked = append(tracked, m)
+	var tracked *moments
+	if c.hindsight != nil {
+		tracked = newMoments(c.offsets)
+		for _, k := range tracked.kernels {
+			r.FloatsWithin(maxSum, k.packed)
+			r.FloatsWithin(maxSum, k.b)
+		}
 	}
 	if err := r.Err(); err != nil {
 		return ledger{}, nil, fmt.Errorf("raker: restore: %w", err)

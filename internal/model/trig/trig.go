@@ -26,22 +26,23 @@ import (
 )
 
 const (
-	// ordinary is below 2^20 π/2: the multiple of π/2 next to a smaller angle has at
-	// most 20 bits, and its products with a part of π/2 of 33 bits are exact.
+	// Angles below 2^20 π/2 are ordinary: the multiple of π/2 next to one has at most
+	// 20 bits, and its products with a part of π/2 of 33 bits are exact.
 	ordinary = 1647099
 
 	twoOverPi = 2 / math.Pi
-	// magic is 1.5·2^52. What is added to it is rounded to an integer, whose last
-	// bits are then those of the sum.
+	// What is added to 1.5·2^52 is rounded to an integer, whose last bits are then
+	// those of the sum.
 	magic = 3 << 51
-	// π/2 is part1 + part2 + part3 + part4; the first three have 33 bits each.
+	// The parts add up to π/2. The first three have 33 bits each.
 	part1 = 0x1.921fb544p+00
 	part2 = 0x1.0b4611a6p-34
 	part3 = 0x1.3198a2ep-69
 	part4 = 0x1.b839a252049c1p-104
 
-	// sin r = r + r³(s1 + r²s2 + ...), cos r = 1 − r²/2 + r⁴(c1 + r²c2 + ...) on
-	// [−π/4, π/4], to 2^-58.
+	// On [−π/4, π/4], to 2^-58:
+	//
+	//	sin r = r + r³(s1 + r²s2 + …),  cos r = 1 − r²/2 + r⁴(c1 + r²c2 + …)
 	s1 = -0x1.5555555555549p-03
 	s2 = 0x1.111111110f8a6p-07
 	s3 = -0x1.a01a019c161d5p-13

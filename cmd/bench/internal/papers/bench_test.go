@@ -141,7 +141,7 @@ func TestStream(t *testing.T) {
 		}
 	}
 	taylor, fogd := f.specs["run-signs-pkawv_taylor"], f.specs["run-signs-fogd"]
-	if taylor.GetDimension() != 2 || taylor.GetPkawvTaylor().GetSigma() != r.Sigma || taylor.GetSeed() != papers.Seed {
+	if taylor.GetDimension() != 2 || taylor.GetPkawvTaylor().GetSigma() != r.Sigma || taylor.GetSeed() != papers.Seed || taylor.GetScaling().GetNone() == nil {
 		t.Errorf("spec %v", taylor)
 	}
 	if fogd.GetFogd().GetKernel().GetSigma() != r.Sigma || fogd.GetFogd().GetLoss() != hindsightv1.Loss_LOSS_LOGISTIC {

@@ -73,6 +73,8 @@ func (l Learner) Spec(s Stream, dimension int, sigma float64) *hindsightv1.Model
 	kernel := &hindsightv1.Kernel{Kind: hindsightv1.Kernel_KIND_GAUSSIAN, Sigma: &sigma}
 	if l.Defaults {
 		kernel = nil
+	} else { // The columns are scaled beforehand.
+		spec.Scaling = &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_None{None: &hindsightv1.NoScaling{}}}
 	}
 	if l.learner != nil { // Else the server picks it: auto.
 		l.learner(spec, kernel, loss)

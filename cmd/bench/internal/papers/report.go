@@ -71,8 +71,8 @@ server's defaults: nothing is tuned. Every model has the seed `, strconv.Itoa(Se
   whole file. Labels are mapped too, unless they are signs; the loss is then in units
   of the label's range, squared.`)
 	m.line("- **Names in `.running`** are learners whose inputs and labels the server scales with the\n" +
-		"  scaling `running`, with its default bandwidth. The inputs of `auto` are scaled in the same\n" +
-		"  way. For all others the server scales nothing.")
+		"  scaling `running`, the default, with the default bandwidth. `auto` scales its inputs by\n" +
+		"  itself. For all others the server scales nothing: their specs say `scaling: none`.")
 	m.line(`- **Bandwidth**: the other learners with one kernel have the Gaussian kernel. Its σ² is the
   mean squared distance of two rows of the file, the same for all of them. `, "`raker` and\n  `ada_raker`", ` have the kernels of the paper, σ² in {0.1, 1, 10}.`)
 	m.line("- `pkawv_taylor`", ` gets every input column minus its mean in the whole file, because its

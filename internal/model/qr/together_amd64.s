@@ -1,0 +1,416 @@
+//go:build !purego
+
+#include "go_asm.h"
+#include "textflag.h"
+
+// Products and sums are separate instructions, never fused ones: the bits are to
+// be those of the Go twins.
+//
+// The entries of a row that are no multiple of four come first. Rows end at one
+// column and begin at another each: so the fours of a row are those of the row
+// before, and what one has stored the next can load without waiting for the cache.
+
+DATA unity<>+0(SB)/8, $0x3ff0000000000000
+GLOBL unity<>(SB), RODATA|NOPTR, $8
+DATA sign<>+0(SB)/8, $0x8000000000000000
+GLOBL sign<>(SB), RODATA|NOPTR, $8
+
+#define T(field) (Turn_pass+field)(R8)
+#define S(field) (Solution_pass+field)(R8)
+
+// func turnAVX2(turns *Turn, count, first, order, columns, start int)
+//
+// R8 is the turn, R9 how many are left. R10 is 8i, R11 where row i is in the data,
+// R12 how many entries it has, R13 the columns.
+TEXT ·turnAVX2(SB), NOSPLIT, $0-48
+	MOVQ   first+16(FP), R10
+	MOVQ   order+24(FP), R12
+	MOVQ   columns+32(FP), R13
+	MOVQ   start+40(FP), R11
+	SUBQ   R10, R12
+	ADDQ   R13, R12
+	SHLQ   $3, R10
+	VXORPD X14, X14, X14
+
+row:
+	MOVQ turns+0(FP), R8
+	MOVQ count+8(FP), R9
+
+turn:
+	// DI is row i, DX row i+1, SI entry i, CX the entries behind it.
+	MOVQ   T(pass_data), DI
+	MOVQ   T(pass_row), SI
+	ADDQ   R11, DI
+	ADDQ   R10, SI
+	LEAQ   (DI)(R12*8), DX
+	LEAQ   -1(R12), CX
+	VMOVSD Turn_Root(R8), X10
+	CMPQ   T(pass_still), $0
+	JNE    still
+	VMOVSD T(pass_c), X2
+	VMOVSD T(pass_s), X3
+	VMULSD X10, X2, X0 // ca
+	VMULSD X10, X3, X1 // sa
+	CMPQ   CX, R13
+	JEQ    last
+	VMOVSD 8(DI), X4
+	VMOVSD 8(SI), X5
+	VMULSD X0, X4, X6
+	VMULSD X3, X5, X7
+	VMULSD X2, X5, X8
+	VMULSD X1, X4, X9
+	VADDSD X7, X6, X6
+	VSUBSD X9, X8, X4
+	VMOVSD X6, 8(DI)
+
+find:
+	// X4 is z, entry i+1.
+	VUCOMISD X14, X4
+	JNE      turns
+	JP       turns
+	VMOVSD   X4, 8(SI)
+	MOVQ     $1, T(pass_still)
+	JMP      found
+
+turns:
+	VMULSD    (DX), X10, X5 // d
+	VMULSD    X5, X5, X6
+	VMULSD    X4, X4, X7
+	VADDSD    X7, X6, X6
+	VSQRTSD   X6, X6, X6    // norm
+	VMOVSD    T(pass_gamma), X7
+	VMULSD    X7, X5, X8
+	VDIVSD    X8, X4, X8    // v
+	VUNPCKLPD X4, X5, X9
+	VMOVDDUP  X6, X11
+	VDIVPD    X11, X9, X9   // c, s
+	VMOVUPD   X9, T(pass_c)
+	MOVQ      $0, T(pass_still)
+	MOVQ      $0, 8(SI)
+	MOVQ      T(pass_diagonal), AX
+	VMOVSD    X6, (DX)
+	VMOVSD    X6, 8(AX)(R10*1)
+	VMULPD    X9, X9, X11
+	VMULSD    X9, X7, X7
+	VMOVSD    X7, T(pass_gamma)
+	VMOVSD    T(pass_left), X12
+	VUNPCKHPD X11, X11, X13
+	VMULSD    X13, X12, X13
+	VADDSD    T(pass_leverage), X13, X13
+	VMOVSD    X13, T(pass_leverage)
+	VMULSD    X11, X12, X12
+	VMOVSD    X12, T(pass_left)
+
+	// The labels end row i+1, which has CX entries.
+	MOVQ T(pass_priors), BX
+	MOVQ CX, AX
+	SUBQ R13, AX
+	LEAQ (DX)(AX*8), AX
+	MOVQ R13, DX
+
+label:
+	VMULSD (AX), X10, X11
+	VMULSD X11, X8, X11
+	VADDSD (BX), X11, X11
+	VMOVSD X11, (BX)
+	ADDQ   $8, AX
+	ADDQ   $8, BX
+	DECQ   DX
+	JNZ    label
+
+found:
+	TESTQ DI, DI
+	JZ    next
+	ADDQ  $16, DI
+	ADDQ  $16, SI
+	DECQ  CX
+	JMP   one
+
+last:
+	ADDQ $8, DI
+	ADDQ $8, SI
+
+one:
+	VBROADCASTSD X0, Y0
+	VBROADCASTSD X1, Y1
+	VBROADCASTSD X2, Y2
+	VBROADCASTSD X3, Y3
+	TESTQ        $1, CX
+	JZ           two
+	VMOVSD       (DI), X4
+	VMOVSD       (SI), X5
+	VMULSD       X0, X4, X6
+	VMULSD       X3, X5, X7
+	VMULSD       X2, X5, X8
+	VMULSD       X1, X4, X9
+	VADDSD       X7, X6, X6
+	VSUBSD       X9, X8, X8
+	VMOVSD       X6, (DI)
+	VMOVSD       X8, (SI)
+	ADDQ         $8, DI
+	ADDQ         $8, SI
+
+two:
+	TESTQ   $2, CX
+	JZ      fours
+	VMOVUPD (DI), X4
+	VMOVUPD (SI), X5
+	VMULPD  X0, X4, X6
+	VMULPD  X3, X5, X7
+	VMULPD  X2, X5, X8
+	VMULPD  X1, X4, X9
+	VADDPD  X7, X6, X6
+	VSUBPD  X9, X8, X8
+	VMOVUPD X6, (DI)
+	VMOVUPD X8, (SI)
+	ADDQ    $16, DI
+	ADDQ    $16, SI
+
+fours:
+	ANDQ $-4, CX
+	JZ   right
+	SUBQ $8, CX
+	JL   four
+
+eight:
+	VMOVUPD (DI), Y4
+	VMOVUPD (SI), Y5
+	VMOVUPD 32(DI), Y8
+	VMOVUPD 32(SI), Y9
+	VMULPD  Y0, Y4, Y6
+	VMULPD  Y3, Y5, Y7
+	VMULPD  Y2, Y5, Y5
+	VMULPD  Y1, Y4, Y4
+	VMULPD  Y0, Y8, Y10
+	VMULPD  Y3, Y9, Y11
+	VMULPD  Y2, Y9, Y9
+	VMULPD  Y1, Y8, Y8
+	VADDPD  Y7, Y6, Y6
+	VSUBPD  Y4, Y5, Y5
+	VADDPD  Y11, Y10, Y10
+	VSUBPD  Y8, Y9, Y9
+	VMOVUPD Y6, (DI)
+	VMOVUPD Y5, (SI)
+	VMOVUPD Y10, 32(DI)
+	VMOVUPD Y9, 32(SI)
+	ADDQ    $64, DI
+	ADDQ    $64, SI
+	SUBQ    $8, CX
+	JGE     eight
+
+four:
+	ADDQ    $8, CX
+	JZ      right
+	VMOVUPD (DI), Y4
+	VMOVUPD (SI), Y5
+	VMULPD  Y0, Y4, Y6
+	VMULPD  Y3, Y5, Y7
+	VMULPD  Y2, Y5, Y5
+	VMULPD  Y1, Y4, Y4
+	VADDPD  Y7, Y6, Y6
+	VSUBPD  Y4, Y5, Y5
+	VMOVUPD Y6, (DI)
+	VMOVUPD Y5, (SI)
+	ADDQ    $32, DI
+
+right:
+	// DI is behind the row, which its labels end.
+	MOVQ  T(pass_right), AX
+	MOVQ  R10, BX
+	IMULQ R13, BX
+	ADDQ  BX, AX
+	MOVQ  R13, CX
+	SHLQ  $3, CX
+	SUBQ  CX, DI
+	MOVQ  R13, CX
+
+copy:
+	MOVQ (DI), BX
+	MOVQ BX, (AX)
+	ADDQ $8, DI
+	ADDQ $8, AX
+	DECQ CX
+	JNZ  copy
+
+next:
+	ADDQ $Turn__size, R8
+	DECQ R9
+	JNZ  turn
+	LEAQ (R11)(R12*8), R11
+	DECQ R12
+	ADDQ $8, R10
+	CMPQ R12, R13
+	JGT  row
+	VZEROUPPER
+	RET
+
+still:
+	// Row i is only discounted.
+	VUCOMISD unity<>(SB), X10
+	JEQ      ahead
+	MOVQ     DI, AX
+	MOVQ     R12, BX
+
+scale:
+	VMULSD (AX), X10, X4
+	VMOVSD X4, (AX)
+	ADDQ   $8, AX
+	DECQ   BX
+	JNZ    scale
+	MOVQ   T(pass_diagonal), BX
+	MOVQ   (DI), DI
+	MOVQ   DI, (BX)(R10*1)
+
+	// AX is behind the row.
+	MOVQ  T(pass_right), BX
+	MOVQ  R10, DI
+	IMULQ R13, DI
+	ADDQ  DI, BX
+	MOVQ  R13, DI
+	SHLQ  $3, DI
+	SUBQ  DI, AX
+	MOVQ  R13, DI
+
+copied:
+	VMOVSD (AX), X4
+	VMOVSD X4, (BX)
+	ADDQ   $8, AX
+	ADDQ   $8, BX
+	DECQ   DI
+	JNZ    copied
+
+ahead:
+	CMPQ   CX, R13
+	JEQ    next
+	VMOVSD 8(SI), X4
+	XORQ   DI, DI    // There is no more of row i to turn.
+	JMP    find
+
+// func substituteAVX2(solutions *Solution, count, order, columns int)
+//
+// R8 is the solution, R9 how many are left. R10 is 8i, R11 where row i is in the
+// data, R12 the entries from i on, R13 the columns.
+TEXT ·substituteAVX2(SB), NOSPLIT, $0-32
+	MOVQ   order+16(FP), R12
+	MOVQ   columns+24(FP), R13
+	XORQ   R10, R10
+	XORQ   R11, R11
+	VXORPD X14, X14, X14
+	VMOVSD sign<>(SB), X13
+
+row:
+	MOVQ solutions+0(FP), R8
+	MOVQ count+8(FP), R9
+
+turn:
+	// DI is row i, DX row i+1, SI entry i, CX the entries behind it.
+	MOVQ   S(substitution_data), DI
+	MOVQ   S(substitution_z), SI
+	ADDQ   R11, DI
+	ADDQ   R10, SI
+	LEAQ   (DI)(R12*8), DX
+	LEAQ   (DX)(R13*8), DX
+	LEAQ   -1(R12), CX
+	VMOVSD 8(SI), X4
+	CMPQ   S(substitution_still), $0
+	JNE    still
+	VMOVSD S(substitution_v), X0
+	VXORPD X13, X0, X0
+	VMULSD 8(DI), X0, X1
+	VADDSD X1, X4, X4
+
+find:
+	// X4 is z, entry i+1.
+	VUCOMISD X14, X4
+	JNE      solve
+	JP       solve
+	VMOVSD   X4, 8(SI)
+	MOVQ     $1, S(substitution_still)
+	JMP      found
+
+solve:
+	VDIVSD (DX), X4, X4
+	VMOVSD X4, 8(SI)
+	VMOVSD X4, S(substitution_v)
+	MOVQ   $0, S(substitution_still)
+	VMULSD X4, X4, X5
+	VADDSD Solution_Square(R8), X5, X5
+	VMOVSD X5, Solution_Square(R8)
+	MOVQ   S(substitution_priors), BX
+	LEAQ   (DX)(CX*8), AX
+	MOVQ   R13, DX
+
+label:
+	VMULSD (AX), X4, X5
+	VADDSD (BX), X5, X5
+	VMOVSD X5, (BX)
+	ADDQ   $8, AX
+	ADDQ   $8, BX
+	DECQ   DX
+	JNZ    label
+
+found:
+	TESTQ        DI, DI
+	JZ           next
+	ADDQ         $16, DI
+	ADDQ         $16, SI
+	DECQ         CX
+	VBROADCASTSD X0, Y0
+	TESTQ        $1, CX
+	JZ           two
+	VMULSD       (DI), X0, X1
+	VADDSD       (SI), X1, X1
+	VMOVSD       X1, (SI)
+	ADDQ         $8, DI
+	ADDQ         $8, SI
+
+two:
+	TESTQ   $2, CX
+	JZ      fours
+	VMULPD  (DI), X0, X1
+	VADDPD  (SI), X1, X1
+	VMOVUPD X1, (SI)
+	ADDQ    $16, DI
+	ADDQ    $16, SI
+
+fours:
+	ANDQ $-4, CX
+	JZ   next
+	SUBQ $8, CX
+	JL   four
+
+eight:
+	VMULPD  (DI), Y0, Y1
+	VMULPD  32(DI), Y0, Y2
+	VADDPD  (SI), Y1, Y1
+	VADDPD  32(SI), Y2, Y2
+	VMOVUPD Y1, (SI)
+	VMOVUPD Y2, 32(SI)
+	ADDQ    $64, DI
+	ADDQ    $64, SI
+	SUBQ    $8, CX
+	JGE     eight
+
+four:
+	ADDQ    $8, CX
+	JZ      next
+	VMULPD  (DI), Y0, Y1
+	VADDPD  (SI), Y1, Y1
+	VMOVUPD Y1, (SI)
+
+next:
+	ADDQ $Solution__size, R8
+	DECQ R9
+	JNZ  turn
+	LEAQ (R11)(R12*8), R11
+	LEAQ (R11)(R13*8), R11
+	DECQ R12
+	ADDQ $8, R10
+	CMPQ R12, $1
+	JGT  row
+	VZEROUPPER
+	RET
+
+still:
+	XORQ DI, DI // Nothing is taken from the entries behind.
+	JMP  find
