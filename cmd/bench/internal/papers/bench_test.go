@@ -151,6 +151,9 @@ func TestStream(t *testing.T) {
 	if auto.GetLearner() != nil || auto.GetDimension() != 2 || len(auto.GetCoverage()) != 0 || fourier.GetFourierAwv() == nil || fourier.GetFourierAwv().GetKernel() != nil {
 		t.Errorf("specs %v, %v", auto, fourier)
 	}
+	if taylor.GetScaling().GetNone() == nil || auto.GetScaling() != nil || fourier.GetScaling() != nil {
+		t.Errorf("scaling %v, %v, %v: want none and the default", taylor.GetScaling(), auto.GetScaling(), fourier.GetScaling())
+	}
 	if r.Late != nil {
 		t.Errorf("late labels %v of a stream that has none", r.Late)
 	}
