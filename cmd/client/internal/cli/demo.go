@@ -28,7 +28,7 @@ const (
 	demoModel     = "demo"
 	demoRounds    = 4000
 	demoMaxRounds = 100_000
-	demoTime      = 12 * time.Second
+	demoTime      = 30 * time.Second
 	demoWhole     = 60 * time.Second
 	demoDimension = 2
 	demoFew       = 50 // the skill of so few rounds says little and is not drawn
