@@ -23,7 +23,8 @@ type Spec struct {
 	// Coverage are the levels of the prediction intervals, ascending.
 	Coverage []float64 `json:"coverage,omitempty"`
 
-	// Exactly one learner is set. Its JSON name is the learner's name.
+	// At most one learner is set, none for Auto; in a completed spec exactly one.
+	// Its JSON name is the learner's name.
 	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty" oneof:"learner"`
 	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty" oneof:"learner"`
 	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty" oneof:"learner"`
@@ -32,11 +33,15 @@ type Spec struct {
 	Raker        *Raker        `json:"raker,omitempty" oneof:"learner"`
 	AdaRaker     *AdaRaker     `json:"ada_raker,omitempty" oneof:"learner"`
 	FOGD         *FOGD         `json:"fogd,omitempty" oneof:"learner"`
+	Auto         *Auto         `json:"auto,omitempty" oneof:"learner"`
 }
 
+// DefaultLearner is the name of the learner of a spec that names none.
+const DefaultLearner = "auto"
+
 // Name is the name of the learner that is set, as in the API: pkawv_taylor,
-// linear_awv. It is the first of them if there are several, and empty if there
-// is none.
+// linear_awv. It is the first of them if there are several, and DefaultLearner
+// if there is none.
 func (s Spec) Name() string {
 	fields := reflect.ValueOf(s)
 	for i := range fields.NumField() {
@@ -47,7 +52,7 @@ func (s Spec) Name() string {
 			return name
 		}
 	}
-	return ""
+	return DefaultLearner
 }
 
 // LearnerNames are the names of all learners, in the order of the API.
@@ -65,6 +70,17 @@ func LearnerNames() []string {
 func learnerName(f reflect.StructField) (name string, ok bool) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
 	return name, f.Tag.Get("oneof") == "learner"
+}
+
+// Auto mixes many learners.
+type Auto struct {
+	// Lags is how many of the last observed labels are inputs too.
+	Lags *int `json:"lags,omitempty"`
+	// Frequencies is D, per feature map.
+	Frequencies *int `json:"frequencies,omitempty"`
+	// MaxMicroseconds is the nominal time of an Observe, by which the spec decides
+	// which experts there are.
+	MaxMicroseconds *float64 `json:"max_microseconds,omitempty"`
 }
 
 // Scaling is one of its kinds.

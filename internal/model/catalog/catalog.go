@@ -33,6 +33,7 @@ func learners() []learner {
 		row(func(s *model.Spec) **model.Raker { return &s.Raker }, 1, rakers),
 		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, 1, adaRaker),
 		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, 1, fogd),
+		row(func(s *model.Spec) **model.Auto { return &s.Auto }, MaxOutputs, automatic),
 	}
 }
 
@@ -103,7 +104,8 @@ func look(s model.Spec) (model.Spec, entry, error) {
 	if !ok {
 		return model.Spec{}, entry{}, c.err
 	}
-	c.at = "spec." + s.Name()
+	c.coverage()
+	c.at = "spec." + c.spec.Name()
 	e := l.complete(c)
 	c.at = "spec.scaling"
 	if c.err == nil {
@@ -127,6 +129,9 @@ func (c *completion) learner() (l learner, ok bool) {
 	if s.Outputs < 1 || s.Outputs > MaxOutputs {
 		c.refuse("outputs", s.Outputs, fmt.Sprintf("1 to %d", MaxOutputs))
 	}
+	if s.Name() == model.DefaultLearner && s.Auto == nil {
+		s.Auto = &model.Auto{}
+	}
 	count := 0
 	for _, each := range learners() {
 		if !each.given(s) {
@@ -139,7 +144,7 @@ func (c *completion) learner() (l learner, ok bool) {
 		}
 	}
 	if count != 1 {
-		c.refuse("learner", fmt.Sprintf("%d learners", count), "exactly one, such as "+model.LearnerNames()[0]+": {}")
+		c.refuse("learner", fmt.Sprintf("%d learners", count), "at most one, such as "+model.LearnerNames()[0]+": {}")
 	}
 	return l, c.err == nil
 }

@@ -37,6 +37,8 @@ func deterministic() []model.Spec {
 			Kernel: &model.Kernel{Kind: "cauchy"}, MaxDictionary: ptr(60), Forgetting: ptr(0.999),
 			History: model.HistoryWindow, HistoryWindow: ptr(200),
 		}},
+		{Dimension: 3},
+		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(7), MaxMicroseconds: ptr(20.0)}},
 		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
 		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}},
 		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},

@@ -156,7 +156,7 @@ func (x Kernel_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kernel_Kind.Descriptor instead.
 func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // What a growing dictionary knows of the rounds before.
@@ -213,7 +213,7 @@ func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PkawvNystrom_History.Descriptor instead.
 func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // What an expert keeps at the start of its next interval.
@@ -266,7 +266,7 @@ func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdaRaker_Restart.Descriptor instead.
 func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // ModelSpec says what a model is. It is immutable: the server stores it with
@@ -275,8 +275,8 @@ type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of input features d, at least 1. Required.
 	Dimension int32 `protobuf:"varint,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	// The number of label columns. Default 1. Several share one factor: the AWV
-	// family takes up to 1024, the first-order learners 1.
+	// The number of label columns. Default 1. Several share one factor: auto and
+	// the AWV family take up to 1024, the first-order learners 1.
 	Outputs int32 `protobuf:"varint,2,opt,name=outputs,proto3" json:"outputs,omitempty"`
 	// Seeds every random draw of the learner. The same spec, seed and
 	// observations in the same order give the same state, bit for bit.
@@ -285,9 +285,9 @@ type ModelSpec struct {
 	// Default: running; a warm-up of 32 observations for linear_awv.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The levels of the prediction intervals: the shares of labels that are to lie
-	// inside, each from 0.5 to 0.999, at most 8. Default: 0.9 for auto, else none.
+	// inside, each from 0.5 to 0.999, ascending, at most 8. Default: 0.9 for auto, else none.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
-	// The learner. Required; an empty message takes every default.
+	// The learner; an empty message takes every default. Default: auto.
 	//
 	// Types that are valid to be assigned to Learner:
 	//
@@ -299,6 +299,7 @@ type ModelSpec struct {
 	//	*ModelSpec_Raker
 	//	*ModelSpec_AdaRaker
 	//	*ModelSpec_Fogd
+	//	*ModelSpec_Auto
 	Learner       isModelSpec_Learner `protobuf_oneof:"learner"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -448,6 +449,15 @@ func (x *ModelSpec) GetFogd() *Fogd {
 	return nil
 }
 
+func (x *ModelSpec) GetAuto() *Auto {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_Auto); ok {
+			return x.Auto
+		}
+	}
+	return nil
+}
+
 type isModelSpec_Learner interface {
 	isModelSpec_Learner()
 }
@@ -492,6 +502,11 @@ type ModelSpec_Fogd struct {
 	Fogd *Fogd `protobuf:"bytes,17,opt,name=fogd,proto3,oneof"`
 }
 
+type ModelSpec_Auto struct {
+	// The mixture of many learners: nothing to choose.
+	Auto *Auto `protobuf:"bytes,18,opt,name=auto,proto3,oneof"`
+}
+
 func (*ModelSpec_PkawvTaylor) isModelSpec_Learner() {}
 
 func (*ModelSpec_PkawvNystrom) isModelSpec_Learner() {}
@@ -507,6 +522,8 @@ func (*ModelSpec_Raker) isModelSpec_Learner() {}
 func (*ModelSpec_AdaRaker) isModelSpec_Learner() {}
 
 func (*ModelSpec_Fogd) isModelSpec_Learner() {}
+
+func (*ModelSpec_Auto) isModelSpec_Learner() {}
 
 // Scaling of inputs and labels before the learner, part of the model's state.
 // What a model is asked and answers, losses and regrets included, stays in the
@@ -843,6 +860,77 @@ func (*NoScaling) Descriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
 }
 
+// Auto mixes forecasters over five feature maps, each with three memories and on
+// the label and on its increments; gradient descent; and the running mean, the
+// last label and a recent mean. It scales inputs and labels itself. Nothing of it
+// needs to be chosen.
+type Auto struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many of the last observed labels are inputs too, 0 to 8. With several
+	// outputs there are at most 32 of them together. Default 2.
+	Lags *int32 `protobuf:"varint,1,opt,name=lags,proto3,oneof" json:"lags,omitempty"`
+	// Random frequencies of a feature map. Default 50.
+	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
+	// What an Observe may take, in microseconds of a nominal processor that does
+	// 5000 multiply-adds in one. The spec decides by it which experts there are, on
+	// every machine alike: above it, first one map is left out, then others and
+	// shorter memories, until what is left is cheap. Default 500.
+	MaxMicroseconds *float64 `protobuf:"fixed64,3,opt,name=max_microseconds,json=maxMicroseconds,proto3,oneof" json:"max_microseconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Auto) Reset() {
+	*x = Auto{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Auto) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Auto) ProtoMessage() {}
+
+func (x *Auto) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Auto.ProtoReflect.Descriptor instead.
+func (*Auto) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Auto) GetLags() int32 {
+	if x != nil && x.Lags != nil {
+		return *x.Lags
+	}
+	return 0
+}
+
+func (x *Auto) GetFrequencies() int32 {
+	if x != nil && x.Frequencies != nil {
+		return *x.Frequencies
+	}
+	return 0
+}
+
+func (x *Auto) GetMaxMicroseconds() float64 {
+	if x != nil && x.MaxMicroseconds != nil {
+		return *x.MaxMicroseconds
+	}
+	return 0
+}
+
 // PkawvTaylor is PKAWV over the orthonormal Taylor basis of the Gaussian
 // kernel exp(-|x-x'|^2 / (2 sigma^2)): all monomials up to a total degree.
 type PkawvTaylor struct {
@@ -867,7 +955,7 @@ type PkawvTaylor struct {
 
 func (x *PkawvTaylor) Reset() {
 	*x = PkawvTaylor{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +967,7 @@ func (x *PkawvTaylor) String() string {
 func (*PkawvTaylor) ProtoMessage() {}
 
 func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +980,7 @@ func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvTaylor.ProtoReflect.Descriptor instead.
 func (*PkawvTaylor) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PkawvTaylor) GetSigma() float64 {
@@ -945,7 +1033,7 @@ type LinearAwv struct {
 
 func (x *LinearAwv) Reset() {
 	*x = LinearAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1045,7 @@ func (x *LinearAwv) String() string {
 func (*LinearAwv) ProtoMessage() {}
 
 func (x *LinearAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1058,7 @@ func (x *LinearAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinearAwv.ProtoReflect.Descriptor instead.
 func (*LinearAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LinearAwv) GetLambda() float64 {
@@ -1006,7 +1094,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1106,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1119,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Kernel) GetKind() Kernel_Kind {
@@ -1104,7 +1192,7 @@ type PkawvNystrom struct {
 
 func (x *PkawvNystrom) Reset() {
 	*x = PkawvNystrom{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1204,7 @@ func (x *PkawvNystrom) String() string {
 func (*PkawvNystrom) ProtoMessage() {}
 
 func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1217,7 @@ func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvNystrom.ProtoReflect.Descriptor instead.
 func (*PkawvNystrom) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PkawvNystrom) GetKernel() *Kernel {
@@ -1238,7 +1326,7 @@ type FourierAwv struct {
 
 func (x *FourierAwv) Reset() {
 	*x = FourierAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1338,7 @@ func (x *FourierAwv) String() string {
 func (*FourierAwv) ProtoMessage() {}
 
 func (x *FourierAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1351,7 @@ func (x *FourierAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierAwv.ProtoReflect.Descriptor instead.
 func (*FourierAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FourierAwv) GetKernel() *Kernel {
@@ -1316,7 +1404,7 @@ type KernelAwv struct {
 
 func (x *KernelAwv) Reset() {
 	*x = KernelAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1416,7 @@ func (x *KernelAwv) String() string {
 func (*KernelAwv) ProtoMessage() {}
 
 func (x *KernelAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1429,7 @@ func (x *KernelAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelAwv.ProtoReflect.Descriptor instead.
 func (*KernelAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KernelAwv) GetKernel() *Kernel {
@@ -1389,7 +1477,7 @@ type Raker struct {
 
 func (x *Raker) Reset() {
 	*x = Raker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1489,7 @@ func (x *Raker) String() string {
 func (*Raker) ProtoMessage() {}
 
 func (x *Raker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1502,7 @@ func (x *Raker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raker.ProtoReflect.Descriptor instead.
 func (*Raker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Raker) GetKernels() []*Kernel {
@@ -1497,7 +1585,7 @@ type AdaRaker struct {
 
 func (x *AdaRaker) Reset() {
 	*x = AdaRaker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1509,7 +1597,7 @@ func (x *AdaRaker) String() string {
 func (*AdaRaker) ProtoMessage() {}
 
 func (x *AdaRaker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1522,7 +1610,7 @@ func (x *AdaRaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaRaker.ProtoReflect.Descriptor instead.
 func (*AdaRaker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdaRaker) GetKernels() []*Kernel {
@@ -1616,7 +1704,7 @@ type Fogd struct {
 
 func (x *Fogd) Reset() {
 	*x = Fogd{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1716,7 @@ func (x *Fogd) String() string {
 func (*Fogd) ProtoMessage() {}
 
 func (x *Fogd) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1729,7 @@ func (x *Fogd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
 func (*Fogd) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fogd) GetKernel() *Kernel {
@@ -1697,7 +1785,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +1797,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +1810,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -1736,7 +1824,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xf1\x04\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x9b\x05\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -1754,7 +1842,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"kernel_awv\x18\x0e \x01(\v2\x17.hindsight.v1.KernelAwvH\x00R\tkernelAwv\x12+\n" +
 	"\x05raker\x18\x0f \x01(\v2\x13.hindsight.v1.RakerH\x00R\x05raker\x125\n" +
 	"\tada_raker\x18\x10 \x01(\v2\x16.hindsight.v1.AdaRakerH\x00R\badaRaker\x12(\n" +
-	"\x04fogd\x18\x11 \x01(\v2\x12.hindsight.v1.FogdH\x00R\x04fogdB\t\n" +
+	"\x04fogd\x18\x11 \x01(\v2\x12.hindsight.v1.FogdH\x00R\x04fogd\x12(\n" +
+	"\x04auto\x18\x12 \x01(\v2\x12.hindsight.v1.AutoH\x00R\x04autoB\t\n" +
 	"\alearner\"\xe5\x01\n" +
 	"\aScaling\x122\n" +
 	"\x05fixed\x18\x01 \x01(\v2\x1a.hindsight.v1.FixedScalingH\x00R\x05fixed\x125\n" +
@@ -1774,7 +1863,14 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06labels\x18\x02 \x01(\bH\x00R\x06labels\x88\x01\x01B\t\n" +
 	"\a_labels\"\x10\n" +
 	"\x0eRunningScaling\"\v\n" +
-	"\tNoScaling\"\xef\x01\n" +
+	"\tNoScaling\"\xa4\x01\n" +
+	"\x04Auto\x12\x17\n" +
+	"\x04lags\x18\x01 \x01(\x05H\x00R\x04lags\x88\x01\x01\x12%\n" +
+	"\vfrequencies\x18\x02 \x01(\x05H\x01R\vfrequencies\x88\x01\x01\x12.\n" +
+	"\x10max_microseconds\x18\x03 \x01(\x01H\x02R\x0fmaxMicroseconds\x88\x01\x01B\a\n" +
+	"\x05_lagsB\x0e\n" +
+	"\f_frequenciesB\x13\n" +
+	"\x11_max_microseconds\"\xef\x01\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +
@@ -1942,7 +2038,7 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Kernel_Kind)(0),          // 1: hindsight.v1.Kernel.Kind
@@ -1954,49 +2050,51 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(*WarmupScaling)(nil),     // 7: hindsight.v1.WarmupScaling
 	(*RunningScaling)(nil),    // 8: hindsight.v1.RunningScaling
 	(*NoScaling)(nil),         // 9: hindsight.v1.NoScaling
-	(*PkawvTaylor)(nil),       // 10: hindsight.v1.PkawvTaylor
-	(*LinearAwv)(nil),         // 11: hindsight.v1.LinearAwv
-	(*Kernel)(nil),            // 12: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 13: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 14: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 15: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 16: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 17: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 18: hindsight.v1.Fogd
-	(*Row)(nil),               // 19: hindsight.v1.Row
+	(*Auto)(nil),              // 10: hindsight.v1.Auto
+	(*PkawvTaylor)(nil),       // 11: hindsight.v1.PkawvTaylor
+	(*LinearAwv)(nil),         // 12: hindsight.v1.LinearAwv
+	(*Kernel)(nil),            // 13: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 14: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 15: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 16: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 17: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 18: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 19: hindsight.v1.Fogd
+	(*Row)(nil),               // 20: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
 	5,  // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
-	10, // 1: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	13, // 2: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	14, // 3: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
-	11, // 4: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	15, // 5: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	16, // 6: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	17, // 7: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	18, // 8: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
-	6,  // 9: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	7,  // 10: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	8,  // 11: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
-	9,  // 12: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
-	1,  // 13: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	12, // 14: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	2,  // 15: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	19, // 16: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	12, // 17: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	12, // 18: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	12, // 19: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 20: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	12, // 21: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 22: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	3,  // 23: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	12, // 24: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 25: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	11, // 1: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
+	14, // 2: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	15, // 3: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	12, // 4: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
+	16, // 5: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	17, // 6: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	18, // 7: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	19, // 8: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	10, // 9: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
+	6,  // 10: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	7,  // 11: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	8,  // 12: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	9,  // 13: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	1,  // 14: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	13, // 15: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	2,  // 16: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	20, // 17: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	13, // 18: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	13, // 19: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	13, // 20: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 21: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	13, // 22: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 23: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	3,  // 24: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	13, // 25: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 26: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -2013,6 +2111,7 @@ func file_hindsight_v1_spec_proto_init() {
 		(*ModelSpec_Raker)(nil),
 		(*ModelSpec_AdaRaker)(nil),
 		(*ModelSpec_Fogd)(nil),
+		(*ModelSpec_Auto)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
 		(*Scaling_Fixed)(nil),
@@ -2031,13 +2130,14 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[13].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[14].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,136 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+)
+
+// advice is what Prediction.Advice holds: how many labels had been observed,
+// which tells who was awake; the lags; and for each output the last residual of
+// b, what every expert predicted, what b and the stacks did, and the prediction.
+type advice struct {
+	seen    uint64
+	lags    []float64
+	outputs []float64
+	experts int
+}
+
+// adviceSize is the length of Prediction.Advice.
+func (l *Learner) adviceSize() int {
+	return 1 + len(l.lags) + l.o.Outputs*outputAdvice(l.plan.experts())
+}
+
+func outputAdvice(experts int) int { return 1 + experts + finalists + 1 }
+
+func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
+	k := l.plan.experts()
+	dst = append(dst, float64(s.seen))
+	dst = append(dst, s.lags...)
+	for j := range l.mixers {
+		dst = append(dst, s.residuals[j])
+		dst = append(dst, s.advice[j*k:][:k]...)
+		dst = append(dst, s.final[j*finalists:][:finalists]...)
+		dst = append(dst, s.values[j])
+	}
+	return dst
+}
+
+// of is an output's part of the advice.
+func (a *advice) of(output int) (residual float64, experts, final []float64, value float64) {
+	size := outputAdvice(a.experts)
+	part := a.outputs[output*size:][:size]
+	return part[0], part[1:][:a.experts], part[1+a.experts:][:finalists], part[size-1]
+}
+
+// stale reads advice that was given before the last observation. It is false
+// for what was advised just now, and for what the learner cannot have advised.
+func (l *Learner) stale(numbers []float64) (advice, bool) {
+	if len(numbers) != l.adviceSize() {
+		return advice{}, false
+	}
+	seen := numbers[0]
+	if !(seen >= 0 && seen < float64(l.n)) || seen != math.Trunc(seen) {
+		return advice{}, false
+	}
+	a := advice{seen: uint64(seen), lags: numbers[1:][:len(l.lags)], outputs: numbers[1+len(l.lags):], experts: l.plan.experts()}
+	return a, l.possible(a)
+}
+
+// possible tells whether all that is advised is in the range of the labels, and
+// mixtures are in the range of what they mix.
+func (l *Learner) possible(a advice) bool {
+	k, then := uint64(l.o.Outputs), stageAfter(a.seen)
+	for i, v := range a.lags {
+		if m := &l.mixers[uint64(i)%k]; !inRange(v, m.low, m.high, uint64(i)/k < a.seen) {
+			return false
+		}
+	}
+	for j := range l.mixers {
+		m := &l.mixers[j]
+		residual, experts, final, value := a.of(j)
+		if !(math.Abs(residual) <= 2*model.MaxMagnitude) {
+			return false
+		}
+		for i := range a.experts + finalists {
+			v := 0.0
+			if i < a.experts {
+				v = experts[i]
+			} else {
+				v = final[i-a.experts]
+			}
+			// A stack that sleeps says what b says.
+			if !inRange(v, m.low, m.high, then.awake(i, a.experts) || (i > a.experts && then == starting)) {
+				return false
+			}
+		}
+		awake := experts
+		if then == starting {
+			awake = experts[:baselines]
+		}
+		if then != asleep && !(between(final[0], awake) && between(value, final)) {
+			return false
+		}
+		if then == asleep && value != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// inRange accepts a number from low to high, or 0 if nothing was said.
+func inRange(v, low, high float64, said bool) bool {
+	if said {
+		return v >= low && v <= high
+	}
+	return v == 0
+}
+
+// between tells whether v is in the range of some numbers.
+func between(v float64, of []float64) bool {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, f := range of {
+		low, high = math.Min(low, f), math.Max(high, f)
+	}
+	return v >= low && v <= high
+}
+
+// ObserveAdvised is Observe of an input that was predicted before. If labels
+// were observed since, the experts learn with the lags of then, and the mixtures
+// and stacks learn from what each of them predicted then: what is served is what
+// counts. The outcome stays prequential: it is what the present weights say of
+// the columns of then. Advice that was given just now, and advice that the
+// learner cannot have given, leave an Observe.
+func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, numbers []float64) error {
+	if err := l.Check(x, y, weight); err != nil {
+		return err
+	}
+	if a, ok := l.stale(numbers); ok {
+		l.late = true
+		l.present(l.own, x, a.lags, a.seen)
+		l.learn(o, row{x: x, y: y, weight: weight}, &a)
+		return nil
+	}
+	l.learnNow(o, x, y, weight)
+	return nil
+}

@@ -1,0 +1,311 @@
+package auto
+
+import (
+	"fmt"
+	"math"
+	"sync"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/qr"
+)
+
+// Learner is the mixture. Its experts are built from the first rows of a
+// stream, at a few stages; until the first of them the trivial predictors speak
+// alone. Each output has b, the ML-Poly mixture of its experts; stacks, which
+// are forecasters of what b misses; and the ML-Poly mixture of b and the
+// stacks, which is what is predicted.
+type Learner struct {
+	o    Options
+	plan Plan
+	// stackRenewals are those of the stacks, which are built anew at every stage:
+	// stackRounds counts what they have learned since.
+	stackRenewals [stacks]renewal
+	stackRounds   uint64
+	// fixedBytes is the memory of all but the rows that are kept.
+	fixedBytes uint64
+	// n is the number of observations.
+	n uint64
+	// late says that a label was learned after others had come since its
+	// prediction.
+	late           bool
+	inputs, labels moments
+	// lags are the last labels, newest first, by outputs.
+	lags       []float64
+	kept       []row
+	bandwidths bandwidths
+	experts    []expertMap
+	mixers     []mixer
+	own        *scratch
+	pool       sync.Pool
+}
+
+// stage says who predicts.
+type stage int
+
+const (
+	// asleep: nothing was observed.
+	asleep stage = iota
+	// starting: the baselines.
+	starting
+	// complete: all.
+	complete
+)
+
+// stageAfter is the stage after n observations.
+func stageAfter(n uint64) stage {
+	switch {
+	case n == 0:
+		return asleep
+	case n < firstStage:
+		return starting
+	default:
+		return complete
+	}
+}
+
+// awake tells whether expert k, of so many, or finalist k−experts predicts.
+func (s stage) awake(k, experts int) bool {
+	return s == complete || (s == starting && (k < baselines || k == experts))
+}
+
+// New is a learner that has seen nothing. It panics unless the options are in
+// their ranges.
+func New(o Options) *Learner {
+	if !o.valid() {
+		panic(fmt.Sprintf("auto: options %+v", o))
+	}
+	plan := o.plan()
+	l := &Learner{
+		o: o, plan: plan,
+		inputs: newMoments(o.Dimension), labels: newMoments(o.Outputs),
+		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
+		mixers: make([]mixer, o.Outputs),
+	}
+	var maps []*featureMap
+	for _, kind := range plan.maps() {
+		maps = append(maps, newFeatureMap(o, kind))
+	}
+	l.experts = newExperts(o, plan, maps)
+	for j := range l.mixers {
+		l.mixers[j] = newMixer(plan.experts())
+	}
+	for i, f := range stackForgettings() {
+		l.stackRenewals[i] = newRenewal(stackSize(plan.experts()), f)
+	}
+	l.fixedBytes = o.bytes(plan)
+	l.own = l.newScratch()
+	l.pool.New = func() any { return l.newScratch() }
+	return l
+}
+
+// scratch is what a prediction works on, and, apart from the weights, what it
+// says.
+type scratch struct {
+	// lags are those of the prediction, seen the labels observed before it, last
+	// the last one in the units of the experts.
+	lags []float64
+	seen uint64
+	last []float64
+	// columns are the scaled inputs and lags; in, angles and affine are parts of
+	// maps, z a map's features, rows those with their labels.
+	columns, in, angles, affine, z, rows []float64
+	// advice is what the experts predict, by outputs; final what b and the stacks
+	// do; mixed b, residuals the last y − b, and values the prediction.
+	advice, final, residuals, values []float64
+	// weights are those of a mixture, stackPriors the ridge predictions of stacks.
+	weights                   []float64
+	stackPriors               [stacks]float64
+	turns, stackTurns         []qr.Turn
+	solutions, stackSolutions []qr.Solution
+	awake                     [complete + 1][]bool
+	finalAwake                [complete + 1][]bool
+}
+
+func (l *Learner) newScratch() *scratch {
+	o, k := l.o, l.plan.experts()
+	most := 0
+	for _, e := range l.experts {
+		most = max(most, e.features.size)
+	}
+	s := &scratch{
+		lags: make([]float64, len(l.lags)), last: make([]float64, o.Outputs),
+		columns: make([]float64, o.columns()), in: make([]float64, o.columns()),
+		angles: make([]float64, o.Frequencies), affine: make([]float64, o.affine()),
+		z: make([]float64, most), rows: make([]float64, most+2*o.Outputs),
+		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
+		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs),
+		weights: make([]float64, k),
+	}
+	for range l.plan.forgettings {
+		s.turns = append(s.turns, qr.Turn{Row: make([]float64, most+2*o.Outputs), Priors: make([]float64, 2*o.Outputs)})
+		s.solutions = append(s.solutions, qr.Solution{Z: make([]float64, most), Priors: make([]float64, 2*o.Outputs)})
+	}
+	for range stacks {
+		s.stackTurns = append(s.stackTurns, qr.Turn{Row: make([]float64, stackSize(k)+1), Priors: make([]float64, 1)})
+		s.stackSolutions = append(s.stackSolutions, qr.Solution{Z: make([]float64, stackSize(k)), Priors: make([]float64, 1)})
+	}
+	for st := range s.awake {
+		s.awake[st], s.finalAwake[st] = make([]bool, k), make([]bool, finalists)
+		for i := range k {
+			s.awake[st][i] = stage(st).awake(i, k)
+		}
+		for i := range finalists {
+			s.finalAwake[st][i] = stage(st).awake(k+i, k)
+		}
+	}
+	return s
+}
+
+// Check tells whether Observe would accept the observation.
+func (l *Learner) Check(x, y []float64, weight float64) error {
+	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
+		return err
+	}
+	if err := model.CheckLabels(y, l.o.Outputs); err != nil {
+		return err
+	}
+	return model.CheckWeight(weight)
+}
+
+// present writes the columns of an input, given its lags and how many labels
+// had been observed before it.
+func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
+	d, k := l.o.Dimension, l.o.Outputs
+	copy(s.lags, lags)
+	s.seen = seen
+	l.inputs.scaled(s.columns[:d], x)
+	lagged := s.columns[d:]
+	clear(lagged)
+	clear(s.last)
+	for i := range min(uint64(l.o.lags()), seen) {
+		l.labels.scaled(lagged[int(i)*k:][:k], lags[int(i)*k:][:k])
+	}
+	if seen > 0 {
+		for j := range s.last {
+			s.last[j] = l.mixers[j].scaledLabel(lags[j])
+		}
+	}
+	root := math.Sqrt(float64(d))
+	for j, v := range s.columns {
+		if j < d {
+			v /= root
+		}
+		s.affine[j] = v
+	}
+	s.affine[len(s.columns)] = 1
+}
+
+// Predict answers from the present state, which it leaves as it was. It
+// allocates nothing once its scratch is warm.
+func (l *Learner) Predict(p *model.Prediction, x []float64) error {
+	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
+		return err
+	}
+	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
+	defer l.pool.Put(s)
+	l.present(s, x, l.lags, l.n)
+	l.baselines(s)
+	if stageAfter(l.n) == complete {
+		l.solve(s)
+	}
+	for j := range l.mixers {
+		l.predictOutput(s, j)
+	}
+	p.Resize(l.o.Outputs)
+	copy(p.Values, s.values)
+	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
+	if m := &l.mixers[0]; l.o.Outputs == 1 && m.signs && l.n > 0 {
+		p.Probability = m.calibration.probability(s.values[0])
+	}
+	p.Advice = l.appendAdvice(p.Advice, s)
+	return nil
+}
+
+// baselines writes their advice.
+func (l *Learner) baselines(s *scratch) {
+	k := l.plan.experts()
+	for j := range l.mixers {
+		m, advice := &l.mixers[j], s.advice[j*k:][:k]
+		clear(advice)
+		advice[meanBaseline] = within(l.labels.mean[j], m.low, m.high)
+		advice[lastBaseline] = within(s.lags[j], m.low, m.high)
+		advice[recentBaseline] = within(m.recent, m.low, m.high)
+	}
+}
+
+// solve writes the advice of all other experts.
+func (l *Learner) solve(s *scratch) {
+	for i := range l.experts {
+		e := &l.experts[i]
+		z := s.z[:e.features.size]
+		e.features.fill(z, s, &l.bandwidths)
+		if len(e.factors) > 0 {
+			for f, factor := range e.factors {
+				t := &s.solutions[f]
+				t.Factor, t.Z = factor, t.Z[:len(z)]
+				copy(t.Z, z)
+			}
+			qr.SolveTogether(s.solutions)
+			for f := range e.factors {
+				t := &s.solutions[f]
+				l.advise(s, e.at+2*f, t.Priors, t.Square/l.plan.forgettings[f])
+			}
+		}
+		waves, _ := e.features.slope(z)
+		for d, theta := range e.descents {
+			l.adviseDescent(s, e.descentAt+d, theta, waves)
+		}
+	}
+}
+
+// advise writes the advice of the two forecasters of a factor from its ridge
+// predictions and q = zᵀA⁻¹z.
+func (l *Learner) advise(s *scratch, at int, priors []float64, q float64) {
+	k := l.plan.experts()
+	for j := range l.mixers {
+		m := &l.mixers[j]
+		s.advice[j*k+at] = m.label(priors[2*j] / (1 + q))
+		s.advice[j*k+at+1] = m.label(priors[2*j+1]/(1+q) + s.last[j])
+	}
+}
+
+func (l *Learner) adviseDescent(s *scratch, at int, theta, z []float64) {
+	k := l.plan.experts()
+	for j := range l.mixers {
+		s.advice[j*k+at] = l.mixers[j].label(loops.Dot(theta[j*len(z):][:len(z)], z))
+	}
+}
+
+// predictOutput mixes the advice of an output.
+func (l *Learner) predictOutput(s *scratch, j int) {
+	k, now := l.plan.experts(), stageAfter(l.n)
+	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
+	m.base.Weights(s.weights, s.awake[now])
+	mixed := mlpoly.Mix(s.weights, advice)
+	for i := range final {
+		final[i] = mixed
+	}
+	s.residuals[j] = m.residual
+	if now == complete {
+		l.solveStacks(s, m, advice, final)
+	}
+	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
+	s.values[j] = mlpoly.Mix(s.weights[:finalists], final)
+}
+
+// solveStacks writes what the stacks predict behind b.
+func (l *Learner) solveStacks(s *scratch, m *mixer, advice, final []float64) {
+	mixed := final[0]
+	for i := range s.stackSolutions {
+		t := &s.stackSolutions[i]
+		t.Factor = m.stacks[i]
+		m.stackRow(t.Z, advice, mixed, m.residual)
+	}
+	qr.SolveTogether(s.stackSolutions)
+	for i, f := range stackForgettings() {
+		t := &s.stackSolutions[i]
+		final[1+i] = m.stacked(mixed, t.Priors[0], t.Square/f)
+	}
+}

@@ -1,0 +1,96 @@
+package auto_test
+
+import (
+	"fmt"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/qr"
+
+	"math"
+	"math/rand/v2"
+)
+
+func warm(b *testing.B, o auto.Options) (*auto.Learner, []modeltest.Sample) {
+	b.Helper()
+	l, samples := auto.New(o), modeltest.Samples(1, o.Dimension, 300)
+	var out model.Outcome
+	for _, s := range samples {
+		if err := l.Observe(&out, s.X, []float64{s.Y}, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return l, samples
+}
+
+func BenchmarkObserve(b *testing.B) {
+	for _, d := range []int{4, 12, 27, 100} {
+		b.Run(fmt.Sprint("d=", d), func(b *testing.B) {
+			l, samples := warm(b, defaults(d))
+			var o model.Outcome
+			y := []float64{0}
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				s := samples[n%len(samples)]
+				y[0] = s.Y
+				_ = l.Observe(&o, s.X, y, 1)
+			}
+		})
+	}
+}
+
+func BenchmarkPredict(b *testing.B) {
+	for _, d := range []int{4, 12, 27, 100} {
+		b.Run(fmt.Sprint("d=", d), func(b *testing.B) {
+			l, samples := warm(b, defaults(d))
+			var p model.Prediction
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				_ = l.Predict(&p, samples[n%len(samples)].X)
+			}
+		})
+	}
+}
+
+// BenchmarkParts is what BenchmarkObserve is made of, measured apart: the
+// rotations of its factors, map by map, and its Fourier maps.
+func BenchmarkParts(b *testing.B) {
+	const d, outputs, lags, frequencies = 12, 1, 2, 50
+	roots := []float64{1, math.Sqrt(0.999), math.Sqrt(0.99)}
+	rng := rand.New(rand.NewPCG(1, 1))
+	turns := func(r, columns int) []qr.Turn {
+		var turns []qr.Turn
+		for _, root := range roots {
+			turns = append(turns, qr.Turn{
+				Factor: qr.New(r, columns, 0.01), Row: make([]float64, r+columns), Priors: make([]float64, columns), Root: root,
+			})
+		}
+		return turns
+	}
+	groups := [][]qr.Turn{turns(d+lags+1, 2*outputs), turns(43, 1)}
+	for range 4 {
+		groups = append(groups, turns(2*frequencies+d+lags+1, 2*outputs))
+	}
+	source := make([]float64, 200)
+	for i := range source {
+		source[i] = 0.1 * rng.NormFloat64()
+	}
+	fourier := feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, d+lags, frequencies, true, rng)
+	z := make([]float64, 2*frequencies)
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		for range 4 {
+			fourier.Map(z, source[n%100:][:d+lags])
+		}
+		for _, group := range groups {
+			for i := range group {
+				copy(group[i].Row, source[n%50:])
+			}
+			qr.RotateTogether(group)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package auto
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/qr"
+)
+
+// flopsPerMicrosecond is how many multiply-adds of an Observe a nominal
+// processor does in a microsecond. It is measured on a server's processor with
+// AVX2, and fixed: by it a spec decides which experts there are, on any machine.
+const flopsPerMicrosecond = 5000
+
+// microseconds is the nominal time of an Observe of a plan.
+func (o Options) microseconds(p Plan) float64 {
+	return float64(o.observeFlops(p)) / flopsPerMicrosecond
+}
+
+func factorFlops(r, columns int) uint64 { return 2*uint64(r)*uint64(r+1) + 5*uint64(columns*r) }
+
+// observeFlops counts the multiply-adds of an Observe.
+func (o Options) observeFlops(p Plan) uint64 {
+	k, experts := uint64(o.Outputs), p.experts()
+	total := uint64(4*o.columns()) + 40*k*uint64(experts)
+	for _, m := range p.maps() {
+		total += o.mapFlops(m)
+	}
+	for _, m := range p.factors {
+		r := o.size(m)
+		for _, f := range p.forgettings {
+			total += factorFlops(r, 2*o.Outputs) + renewalFlops(r, f)
+		}
+	}
+	for _, m := range p.descents {
+		total += 3 * k * uint64(len(descentSteps())*o.size(m))
+	}
+	for _, f := range stackForgettings() {
+		r := stackSize(experts)
+		total += k * (factorFlops(r, 1) + renewalFlops(r, f))
+	}
+	return total
+}
+
+// renewalFlops is half a rotation a renewal.
+func renewalFlops(r int, forgetting float64) uint64 {
+	if forgetting == unforgetting {
+		return 0
+	}
+	return uint64(math.Ceil(newRenewal(r, forgetting).perRound() * float64(r) * float64(r+1)))
+}
+
+// predictFlops counts the multiply-adds of a Predict.
+func (o Options) predictFlops(p Plan) uint64 {
+	k, experts := uint64(o.Outputs), p.experts()
+	solve := func(r, columns int) uint64 { return uint64(r*(r+1)/2 + (columns+2)*r) }
+	total := uint64(2*o.columns()) + 10*k*uint64(experts) + k*stacks*solve(stackSize(experts), 1)
+	for _, m := range p.maps() {
+		total += o.mapFlops(m)
+	}
+	for _, m := range p.factors {
+		total += uint64(len(p.forgettings)) * solve(o.size(m), 2*o.Outputs)
+	}
+	for _, m := range p.descents {
+		total += k * uint64(len(descentSteps())*o.size(m))
+	}
+	return total
+}
+
+// factorBytes is the memory of a factor.
+func factorBytes(r, columns int) uint64 { return 8 * uint64(qr.Size(r, columns)+r+columns*r) }
+
+// bytes is the memory of a learner that keeps no rows.
+func (o Options) bytes(p Plan) uint64 {
+	k, experts := o.Outputs, p.experts()
+	total := uint64(0)
+	widest := 0
+	for _, m := range p.maps() {
+		total += o.mapBytes(m)
+		widest = max(widest, o.size(m))
+	}
+	for _, m := range p.factors {
+		total += uint64(len(p.forgettings)) * factorBytes(o.size(m), 2*k)
+	}
+	for _, m := range p.descents {
+		total += 8 * uint64(len(descentSteps())*o.size(m)*k)
+	}
+	mixers := mlpoly.Bytes(experts) + mlpoly.Bytes(finalists) + stacks*factorBytes(stackSize(experts), 1) +
+		8*uint64(4*(experts+finalists)+6+14)
+	columns := 3*(o.Dimension+k) + o.remembered()*k
+	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
+	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + 1024
+}
+
+// rowBytes is the memory of a row that is kept.
+func (o Options) rowBytes() uint64 {
+	return 11*8 + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
+}
+
+// Cost is what a learner costs at most: the rows that are kept are gone after
+// the last stage.
+func Cost(o Options) model.Cost {
+	p := o.plan()
+	c := model.Cost{
+		StateBytes:   o.bytes(p) + uint64(o.last())*o.rowBytes(),
+		PredictFlops: o.predictFlops(p), ObserveFlops: o.observeFlops(p),
+	}
+	for _, m := range p.maps() {
+		c.Features += o.size(m)
+	}
+	return c
+}
+
+// Size is the memory that the state takes.
+func (l *Learner) Size() uint64 { return l.fixedBytes + uint64(len(l.kept))*l.o.rowBytes() }
+
+func finalNames() []string {
+	names := []string{"mixture"}
+	for _, f := range stackForgettings() {
+		names = append(names, fmt.Sprintf("stack/forgetting_%g", f))
+	}
+	return names
+}
+
+// expertName is the name of an expert of an output, which is told apart only
+// if there are several.
+func (l *Learner) expertName(name string, output int) string {
+	if l.o.Outputs == 1 {
+		return name
+	}
+	return fmt.Sprintf("output_%d/%s", output, name)
+}

@@ -1,0 +1,77 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/qr"
+)
+
+// expertMap is a feature map with the experts over it: forecasters of several
+// memories, and first-order learners.
+type expertMap struct {
+	features *featureMap
+	// factors are one a memory, with two columns an output: the label, and the
+	// label less the last one. at is the first of their experts.
+	factors []*qr.Factor
+	at      int
+	// renewals are those of the factors that forget.
+	renewals []renewal
+	// descents are the weights of the first-order learners, one slice a step, by
+	// outputs. They learn over the waves of the map alone, whose norm is 1, and
+	// over the whole affine map. descentAt is the first of their experts.
+	descents  [][]float64
+	descentAt int
+}
+
+// newExperts are the experts of a plan, which have learned nothing.
+func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
+	experts := make([]expertMap, len(maps))
+	for i, m := range maps {
+		experts[i].features = m
+	}
+	of := func(kind mapKind) *expertMap {
+		for i := range experts {
+			if experts[i].features.kind == kind {
+				return &experts[i]
+			}
+		}
+		panic("auto: a plan without its map")
+	}
+	at := baselines
+	for _, kind := range p.factors {
+		e := of(kind)
+		e.at = at
+		for _, f := range p.forgettings {
+			e.factors = append(e.factors, qr.New(e.features.size, 2*o.Outputs, ridge))
+			e.renewals = append(e.renewals, newRenewal(e.features.size, f))
+		}
+		at += 2 * len(p.forgettings)
+	}
+	for _, kind := range p.descents {
+		e := of(kind)
+		e.descentAt = at
+		for range descentSteps() {
+			e.descents = append(e.descents, make([]float64, o.descentSize(kind)*o.Outputs))
+		}
+		at += len(descentSteps())
+	}
+	return experts
+}
+
+// descentSize is the number of weights of a first-order learner.
+func (o Options) descentSize(m mapKind) int {
+	if m == affineMap {
+		return o.affine()
+	}
+	return 2 * o.Frequencies
+}
+
+// descend is a step of gradient descent on w(θ·z − y)² + λ‖θ‖², given ‖z‖² and
+// θ·z. The step is no longer than what keeps the descent stable whatever the
+// weight.
+func descend(theta, z []float64, step, norm, prediction, y, weight float64) {
+	step = math.Min(step, 0.5/(float64(weight*norm)+decay))
+	slope := float64(2*step) * float64(weight*(prediction-y))
+	loops.Descend(theta, z, 1-float64(float64(2*step)*decay), slope)
+}

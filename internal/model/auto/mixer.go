@@ -1,0 +1,92 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/qr"
+)
+
+const (
+	ridge      = 0.01 // λ of the forecasters.
+	stackRidge = 3    // λ of the stacks.
+	decay      = 1e-4 // λ of the first-order learners.
+)
+
+// mixer is what an output has for itself: the mixture b of the experts, the
+// stacks over it and the final mixture.
+type mixer struct {
+	base, final *mlpoly.Mixture
+	// stacks are forecasters of y − b over the experts, see stackRow.
+	stacks [stacks]*qr.Factor
+	// residual is the last y − b.
+	residual float64
+	// low and high are the range of the labels.
+	low, high float64
+	// recent is the exponentially weighted mean of the labels.
+	recent float64
+	// offset and scale are those of the last stage: labels are (y − offset)/scale.
+	offset, scale float64
+	// signs says that all labels are −1 or 1.
+	signs       bool
+	calibration calibration
+	account     account
+}
+
+func newMixer(experts int) mixer {
+	m := mixer{
+		base: mlpoly.New(experts), final: mlpoly.New(finalists), scale: 1, signs: true,
+		calibration: newCalibration(), account: newAccount(experts),
+	}
+	for i := range m.stacks {
+		m.stacks[i] = qr.New(stackSize(experts), 1, stackRidge)
+	}
+	return m
+}
+
+// stackSize is the number of features of a stack.
+func stackSize(experts int) int { return experts + 2 }
+
+// scaledLabel is a label in the units of the experts.
+func (m *mixer) scaledLabel(y float64) float64 {
+	return within((y-m.offset)/m.scale, -model.MaxMagnitude, model.MaxMagnitude)
+}
+
+// label is a prediction of the experts in the caller's units, within the range
+// of the labels.
+func (m *mixer) label(scaled float64) float64 {
+	return within(float64(scaled*m.scale)+m.offset, m.low, m.high)
+}
+
+// stackRow writes the features ((f_k − b)/s, residual/s, 1).
+func (m *mixer) stackRow(row, advice []float64, mixed, residual float64) {
+	for k, f := range advice {
+		row[k] = m.relative(f - mixed)
+	}
+	row[len(advice)] = m.relative(residual)
+	row[len(advice)+1] = 1
+}
+
+func (m *mixer) relative(v float64) float64 {
+	return within(v/m.scale, -model.MaxMagnitude, model.MaxMagnitude)
+}
+
+// stacked is the prediction of a stack, given its ridge prediction p and
+// q = zᵀA⁻¹z.
+func (m *mixer) stacked(mixed, p, q float64) float64 {
+	return within(mixed+float64(p/(1+q)*m.scale), m.low, m.high)
+}
+
+// observe learns the n-th label, from 1, of which value was predicted.
+func (m *mixer) observe(y float64, n uint64, value, weight float64) {
+	if n == 1 {
+		m.low, m.high, m.recent = y, y, y
+	} else {
+		m.low, m.high = math.Min(m.low, y), math.Max(m.high, y)
+		m.recent = float64(discount*m.recent) + float64((1-discount)*y)
+	}
+	if m.signs = m.signs && math.Abs(y) == 1; m.signs {
+		m.calibration.learn(value, y, weight)
+	}
+}

@@ -1,0 +1,609 @@
+package auto_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"sort"
+
+	"hindsight/internal/model/auto"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+)
+
+// naive is the learner as docs/theory.md tells it, of dense matrices that are
+// solved anew for every prediction, and of plain sums over all rows. It shares
+// the draw of frequencies with the learner, and nothing else.
+type naive struct {
+	o    auto.Options
+	rows []naiveRow
+	// fourier are the maps narrow, wide and lagged; sparse are (i, j, a, b).
+	fourier [3]*feature.Fourier
+	sparse  [][4]float64
+	units   struct {
+		offset, scale  []float64
+		median, lagged float64
+		sparse         []float64
+	}
+	// columnMoments are mean and deviation of each column of the counted rows.
+	columnMoments [][2]float64
+	counted       int
+	low, high     []float64
+	forecasters   []*dense
+	descents      []*naiveDescent
+	outputs       []*naiveOutput
+}
+
+type naiveRow struct {
+	x, y   []float64
+	lags   [][]float64
+	weight float64
+}
+
+// dense is a forecaster: A, and b of each column.
+type dense struct {
+	kind       int
+	forgetting float64
+	lambda     float64
+	a, b       [][]float64
+	ridge      []float64
+	rounds     int
+	turn       int
+}
+
+func newDense(kind, r, columns int, lambda, forgetting float64) *dense {
+	d := &dense{kind: kind, forgetting: forgetting, lambda: lambda, a: matrix(r, r), b: matrix(columns, r), ridge: make([]float64, r)}
+	for i := range d.a {
+		d.a[i][i], d.ridge[i] = lambda, lambda
+	}
+	return d
+}
+
+func matrix(rows, columns int) [][]float64 {
+	m := make([][]float64, rows)
+	for i := range m {
+		m[i] = make([]float64, columns)
+	}
+	return m
+}
+
+// predict is zᵀ(fA + zzᵀ)⁻¹ f b of each column.
+func (d *dense) predict(z []float64) []float64 {
+	r := len(z)
+	m := matrix(r, r)
+	for i := range m {
+		for j := range m[i] {
+			m[i][j] = d.forgetting*d.a[i][j] + z[i]*z[j]
+		}
+	}
+	w := solve(m, z)
+	out := make([]float64, len(d.b))
+	for c, b := range d.b {
+		for i, v := range w {
+			out[c] += d.forgetting * v * b[i]
+		}
+	}
+	return out
+}
+
+// solve is m⁻¹z by elimination, with m positive definite.
+func solve(m [][]float64, z []float64) []float64 {
+	x := append([]float64(nil), z...)
+	for i := range m {
+		for k := i + 1; k < len(m); k++ {
+			f := m[k][i] / m[i][i]
+			for j := i; j < len(m); j++ {
+				m[k][j] -= f * m[i][j]
+			}
+			x[k] -= f * x[i]
+		}
+	}
+	for i := len(m) - 1; i >= 0; i-- {
+		for j := i + 1; j < len(m); j++ {
+			x[i] -= m[i][j] * x[j]
+		}
+		x[i] /= m[i][i]
+	}
+	return x
+}
+
+func (d *dense) learn(z, y []float64, weight float64) {
+	for i := range d.a {
+		d.ridge[i] *= d.forgetting
+		for j := range d.a[i] {
+			d.a[i][j] = d.forgetting*d.a[i][j] + weight*z[i]*z[j]
+		}
+		for c := range d.b {
+			d.b[c][i] = d.forgetting*d.b[c][i] + weight*z[i]*y[c]
+		}
+	}
+	d.rounds++
+	if d.forgetting == 1 {
+		return
+	}
+	rounds, r, batch := int(math.Floor(math.Log(1e-3)/math.Log(d.forgetting))), len(z), 1
+	period := rounds / r
+	if period == 0 {
+		period, batch = 1, (r+rounds-1)/rounds
+	}
+	if d.rounds%period == 0 {
+		for range batch {
+			i := d.turn % r
+			d.a[i][i] += d.lambda - d.ridge[i]
+			d.ridge[i] = d.lambda
+			d.turn++
+		}
+	}
+}
+
+type naiveDescent struct {
+	kind  int
+	step  float64
+	theta [][]float64
+}
+
+// naivePoly is ML-Poly.
+type naivePoly struct {
+	regrets, squares []float64
+	largest          float64
+}
+
+func (p *naivePoly) mix(f []float64, awake int) float64 {
+	total, sum, mean, low, high := 0.0, 0.0, 0.0, math.Inf(1), math.Inf(-1)
+	for k := range awake {
+		mean += f[k] / float64(awake)
+		low, high = math.Min(low, f[k]), math.Max(high, f[k])
+		if p.regrets[k] > 0 {
+			w := p.regrets[k] / (p.largest + p.squares[k])
+			total += w
+			sum += w * f[k]
+		}
+	}
+	if total > 0 {
+		mean = sum / total
+	}
+	return math.Max(low, math.Min(high, mean)) // Of equals, exactly what they are.
+}
+
+func (p *naivePoly) learn(slope, mixed float64, f []float64, awake int) {
+	for k := range awake {
+		r := slope * (mixed - f[k])
+		p.regrets[k] += r
+		p.squares[k] += r * r
+		p.largest = math.Max(p.largest, r*r)
+	}
+}
+
+type naiveOutput struct {
+	base, final *naivePoly
+	stacks      []*dense
+	residual    float64
+	theta, h    [2]float64 // Of the calibration; h is not used without signs.
+	curvature   [3]float64
+}
+
+// served is what a naive prediction says.
+type served struct {
+	seen             int
+	lags             [][]float64
+	columns          []float64
+	experts, finals  [][]float64
+	residuals        []float64
+	values           []float64
+	probability      float64
+	complete, spoken bool
+}
+
+func newNaive(o auto.Options) *naive {
+	const stream = 0x6175746f
+	n := &naive{o: o}
+	gaussian, columns := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, o.Dimension+o.Lags*o.Outputs
+	generator := func(kind uint64) *rand.Rand { return rand.New(rand.NewPCG(o.Seed, stream+kind)) }
+	n.fourier[0] = feature.NewFourier(gaussian, o.Dimension, o.Frequencies, true, generator(1))
+	n.fourier[1] = feature.NewFourier(gaussian, o.Dimension, o.Frequencies, true, generator(2))
+	n.fourier[2] = feature.NewFourier(gaussian, columns, o.Frequencies, true, generator(3))
+	rng := generator(4)
+	var deck []int
+	deal := func() float64 {
+		if len(deck) == 0 {
+			deck = rng.Perm(columns)
+		}
+		card := deck[0]
+		deck = deck[1:]
+		return float64(card)
+	}
+	for i := range o.Frequencies {
+		f := [4]float64{deal(), 0, rng.NormFloat64(), 0}
+		f[1] = f[0]
+		if i%2 == 1 {
+			f[1], f[3] = deal(), rng.NormFloat64()
+		}
+		n.sparse = append(n.sparse, f)
+	}
+	for range o.Outputs {
+		poly := func(k int) *naivePoly {
+			return &naivePoly{regrets: make([]float64, k), squares: make([]float64, k)}
+		}
+		n.outputs = append(n.outputs, &naiveOutput{base: poly(41), final: poly(4), theta: [2]float64{2, 0}, curvature: [3]float64{2, 0, 2}})
+	}
+	return n
+}
+
+// column scales v by mean and deviation of the values so far.
+func (n *naive) column(which int, v float64) float64 {
+	if len(n.rows) == 0 {
+		return v
+	}
+	if n.counted != len(n.rows) {
+		n.counted, n.columnMoments = len(n.rows), nil
+		for j := range n.o.Dimension + n.o.Outputs {
+			mean, squares := moments(n.pick(func(r naiveRow) float64 {
+				if j < n.o.Dimension {
+					return r.x[j]
+				}
+				return r.y[j-n.o.Dimension]
+			}))
+			s := math.Sqrt(squares / float64(len(n.rows)))
+			if s == 0 {
+				s = math.Max(math.Abs(mean), 1)
+			}
+			n.columnMoments = append(n.columnMoments, [2]float64{mean, s})
+		}
+	}
+	m := n.columnMoments[which]
+	return (v - m[0]) / m[1]
+}
+
+func moments(values []float64) (mean, squares float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	constant := true
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+		constant = constant && v == values[0]
+	}
+	if constant {
+		return values[0], 0
+	}
+	return mean, squares
+}
+
+// pick are the values of a column of the rows so far.
+func (n *naive) pick(of func(naiveRow) float64) []float64 {
+	var out []float64
+	for _, r := range n.rows {
+		out = append(out, of(r))
+	}
+	return out
+}
+
+// columns are the scaled inputs and lags.
+func (n *naive) columns(x []float64, lags [][]float64) []float64 {
+	var out []float64
+	for j, v := range x {
+		out = append(out, n.column(j, v))
+	}
+	for i := range n.o.Lags {
+		for j := range n.o.Outputs {
+			v := 0.0
+			if i < len(lags) {
+				v = n.column(n.o.Dimension+j, lags[i][j])
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// features are those of a map, from 0, the affine one.
+func (n *naive) features(kind int, columns []float64) []float64 {
+	d := n.o.Dimension
+	var affine []float64
+	for j, v := range columns {
+		if j < d {
+			v /= math.Sqrt(float64(d))
+		}
+		affine = append(affine, v)
+	}
+	affine = append(affine, 1)
+	if kind == 0 {
+		return affine
+	}
+	z := make([]float64, 2*n.o.Frequencies)
+	if kind == 4 {
+		for i, f := range n.sparse {
+			angle := (f[2]*columns[int(f[0])] + f[3]*columns[int(f[1])]) / n.units.sparse[i]
+			z[i] = math.Sin(angle) / math.Sqrt(float64(len(n.sparse)))
+			z[len(n.sparse)+i] = math.Cos(angle) / math.Sqrt(float64(len(n.sparse)))
+		}
+		return append(z, affine...)
+	}
+	sigma := []float64{n.units.median / 2, n.units.median * 2, n.units.lagged}[kind-1]
+	var in []float64
+	for j, v := range columns[:n.fourier[kind-1].Dimension()] {
+		if j >= d {
+			v *= 8
+		}
+		in = append(in, v/sigma)
+	}
+	n.fourier[kind-1].Map(z, in)
+	return append(z, affine...)
+}
+
+func (n *naive) allFeatures(columns []float64) (z [5][]float64) {
+	for kind := range z {
+		z[kind] = n.features(kind, columns)
+	}
+	return z
+}
+
+// lags are the last labels, newest first.
+func (n *naive) lags() [][]float64 {
+	var out [][]float64
+	for i := 1; i <= max(n.o.Lags, 1) && i <= len(n.rows); i++ {
+		out = append(out, n.rows[len(n.rows)-i].y)
+	}
+	return out
+}
+
+func (n *naive) clip(j int, v float64) float64 {
+	return math.Max(n.low[j], math.Min(n.high[j], v))
+}
+
+// predict answers with the lags, of which the newest is the last label.
+func (n *naive) predict(x []float64, lags [][]float64) *served {
+	k := n.o.Outputs
+	s := &served{
+		seen: len(n.rows), lags: lags, experts: matrix(k, 41), finals: matrix(k, 4), values: make([]float64, k),
+		residuals: make([]float64, k), complete: len(n.rows) >= 8, spoken: len(n.rows) > 0,
+	}
+	if !s.spoken {
+		return s
+	}
+	s.columns = n.columns(x, lags)
+	last := make([]float64, k)
+	if len(lags) > 0 {
+		last = lags[0]
+	}
+	for j := range k {
+		labels := n.pick(func(r naiveRow) float64 { return r.y[j] })
+		mean, _ := moments(labels)
+		recent := labels[0]
+		for _, y := range labels[1:] {
+			recent = 0.9*recent + 0.1*y
+		}
+		s.experts[j][0], s.experts[j][1], s.experts[j][2] = n.clip(j, mean), n.clip(j, last[j]), n.clip(j, recent)
+	}
+	if s.complete {
+		n.predictExperts(s, last, len(lags) > 0)
+	}
+	for j, out := range n.outputs {
+		n.mixOutput(s, j, out)
+	}
+	if k == 1 {
+		s.probability = 1 / (1 + math.Exp(-n.outputs[0].theta[0]*s.values[0]-n.outputs[0].theta[1]))
+	}
+	return s
+}
+
+func (n *naive) predictExperts(s *served, last []float64, known bool) {
+	at, z := 3, n.allFeatures(s.columns)
+	for _, d := range n.forecasters {
+		p := d.predict(z[d.kind])
+		for j := range n.o.Outputs {
+			o, c := n.units.offset[j], n.units.scale[j]
+			increment := p[2*j+1]*c + o
+			if known {
+				increment += last[j] - o
+			}
+			s.experts[j][at], s.experts[j][at+1] = n.clip(j, p[2*j]*c+o), n.clip(j, increment)
+		}
+		at += 2
+	}
+	for _, d := range n.descents {
+		for j, theta := range d.theta {
+			sum := 0.0
+			for i, v := range theta {
+				sum += v * z[d.kind][i]
+			}
+			s.experts[j][at] = n.clip(j, sum*n.units.scale[j]+n.units.offset[j])
+		}
+		at++
+	}
+}
+
+func (n *naive) mixOutput(s *served, j int, out *naiveOutput) {
+	awake, finals := 3, 1
+	if s.complete {
+		awake, finals = 41, 4
+	}
+	b := out.base.mix(s.experts[j], awake)
+	s.finals[j] = []float64{b, b, b, b}
+	s.residuals[j] = out.residual
+	if s.complete {
+		for i, d := range out.stacks {
+			p := d.predict(n.stackRow(j, s.experts[j], b, out.residual))
+			s.finals[j][1+i] = n.clip(j, b+p[0]*n.units.scale[j])
+		}
+	}
+	s.values[j] = out.final.mix(s.finals[j], finals)
+}
+
+func (n *naive) stackRow(j int, experts []float64, b, residual float64) []float64 {
+	var row []float64
+	for _, f := range experts {
+		row = append(row, (f-b)/n.units.scale[j])
+	}
+	return append(row, residual/n.units.scale[j], 1)
+}
+
+// observe learns a label, given what was served for it. It answers what would
+// be predicted now with the lags of then.
+func (n *naive) observe(x, y []float64, weight float64, then *served) []float64 {
+	now := then
+	if then.seen != len(n.rows) {
+		now = n.predict(x, then.lags)
+	}
+	row := naiveRow{x: x, y: y, lags: then.lags, weight: weight}
+	if now.complete {
+		n.learnExperts(row)
+	}
+	for j, out := range n.outputs {
+		awake, finals := 0, 0
+		switch {
+		case then.complete:
+			awake, finals = 41, 4
+			for _, d := range out.stacks {
+				d.learn(n.stackRow(j, then.experts[j], then.finals[j][0], then.residuals[j]),
+					[]float64{(y[j] - then.finals[j][0]) / n.units.scale[j]}, weight)
+			}
+		case then.spoken:
+			awake, finals = 3, 1
+		}
+		out.base.learn(2*weight*(then.finals[j][0]-y[j]), then.finals[j][0], then.experts[j], awake)
+		out.final.learn(2*weight*(then.values[j]-y[j]), then.values[j], then.finals[j], finals)
+		out.residual = y[j] - then.finals[j][0]
+	}
+	if len(n.outputs) == 1 && math.Abs(y[0]) == 1 {
+		n.outputs[0].calibrate(then.values[0], y[0], weight)
+	}
+	for j, v := range y {
+		if len(n.rows) == 0 {
+			n.low, n.high = append(n.low, v), append(n.high, v)
+		}
+		n.low[j], n.high[j] = math.Min(n.low[j], v), math.Max(n.high[j], v)
+	}
+	n.rows = append(n.rows, row)
+	if c := len(n.rows); c >= 8 && c <= 128 && c&(c-1) == 0 {
+		n.rebuild()
+	}
+	return now.values
+}
+
+// learnExperts is a round of all but the baselines.
+func (n *naive) learnExperts(row naiveRow) {
+	columns := n.columns(row.x, row.lags)
+	labels := make([]float64, 2*len(row.y))
+	for j, y := range row.y {
+		labels[2*j] = (y - n.units.offset[j]) / n.units.scale[j]
+		labels[2*j+1] = labels[2*j]
+		if len(row.lags) > 0 {
+			labels[2*j+1] -= (row.lags[0][j] - n.units.offset[j]) / n.units.scale[j]
+		}
+	}
+	features := n.allFeatures(columns)
+	for _, d := range n.forecasters {
+		d.learn(features[d.kind], labels, row.weight)
+	}
+	for _, d := range n.descents {
+		z := features[d.kind][:2*n.o.Frequencies]
+		for j, theta := range d.theta {
+			sum := 0.0
+			for i, v := range theta {
+				sum += v * z[i]
+			}
+			step := math.Min(d.step, 0.5/(row.weight+1e-4))
+			for i, v := range z {
+				theta[i] -= 2 * step * (row.weight*(sum-labels[2*j])*v + 1e-4*theta[i])
+			}
+		}
+	}
+}
+
+func (o *naiveOutput) calibrate(score, y, weight float64) {
+	p := 1 / (1 + math.Exp(-o.theta[0]*score-o.theta[1]))
+	c := &o.curvature
+	const f = 0.9995
+	c[0] = f*c[0] + weight*p*(1-p)*score*score + (1-f)*2
+	c[1] = f*c[1] + weight*p*(1-p)*score
+	c[2] = f*c[2] + weight*p*(1-p) + (1-f)*2
+	step := solve([][]float64{{c[0], c[1]}, {c[1], c[2]}}, []float64{score, 1})
+	for i := range o.theta {
+		o.theta[i] = math.Max(-20, math.Min(20, o.theta[i]-weight*(p-(1+y)/2)*step[i]))
+	}
+}
+
+// rebuild is a stage.
+func (n *naive) rebuild() {
+	k := n.o.Outputs
+	n.units.offset, n.units.scale = make([]float64, k), make([]float64, k)
+	for j := range k {
+		labels := n.pick(func(r naiveRow) float64 { return r.y[j] })
+		mean, squares := moments(labels)
+		n.units.offset[j], n.units.scale[j] = mean, math.Sqrt(squares/float64(len(labels)))
+		if squares == 0 {
+			n.units.scale[j] = math.Max(math.Abs(mean), 1)
+		}
+		signs := true
+		for _, y := range labels {
+			signs = signs && math.Abs(y) == 1
+		}
+		if signs {
+			n.units.offset[j], n.units.scale[j] = 0, 1
+		}
+	}
+	var rows [][]float64
+	for _, r := range n.rows {
+		rows = append(rows, n.columns(r.x, r.lags))
+	}
+	d := n.o.Dimension
+	n.units.median = median(rows, func(j int) float64 { return indicator(j < d) })
+	n.units.lagged = median(rows, func(j int) float64 { return indicator(j < d) + 64*indicator(j >= d) })
+	n.units.sparse = nil
+	for _, f := range n.sparse {
+		n.units.sparse = append(n.units.sparse, median(rows, func(j int) float64 {
+			return indicator(j == int(f[0]) || j == int(f[1]))
+		}))
+	}
+	n.forecasters, n.descents = nil, nil
+	for kind := range 5 {
+		r := d + n.o.Lags*k + 1
+		if kind > 0 {
+			r += 2 * n.o.Frequencies
+		}
+		for _, f := range []float64{1, 0.999, 0.99} {
+			n.forecasters = append(n.forecasters, newDense(kind, r, 2*k, 0.01, f))
+		}
+	}
+	for kind := 1; kind < 5; kind++ {
+		for _, step := range []float64{0.1, 0.5} {
+			n.descents = append(n.descents, &naiveDescent{kind: kind, step: step, theta: matrix(k, 2*n.o.Frequencies)})
+		}
+	}
+	for _, out := range n.outputs {
+		out.stacks = nil
+		for _, f := range []float64{1, 0.999, 0.99} {
+			out.stacks = append(out.stacks, newDense(-1, 43, 1, 3, f))
+		}
+	}
+	for _, r := range n.rows {
+		n.learnExperts(r)
+	}
+}
+
+func indicator(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// median is the median distance between rows, columns weighted by their
+// squares.
+func median(rows [][]float64, weight func(column int) float64) float64 {
+	var all []float64
+	for i, a := range rows {
+		for _, b := range rows[:i] {
+			sum := 0.0
+			for j := range a {
+				sum += weight(j) * (a[j] - b[j]) * (a[j] - b[j])
+			}
+			all = append(all, math.Sqrt(sum))
+		}
+	}
+	sort.Float64s(all)
+	if m := all[len(all)/2]; m > 1e-9 {
+		return m
+	}
+	return 1
+}

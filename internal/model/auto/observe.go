@@ -1,0 +1,191 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/qr"
+)
+
+// Observe learns an observation as one that was predicted now. It allocates
+// nothing but at the stages.
+func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	if err := l.Check(x, y, weight); err != nil {
+		return err
+	}
+	l.learnNow(o, x, y, weight)
+	return nil
+}
+
+func (l *Learner) learnNow(o *model.Outcome, x, y []float64, weight float64) {
+	l.present(l.own, x, l.lags, l.n)
+	l.learn(o, row{x: x, y: y, weight: weight}, nil)
+}
+
+// learn takes in an observation whose columns stand in the scratch. Served is
+// what was advised, if that was not just now.
+func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
+	s, now := l.own, stageAfter(l.n)
+	l.baselines(s)
+	l.n++
+	if now == complete {
+		l.rotate(s, r)
+		if served == nil || stageAfter(served.seen) == complete {
+			l.stackRounds++
+		}
+	}
+	o.Resize(l.o.Outputs)
+	o.Loss, o.Regret = 0, 0
+	for j := range l.mixers {
+		o.Loss += l.learnOutput(s, j, r, now, served)
+		o.Predictions[j] = s.values[j]
+		o.Regret += l.mixers[j].account.regret(l.plan.experts())
+	}
+	l.inputs.add(r.x, l.n)
+	l.labels.add(r.y, l.n)
+	l.keep(r, s)
+	k := l.o.Outputs
+	copy(l.lags[k:], l.lags[:len(l.lags)-k])
+	copy(l.lags, r.y)
+	l.advance()
+}
+
+// rotate lets every expert but the baselines learn the row, and writes what
+// they advised before.
+func (l *Learner) rotate(s *scratch, r row) {
+	for i := range l.experts {
+		e := &l.experts[i]
+		z := s.z[:e.features.size]
+		e.features.fill(z, s, &l.bandwidths)
+		if len(e.factors) > 0 {
+			l.rotateFactors(s, e, z, r)
+		}
+		if len(e.descents) > 0 {
+			l.descendAll(s, e, z, r)
+		}
+	}
+}
+
+// earlier is q = zᵀA⁻¹z of before, from a rotation of √w z.
+func earlier(r qr.Rotation, weight float64) float64 {
+	return r.Leverage / float64(float64(r.Gamma*r.Gamma)*weight)
+}
+
+func (l *Learner) rotateFactors(s *scratch, e *expertMap, z []float64, r row) {
+	size, root := len(z), math.Sqrt(r.weight)
+	first := s.rows[:size+2*l.o.Outputs]
+	copy(first, z)
+	for j, y := range r.y {
+		label := l.mixers[j].scaledLabel(y)
+		first[size+2*j] = label
+		first[size+2*j+1] = label - s.last[j]
+	}
+	if root != 1 {
+		loops.Scale(first, root)
+	}
+	for f, factor := range e.factors {
+		t := &s.turns[f]
+		t.Factor, t.Row, t.Root = factor, t.Row[:len(first)], math.Sqrt(l.plan.forgettings[f])
+		copy(t.Row, first)
+	}
+	qr.RotateTogether(s.turns)
+	for f, factor := range e.factors {
+		t := &s.turns[f]
+		for i := range t.Priors {
+			t.Priors[i] /= root // Those of z, not of the row.
+		}
+		l.advise(s, e.at+2*f, t.Priors, earlier(t.Rotation, r.weight))
+		e.renewals[f].renew(factor, ridge, l.n, t.Row, t.Priors)
+	}
+}
+
+func (l *Learner) descendAll(s *scratch, e *expertMap, z []float64, r row) {
+	z, norm := e.features.slope(z)
+	k := l.plan.experts()
+	for d, theta := range e.descents {
+		for j := range l.mixers {
+			m, own := &l.mixers[j], theta[j*len(z):][:len(z)]
+			prediction := loops.Dot(own, z)
+			s.advice[j*k+e.descentAt+d] = m.label(prediction)
+			descend(own, z, descentSteps()[d], norm, prediction, m.scaledLabel(r.y[j]), r.weight)
+		}
+	}
+}
+
+// learnOutput mixes the advice of an output, learns from its label, and answers
+// the loss.
+func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advice) float64 {
+	k, y := l.plan.experts(), r.y[j]
+	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
+	m.base.Weights(s.weights, s.awake[now])
+	mixed := mlpoly.Mix(s.weights, advice)
+	for i := range final {
+		final[i] = mixed
+	}
+	switch {
+	case now == complete && served == nil:
+		m.stackRows(s.stackTurns, advice, mixed, m.residual, y, r.weight)
+		l.rotateStacks(s, m)
+		for i := range stacks {
+			t := &s.stackTurns[i]
+			final[1+i] = m.stacked(mixed, s.stackPriors[i]/math.Sqrt(r.weight), earlier(t.Rotation, r.weight))
+		}
+	case now == complete:
+		l.solveStacks(s, m, advice, final)
+	}
+	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
+	value := mlpoly.Mix(s.weights[:finalists], final)
+	s.values[j] = value
+	loss := squared(value, y, r.weight)
+	m.account.add(y, r.weight, loss, advice, final, now)
+	if served != nil {
+		// What is mixed from here on is what was served.
+		var residual float64
+		now = stageAfter(served.seen)
+		residual, advice, final, value = served.of(j)
+		mixed = final[0]
+		if now == complete {
+			m.stackRows(s.stackTurns, advice, mixed, residual, y, r.weight)
+			l.rotateStacks(s, m)
+		}
+	}
+	m.learn(s, advice, final, value, y, r.weight, now)
+	m.observe(y, l.n, value, r.weight)
+	return loss
+}
+
+// learn lets the mixtures learn from what they mixed.
+func (m *mixer) learn(s *scratch, advice, final []float64, value, y, weight float64, then stage) {
+	m.base.Update(float64(2*weight)*(final[0]-y), final[0], advice, s.awake[then])
+	m.final.Update(float64(2*weight)*(value-y), value, final, s.finalAwake[then])
+	m.residual = y - final[0]
+}
+
+// stackRows writes what the stacks learn: a row of weight w is scaled by √w.
+func (m *mixer) stackRows(turns []qr.Turn, advice []float64, mixed, residual, y, weight float64) {
+	first := turns[0].Row
+	m.stackRow(first, advice, mixed, residual)
+	first[len(first)-1] = m.relative(y - mixed)
+	if weight != 1 {
+		loops.Scale(first, math.Sqrt(weight))
+	}
+	for i := range turns[1:] {
+		copy(turns[1+i].Row, first)
+	}
+}
+
+// rotateStacks lets the stacks learn their rows, and leaves their ridge
+// predictions of before.
+func (l *Learner) rotateStacks(s *scratch, m *mixer) {
+	for i, f := range stackForgettings() {
+		s.stackTurns[i].Factor, s.stackTurns[i].Root = m.stacks[i], math.Sqrt(f)
+	}
+	qr.RotateTogether(s.stackTurns)
+	for i := range s.stackTurns {
+		t := &s.stackTurns[i]
+		s.stackPriors[i] = t.Priors[0]
+		l.stackRenewals[i].renew(t.Factor, stackRidge, l.stackRounds, t.Row, t.Priors)
+	}
+}

@@ -1,0 +1,92 @@
+package auto
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+)
+
+// regret is that against the best expert.
+func (a *account) regret(experts int) float64 { return a.leads[a.best(experts)].Value() }
+
+// promise is what ML-Poly says of the regret of an output against expert k: of
+// the final mixture against b, and of b against the expert.
+func (m *mixer) promise(k int) (certificate, bound float64) {
+	first, second := m.final.Potential(), m.base.Potential()
+	certificate = m.final.Certificate(first, 0) + m.base.Certificate(second, k)
+	return certificate, m.final.Bound(0) + m.base.Bound(k)
+}
+
+// holds tells whether the certificate, if there is one, is between regret and
+// bound, and whether the sums are of the same losses.
+func (m *mixer) holds(experts int, certified bool) bool {
+	if !m.account.holds(experts) {
+		return false
+	}
+	if !certified {
+		return true
+	}
+	k := m.account.best(experts)
+	certificate, bound := m.promise(k)
+	slack := tolerance * (m.account.loss.Value() + m.account.losses[k].Value() + bound)
+	return certificate <= bound+slack && m.account.regret(experts) <= certificate+slack
+}
+
+// Stats tells how the learner is doing, at O(K) an output: the regret is that
+// against the best single expert of each output. HindsightLoss is that expert's
+// loss, and, of the rounds in which it slept, the learner's own.
+func (l *Learner) Stats() model.Stats {
+	k := l.plan.experts()
+	s := model.Stats{
+		Observations: l.n, Certified: !l.late, CertificateOK: true,
+		Features: l.features(), StateBytes: l.Size(),
+	}
+	for j := range l.mixers {
+		m := &l.mixers[j]
+		loss, regret := m.account.loss.Value(), m.account.regret(k)
+		s.Loss += loss
+		s.Regret += regret
+		s.HindsightLoss += loss - regret
+		if s.Certified {
+			certificate, bound := m.promise(m.account.best(k))
+			// Of sums that vanish, rounding may leave the wrong order.
+			s.Certificate += math.Max(certificate, regret)
+			s.RegretBound += math.Max(bound, math.Max(certificate, regret))
+		}
+		s.LabelBound = math.Hypot(s.LabelBound, math.Max(math.Abs(m.low), math.Abs(m.high)))
+		s.CertificateOK = s.CertificateOK && m.holds(k, s.Certified)
+	}
+	return s
+}
+
+// features is the number of features of all maps.
+func (l *Learner) features() int {
+	total := 0
+	for i := range l.experts {
+		total += l.experts[i].features.size
+	}
+	return total
+}
+
+// Report adds the experts: those of b, with their weights in b; then b and the
+// stacks, with their weights in the prediction.
+func (l *Learner) Report(model.ReportOptions) model.Report {
+	s, k := l.Stats(), l.plan.experts()
+	r := model.Report{
+		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret,
+		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(),
+	}
+	names := append(l.plan.names(), finalNames()...)
+	weights, now := make([]float64, k+finalists), stageAfter(l.n)
+	for j := range l.mixers {
+		m := &l.mixers[j]
+		m.base.Weights(weights[:k], l.own.awake[now])
+		m.final.Weights(weights[k:], l.own.finalAwake[now])
+		for i, name := range names {
+			r.Experts = append(r.Experts, model.Expert{
+				Name: l.expertName(name, j), Loss: m.account.losses[i].Value(), Weight: weights[i], Awake: now.awake(i, k),
+			})
+		}
+	}
+	return r
+}

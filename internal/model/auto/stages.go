@@ -1,0 +1,136 @@
+package auto
+
+import (
+	"math"
+	"slices"
+
+	"hindsight/internal/model/qr"
+)
+
+// row is an observation that is kept until the last stage.
+type row struct {
+	x, y, lags []float64
+	seen       uint64
+	weight     float64
+}
+
+const (
+	firstStage = 8
+	lastStage  = 128
+	// maxKept bounds the numbers of the rows that are kept: with many inputs the
+	// last stage comes earlier.
+	maxKept = 1 << 20
+)
+
+// last is the number of observations of the last stage.
+func (o Options) last() int {
+	last := lastStage
+	for last > firstStage && last*(o.Dimension+o.Outputs) > maxKept {
+		last /= 2
+	}
+	return last
+}
+
+func (l *Learner) keep(r row, s *scratch) {
+	if l.n > uint64(l.o.last()) {
+		return
+	}
+	l.kept = append(l.kept, row{
+		x: slices.Clone(r.x), y: slices.Clone(r.y), lags: slices.Clone(s.lags), seen: s.seen, weight: r.weight,
+	})
+}
+
+// advance builds the experts anew after 8, 16, 32, 64 and 128 observations.
+func (l *Learner) advance() {
+	if l.n < firstStage || l.n > uint64(l.o.last()) || l.n&(l.n-1) != 0 {
+		return
+	}
+	l.units()
+	for j := range l.mixers {
+		for i := range l.mixers[j].stacks {
+			l.mixers[j].stacks[i] = qr.New(stackSize(l.plan.experts()), 1, stackRidge)
+		}
+	}
+	l.stackRounds = 0
+	maps := make([]*featureMap, len(l.experts))
+	for i := range l.experts {
+		maps[i] = l.experts[i].features
+	}
+	l.experts = newExperts(l.o, l.plan, maps)
+	n := l.n
+	for i, r := range l.kept {
+		l.n = uint64(i + 1)
+		l.present(l.own, r.x, r.lags, r.seen)
+		l.rotate(l.own, r)
+	}
+	l.n = n
+	if n == uint64(l.o.last()) {
+		l.kept = nil
+	}
+}
+
+// units finds the label scales and the bandwidths from the rows.
+func (l *Learner) units() {
+	for j := range l.mixers {
+		m := &l.mixers[j]
+		m.offset, m.scale = l.labels.mean[j], l.labels.scale[j]
+		if m.signs {
+			m.offset, m.scale = 0, 1
+		}
+	}
+	rows := make([][]float64, len(l.kept))
+	for i, r := range l.kept {
+		l.present(l.own, r.x, r.lags, r.seen)
+		rows[i] = slices.Clone(l.own.columns)
+	}
+	distances := make([]float64, 0, len(rows)*(len(rows)-1)/2)
+	d := l.o.Dimension
+	l.bandwidths.median = medianDistance(distances, rows, func(a, b []float64) float64 {
+		return squaredDistance(a[:d], b)
+	})
+	l.bandwidths.lagged = medianDistance(distances, rows, func(a, b []float64) float64 {
+		return squaredDistance(a[:d], b) + float64(lagWeight*lagWeight)*squaredDistance(a[d:], b[d:])
+	})
+	for _, e := range l.experts {
+		for i := range e.features.sparse {
+			f := e.features.sparse[i]
+			l.bandwidths.sparse[i] = medianDistance(distances, rows, func(a, b []float64) float64 {
+				gap := a[f.first] - b[f.first]
+				sum := float64(gap * gap)
+				if f.second != f.first {
+					gap = a[f.second] - b[f.second]
+					sum += float64(gap * gap)
+				}
+				return sum
+			})
+		}
+	}
+}
+
+// leastDistance is the least bandwidth: rows that are closer count as equal.
+const leastDistance = 1e-9
+
+// medianDistance is the median of the roots of the squares between the rows, 1
+// if that is next to nothing. The room is scratch.
+func medianDistance(room []float64, rows [][]float64, square func(a, b []float64) float64) float64 {
+	room = room[:0]
+	for i, a := range rows {
+		for _, b := range rows[:i] {
+			room = append(room, square(a, b))
+		}
+	}
+	slices.Sort(room)
+	if m := math.Sqrt(room[len(room)/2]); m > leastDistance {
+		return m
+	}
+	return 1
+}
+
+func squaredDistance(a, b []float64) float64 {
+	sum := 0.0
+	for j, v := range a {
+		gap := v - b[j]
+		sum += float64(gap * gap)
+	}
+	return sum
+}

@@ -1,0 +1,197 @@
+package auto_test
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+	"hindsight/internal/model/modeltest"
+)
+
+var whole = flag.Bool("whole", false, "measure whole streams, also with late labels, and print the figures")
+
+// published is a stream, and what auto is held to on it: the mean squared error,
+// or for labels −1 and 1 the share of errors, over the whole of it.
+type published struct {
+	name string
+	// asIs streams are sent as they are, of the others columns and labels are
+	// scaled to [0, 1].
+	asIs, signs bool
+	bar         float64
+	// start is what it is held to in the first rounds.
+	start float64
+}
+
+const startRounds = 1500
+
+func publishedStreams() []published {
+	return []published{
+		{name: "air", asIs: true, bar: 0.60e-3, start: 0.49e-3},
+		{name: "energy_adaraker", asIs: true, bar: 11.8e-3, start: 14.7e-3},
+		{name: "air_raw", bar: 0.60e-3, start: 0.49e-3},
+		{name: "energy", bar: 4.27e-3, start: 5.45e-3},
+		{name: "energy_appliances", bar: 3.72e-3, start: 5.8e-3},
+		{name: "bike", bar: 3.1e-3, start: 0.75e-3},
+		{name: "casp", bar: 52.3e-3, start: 59e-3},
+		{name: "elec2", signs: true, bar: 0.078, start: 0.046},
+		{name: "ijcnn1", signs: true, bar: 0.0115, start: 0.008},
+		{name: "movement", asIs: true, signs: true, bar: 0.013, start: 0.0195},
+	}
+}
+
+// missingLabel is the label of the rows of air_raw that have none.
+const missingLabel = -200
+
+// samples reads a stream as hindsight-bench sends it.
+func (p published) samples(t *testing.T, n int) []modeltest.Sample {
+	t.Helper()
+	var samples []modeltest.Sample
+	for _, s := range modeltest.Stream(t, p.name+".csv.gz", -1) {
+		if s.Y != missingLabel {
+			samples = append(samples, s)
+		}
+	}
+	if p.asIs {
+		return samples[:min(n, len(samples))]
+	}
+	modeltest.Scale(samples)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, s := range samples {
+		low, high = math.Min(low, s.Y), math.Max(high, s.Y)
+	}
+	for i := range samples {
+		if !p.signs {
+			samples[i].Y = (samples[i].Y - low) / (high - low)
+		}
+	}
+	return samples[:min(n, len(samples))]
+}
+
+func streamed(t *testing.T) int {
+	t.Helper()
+	if testing.Short() || os.Getenv("HINDSIGHT_STREAMS") == "" {
+		t.Skip("measures published streams: HINDSIGHT_STREAMS names their directory; not in short mode")
+	}
+	if *whole {
+		return math.MaxInt
+	}
+	return startRounds
+}
+
+func defaults(dimension int) auto.Options {
+	return auto.Options{Dimension: dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500}
+}
+
+// On every published stream the defaults are as good as promised.
+func TestStreams(t *testing.T) {
+	n := streamed(t)
+	for _, p := range publishedStreams() {
+		t.Run(p.name, func(t *testing.T) {
+			samples := p.samples(t, n)
+			l := auto.New(defaults(len(samples[0].X)))
+			var o model.Outcome
+			errors, loss, start := 0, 0.0, time.Now()
+			for _, s := range samples {
+				if err := l.Observe(&o, s.X, []float64{s.Y}, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				loss += o.Loss
+				if o.Predictions[0]*s.Y <= 0 {
+					errors++
+				}
+			}
+			took := time.Since(start)
+			count := float64(len(samples))
+			got, bar, best := loss/count, p.bar, math.Inf(1)
+			if p.signs {
+				got = float64(errors) / count
+			}
+			if !*whole {
+				bar = p.start
+			}
+			experts := l.Report(model.ReportOptions{}).Experts
+			name := ""
+			for _, e := range experts[:len(experts)-4] {
+				if e.Loss < best {
+					best, name = e.Loss, e.Name
+				}
+			}
+			s := l.Stats()
+			t.Logf("%s: %.4g (bar %.4g), mean squared error %.4g, best expert %.4g (%s), b %.4g, regret %.3g, certificate %.3g, bound %.3g, %.0f µs",
+				p.name, got, bar, loss/count, best/count, name, experts[len(experts)-4].Loss/count, s.Regret, s.Certificate, s.RegretBound,
+				took.Seconds()*1e6/count)
+			if got > bar {
+				t.Errorf("%g, want at most %g", got, bar)
+			}
+			if !s.CertificateOK || !s.Certified {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// With late labels what was served is nearly as good as the best of what the
+// experts served, or better.
+func TestLateLabels(t *testing.T) {
+	n := streamed(t)
+	for _, p := range publishedStreams() {
+		if !*whole && p.name != "bike" && p.name != "elec2" {
+			continue
+		}
+		for _, delay := range []int{1, 10, 100} {
+			t.Run(fmt.Sprint(p.name, " ", delay), func(t *testing.T) {
+				late(t, p, p.samples(t, n), delay)
+			})
+		}
+	}
+}
+
+func late(t *testing.T, p published, samples []modeltest.Sample, delay int) {
+	t.Helper()
+	l := auto.New(defaults(len(samples[0].X)))
+	predictions := make([]model.Prediction, delay+1)
+	var o model.Outcome
+	served, prequential, errors, rounds, experts := 0.0, 0.0, 0, 0, make([]float64, l.Experts())
+	for n, s := range samples {
+		if err := l.Predict(&predictions[n%len(predictions)], s.X); err != nil {
+			t.Fatal(err)
+		}
+		if n < delay {
+			continue
+		}
+		s, q := samples[n-delay], &predictions[(n-delay)%len(predictions)]
+		if err := l.ObserveAdvised(&o, s.X, []float64{s.Y}, 1, q.Advice); err != nil {
+			t.Fatal(err)
+		}
+		rounds++
+		served += (q.Values[0] - s.Y) * (q.Values[0] - s.Y)
+		prequential += o.Loss
+		if q.Values[0]*s.Y <= 0 {
+			errors++
+		}
+		for k, f := range l.Served(q.Advice) {
+			experts[k] += (f - s.Y) * (f - s.Y)
+		}
+	}
+	best := 0
+	for k, v := range experts {
+		if v < experts[best] {
+			best = k
+		}
+	}
+	count := float64(rounds)
+	ratio := served / experts[best]
+	t.Logf("%s, labels %d late: served %.4g, prequential %.4g, best expert %.4g (%d), ratio %.3f, errors %.2f %%",
+		p.name, delay, served/count, prequential/count, experts[best]/count, best, ratio, 100*float64(errors)/count)
+	if limit := map[int]float64{1: 1, 10: 1, 100: 1.08}[delay]; *whole && ratio > limit {
+		t.Errorf("served %g times the best expert's loss, want at most %g", ratio, limit)
+	}
+	if s := l.Stats(); s.Certified || !s.CertificateOK {
+		t.Errorf("%+v", s)
+	}
+}

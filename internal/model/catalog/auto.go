@@ -1,0 +1,62 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+const (
+	defaultLags = 2
+	// defaultMicroseconds keeps every expert up to some 300 inputs.
+	defaultMicroseconds = 500
+	maxMicroseconds     = 1e6
+	maxAutoFrequencies  = 4096
+)
+
+// Levels of prediction intervals.
+const (
+	defaultCoverage            = 0.9 // Of auto.
+	leastCoverage, maxCoverage = 0.5, 0.999
+	maxLevels                  = 8
+)
+
+func automatic(c *completion, given *model.Auto) entry {
+	o := auto.Options{Dimension: c.spec.Dimension, Outputs: c.spec.Outputs, Seed: c.spec.Seed}
+	o.Lags = filled(&given.Lags, defaultLags)
+	if o.Lags < 0 || o.Lags > auto.MaxLags {
+		c.refuse("lags", o.Lags, fmt.Sprintf("0 to %d", auto.MaxLags))
+	}
+	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
+	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
+	if c.err != nil {
+		return entry{}
+	}
+	return entry{cost: auto.Cost(o), scalesItself: true, make: func() model.Learner { return auto.New(o) }}
+}
+
+// coverage completes and checks the levels of prediction intervals.
+func (c *completion) coverage() {
+	s := &c.spec
+	if len(s.Coverage) == 0 {
+		s.Coverage = nil
+		if s.Auto != nil {
+			s.Coverage = []float64{defaultCoverage}
+		}
+	}
+	s.Coverage = slices.Clone(s.Coverage)
+	if len(s.Coverage) > maxLevels {
+		c.refuse("coverage", fmt.Sprintf("%d levels", len(s.Coverage)), fmt.Sprintf("at most %d", maxLevels))
+	}
+	for i, v := range s.Coverage {
+		name := fmt.Sprintf("coverage[%d]", i)
+		if !(v >= leastCoverage && v <= maxCoverage) {
+			c.refuse(name, v, fmt.Sprintf("a number from %g to %g", leastCoverage, maxCoverage))
+		}
+		if i > 0 && !(v > s.Coverage[i-1]) {
+			c.refuse(name, v, fmt.Sprintf("more than the level before, %g", s.Coverage[i-1]))
+		}
+	}
+}

@@ -1,0 +1,243 @@
+// Package mlpoly mixes the predictions of experts by the polynomially weighted
+// averages with one learning rate an expert: ML-Poly.
+package mlpoly
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// Mixture is ML-Poly over K experts whose loss is linearised. With the
+// prediction of the mixture b = Σ w_k f_k and a subgradient g of the loss at b,
+//
+//	r_k = g (b − f_k),  R_k = Σ r_k,  V_k = Σ r_k²,  B = max r²
+//	η_k = 1/(B + V_k),  w_k = η_k max(R_k, 0) / Σ_j η_j max(R_j, 0)
+//
+// The weights are uniform while no R_k is positive. An expert that sleeps has
+// no weight and no gain, and the sums are over those that are awake. By
+// convexity, R_k bounds the regret against expert k, and Σ q_k R_k that against
+// the fixed convex combination q.
+//
+// Φ = Σ_k η_k max(R_k, 0)² bounds every regret: R_k ≤ √(Φ (B + V_k)). As the
+// weights make Σ_k η_k max(R_k, 0) r_k vanish and no η_k ever grows, Φ grows in
+// a round by at most Σ_k η_k r_k², η_k being those of before. Where B was 0,
+// Φ was 0 too, and those of after serve. By Cauchy and Schwarz Φ ≤ K T. So with
+//
+//	S_t = min(S_{t−1} + Σ_k η_k r_k², K t):  R_k ≤ √(Φ (B + V_k)) ≤ √(S (B + V_k))
+//
+// for every sequence of gains, with no range known beforehand. S grows like
+// K log T while B stays as it is.
+//
+// No number overflows: the sums are kept in units of a power of two that is
+// at least the largest |r_k|. The weights do not depend on it.
+//
+// Source: Gaillard, Stoltz and van Erven, A Second-order Bound with Excess
+// Losses (COLT 2014): ML-Poly and the proof of its regret by the potential Φ.
+// The rates 1/(B+V) are for gains of unknown range; S is the paper's sum before
+// it is bounded by K (1 + ln(1+T)).
+type Mixture struct {
+	// regrets are R_k in units of unit, squares V_k in units of unit².
+	regrets, squares []float64
+	// unit is a power of two, 0 before the first gain that is not 0.
+	unit float64
+	// largest is B in units of unit², and sum is S.
+	largest, sum float64
+	// rounds is the number of updates T.
+	rounds uint64
+	gains  []float64
+}
+
+// New is a mixture of k experts that has seen nothing.
+func New(k int) *Mixture {
+	numbers := make([]float64, 3*k)
+	return &Mixture{regrets: numbers[:k:k], squares: numbers[k : 2*k : 2*k], gains: numbers[2*k:]}
+}
+
+// Experts is K.
+func (m *Mixture) Experts() int { return len(m.regrets) }
+
+// Weights writes the weights into dst, one an expert. They are not negative
+// and add up to 1; with nobody awake they are 0. A nil awake means that all
+// are. It costs O(K) and reads alone.
+func (m *Mixture) Weights(dst []float64, awake []bool) {
+	total, count := 0.0, 0
+	for k, r := range m.regrets {
+		dst[k] = 0
+		if awake != nil && !awake[k] {
+			continue
+		}
+		count++
+		if r > 0 {
+			dst[k] = r / (m.largest + m.squares[k])
+			total += dst[k]
+		}
+	}
+	if total > 0 {
+		for k := range m.regrets {
+			dst[k] /= total
+		}
+		return
+	}
+	for k := range m.regrets {
+		if awake == nil || awake[k] {
+			dst[k] = 1 / float64(count)
+		}
+	}
+}
+
+// Mix is Σ w_k f_k, within the range of the advice of those with a weight.
+func Mix(weights, advice []float64) float64 {
+	sum, low, high := 0.0, math.Inf(1), math.Inf(-1)
+	for k, w := range weights {
+		if w > 0 {
+			f := advice[k]
+			sum += float64(w * f)
+			low, high = math.Min(low, f), math.Max(high, f)
+		}
+	}
+	if low > high {
+		return 0
+	}
+	return math.Max(low, math.Min(high, sum)) // Rounding leaves no hull.
+}
+
+// Update learns one round: what the mixture said, what the experts said, and
+// the derivative of the loss at what the mixture said. For the squared loss of
+// weight a that is 2a(mixed − y). Gains have to be finite. The mixed prediction
+// has to be that of the weights for the bound to hold; it need not be for
+// anything else. It allocates nothing.
+func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool) {
+	m.rounds++
+	most := 0.0
+	for k, f := range advice[:len(m.gains)] {
+		m.gains[k] = 0
+		if awake == nil || awake[k] {
+			m.gains[k] = float64(gradient * (mixed - f))
+			most = math.Max(most, math.Abs(m.gains[k]))
+		}
+	}
+	if most == 0 {
+		return
+	}
+	m.raise(most)
+	most /= m.unit
+	before := m.largest
+	m.largest = math.Max(before, float64(most*most))
+	growth := 0.0
+	for k, r := range m.gains {
+		r /= m.unit
+		square := float64(r * r)
+		rate := before + m.squares[k]
+		m.regrets[k] += r
+		m.squares[k] += square
+		if before == 0 {
+			rate = m.largest + m.squares[k]
+		}
+		growth += square / rate
+	}
+	m.sum = math.Min(m.sum+growth, float64(float64(len(m.gains))*float64(m.rounds)))
+}
+
+// raise makes the unit at least most. What is multiplied by a power of two
+// keeps its digits.
+func (m *Mixture) raise(most float64) {
+	if most <= m.unit {
+		return
+	}
+	_, exponent := math.Frexp(most)
+	unit := math.Ldexp(1, exponent)
+	ratio := m.unit / unit
+	for k := range m.regrets {
+		m.regrets[k] *= ratio
+		m.squares[k] *= float64(ratio * ratio)
+	}
+	m.largest *= float64(ratio * ratio)
+	m.unit = unit
+}
+
+// Regret is R_k, the linearised regret against expert k in the rounds in which
+// it was awake.
+func (m *Mixture) Regret(k int) float64 { return float64(m.regrets[k] * m.unit) }
+
+// Potential is Φ at a cost of O(K).
+func (m *Mixture) Potential() float64 {
+	total := 0.0
+	for k, r := range m.regrets {
+		if r > 0 {
+			total += float64(r*r) / (m.largest + m.squares[k])
+		}
+	}
+	return total
+}
+
+// Bound is √(S (B + V_k)), which R_k never exceeds.
+func (m *Mixture) Bound(k int) float64 { return m.within(m.sum, k) }
+
+// Certificate is √(Φ (B + V_k)), between R_k and its bound, for the Φ that
+// Potential gave.
+func (m *Mixture) Certificate(potential float64, k int) float64 { return m.within(potential, k) }
+
+func (m *Mixture) within(potential float64, k int) float64 {
+	return float64(m.unit * math.Sqrt(float64(potential*(m.largest+m.squares[k]))))
+}
+
+// Bytes is the memory of a mixture of k experts.
+func Bytes(k int) uint64 { return 8 * uint64(3*k+4) }
+
+// StateBytes is what AppendBinary appends.
+func StateBytes(k int) int { return 8 * (2*k + 4) }
+
+// AppendBinary appends the state to dst: R, V, the unit, B, S and T.
+func (m *Mixture) AppendBinary(dst []byte) []byte {
+	dst = codec.AppendFloats(dst, m.regrets...)
+	dst = codec.AppendFloats(dst, m.squares...)
+	dst = codec.AppendFloats(dst, m.unit, m.largest, m.sum)
+	return codec.AppendUint64(dst, m.rounds)
+}
+
+// Bounds of a state: rounds are counted in 53 bits, and gains are below 1e215.
+const (
+	maxRounds = 1 << 53
+	maxUnit   = 1e215
+)
+
+// Restore replaces the state by the next that AppendBinary wrote. It refuses
+// numbers that no gains lead to. After an error the mixture is of no use.
+func (m *Mixture) Restore(reader *codec.Reader) error {
+	reader.FloatsWithin(maxRounds, m.regrets)
+	reader.FloatsWithin(maxRounds, m.squares)
+	reader.Within(maxUnit, &m.unit)
+	reader.Within(1, &m.largest)
+	m.sum = reader.Float()
+	m.rounds = reader.Uint64()
+	if err := reader.Err(); err != nil {
+		return fmt.Errorf("mlpoly: restore: %w", err)
+	}
+	if err := m.check(); err != nil {
+		return fmt.Errorf("mlpoly: restore: %w: %w", err, model.ErrCorruptState)
+	}
+	return nil
+}
+
+func (m *Mixture) check() error {
+	if most := float64(len(m.regrets)) * float64(m.rounds); m.rounds > maxRounds || !(m.sum >= 0 && m.sum <= most) {
+		return fmt.Errorf("a sum of %g after %d rounds of %d experts", m.sum, m.rounds, len(m.regrets))
+	}
+	if fraction, _ := math.Frexp(m.unit); m.unit != 0 && fraction != 0.5 {
+		return fmt.Errorf("a unit of %g, want a power of two", m.unit)
+	}
+	if (m.unit == 0) != (m.largest == 0) || m.largest < 0 || (m.unit != 0 && m.largest < 0.25) {
+		return fmt.Errorf("a largest square of %g units of %g", m.largest, m.unit)
+	}
+	for k, v := range m.squares {
+		// |R_k| ≤ √(T V_k), and each of its T additions rounds.
+		most := math.Sqrt(float64(float64(m.rounds) * v))
+		if v < 0 || (m.unit == 0 && (v != 0 || m.regrets[k] != 0)) || !(math.Abs(m.regrets[k]) <= float64(most*(1+1e-6))+1e-150) {
+			return fmt.Errorf("expert %d: a regret of %g with squares of %g", k, m.regrets[k], v)
+		}
+	}
+	return nil
+}
