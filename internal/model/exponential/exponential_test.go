@@ -87,12 +87,23 @@ func TestEnds(t *testing.T) {
 
 // One set of bits for every target: these were computed once.
 func TestBitsAreThese(t *testing.T) {
-	x := []float64{0.5, -1, 10, -20.25, 300, -700, -740, 1e-10}
-	got := make([]float64, len(x))
-	exponential.Exp(got, x)
-	for i, want := range []uint64{} {
-		if math.Float64bits(got[i]) != want {
-			t.Errorf("of %g: %#x, want %#x", x[i], math.Float64bits(got[i]), want)
+	for _, want := range []struct {
+		x    float64
+		bits uint64
+	}{
+		{0.5, 0x3ffa61298e1e069c},
+		{-1, 0x3fd78b56362cef38},
+		{10, 0x40d5829dcf950560},
+		{-20.25, 0x3e1b93de1e27ca3b},
+		{300, 0x5afc05c0a7166b4a},
+		{-700, 0x00d14f2b0fb9307f},
+		{-740, 0x0000000000000055},
+		{1e-10, 0x3ff000000006df38},
+	} {
+		got := []float64{want.x}
+		exponential.Exp(got, got)
+		if math.Float64bits(got[0]) != want.bits {
+			t.Errorf("of %g: %#x, want %#x", want.x, math.Float64bits(got[0]), want.bits)
 		}
 	}
 }
