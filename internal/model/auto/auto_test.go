@@ -307,7 +307,7 @@ func TestStackRegret(t *testing.T) {
 			}
 			u[k], u[k+1] = residual/s, 1
 			v, root := (r.y[0]-mixed)/s, math.Sqrt(r.weight)
-			lost += r.weight * math.Pow(v-(stack-mixed)/s, 2)
+			lost += r.weight * (v - (stack-mixed)/s) * (v - (stack-mixed)/s)
 			energy += r.weight * v * v
 			size = math.Max(size, math.Abs(root*v))
 			for i := range a {
