@@ -38,7 +38,7 @@ build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, sta
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
 
 .PHONY: demo
-demo: build ## start a server, stream a changing environment, draw the regret
+demo: build ## start a server, stream a changing environment, draw skill and regret
 	bin/hindsight demo --server bin/hindsight-server $(ARGS)
 
 .PHONY: torture

@@ -22,7 +22,7 @@ func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	full := []string{"/bin/sh", "-c", `ulimit -f 4096; exec "$0" "$@"`, binary}
 	p := launchBy(t, dir, full)
-	spec := &hindsightv1.ModelSpec{Dimension: dimension, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
+	spec := &hindsightv1.ModelSpec{Dimension: dimension, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
 	if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
 		t.Fatal(err)
 	}

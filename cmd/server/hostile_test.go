@@ -372,7 +372,7 @@ func TestHostileClients(t *testing.T) {
 	p.create(t)
 	p.learn(t, 0, 100)
 	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "wide", Spec: &hindsightv1.ModelSpec{
-		Dimension: 2, Outputs: 32, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
+		Dimension: 2, Outputs: 32, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
 	}})
 	if err != nil {
 		t.Fatal(err)

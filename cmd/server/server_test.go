@@ -154,11 +154,15 @@ func (p *process) await(t *testing.T) error {
 	}
 }
 
+func unscaled() *hindsightv1.Scaling {
+	return &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_None{None: &hindsightv1.NoScaling{}}}
+}
+
 func (p *process) create(t *testing.T) {
 	t.Helper()
 	degree := int32(3)
 	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{
-		Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: &degree}},
+		Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: &degree}},
 	}})
 	if err != nil {
 		t.Fatal(err)

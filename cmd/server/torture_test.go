@@ -157,10 +157,11 @@ func createTortured(t *testing.T, p *process) []string {
 
 func tortured() map[string]*hindsightv1.ModelSpec {
 	return map[string]*hindsightv1.ModelSpec{
-		"linear":  {Dimension: 2, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
-		"taylor":  {Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(2)}}},
-		"nystrom": {Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
-		"raker":   {Dimension: 2, Learner: &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{Frequencies: proto.Int32(5)}}},
+		"linear":  {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
+		"taylor":  {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(2)}}},
+		"nystrom": {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
+		"running": {Dimension: 2, Learner: &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{Frequencies: proto.Int32(5)}}},
+		"raker":   {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{Frequencies: proto.Int32(5)}}},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"time"
 
+	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -27,6 +28,15 @@ type Prediction struct {
 	ID string
 	// Sequence is how many observations the answer had learned from.
 	Sequence uint64
+	// Notes are what the account wants back with the label, the intervals among
+	// them: see account.Interval. Levels are the coverages of the intervals.
+	Notes, Levels []float64
+}
+
+// Interval is the prediction interval of an output at a level, by its place in
+// Levels. There is none if ok is false.
+func (p *Prediction) Interval(output, level int) (lower, upper float64, ok bool) {
+	return account.Interval(p.Values[output], p.Notes, len(p.Values), len(p.Levels), output, level)
 }
 
 // newPredictions makes room for predictions in three allocations.

@@ -126,7 +126,7 @@ func (c *commit) reset() {
 
 // perform resolves the batch, applies what is new and fills in the answers.
 func (c *commit) perform(batch []*Ticket) {
-	c.record.Time = max(c.mu.machine.Account().Time, c.o.Now().UnixNano())
+	c.record.Time = max(c.mu.machine.Time(), c.o.Now().UnixNano())
 	room := c.mu.machine.Room()
 	for _, t := range batch {
 		c.resolve(t, room)
@@ -189,7 +189,9 @@ func (c *commit) place(r *row, answer *Answer) error {
 		if !record.SameNumbers(r.waiting.Features, r.Features) {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other features", r.id, ErrConflict)
 		}
-		o.Served = &record.Served{Predictions: r.waiting.Values, Sequence: r.waiting.Sequence}
+		o.Served = &record.Served{
+			Predictions: r.waiting.Values, Sequence: r.waiting.Sequence, Notes: r.waiting.Notes, Advice: r.waiting.Advice,
+		}
 		c.consumed = append(c.consumed, r.id)
 	}
 	if r.id != "" {

@@ -125,12 +125,15 @@ func (e *Engine) checkMemory(bytes uint64) error {
 }
 
 // CreateModel starts a model. The same id and spec again answer the model
-// that is there; another spec is ErrModelExists.
+// that is there; another spec is ErrModelExists. A spec without a scaling has
+// that of the model that is there: its default may be another than when the
+// model was created.
 func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (Info, error) {
 	if err := CheckID(id); err != nil {
 		return Info{}, err
 	}
-	spec, cost, err := catalog.Complete(spec)
+	given := spec
+	spec, cost, err := catalog.Complete(given)
 	if err != nil {
 		return Info{}, err
 	}
@@ -139,7 +142,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 		return Info{}, err
 	}
 	if there != nil {
-		if !reflect.DeepEqual(there.Spec, spec) {
+		if !isOf(there.Spec, given) {
 			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 		}
 		return there.info()
@@ -169,6 +172,15 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	}
 	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", i.name()))
 	return i.info()
+}
+
+// isOf tells whether a model of the completed spec there is one of a given spec.
+func isOf(there, given model.Spec) bool {
+	if given.Scaling == nil {
+		given.Scaling = there.Scaling
+	}
+	given, _, err := catalog.Complete(given)
+	return err == nil && reflect.DeepEqual(there, given)
 }
 
 // registerError says of an error of the registry what it is to the caller.

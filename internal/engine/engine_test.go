@@ -64,7 +64,7 @@ func testPredictThenObserve(t *testing.T, newDisk func() disk) {
 		t.Errorf("answer %+v of prediction %+v", a, p)
 	}
 	s := h.stats(t, "m")
-	if s.Observations != 2 || s.Pending != 0 || s.Served != 1 || !s.CertificateOK || s.Regret != a.Regret {
+	if s.Observations != 2 || s.Pending != 0 || s.Predicted != 1 || !s.CertificateOK || s.Regret != a.Regret {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -344,7 +344,7 @@ func testObservationLimit(t *testing.T, newDisk func() disk) {
 	t.Helper()
 	fs, c := newDisk(), newClock()
 	h := start(t, fs, c)
-	h.create(t, "m", model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{MaxObservations: ptr(50)}})
+	h.create(t, "m", model.Spec{Dimension: 1, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(50)}})
 	var tickets []*engine.Ticket
 	for n := range 40 {
 		var rows []engine.Observation

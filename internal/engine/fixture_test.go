@@ -188,11 +188,11 @@ func newFS() *vfs.MemFS { return vfs.NewCrashableMem() }
 func ptr[T any](v T) *T { return &v }
 
 func taylor(dimension, degree int) model.Spec {
-	return model.Spec{Dimension: dimension, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(degree)}}
+	return model.Spec{Dimension: dimension, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(degree)}}
 }
 
 func linear(dimension int) model.Spec {
-	return model.Spec{Dimension: dimension, LinearAWV: &model.LinearAWV{}}
+	return model.Spec{Dimension: dimension, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
 }
 
 func (h *host) create(t *testing.T, id string, spec model.Spec) {

@@ -9,9 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
-	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -117,14 +118,29 @@ type capture struct {
 	replay int64
 }
 
+// figuresOf are the figures of a state that cost little.
+type figuresOf struct {
+	stats   model.Stats
+	summary account.Summary
+}
+
+// atSequence counts the changes of the loss by the model's sequence: an account is
+// younger than its model if an older version made the model.
+func atSequence(s account.Summary, sequence uint64) account.Summary {
+	if s.Drift.Detected > 0 {
+		s.Drift.Change += sequence - uint64(s.Whole.Observations)
+	}
+	return s
+}
+
 // solved is a report with the state that it is of.
 type solved struct {
 	sequence uint64
 	epoch    uint64
-	stats    model.Stats
-	account  record.Account
-	digest   [32]byte
-	report   model.Report
+	figuresOf
+	intervals [][]interval.Statistics
+	digest    [32]byte
+	report    model.Report
 	// dimension says that the effective dimension was asked for.
 	dimension bool
 	at        time.Time
@@ -150,11 +166,10 @@ type instance struct {
 		machine *machine.Machine
 		// broken is why the model no longer learns.
 		broken error
-		// known says that the state was in memory since the start; stats and
-		// account are those of when it left.
-		known   bool
-		stats   model.Stats
-		account record.Account
+		// known says that the state was in memory since the start; last are its
+		// figures of when it left, nil if it has not.
+		known bool
+		last  *figuresOf
 	}
 	recent recent
 	// answered are predictions whose removal waits, unremoved counts them.

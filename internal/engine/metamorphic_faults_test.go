@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -75,9 +76,7 @@ func (m *meta) relearn(p *plainModel) {
 	}
 	var out model.Outcome
 	for _, r := range p.learned {
-		if err := p.learner.Observe(&out, r.observation.Features, r.observation.Labels, r.observation.Weight); err != nil {
-			m.fatalf("%v", err)
-		}
+		m.learn(p, &out, r.observation, r.waited)
 	}
 }
 
@@ -104,7 +103,7 @@ func (m *meta) restore() string {
 
 // undo takes the plain model back to a sequence.
 func (m *meta) undo(p *plainModel, target int) {
-	p.learned = p.learned[:target-p.base]
+	p.learned, p.history = p.learned[:target-p.base], p.history[:target]
 	for id, place := range p.ids {
 		if place >= len(p.learned) {
 			delete(p.ids, id)
@@ -142,7 +141,7 @@ func (m *meta) export(name string, p *plainModel) (to string, q *plainModel, dat
 	if err != nil {
 		m.fatalf("%v", err)
 	}
-	q = &plainModel{spec: p.spec, base: p.sequence(), whole: whole, ids: map[string]int{}, before: map[string]plainRow{}, waiting: map[string]plainWaiting{}}
+	q = &plainModel{spec: p.spec, base: p.sequence(), whole: whole, history: slices.Clone(p.history), ids: map[string]int{}, before: map[string]plainRow{}, waiting: map[string]plainWaiting{}}
 	if !without {
 		for id, r := range p.before {
 			q.before[id] = r
@@ -296,7 +295,7 @@ func (m *meta) repeatedIDs() string {
 	if err != nil || !reflect.DeepEqual(said[0], said[1]) || !reflect.DeepEqual(said[0], said[2]) {
 		m.fatalf("one id three times: %+v, %v", said, err)
 	}
-	p.waiting[id] = plainWaiting{features: x, said: said[0], expiry: now.Add(time.Hour)}
+	p.wait(x, said[0], now.Add(time.Hour))
 	return name
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
@@ -95,17 +96,25 @@ type plainModel struct {
 	// the state that it began with then.
 	base  int
 	whole []byte
+	// history is what was learned from the first sequence on.
+	history []plainRow
 }
 
 type plainRow struct {
 	observation engine.Observation
 	answer      engine.Answer
+	// waited is the prediction that it answers, nil if there is none.
+	waited *plainWaiting
+	// told are the losses of what the client was told and of the baselines then.
+	told account.Figures
 }
 
 type plainWaiting struct {
 	features []float64
 	said     engine.Prediction
 	expiry   time.Time
+	// means and last are the baselines of the moment.
+	means, last []float64
 	// maybe says that a crash may have lost it.
 	maybe bool
 }
@@ -219,10 +228,11 @@ func (m *meta) create() string {
 	few := ptr(2)
 	specs := []model.Spec{
 		linear(2), taylor(2, 2),
-		{Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull, MaxDictionary: ptr(20)}},
-		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
-		{Dimension: 2, Seed: 3, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
+		{Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull, MaxDictionary: ptr(20)}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
+		{Dimension: 2, Seed: 3, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
 		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 7}}, LinearAWV: &model.LinearAWV{}},
+		{Dimension: 2, Outputs: 2, FourierAWV: &model.FourierAWV{Frequencies: few}}, // Behind a running scaling.
 	}
 	spec := specs[m.rng.IntN(len(specs))]
 	name := fmt.Sprint("m", m.created)
@@ -292,50 +302,12 @@ func (m *meta) predict() string {
 		m.fatalf("%s predicts %+v, want %+v at %d", name, said[0], want, p.sequence())
 	}
 	if o.Remember {
-		p.waiting[said[0].ID] = plainWaiting{features: x, said: said[0], expiry: now.Add(ttl)}
+		p.wait(x, said[0], now.Add(ttl))
 	}
 	return name
 }
 
 func (p *plainModel) sequence() int { return p.base + len(p.learned) }
-
-// learnedAs is what the plain model answers to an observation that is new.
-func (m *meta) learnedAs(p *plainModel, id string, o engine.Observation, w *plainWaiting) engine.Answer {
-	var out model.Outcome
-	if err := p.learner.Observe(&out, o.Features, o.Labels, o.Weight); err != nil {
-		m.fatalf("%v", err)
-	}
-	a := engine.Answer{Sequence: uint64(p.sequence() + 1), Predictions: out.Predictions, Loss: out.Loss, Regret: out.Regret}
-	if w != nil {
-		a.Served, a.ServedPredictions = true, w.said.Values
-		for j, y := range o.Labels {
-			a.ServedLoss += o.Weight * m.lossOf(p, w.said.Values[j], y)
-		}
-	}
-	if id != "" {
-		p.ids[id] = len(p.learned)
-	}
-	p.learned = append(p.learned, plainRow{o, a})
-	return a
-}
-
-func (m *meta) lossOf(p *plainModel, prediction, label float64) float64 {
-	if scored, ok := p.learner.(model.Scored); ok {
-		return scored.LossOf(prediction, label)
-	}
-	return (label - prediction) * (label - prediction)
-}
-
-// same compares answers, whose regret may be unknown.
-func (m *meta) same(got, want engine.Answer, what string) {
-	m.t.Helper()
-	if got.Regret != got.Regret && want.Regret != want.Regret {
-		got.Regret, want.Regret = 0, 0
-	}
-	if !reflect.DeepEqual(got, want) {
-		m.fatalf("%s: answered %+v, want %+v", what, got, want)
-	}
-}
 
 // observe sends one to four observations by their features, with an id or
 // without, some of them twice in one call.

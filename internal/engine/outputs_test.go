@@ -20,7 +20,7 @@ func testSeveralOutputs(t *testing.T, newDisk func() disk) {
 	fs, clock := newDisk(), newClock()
 	h := start(t, fs, clock)
 	forgetting := 0.9
-	h.create(t, "m", model.Spec{Dimension: 2, Outputs: 3, LinearAWV: &model.LinearAWV{Forgetting: &forgetting}})
+	h.create(t, "m", model.Spec{Dimension: 2, Outputs: 3, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Forgetting: &forgetting}})
 	h.observe(t, "m", engine.Observation{Features: []float64{1, 0}, Labels: []float64{1, -2, 3}})
 	p := h.predict(t, "m", 1, 0.5)
 	if len(p.Values) != 3 || len(p.StandardErrors) != 3 || !(p.Values[0] > 0) || !(p.Values[1] < 0) || !(p.Values[2] > p.Values[0]) {
@@ -49,7 +49,7 @@ func testSeveralOutputs(t *testing.T, newDisk func() disk) {
 	before := h.stats(t, "m")
 	h.stop(t)
 	h = start(t, fs, clock)
-	if after := h.stats(t, "m"); after.Digest != before.Digest || after.ServedLoss != before.ServedLoss {
+	if after := h.stats(t, "m"); after.Digest != before.Digest || after.Served != before.Served {
 		t.Errorf("%+v, want %+v", after, before)
 	}
 	again := h.observe(t, "m", o)[0]

@@ -32,13 +32,13 @@ func (i *instance) predict(ctx context.Context, answers []Prediction, rows [][]f
 		return err
 	}
 	defer i.mu.RUnlock()
-	sequence := i.mu.machine.Sequence()
+	sequence, notes := i.mu.machine.Sequence(), i.mu.machine.AppendNotes(nil)
 	for n, x := range rows {
 		if err := i.mu.machine.Predict(&answers[n].Prediction, x); err != nil {
 			i.countPanic(err)
 			return &RowError{Row: n, Err: err}
 		}
-		answers[n].Sequence = sequence
+		answers[n].Sequence, answers[n].Notes, answers[n].Levels = sequence, notes, i.Spec.Coverage
 	}
 	return nil
 }

@@ -38,8 +38,8 @@ func compare(t *testing.T, h *host, want engine.Stats) {
 	t.Helper()
 	got := h.stats(t, "m")
 	got.Snapshot, want.Snapshot = 0, 0
-	if got.Digest != want.Digest || got.Observations != want.Observations || got.Served != want.Served ||
-		got.ServedLoss != want.ServedLoss || got.Regret != want.Regret || got.Pending != want.Pending {
+	if got.Digest != want.Digest || got.Observations != want.Observations || got.Predicted != want.Predicted ||
+		got.Served != want.Served || got.Whole != want.Whole || got.Recent != want.Recent || got.Summary.Discounted != want.Summary.Discounted || got.Regret != want.Regret || got.Pending != want.Pending {
 		t.Errorf("recovered %+v\nwant %+v", got, want)
 	}
 }
@@ -52,14 +52,15 @@ func testRestartContinuesBitForBit(t *testing.T, newDisk func() disk) {
 	for _, spec := range []model.Spec{
 		taylor(2, 3),
 		linear(2),
-		{Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull}},
-		{Dimension: 2, Seed: 2, FourierAWV: &model.FourierAWV{Frequencies: few}},
-		{Dimension: 2, KernelAWV: &model.KernelAWV{}},
-		{Dimension: 2, Seed: 3, Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}},
-		{Dimension: 2, Seed: 4, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
-		{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.9)}},
+		{Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull}},
+		{Dimension: 2, Seed: 2, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{Frequencies: few}},
+		{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{}},
+		{Dimension: 2, Seed: 3, Scaling: model.Unscaled(), Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}},
+		{Dimension: 2, Seed: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
+		{Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.9)}},
 		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 30}}, LinearAWV: &model.LinearAWV{}},
-		{Dimension: 2, Seed: 5, FOGD: &model.FOGD{}},
+		{Dimension: 2, FourierAWV: &model.FourierAWV{Frequencies: few}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
+		{Dimension: 2, Seed: 5, Scaling: model.Unscaled(), FOGD: &model.FOGD{}},
 	} {
 		c := newClock()
 		whole := start(t, newDisk(), c)

@@ -50,7 +50,8 @@ func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, e
 	}
 	m := i.mu.machine
 	s = &solved{
-		sequence: m.Sequence(), epoch: i.epoch.Load(), account: m.Account(), dimension: o.EffectiveDimension, at: i.o.Now(),
+		figuresOf: figuresOf{summary: m.Summary()}, intervals: m.Intervals(),
+		sequence: m.Sequence(), epoch: i.epoch.Load(), dimension: o.EffectiveDimension, at: i.o.Now(),
 	}
 	s.stats, err = m.Stats()
 	var copied codec.Snapshot

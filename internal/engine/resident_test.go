@@ -137,7 +137,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	if totals := h.Totals(); totals.Pending != 1 || totals.Models != 1 {
 		t.Errorf("%+v", totals)
 	}
-	h.create(t, "a", model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}})
+	h.create(t, "a", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
 }
 
 func TestLimitsOfAServer(t *testing.T) { onBackends(t, testLimitsOfAServer) }

@@ -5,7 +5,8 @@ import (
 	"math"
 	"time"
 
-	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model"
 )
 
@@ -17,12 +18,17 @@ type Stats struct {
 	RegretUnpenalized float64
 	// EffectiveDimension is nil unless it was asked for.
 	EffectiveDimension *float64
-	Served             uint64
-	ServedLoss         float64
-	Pending            uint64
-	Digest             [32]byte
-	Durability         string
-	Snapshot           uint64
+	account.Summary
+	// ServedRegret is the regret of what was served, NaN when it is not known.
+	ServedRegret float64
+	// OutputIntervals are the statistics of the intervals of each output, an entry a
+	// level.
+	OutputIntervals [][]interval.Statistics
+	Experts         []model.Expert
+	Pending         uint64
+	Digest          [32]byte
+	Durability      string
+	Snapshot        uint64
 }
 
 // ModelStats tells how a model is doing. What has to be solved for is solved
@@ -41,15 +47,26 @@ func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension b
 		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created, Sequence: r.sequence},
 		Stats:             r.stats,
 		RegretUnpenalized: r.report.RegretUnpenalized,
-		Served:            r.account.Served, ServedLoss: r.account.ServedLoss,
+		Summary:           atSequence(r.summary, r.sequence),
+		OutputIntervals:   r.intervals, Experts: r.report.Experts,
 		Pending: uint64(i.waitingLabels()),
 		Digest:  r.digest, Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
 	}
 	s.Regret, s.HindsightLoss, s.CertificateOK = r.report.Regret, r.report.HindsightLoss, r.report.CertificateOK
+	s.ServedRegret = servedRegret(s.Stats, s.Summary)
 	if effectiveDimension {
 		s.EffectiveDimension = &r.report.EffectiveDimension
 	}
 	return s, nil
+}
+
+// servedRegret is the regret of what was served. A learner that forgets counts the
+// past less, which the account does not.
+func servedRegret(s model.Stats, a account.Summary) float64 {
+	if s.Discounted {
+		return math.NaN()
+	}
+	return s.Regret + a.Excess
 }
 
 // Live is what a scrape reads of a model.
@@ -60,8 +77,10 @@ type Live struct {
 	// solved; 0 of a learner that tracks it.
 	RegretAge                     uint64
 	Predictions, Pending, Expired uint64
-	ServedLoss                    float64
-	ReadOnly                      bool
+	account.Summary
+	// ServedRegret is the regret of what was served, NaN when it is not known.
+	ServedRegret float64
+	ReadOnly     bool
 }
 
 // Each calls f with the live statistics of every model that was in memory since
@@ -77,9 +96,10 @@ func (e *Engine) Each(f func(Live)) {
 
 // live reads the statistics of a model.
 func (i *instance) live() (Live, bool) {
-	stats, account, known, broken := i.read()
+	figures, known, broken := i.read()
+	stats := figures.stats
 	live := Live{
-		ID: i.id, Learner: i.name(), Stats: stats, ServedLoss: account.ServedLoss, ReadOnly: broken,
+		ID: i.id, Learner: i.name(), Stats: stats, Summary: figures.summary, ReadOnly: broken,
 		Predictions: i.predictions.Load(), Expired: i.expired.Load(), Pending: uint64(i.waitingLabels()),
 	}
 	if s := i.solved.Load(); s != nil && math.IsNaN(stats.Regret) {
@@ -87,20 +107,24 @@ func (i *instance) live() (Live, bool) {
 		live.CertificateOK = stats.CertificateOK && s.report.CertificateOK
 		live.RegretAge = stats.Observations - min(s.stats.Observations, stats.Observations)
 	}
+	live.ServedRegret = servedRegret(live.Stats, live.Summary)
 	return live, known
 }
 
-func (i *instance) read() (stats model.Stats, account record.Account, known, broken bool) {
+func (i *instance) read() (f figuresOf, known, broken bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	stats, account, broken = i.mu.stats, i.mu.account, i.mu.broken != nil
+	if i.mu.last != nil {
+		f = *i.mu.last
+	}
+	broken = i.mu.broken != nil
 	if m := i.mu.machine; m != nil {
-		account = m.Account()
+		f.summary = atSequence(m.Summary(), m.Sequence())
 		if now, err := m.Stats(); err == nil {
-			stats = now
+			f.stats = now
 		}
 	}
-	return stats, account, i.mu.known || broken, broken
+	return f, i.mu.known || broken, broken
 }
 
 // Totals tells how the engine as a whole is doing.

@@ -172,7 +172,7 @@ func plausible(m *machine.Machine) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range []float64{stats.Loss, stats.LogDeterminant, stats.LabelBound, m.Account().ServedLoss} {
+	for _, v := range []float64{stats.Loss, stats.LogDeterminant, stats.LabelBound, m.Summary().Served.Loss} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return fmt.Errorf("a figure of %g: %w", v, model.ErrCorruptState)
 		}

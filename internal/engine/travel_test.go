@@ -236,7 +236,7 @@ func TestExportAndImport(t *testing.T) { onBackends(t, testExportAndImport) }
 
 func testExportAndImport(t *testing.T, newDisk func() disk) {
 	t.Helper()
-	for _, spec := range []model.Spec{linear(2), taylor(2, 3), {Dimension: 2, Seed: 1, PKAWVNystrom: &model.PKAWVNystrom{}}} {
+	for _, spec := range []model.Spec{linear(2), taylor(2, 3), {Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{}}} {
 		from := start(t, newDisk(), newClock())
 		from.create(t, "m", spec)
 		feed(t, from, 0, 40)

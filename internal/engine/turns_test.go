@@ -214,7 +214,7 @@ func testLearnerThatFails(t *testing.T, newDisk func() disk) {
 		panics bool
 	}{
 		"panic": {linear(1), rows(1, panicLabel), withLearners{newDisk(), panickingLearners}, true},
-		"not a number": {model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{
+		"not a number": {model.Spec{Dimension: 1, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{
 			Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(10), Offset: ptr(1e30)},
 		}}, rows(1e9, 1), newDisk(), false},
 	} {
@@ -485,7 +485,7 @@ func TestReports(t *testing.T) { onBackends(t, testReports) }
 func testReports(t *testing.T, newDisk func() disk) {
 	t.Helper()
 	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Sweep = time.Hour })
-	h.create(t, "m", model.Spec{Dimension: 1, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
+	h.create(t, "m", model.Spec{Dimension: 1, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
 	for n := range 5 {
 		h.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 	}
@@ -524,7 +524,7 @@ func testReports(t *testing.T, newDisk func() disk) {
 func TestReportsThatNobodyAskedFor(t *testing.T) {
 	h := start(t, files{newFS()}, newClock(), func(o *engine.Options) { o.ReportCPU = 1 })
 	for _, id := range []string{"a", "b"} {
-		h.create(t, id, model.Spec{Dimension: 1, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
+		h.create(t, id, model.Spec{Dimension: 1, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
 		h.observe(t, id, one("x", 1)...)
 	}
 	waitFor(t, func() bool {

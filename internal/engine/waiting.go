@@ -45,7 +45,7 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 				continue
 			}
 		}
-		w := record.Waiting{Prediction: answers[n].Prediction, Sequence: answers[n].Sequence, Features: x}
+		w := record.Waiting{Prediction: answers[n].Prediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes, Features: x}
 		keep = append(keep, storage.Prediction{ID: answers[n].ID, Value: w.Encode(), Expiry: expiry, Minted: minted})
 	}
 	if len(keep) == 0 {
@@ -98,7 +98,7 @@ func (i *instance) choose(
 	if !record.SameNumbers(w.Features, rows[n]) {
 		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other features", id, ErrConflict)
 	}
-	answers[n] = Prediction{Prediction: w.Prediction, ID: id, Sequence: w.Sequence}
+	answers[n] = Prediction{Prediction: w.Prediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: i.Spec.Coverage}
 	return true, nil
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v3"
 )
 
 // copied is when a copy was done.
@@ -87,6 +89,52 @@ func TestRulesNameMetricsThatExist(t *testing.T) {
 	for _, name := range rules {
 		if !slices.Contains(shown, name) {
 			t.Errorf("the rules name %s, which the server does not show", name)
+		}
+	}
+}
+
+// Every alert can be loaded, and says what it is, how bad and what to do.
+func TestRulesAreComplete(t *testing.T) {
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []struct {
+				Alert, Expr, For    string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(read(t, "../../deploy/prometheus/hindsight.rules.yml")))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			if seen[rule.Alert] || !strings.HasPrefix(rule.Alert, "Hindsight") {
+				t.Errorf("group %s: %q is no name, or is given twice", group.Name, rule.Alert)
+			}
+			seen[rule.Alert] = true
+			if len(named(rule.Expr)) == 0 || strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
+				t.Errorf("%s: expression %q", rule.Alert, rule.Expr)
+			}
+			if rule.For != "" {
+				if _, err := model.ParseDuration(rule.For); err != nil {
+					t.Errorf("%s: %v", rule.Alert, err)
+				}
+			}
+			if s := rule.Labels["severity"]; !slices.Contains([]string{"page", "ticket", "info"}, s) {
+				t.Errorf("%s: severity %q", rule.Alert, s)
+			}
+			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
+				t.Errorf("%s: annotations %q", rule.Alert, rule.Annotations)
+			}
+		}
+	}
+	for _, want := range []string{"HindsightCertificateBroken", "HindsightWorseThanTrivial", "HindsightCoverageLow", "HindsightDriftDetected"} {
+		if !seen[want] {
+			t.Errorf("there is no %s", want)
 		}
 	}
 }

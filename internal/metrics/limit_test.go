@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -78,6 +79,55 @@ func compareLosses(t *testing.T, m prometheus.Gatherer, prequential, served floa
 			if got := s.GetUntyped().GetValue(); labels["model"] == metrics.Other && got != want[labels["kind"]] {
 				t.Errorf("%s loss of the others: %v, want %v", labels["kind"], got, want[labels["kind"]])
 			}
+		}
+	}
+}
+
+// Models among the others cannot make a series each by asking for a level each.
+func TestLevelsAreBounded(t *testing.T) {
+	m, src := watch(t, 1)
+	var all []metrics.Model
+	for i := range 50 {
+		one := plain(fmt.Sprint("model-", i), 1)
+		for j := range 1 + 49*(1-min(i, 1)) { // The first has fifty, the rest one each.
+			one.Intervals = append(one.Intervals, metrics.Interval{Coverage: float64(i+j+1) / 100})
+		}
+		all = append(all, one)
+	}
+	src.set(all...)
+	if n, err := testutil.GatherAndCount(m, "hindsight_interval_realised_coverage"); n != 20 || err != nil {
+		t.Errorf("%d series, want 10 of the model and 10 of the others; error %v", n, err)
+	}
+}
+
+// What a worse model says is not hidden by a better one, nor by one that knows
+// nothing yet; what has no common scale is not shown.
+func TestTheOthersShowTheWorstPerformance(t *testing.T) {
+	m, src := watch(t, 1)
+	good, bad, fresh := energy(), energy(), energy()
+	good.Name, bad.Name, fresh.Name = "good", "bad", "fresh"
+	bad.Recent.Skill, bad.ServedSkill = -2, -3
+	bad.Intervals = []metrics.Interval{{Coverage: 0.9, Judged: 1000, Realised: 0.75, Recent: 0.5, MeanWidth: 1, MeanScore: 1}}
+	fresh.Recent = metrics.Recent{Observations: 10, Skill: -100}
+	fresh.ServedSkill = math.NaN()
+	fresh.Intervals = []metrics.Interval{{Coverage: 0.9, Judged: 10, Realised: math.NaN()}}
+	src.set(energy(), fresh, good, bad, fresh)
+	exposes(t, m,
+		`hindsight_recent_skill{learner="pkawv_taylor",model="other"} -2`,
+		`hindsight_skill{kind="prequential",learner="pkawv_taylor",model="other"} 0.5`,
+		`hindsight_skill{kind="served",learner="pkawv_taylor",model="other"} -3`,
+		`hindsight_interval_nominal_coverage{coverage="0.9",learner="pkawv_taylor",model="other"} 0.9`,
+		`hindsight_interval_realised_coverage{coverage="0.9",learner="pkawv_taylor",model="other"} 0.75`,
+		`hindsight_interval_recent_coverage{coverage="0.9",learner="pkawv_taylor",model="other"} 0.5`,
+		`hindsight_interval_recent_coverage{coverage="0.99",learner="pkawv_taylor",model="other"} 0.984`,
+		`hindsight_drift_detected_total{learner="pkawv_taylor",model="other"} 6`,
+		`hindsight_baseline_loss_sum{baseline="last",kind="served",learner="pkawv_taylor",model="other"} 21`,
+	)
+	for _, name := range []string{
+		"hindsight_recent_loss", "hindsight_drift_loss_after", "hindsight_drift_last_change_sequence", "hindsight_interval_mean_width",
+	} {
+		if got := models(t, m, name); slices.Contains(got, metrics.Other) || len(got) == 0 {
+			t.Errorf("%s is shown of %q, want of energy alone", name, got)
 		}
 	}
 }

@@ -7,11 +7,12 @@
 //
 // A metric is one row of a table: its name, its help, its kind and the
 // function that takes its number from the struct that the source yields. The
-// tables are in rows.go.
+// tables are in modelrows.go, for models, and in rows.go. The intervals of models
+// have a table of their own, for each level of a model.
 //
 // # Bounded series
 //
-// A model costs about sixty series, so Options.MaxModels bounds how many
+// A model costs about eighty series, so Options.MaxModels bounds how many
 // models get series of their own. Models get them in the order in which they
 // appear, and a model keeps what it got: the labels of a model never change
 // while it lives. All further models are shown together under the model label

@@ -77,6 +77,14 @@ func energy() metrics.Model {
 		PrequentialLoss: 2.5, ServedLoss: 3.5,
 		Regret: 0.25, RegretAge: 3, RegretBound: 4, CertificateOK: true,
 		Features: 351, StateBytes: 1 << 20, PendingLabels: 2,
+		PrequentialBaselines: metrics.Baselines{Mean: 5, Last: 10}, ServedBaselines: metrics.Baselines{Mean: 14, Last: 7},
+		PrequentialSkill: 0.5, ServedSkill: 0.5, ServedObservations: 6, ServedRegret: 1.25,
+		Recent: metrics.Recent{Observations: 1000, MeanLoss: 0.125, Skill: 0.75},
+		Drift:  metrics.Drift{Detected: 2, Sequence: 5, LossBefore: 0.25, LossAfter: 8},
+		Intervals: []metrics.Interval{
+			{Coverage: 0.99, Judged: 1000, Realised: 0.985, Recent: 0.984, MeanWidth: 3, MeanScore: 4},
+			{Coverage: 0.9, Judged: 1000, Realised: 0.875, Recent: 0.874, MeanWidth: 1, MeanScore: 2},
+		},
 	}
 }
 
@@ -133,6 +141,87 @@ hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
 		"hindsight_models_aggregated", "hindsight_observations_total", "hindsight_pending_labels",
 		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_age_observations",
 		"hindsight_regret_bound", "hindsight_state_bytes")
+}
+
+// How well the model predicts, beside what needs no inputs. What is not known
+// has no series.
+func TestPerformanceSeries(t *testing.T) {
+	m, src := watch(t, 0)
+	fresh := metrics.Model{
+		Name: "fresh", Learner: "linear_awv", PrequentialSkill: math.NaN(), ServedSkill: math.NaN(), ServedRegret: math.NaN(),
+		Recent:    metrics.Recent{Observations: 999, MeanLoss: 1, Skill: -1},
+		Drift:     metrics.Drift{Sequence: 1, LossBefore: 1, LossAfter: 1},
+		Intervals: []metrics.Interval{{Coverage: 0.9, Judged: 999, Realised: 0.1, Recent: 0.1, MeanWidth: math.NaN(), MeanScore: math.NaN()}},
+	}
+	src.set(energy(), fresh)
+	compare(t, m, `
+# HELP hindsight_baseline_loss_sum Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_sum of that kind: mean, the running mean of the labels; last, the last label.
+# TYPE hindsight_baseline_loss_sum untyped
+hindsight_baseline_loss_sum{baseline="last",kind="prequential",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_sum{baseline="last",kind="prequential",learner="pkawv_taylor",model="energy"} 10
+hindsight_baseline_loss_sum{baseline="last",kind="served",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_sum{baseline="last",kind="served",learner="pkawv_taylor",model="energy"} 7
+hindsight_baseline_loss_sum{baseline="mean",kind="prequential",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_sum{baseline="mean",kind="prequential",learner="pkawv_taylor",model="energy"} 5
+hindsight_baseline_loss_sum{baseline="mean",kind="served",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_sum{baseline="mean",kind="served",learner="pkawv_taylor",model="energy"} 14
+# HELP hindsight_drift_detected_total Changes of the loss that were detected.
+# TYPE hindsight_drift_detected_total counter
+hindsight_drift_detected_total{learner="linear_awv",model="fresh"} 0
+hindsight_drift_detected_total{learner="pkawv_taylor",model="energy"} 2
+# HELP hindsight_drift_last_change_sequence The sequence at which the loss is thought to have changed last.
+# TYPE hindsight_drift_last_change_sequence gauge
+hindsight_drift_last_change_sequence{learner="pkawv_taylor",model="energy"} 5
+# HELP hindsight_drift_loss_after Mean loss after the last change, until it was detected.
+# TYPE hindsight_drift_loss_after gauge
+hindsight_drift_loss_after{learner="pkawv_taylor",model="energy"} 8
+# HELP hindsight_drift_loss_before Mean loss before the last change.
+# TYPE hindsight_drift_loss_before gauge
+hindsight_drift_loss_before{learner="pkawv_taylor",model="energy"} 0.25
+# HELP hindsight_interval_mean_score Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.
+# TYPE hindsight_interval_mean_score gauge
+hindsight_interval_mean_score{coverage="0.9",learner="pkawv_taylor",model="energy"} 2
+hindsight_interval_mean_score{coverage="0.99",learner="pkawv_taylor",model="energy"} 4
+# HELP hindsight_interval_mean_width Mean width of the intervals.
+# TYPE hindsight_interval_mean_width gauge
+hindsight_interval_mean_width{coverage="0.9",learner="pkawv_taylor",model="energy"} 1
+hindsight_interval_mean_width{coverage="0.99",learner="pkawv_taylor",model="energy"} 3
+# HELP hindsight_interval_nominal_coverage Share of labels that are to lie inside the intervals: the label coverage as a number.
+# TYPE hindsight_interval_nominal_coverage gauge
+hindsight_interval_nominal_coverage{coverage="0.9",learner="linear_awv",model="fresh"} 0.9
+hindsight_interval_nominal_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.9
+hindsight_interval_nominal_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.99
+# HELP hindsight_interval_realised_coverage Share of labels that lay inside the intervals.
+# TYPE hindsight_interval_realised_coverage gauge
+hindsight_interval_realised_coverage{coverage="0.9",learner="linear_awv",model="fresh"} 0.1
+hindsight_interval_realised_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.875
+hindsight_interval_realised_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.985
+# HELP hindsight_interval_recent_coverage Share of labels that lay inside the last 1000 intervals that were judged.
+# TYPE hindsight_interval_recent_coverage gauge
+hindsight_interval_recent_coverage{coverage="0.9",learner="pkawv_taylor",model="energy"} 0.874
+hindsight_interval_recent_coverage{coverage="0.99",learner="pkawv_taylor",model="energy"} 0.984
+# HELP hindsight_recent_loss Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.
+# TYPE hindsight_recent_loss gauge
+hindsight_recent_loss{learner="pkawv_taylor",model="energy"} 0.125
+# HELP hindsight_recent_skill The skill over the observations of hindsight_recent_loss.
+# TYPE hindsight_recent_skill gauge
+hindsight_recent_skill{learner="pkawv_taylor",model="energy"} 0.75
+# HELP hindsight_served_observations_total Observations learned whose prediction the caller was given before: those of the served losses.
+# TYPE hindsight_served_observations_total counter
+hindsight_served_observations_total{learner="linear_awv",model="fresh"} 0
+hindsight_served_observations_total{learner="pkawv_taylor",model="energy"} 6
+# HELP hindsight_served_regret The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.
+# TYPE hindsight_served_regret gauge
+hindsight_served_regret{learner="pkawv_taylor",model="energy"} 1.25
+# HELP hindsight_skill 1 less the loss divided by that of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse.
+# TYPE hindsight_skill gauge
+hindsight_skill{kind="prequential",learner="pkawv_taylor",model="energy"} 0.5
+hindsight_skill{kind="served",learner="pkawv_taylor",model="energy"} 0.5
+`, "hindsight_baseline_loss_sum", "hindsight_drift_detected_total", "hindsight_drift_last_change_sequence",
+		"hindsight_drift_loss_after", "hindsight_drift_loss_before", "hindsight_interval_mean_score",
+		"hindsight_interval_mean_width", "hindsight_interval_nominal_coverage", "hindsight_interval_realised_coverage",
+		"hindsight_interval_recent_coverage", "hindsight_recent_loss", "hindsight_recent_skill",
+		"hindsight_served_observations_total", "hindsight_served_regret", "hindsight_skill")
 }
 
 // The series are read at scrape time and follow the source.
@@ -283,14 +372,16 @@ func TestBuildInfoAndRuntime(t *testing.T) {
 	}
 }
 
-// The name of the losses is the same in both text formats: OpenMetrics would
+// The names of the losses are the same in both text formats: OpenMetrics would
 // append _total to a counter.
 func TestLossNameInOpenMetrics(t *testing.T) {
 	m, src := watch(t, 0)
 	src.set(energy())
 	for _, accept := range []string{"text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"} {
-		if text := expose(t, m, accept); !strings.Contains(text, "\nhindsight_loss_sum{") {
-			t.Errorf("%s: no hindsight_loss_sum in\n%s", accept, text)
+		for _, name := range []string{"hindsight_loss_sum", "hindsight_baseline_loss_sum"} {
+			if text := expose(t, m, accept); !strings.Contains(text, "\n"+name+"{") {
+				t.Errorf("%s: no %s in\n%s", accept, name, text)
+			}
 		}
 	}
 }

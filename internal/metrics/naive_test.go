@@ -81,8 +81,15 @@ func (n *naive) forget(k id) {
 
 // growing are the numbers that only grow.
 func growing(m metrics.Model) []float64 {
-	return []float64{float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss}
+	return []float64{
+		float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss,
+		m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last, m.ServedBaselines.Mean, m.ServedBaselines.Last,
+		float64(m.ServedObservations), float64(m.Drift.Detected),
+	}
 }
+
+// growingNumbers is how many growing yields.
+const growingNumbers = 11
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
@@ -100,10 +107,10 @@ func (n *naive) scrape(models []metrics.Model) []string {
 		}
 		others[m.Learner] = append(others[m.Learner], m)
 		if n.last[k] == nil {
-			n.last[k] = make([]float64, 5)
+			n.last[k] = make([]float64, growingNumbers)
 		}
 		if n.grown[m.Learner] == nil {
-			n.grown[m.Learner] = make([]float64, 5)
+			n.grown[m.Learner] = make([]float64, growingNumbers)
 		}
 		for i, v := range growing(m) {
 			if known(v) {
@@ -117,10 +124,20 @@ func (n *naive) scrape(models []metrics.Model) []string {
 		m := metrics.Model{
 			Name: metrics.Other, Learner: learner, CertificateOK: true, Observations: uint64(g[0]), Predictions: uint64(g[1]),
 			ExpiredLabels: uint64(g[2]), PrequentialLoss: g[3], ServedLoss: g[4],
+			PrequentialBaselines: metrics.Baselines{Mean: g[5], Last: g[6]}, ServedBaselines: metrics.Baselines{Mean: g[7], Last: g[8]},
+			ServedObservations: uint64(g[9]), Drift: metrics.Drift{Detected: uint64(g[10]), LossBefore: math.NaN(), LossAfter: math.NaN()},
+			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(),
+			Recent: metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
 		}
 		for _, o := range all {
 			m.Regret += o.Regret
 			m.RegretBound += o.RegretBound
+			m.ServedRegret += o.ServedRegret
+			m.PrequentialSkill = leastKnown(m.PrequentialSkill, o.PrequentialSkill)
+			m.ServedSkill = leastKnown(m.ServedSkill, o.ServedSkill)
+			if o.Recent.Observations >= 1000 {
+				m.Recent.Skill = leastKnown(m.Recent.Skill, o.Recent.Skill)
+			}
 			m.RegretAge = max(m.RegretAge, o.RegretAge)
 			m.CertificateOK = m.CertificateOK && o.CertificateOK
 			m.ReadOnly = m.ReadOnly || o.ReadOnly
@@ -128,6 +145,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			m.StateBytes += o.StateBytes
 			m.PendingLabels += o.PendingLabels
 		}
+		m.Intervals = together(all)
 		lines = append(lines, n.lines(m)...)
 	}
 	for k := range n.last {
@@ -149,6 +167,52 @@ func (n *naive) scrape(models []metrics.Model) []string {
 	return lines
 }
 
+// leastKnown is the smaller number of those that are known.
+func leastKnown(a, b float64) float64 {
+	if !known(a) || known(b) && b < a {
+		return b
+	}
+	return a
+}
+
+// together are the intervals that models without series of their own show: of
+// each of the first ten levels, the least coverage.
+func together(models []metrics.Model) []metrics.Interval {
+	var all []metrics.Interval
+	for _, m := range models {
+		for _, in := range levels(m) {
+			at := slices.IndexFunc(all, func(o metrics.Interval) bool { return o.Coverage == in.Coverage })
+			if at < 0 && len(all) < 10 {
+				at = len(all)
+				all = append(all, metrics.Interval{
+					Coverage: in.Coverage, Judged: 1000, Realised: math.NaN(), Recent: math.NaN(), MeanWidth: math.NaN(), MeanScore: math.NaN(),
+				})
+			}
+			if at < 0 {
+				continue
+			}
+			all[at].Realised = leastKnown(all[at].Realised, in.Realised)
+			if in.Judged >= 1000 {
+				all[at].Recent = leastKnown(all[at].Recent, in.Recent)
+			}
+		}
+	}
+	return all
+}
+
+// levels are the intervals of m, the first at each level.
+func levels(m metrics.Model) []metrics.Interval {
+	var all []metrics.Interval
+	seen := map[float64]bool{}
+	for _, in := range m.Intervals {
+		if known(in.Coverage) && !seen[in.Coverage] {
+			all = append(all, in)
+		}
+		seen[in.Coverage] = true
+	}
+	return all[:min(len(all), 10)]
+}
+
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 func labels(k id) string {
@@ -162,8 +226,19 @@ func labels(k id) string {
 
 func (n *naive) lines(m metrics.Model) []string {
 	var lines []string
+	show := func(name string, v float64) {
+		if known(v) {
+			lines = append(lines, name+labels(id{m.Name, m.Learner})+"} "+number(v))
+		}
+	}
 	for name, v := range map[string]float64{
+		`hindsight_baseline_loss_sum{baseline="mean",kind="prequential",`: m.PrequentialBaselines.Mean,
+		`hindsight_baseline_loss_sum{baseline="last",kind="prequential",`: m.PrequentialBaselines.Last,
+		`hindsight_baseline_loss_sum{baseline="mean",kind="served",`:      m.ServedBaselines.Mean,
+		`hindsight_baseline_loss_sum{baseline="last",kind="served",`:      m.ServedBaselines.Last,
+
 		"hindsight_certificate_ok{":              map[bool]float64{true: 1}[m.CertificateOK],
+		"hindsight_drift_detected_total{":        float64(m.Drift.Detected),
 		"hindsight_expired_labels_total{":        float64(m.ExpiredLabels),
 		"hindsight_features{":                    float64(m.Features),
 		`hindsight_loss_sum{kind="prequential",`: m.PrequentialLoss,
@@ -175,13 +250,37 @@ func (n *naive) lines(m metrics.Model) []string {
 		"hindsight_regret{":                      m.Regret,
 		"hindsight_regret_age_observations{":     float64(m.RegretAge),
 		"hindsight_regret_bound{":                m.RegretBound,
+		"hindsight_served_observations_total{":   float64(m.ServedObservations),
+		"hindsight_served_regret{":               m.ServedRegret,
+		`hindsight_skill{kind="prequential",`:    m.PrequentialSkill,
+		`hindsight_skill{kind="served",`:         m.ServedSkill,
 		"hindsight_state_bytes{":                 float64(m.StateBytes),
 	} {
-		if known(v) {
-			lines = append(lines, name+labels(id{m.Name, m.Learner})+"} "+number(v))
+		show(name, v)
+	}
+	if m.Recent.Observations >= 1000 {
+		show("hindsight_recent_loss{", m.Recent.MeanLoss)
+		show("hindsight_recent_skill{", m.Recent.Skill)
+	}
+	if m.Drift.Detected > 0 && m.Name != metrics.Other {
+		show("hindsight_drift_last_change_sequence{", float64(m.Drift.Sequence))
+		show("hindsight_drift_loss_before{", m.Drift.LossBefore)
+		show("hindsight_drift_loss_after{", m.Drift.LossAfter)
+	}
+	for _, in := range levels(m) {
+		show(interval("nominal_coverage", in), in.Coverage)
+		show(interval("realised_coverage", in), in.Realised)
+		show(interval("mean_width", in), in.MeanWidth)
+		show(interval("mean_score", in), in.MeanScore)
+		if in.Judged >= 1000 {
+			show(interval("recent_coverage", in), in.Recent)
 		}
 	}
 	return lines
+}
+
+func interval(name string, in metrics.Interval) string {
+	return fmt.Sprintf(`hindsight_interval_%s{coverage="%s",`, name, number(in.Coverage))
 }
 
 func histogram(name string, k id, durations []float64) []string {
@@ -287,7 +386,41 @@ func change(rng *rand.Rand, m metrics.Model) metrics.Model {
 	if rng.IntN(12) == 0 {
 		m.Regret = math.Inf(1)
 	}
+	return perform(rng, m)
+}
+
+// perform changes what a model says of its performance.
+func perform(rng *rand.Rand, m metrics.Model) metrics.Model {
+	m.ServedObservations += rng.Uint64N(1000)
+	for _, sum := range []*float64{
+		&m.PrequentialBaselines.Mean, &m.PrequentialBaselines.Last, &m.ServedBaselines.Mean, &m.ServedBaselines.Last,
+	} {
+		if *sum += float64(rng.IntN(1000)) / 4; rng.IntN(20) == 0 || !known(*sum) {
+			*sum = math.NaN() // For good: a sum that overflowed stays unknown.
+		}
+	}
+	m.PrequentialSkill, m.ServedSkill, m.ServedRegret = maybe(rng), maybe(rng), maybe(rng)
+	m.Recent = metrics.Recent{Observations: 900 + rng.Uint64N(200), MeanLoss: maybe(rng), Skill: maybe(rng)}
+	m.Drift = metrics.Drift{
+		Detected: m.Drift.Detected + rng.Uint64N(2), Sequence: rng.Uint64N(100), LossBefore: maybe(rng), LossAfter: maybe(rng),
+	}
+	m.Intervals = nil
+	for range rng.IntN(12) {
+		all := []float64{0.9, 0.99, 0.5, 0.95, 0.00001, 0.0001, 0.25, 0.125, 0.1, 0.2, 0.3, 0.4, math.NaN(), math.Inf(1)}
+		m.Intervals = append(m.Intervals, metrics.Interval{
+			Coverage: all[rng.IntN(len(all))], Judged: 900 + rng.Uint64N(200),
+			Realised: maybe(rng), Recent: maybe(rng), MeanWidth: maybe(rng), MeanScore: maybe(rng),
+		})
+	}
 	return m
+}
+
+// maybe is a number that may not be known. Sums of such numbers are exact.
+func maybe(rng *rand.Rand) float64 {
+	if rng.IntN(5) == 0 {
+		return []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[rng.IntN(3)]
+	}
+	return float64(rng.IntN(1000)-500) / 4
 }
 
 // ofModels are the series of models in a text, sorted.

@@ -24,53 +24,6 @@ type row[T any] struct {
 // stats is a struct of numbers that has a table.
 type stats[T any] interface{ rows() []row[T] }
 
-// modelRow is a metric that every model has. A name may have several rows of
-// one help and kind, which the label kind tells apart.
-type modelRow struct {
-	row[Model]
-	together together
-	label    string
-}
-
-// together says what the models without series of their own show of a row.
-type together int
-
-const (
-	// The models that share a series show, of what only grows, the sum of what
-	// they have grown.
-	growth together = iota
-	// Of the rest they show the sum, the least or the most of those that are there.
-	sum
-	least
-	most
-)
-
-// modelRows are the metrics of a model, by name and then by label.
-func modelRows() []modelRow {
-	// The losses only grow, but OpenMetrics would show a counter of this name
-	// as hindsight_loss_sum_total, and a gauge may not end in _sum. The name
-	// stays as it is when no type is declared, and Prometheus accepts rate()
-	// of it because it ends in _sum.
-	const losses = "Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller."
-	return []modelRow{
-		{row[Model]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m Model) float64 { return flag(m.CertificateOK) }}, least, ""},
-		{row[Model]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m Model) float64 { return float64(m.ExpiredLabels) }}, growth, ""},
-		{row[Model]{"hindsight_features", "Features of the model.", gauge, func(m Model) float64 { return float64(m.Features) }}, sum, ""},
-		{row[Model]{"hindsight_loss_sum", losses, untyped, func(m Model) float64 { return m.PrequentialLoss }}, growth, "prequential"},
-		{row[Model]{"hindsight_loss_sum", losses, untyped, func(m Model) float64 { return m.ServedLoss }}, growth, "served"},
-		{row[Model]{"hindsight_observations_total", "Observations learned.", counter, func(m Model) float64 { return float64(m.Observations) }}, growth, ""},
-		{row[Model]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m Model) float64 { return float64(m.PendingLabels) }}, sum, ""},
-		{row[Model]{"hindsight_predictions_total", "Predictions answered.", counter, func(m Model) float64 { return float64(m.Predictions) }}, growth, ""},
-		{row[Model]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m Model) float64 { return flag(m.ReadOnly) }}, most, ""},
-		// One unknown regret leaves out the sum: the regret of the rest beside
-		// the bound of all would look better than it is.
-		{row[Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight.", gauge, func(m Model) float64 { return m.Regret }}, sum, ""},
-		{row[Model]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m Model) float64 { return float64(m.RegretAge) }}, most, ""},
-		{row[Model]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m Model) float64 { return m.RegretBound }}, sum, ""},
-		{row[Model]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m Model) float64 { return float64(m.StateBytes) }}, sum, ""},
-	}
-}
-
 // Totals is what the models as a whole say of themselves at one moment.
 type Totals struct {
 	// Models is the number of models, Loaded of those whose state is in memory,

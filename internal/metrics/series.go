@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	labelModel   = "model"
-	labelLearner = "learner"
-	labelKind    = "kind"
+	labelModel    = "model"
+	labelLearner  = "learner"
+	labelKind     = "kind"
+	labelBaseline = "baseline"
+	labelCoverage = "coverage"
 )
 
 // models decides which models have series of their own, and keeps the series.
@@ -21,9 +23,12 @@ const (
 //
 // Lock order: scrape, the locks of the source, mu. Nothing is called under mu.
 type models struct {
-	limit int
-	rows  []modelRow
-	descs []*prometheus.Desc // of each row
+	limit         int
+	rows          []modelRow
+	descs         []*prometheus.Desc // of each row
+	growing       int                // rows of what only grows
+	intervalRows  [leveled]intervalRow
+	intervalDescs [leveled]*prometheus.Desc
 
 	scrape sync.Mutex // held while the source is read
 	mu     struct {
@@ -34,6 +39,7 @@ type models struct {
 		others  int    // models among the others in the last scrape
 		places  map[key]*place
 		series  map[key]*series
+		live    Model // the one that add takes
 	}
 }
 
@@ -52,6 +58,7 @@ type series struct {
 	text   string    // the labels as the text format writes them, sorted by name
 	timing *timing   // nil before the first Timings
 	values []float64 // of each row, at the scrape seen
+	levels []level   // of the intervals, at the scrape seen
 	seen   uint64
 }
 
@@ -63,21 +70,24 @@ type place struct {
 	// Otherwise it lasts as long as the source lists the model.
 	held bool
 	seen uint64 // the last scrape that listed the model
-	// last has the rows of a model among the others at that scrape. What only
-	// grows must not fall when one of the others is deleted: rate() would take
-	// that for a restart and count all of it again. So their series sum the
-	// growth from one scrape to the next.
+	// last has what only grows of a model among the others, row by row, at that
+	// scrape. What only grows must not fall when one of the others is deleted:
+	// rate() would take that for a restart and count all of it again. So their
+	// series sum the growth from one scrape to the next.
 	last []float64
 }
 
 func newModels(limit int) *models {
-	m := &models{limit: limit, rows: modelRows()}
+	m := &models{limit: limit, rows: modelRows(), intervalRows: intervalRows()}
+	labels := []string{labelModel, labelLearner}
 	for _, r := range m.rows {
-		labels := []string{labelModel, labelLearner}
-		if r.label != "" {
-			labels = append(labels, labelKind)
+		m.descs = append(m.descs, prometheus.NewDesc(r.name, r.help, labels, r.own))
+		if r.together == growth {
+			m.growing++
 		}
-		m.descs = append(m.descs, prometheus.NewDesc(r.name, r.help, labels, nil))
+	}
+	for i, r := range m.intervalRows {
+		m.intervalDescs[i] = prometheus.NewDesc(r.name, r.help, append([]string{labelCoverage}, labels...), nil)
 	}
 	m.mu.places = make(map[key]*place)
 	m.mu.series = make(map[key]*series)

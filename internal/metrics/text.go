@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -22,19 +23,28 @@ const textBuffer = 64 << 10
 type Scrape struct {
 	families []family
 	samples  []sample
+	levels   []levelSample
 	server   []*dto.MetricFamily
+}
+
+// levelSample is one level of a sample.
+type levelSample struct {
+	coverage string // as the text format writes it
+	labels   string // of the sample
+	values   *[leveled]float64
 }
 
 // family writes the series of models that have one name.
 type family struct {
 	name  string
-	write func(*textWriter, []sample)
+	write func(*textWriter, *Scrape)
 }
 
 // Scrape reads all instruments once.
 func (m *Metrics) Scrape() (*Scrape, error) {
 	// The models come first, since a number of the server is about them.
 	s := &Scrape{families: m.families, samples: m.models.read()}
+	s.levels = byCoverage(s.samples)
 	var err error
 	if s.server, err = m.server.Gather(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -42,23 +52,45 @@ func (m *Metrics) Scrape() (*Scrape, error) {
 	return s, nil
 }
 
+// byCoverage yields the levels of samples in the order in which Prometheus sorts
+// them: first by coverage, as a text.
+func byCoverage(samples []sample) []levelSample {
+	n := 0
+	for _, s := range samples {
+		n += len(s.levels)
+	}
+	all, texts := make([]levelSample, 0, n), map[float64]string{}
+	for _, s := range samples {
+		for i, l := range s.levels {
+			text, known := texts[l.coverage]
+			if !known {
+				text = string(appendNumber(nil, l.coverage))
+				texts[l.coverage] = text
+			}
+			all = append(all, levelSample{text, s.text, &s.levels[i].values})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b levelSample) int { return cmp.Compare(a.coverage, b.coverage) })
+	return all
+}
+
 // WriteText writes the scrape to w in the text format of Prometheus, byte for
-// byte as expfmt writes what Gather yields. A thousand models have sixty
-// thousand lines. The package expfmt is too slow for them, since it checks and escapes each
-// label on each line.
+// byte as expfmt writes what Gather yields. A thousand models have eighty
+// thousand lines. The package expfmt is too slow for them, since it checks and
+// escapes each label on each line.
 func (s *Scrape) WriteText(w io.Writer) error {
 	out := &textWriter{Writer: bufio.NewWriterSize(w, textBuffer)}
 	ours := s.families
 	for _, f := range s.server {
 		for ; len(ours) > 0 && ours[0].name < f.GetName(); ours = ours[1:] {
-			ours[0].write(out, s.samples)
+			ours[0].write(out, s)
 		}
 		if _, err := expfmt.MetricFamilyToText(out, f); err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
 	}
 	for _, f := range ours {
-		f.write(out, s.samples)
+		f.write(out, s)
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -73,6 +105,9 @@ func newFamilies(rows []modelRow) []family {
 	for i, r := range rows {
 		all = append(all, family{r.name, rowWriter(i, r)})
 	}
+	for i, r := range intervalRows() {
+		all = append(all, family{r.name, intervalWriter(i, r)})
+	}
 	for i, r := range timingRows() {
 		all = append(all, family{r.name, timingWriter(i, r)})
 	}
@@ -81,14 +116,15 @@ func newFamilies(rows []modelRow) []family {
 }
 
 // rowWriter writes row i.
-func rowWriter(i int, r modelRow) func(*textWriter, []sample) {
+func rowWriter(i int, r modelRow) func(*textWriter, *Scrape) {
 	heading := heading(r.name, r.help, r.kind.ToDTO())
-	start := r.name + "{"
-	if r.label != "" {
-		start += label(labelKind, r.label) + ","
+	var own strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(r.own)) {
+		own.WriteString(label(name, r.own[name]) + ",")
 	}
-	return func(w *textWriter, samples []sample) {
-		for _, s := range samples {
+	start := r.name + "{" + own.String()
+	return func(w *textWriter, scrape *Scrape) {
+		for _, s := range scrape.samples {
 			if s.values != nil && finite(s.values[i]) {
 				w.head(heading)
 				w.line(start, s.text, "} ", s.values[i])
@@ -97,8 +133,26 @@ func rowWriter(i int, r modelRow) func(*textWriter, []sample) {
 	}
 }
 
+// intervalWriter writes interval row i.
+func intervalWriter(i int, r intervalRow) func(*textWriter, *Scrape) {
+	heading := heading(r.name, r.help, r.kind.ToDTO())
+	return func(w *textWriter, scrape *Scrape) {
+		coverage, start := "", ""
+		for _, l := range scrape.levels {
+			if coverage != l.coverage {
+				coverage = l.coverage
+				start = r.name + "{" + label(labelCoverage, coverage) + ","
+			}
+			if finite(l.values[i]) {
+				w.head(heading)
+				w.line(start, l.labels, "} ", l.values[i])
+			}
+		}
+	}
+}
+
 // timingWriter writes the classic histograms of timing row i.
-func timingWriter(i int, r timingRow) func(*textWriter, []sample) {
+func timingWriter(i int, r timingRow) func(*textWriter, *Scrape) {
 	heading := heading(r.name, r.help, dto.MetricType_HISTOGRAM.Enum())
 	bucket, total, count := r.name+"_bucket{", r.name+"_sum{", r.name+"_count{"
 	var ends [bounds + 1]string
@@ -106,8 +160,8 @@ func timingWriter(i int, r timingRow) func(*textWriter, []sample) {
 		ends[i] = `,le="` + string(appendNumber(nil, limit)) + `"} `
 	}
 	ends[bounds] = `,le="+Inf"} `
-	return func(w *textWriter, samples []sample) {
-		for _, s := range samples {
+	return func(w *textWriter, scrape *Scrape) {
+		for _, s := range scrape.samples {
 			if s.timing == nil {
 				continue
 			}

@@ -147,7 +147,7 @@ func TestANameIsGivenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor")
-	for _, name := range []string{"hindsight_regret", "hindsight_loss_sum", "hindsight_predict_seconds"} {
+	for _, name := range []string{"hindsight_regret", "hindsight_loss_sum", "hindsight_interval_mean_width", "hindsight_predict_seconds"} {
 		if err := registry.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "Another."})); err == nil {
 			t.Errorf("%s is given twice", name)
 		}
@@ -208,6 +208,24 @@ func (d *discard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// fill gives m a number of each kind and two levels, all with many digits.
+func fill(rng *rand.Rand, m *metrics.Model) {
+	for _, v := range []*float64{
+		&m.PrequentialLoss, &m.ServedLoss, &m.Regret, &m.RegretBound, &m.ServedRegret, &m.PrequentialSkill, &m.ServedSkill,
+		&m.PrequentialBaselines.Mean, &m.PrequentialBaselines.Last, &m.ServedBaselines.Mean, &m.ServedBaselines.Last,
+		&m.Recent.MeanLoss, &m.Recent.Skill, &m.Drift.LossBefore, &m.Drift.LossAfter,
+	} {
+		*v = 1000 * rng.Float64()
+	}
+	m.Recent.Observations, m.Drift.Detected = 1000, 1
+	for _, coverage := range []float64{0.9, 0.99} {
+		m.Intervals = append(m.Intervals, metrics.Interval{
+			Coverage: coverage, Judged: 1000,
+			Realised: rng.Float64(), Recent: rng.Float64(), MeanWidth: rng.Float64(), MeanScore: rng.Float64(),
+		})
+	}
+}
+
 // BenchmarkScrape answers a scrape in the text format, by Scrape and by
 // promhttp of Gather. Of the models, as many as it says were used since the
 // last scrape.
@@ -224,9 +242,7 @@ func BenchmarkScrape(b *testing.B) {
 		for i := range models {
 			models[i] = plain(fmt.Sprint("model-", i), i+1)
 			models[i].Learner = learners[i%len(learners)]
-			for _, v := range []*float64{&models[i].PrequentialLoss, &models[i].ServedLoss, &models[i].Regret, &models[i].RegretBound} {
-				*v = 1000 * rng.Float64()
-			}
+			fill(rng, &models[i])
 			timings[i] = m.Timings(models[i].Name, models[i].Learner)
 			for range c.durations {
 				timings[i].Predict(1e-4 * math.Exp(rng.NormFloat64()))

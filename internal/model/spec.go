@@ -16,10 +16,11 @@ type Spec struct {
 	Outputs int `json:"outputs"`
 	// Seed seeds every random draw of the learner.
 	Seed uint64 `json:"seed"`
-	// Scaling is what happens to inputs and labels before the learner, nil for
-	// nothing.
+	// Scaling is what happens to inputs and labels before the learner. Nil is
+	// the default. A completed spec has one, unless its learner scales for
+	// itself.
 	Scaling *Scaling `json:"scaling,omitempty"`
-	// Coverage are the levels of prediction intervals.
+	// Coverage are the levels of the prediction intervals, ascending.
 	Coverage []float64 `json:"coverage,omitempty"`
 
 	// At most one learner is set, none for Auto; in a completed spec exactly one.
@@ -84,9 +85,14 @@ type Auto struct {
 
 // Scaling is one of its kinds.
 type Scaling struct {
-	Fixed  *FixedScaling  `json:"fixed,omitempty"`
-	Warmup *WarmupScaling `json:"warmup,omitempty"`
+	Fixed   *FixedScaling   `json:"fixed,omitempty"`
+	Warmup  *WarmupScaling  `json:"warmup,omitempty"`
+	Running *RunningScaling `json:"running,omitempty"`
+	None    *NoScaling      `json:"none,omitempty"`
 }
+
+// Unscaled is the scaling that leaves inputs and labels as they are.
+func Unscaled() *Scaling { return &Scaling{None: &NoScaling{}} }
 
 // FixedScaling is given: (x − offset)·scale, and the same for labels. An
 // offset that is left out is 0, a scale that is left out is 1.
@@ -104,6 +110,12 @@ type WarmupScaling struct {
 	// Labels says whether labels are scaled too.
 	Labels *bool `json:"labels,omitempty"`
 }
+
+// RunningScaling follows the observations.
+type RunningScaling struct{}
+
+// NoScaling leaves inputs and labels as they are.
+type NoScaling struct{}
 
 // Losses of the first-order learners.
 const (

@@ -20,7 +20,7 @@ const (
 	// may first read the model from the disk, or carry it over the network.
 	predictionTimeout = time.Minute
 	modelTimeout      = 10 * time.Minute
-	// What an account holds where memory has no limit.
+	// What a budget holds where memory has no limit.
 	unlimitedBytes = 256 << 20
 )
 
@@ -30,10 +30,10 @@ type admission struct {
 	predictionTimeout, modelTimeout time.Duration
 	// requests counts the requests of unary calls, transfers the models that are
 	// on their way in or out.
-	requests, transfers account
+	requests, transfers budget
 }
 
-// newAdmission gives each account an eighth of the memory limit; 0 is no limit.
+// newAdmission gives each budget an eighth of the memory limit; 0 is no limit.
 func newAdmission(memoryLimit int64) *admission {
 	limit := memoryLimit / 8
 	if memoryLimit == 0 {
@@ -41,7 +41,7 @@ func newAdmission(memoryLimit int64) *admission {
 	}
 	return &admission{
 		predictionTimeout: predictionTimeout, modelTimeout: modelTimeout,
-		requests: account{limit: limit}, transfers: account{limit: limit},
+		requests: budget{limit: limit}, transfers: budget{limit: limit},
 	}
 }
 
@@ -75,23 +75,23 @@ func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerI
 	return handle(ctx, request)
 }
 
-// An account counts the bytes that calls hold together, up to a limit.
-type account struct {
+// A budget counts the bytes that calls hold together, up to a limit.
+type budget struct {
 	limit int64
 	held  atomic.Int64
 }
 
 // take counts n bytes of a call that then holds own bytes in all. A call that
 // alone holds more than the limit is let through.
-func (a *account) take(n, own int64) error {
-	if all := a.held.Add(n); all > a.limit && all > own {
-		a.held.Add(-n)
-		return fmt.Errorf("%w: calls hold %d bytes in progress, at most %d", engine.ErrOverloaded, all, a.limit)
+func (b *budget) take(n, own int64) error {
+	if all := b.held.Add(n); all > b.limit && all > own {
+		b.held.Add(-n)
+		return fmt.Errorf("%w: calls hold %d bytes in progress, at most %d", engine.ErrOverloaded, all, b.limit)
 	}
 	return nil
 }
 
-func (a *account) give(n int64) { a.held.Add(-n) }
+func (b *budget) give(n int64) { b.held.Add(-n) }
 
 // Stats are what calls hold at this moment.
 type Stats struct {

@@ -16,7 +16,7 @@ type models struct {
 	hindsightv1.UnimplementedModelServiceServer
 	engine *engine.Engine
 	// transfers counts the models that are exported and imported.
-	transfers *account
+	transfers *budget
 }
 
 func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {

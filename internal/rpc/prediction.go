@@ -163,11 +163,43 @@ func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOpt
 const maxLabelTTL = 366 * 24 * time.Hour
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
-	out := &hindsightv1.Prediction{PredictionId: p.ID, Leverage: p.Leverage, StateSequence: p.Sequence}
-	if len(p.Values) == 1 {
-		out.Value, out.StandardError = &p.Values[0], p.StandardErrors[0]
-	} else {
+	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence}
+	if p.Leverage != model.NoLeverage {
+		out.Leverage = &p.Leverage
+	}
+	if p.Probability > 0 {
+		out.Probability = &p.Probability
+	}
+	out.Intervals = intervalsToProto(&p)
+	if len(p.Values) > 1 {
 		out.Values, out.StandardErrors = p.Values, p.StandardErrors
+		return out
+	}
+	out.Value = &p.Values[0]
+	if len(p.StandardErrors) > 0 {
+		out.StandardError = &p.StandardErrors[0]
+	}
+	return out
+}
+
+// intervalsToProto leaves out a level at which an output has no interval.
+func intervalsToProto(p *engine.Prediction) []*hindsightv1.Interval {
+	var out []*hindsightv1.Interval
+	for level, coverage := range p.Levels {
+		lowers, uppers := make([]float64, len(p.Values)), make([]float64, len(p.Values))
+		all := true
+		for j := range p.Values {
+			var ok bool
+			lowers[j], uppers[j], ok = p.Interval(j, level)
+			all = all && ok
+		}
+		switch {
+		case !all:
+		case len(p.Values) == 1:
+			out = append(out, &hindsightv1.Interval{Coverage: coverage, Lower: &lowers[0], Upper: &uppers[0]})
+		default:
+			out = append(out, &hindsightv1.Interval{Coverage: coverage, Lowers: lowers, Uppers: uppers})
+		}
 	}
 	return out
 }
@@ -209,6 +241,7 @@ func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	if !math.IsNaN(a.Regret) {
 		o.Regret = &a.Regret
 	}
+	o.RecentLoss, o.RecentSkill = known(a.RecentLoss), known(a.RecentSkill)
 	if a.Served {
 		o.ServedLoss = &a.ServedLoss
 		if len(a.ServedPredictions) == 1 {

@@ -14,6 +14,8 @@ import (
 	"math"
 	"runtime/debug"
 
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -28,13 +30,13 @@ var (
 	ErrPanic = errors.New("the learner panicked")
 )
 
-// Machine is one model. Predict, Check, Room, Stats, Size and Snapshot only
-// read and may run concurrently; Apply needs exclusive access.
+// Machine is one model. Predict, AppendNotes, Check, Room, Stats, Summary, Size
+// and Snapshot only read and may run concurrently; Apply needs exclusive access.
 type Machine struct {
 	spec     model.Spec
 	learner  model.Learner
 	sequence uint64
-	account  record.Account
+	account  *account.Account
 	// failed is why the machine is at an end: its learner may be anywhere.
 	failed error
 }
@@ -49,13 +51,13 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the learner: %w: %w", ErrCorrupt, err)
 	}
-	return &Machine{spec: spec, learner: learner}, nil
+	return &Machine{spec: spec, learner: learner, account: account.New(spec.Outputs, spec.Coverage)}, nil
 }
 
 // Restore is the machine of a spec in the state that a snapshot holds.
 func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, err error) {
 	defer contain("restore the learner", &err)
-	account, err := record.DecodeAccount(s.Account)
+	kept, err := account.Decode(s.Account, spec.Outputs, spec.Coverage)
 	if err != nil {
 		return nil, fmt.Errorf("restore sequence %d: %w: %w", s.Sequence, ErrCorrupt, err)
 	}
@@ -65,7 +67,7 @@ func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, 
 	if err := m.learner.Restore(s.Learner); err != nil {
 		return nil, fmt.Errorf("restore sequence %d: %w: %w", s.Sequence, ErrCorrupt, err)
 	}
-	m.sequence, m.account = s.Sequence, account
+	m.sequence, m.account = s.Sequence, kept
 	return m, nil
 }
 
@@ -79,11 +81,20 @@ func contain(doing string, err *error) {
 // Sequence is how many observations were learned.
 func (m *Machine) Sequence() uint64 { return m.sequence }
 
-// Account is the account of what was served.
-func (m *Machine) Account() record.Account { return m.account }
+// Time is the time of the newest record, in nanoseconds since 1970.
+func (m *Machine) Time() int64 { return m.account.Time }
+
+// Summary tells how the model does, at a cost of O(outputs · levels).
+func (m *Machine) Summary() account.Summary { return m.account.Summary() }
+
+// Intervals are the statistics of the prediction intervals of each output.
+func (m *Machine) Intervals() [][]interval.Statistics { return m.account.Intervals() }
+
+// AppendNotes appends what is wanted back with the label of a prediction of now.
+func (m *Machine) AppendNotes(dst []float64) []float64 { return m.account.AppendNotes(dst) }
 
 // Failed is why the machine is at an end, nil while it is whole. A machine at
-// an end refuses all but Sequence and Account.
+// an end refuses to learn, to predict and to be copied.
 func (m *Machine) Failed() error { return m.failed }
 
 // Apply learns a record, observation by observation, and writes what came of
@@ -113,7 +124,7 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64) (err error) {
 	defer contain("learn", &err)
 	outcome := model.Outcome{Predictions: said}
-	if err := m.learner.Observe(&outcome, o.Features, o.Labels, o.Weight); err != nil {
+	if err := m.observe(&outcome, o); err != nil {
 		return fmt.Errorf("a logged observation cannot be learned: %w: %w", ErrCorrupt, err)
 	}
 	if !finite(outcome.Predictions) || math.IsNaN(outcome.Loss) {
@@ -121,16 +132,24 @@ func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64)
 	}
 	m.sequence++
 	*a = record.Answer{Sequence: m.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret}
-	if o.Served == nil {
-		return nil
+	round := account.Round{Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss}
+	if o.Served != nil {
+		a.Served, a.ServedPredictions = true, o.Served.Predictions
+		round.Served, round.Notes = o.Served.Predictions, o.Served.Notes
 	}
-	a.Served, a.ServedPredictions = true, o.Served.Predictions
-	for j, y := range o.Labels {
-		a.ServedLoss += float64(o.Weight * m.lossOf(o.Served.Predictions[j], y))
-	}
-	m.account.Served++
-	m.account.ServedLoss += a.ServedLoss
+	a.ServedLoss = m.account.Observe(round, m.lossOf)
+	recent := m.account.Recent()
+	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, recent.Served.Skill()
 	return nil
+}
+
+// observe lets the learner learn, with what it said when it was asked for a
+// prediction if it wants that.
+func (m *Machine) observe(outcome *model.Outcome, o *record.Observation) error {
+	if advised, ok := m.learner.(model.Advised); ok && o.Served != nil {
+		return advised.ObserveAdvised(outcome, o.Features, o.Labels, o.Weight, o.Served.Advice)
+	}
+	return m.learner.Observe(outcome, o.Features, o.Labels, o.Weight)
 }
 
 // lossOf is the learner's loss of a served prediction.
@@ -200,7 +219,7 @@ func (m *Machine) Size() uint64 {
 	if m.failed != nil {
 		return 0
 	}
-	return m.learner.Size()
+	return m.learner.Size() + m.account.Size()
 }
 
 // Snapshot is a copy of the state, without its digest, which takes longer than
@@ -214,7 +233,7 @@ func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
 	if err != nil {
 		return s, fmt.Errorf("copy the state: %w", err)
 	}
-	return codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state, Account: m.account.Encode()}, nil
+	return codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state, Account: m.account.Append(nil)}, nil
 }
 
 // Report solves what Stats does not know. It takes up to O(r³), so that it is

@@ -16,7 +16,7 @@ import (
 
 func spec(t *testing.T) model.Spec {
 	t.Helper()
-	s, _, err := catalog.Complete(model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}})
+	s, _, err := catalog.Complete(model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,14 +89,15 @@ func TestApplyIsTheLearner(t *testing.T) {
 				want.Served, want.ServedPredictions, want.ServedLoss = true, o.Served.Predictions, miss*miss
 				served, servedLoss = served+1, servedLoss+want.ServedLoss
 			}
+			want.RecentLoss, want.RecentSkill = answers[sequence].RecentLoss, answers[sequence].RecentSkill // Package account tests them.
 			if !reflect.DeepEqual(answers[sequence], want) {
 				t.Fatalf("answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
 			}
 			sequence++
 		}
 	}
-	account := m.Account()
-	if m.Sequence() != sequence || account.Served != served || account.ServedLoss != servedLoss || account.Time != all[len(all)-1].Time {
+	account := m.Summary()
+	if m.Sequence() != sequence || account.Predicted != served || account.Served.Loss != servedLoss || m.Time() != all[len(all)-1].Time {
 		t.Errorf("sequence %d, account %+v; want %d, %d and %g", m.Sequence(), account, sequence, served, servedLoss)
 	}
 	if want := int(sequence) - len(all); pauses != want {

@@ -93,3 +93,11 @@ func (d *decoder) numbers() []float64 {
 	d.Floats(x)
 	return x
 }
+
+// optional reads numbers, nil if there are none.
+func (d *decoder) optional() []float64 {
+	if x := d.numbers(); len(x) > 0 {
+		return x
+	}
+	return nil
+}

@@ -12,11 +12,16 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the values. A commit record of version 2 says that the ids of
-// all records before it are remembered; else the two are the same.
+// Versions of the values. A commit record of version 2 or later says that the ids
+// of all records before it are remembered. Version 3 of it, and version 2 of a
+// waiting prediction and of a remembered observation, know what the account and
+// the learner want back with a label.
 const (
-	version       = 1
-	versionRecord = 2
+	version         = 1
+	versionSeen     = 2
+	versionWaiting  = 2
+	versionComplete = 2
+	versionRecord   = 3
 )
 
 // ErrUnreadable is a value that this version cannot read.
@@ -28,6 +33,9 @@ type Served struct {
 	// were served from.
 	Predictions []float64
 	Sequence    uint64
+	// Notes are the account's of that moment, Advice is the learner's. Either may
+	// be empty.
+	Notes, Advice []float64
 }
 
 // Observation is one learned observation. It is self-contained: replaying it
@@ -54,7 +62,8 @@ type Record struct {
 const (
 	flagServed = 1 << iota
 	flagWeight
-	flagsKnown = flagServed | flagWeight
+	flagNoted
+	flagsKnown = flagServed | flagWeight | flagNoted
 )
 
 // Append appends the record's bytes to dst.
@@ -67,6 +76,9 @@ func (r *Record) Append(dst []byte) []byte {
 		var flags byte
 		if o.Served != nil {
 			flags |= flagServed
+			if len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0 {
+				flags |= flagNoted
+			}
 		}
 		if o.Weight != 1 {
 			flags |= flagWeight
@@ -82,20 +94,23 @@ func (r *Record) Append(dst []byte) []byte {
 			dst = codec.AppendFloats(dst, o.Served.Predictions...)
 			dst = codec.AppendUint64(dst, o.Served.Sequence)
 		}
+		if flags&flagNoted != 0 {
+			dst = appendNumbers(appendNumbers(dst, o.Served.Notes), o.Served.Advice)
+		}
 	}
 	return dst
 }
 
-// Decode reads what Append wrote, in this version or the one before. It
+// Decode reads what Append wrote, in this version or one before. It
 // allocates no more than a small multiple of the data.
 func Decode(data []byte) (Record, error) {
 	d := newDecoder(data, versionRecord)
-	r := Record{Complete: d.version >= versionRecord, Time: int64(d.Uint64())}
+	r := Record{Complete: d.version >= versionComplete, Time: int64(d.Uint64())}
 	n := d.count(4) // An observation takes at least 4 bytes.
 	r.Observations = make([]Observation, 0, n)
 	for range n {
 		flags := d.octet()
-		if flags&^flagsKnown != 0 {
+		if flags&^flagsKnown != 0 || flags&(flagServed|flagNoted) == flagNoted {
 			return Record{}, fmt.Errorf("record: observation flags %#x: %w", flags, ErrUnreadable)
 		}
 		o := Observation{ID: d.text(), Weight: 1}
@@ -109,6 +124,9 @@ func Decode(data []byte) (Record, error) {
 			d.Floats(o.Served.Predictions)
 			o.Served.Sequence = d.Uint64()
 		}
+		if flags&flagNoted != 0 {
+			o.Served.Notes, o.Served.Advice = d.optional(), d.optional()
+		}
 		if d.Err() != nil {
 			break
 		}
@@ -118,34 +136,6 @@ func Decode(data []byte) (Record, error) {
 		return Record{}, fmt.Errorf("record: commit record: %w", err)
 	}
 	return r, nil
-}
-
-// Account is the engine's own account of a model, beside the learner's.
-type Account struct {
-	// Time is the time of the newest record.
-	Time int64
-	// Served counts the observations that had been predicted, ServedLoss
-	// sums the losses of what had been served.
-	Served     uint64
-	ServedLoss float64
-}
-
-// Encode gives the account's bytes.
-func (a Account) Encode() []byte {
-	out := []byte{version}
-	out = codec.AppendUint64(out, uint64(a.Time))
-	out = codec.AppendUint64(out, a.Served)
-	return codec.AppendFloats(out, a.ServedLoss)
-}
-
-// DecodeAccount reads what Encode wrote.
-func DecodeAccount(data []byte) (Account, error) {
-	d := newDecoder(data, version)
-	a := Account{Time: int64(d.Uint64()), Served: d.Uint64(), ServedLoss: d.Float()}
-	if err := d.End(); err != nil {
-		return Account{}, fmt.Errorf("record: account: %w", err)
-	}
-	return a, nil
 }
 
 // EncodeEntry is a model's registry entry: when it was created, in nanoseconds

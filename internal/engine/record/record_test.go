@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 func sampleRecord() record.Record {
@@ -18,6 +19,9 @@ func sampleRecord() record.Record {
 		{Features: []float64{}, Labels: []float64{-3}, Weight: 2.5},
 		{ID: "k", Labels: []float64{1, 2, 3}, Features: []float64{7}, Weight: 1, Served: &record.Served{Predictions: []float64{4, 5, 6}, Sequence: 2}},
 		{ID: "p", Features: []float64{1e-300}, Labels: []float64{4}, Weight: 1, Served: &record.Served{Predictions: []float64{5}, Sequence: 6}},
+		{ID: "q", Features: []float64{1}, Labels: []float64{4}, Weight: 2, Served: &record.Served{
+			Predictions: []float64{5}, Sequence: 6, Notes: []float64{1, 2, -1}, Advice: []float64{0.5},
+		}},
 	}}
 }
 
@@ -36,7 +40,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	for what, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(data), 0),
-		"a newer version": append([]byte{3}, data[1:]...),
+		"a newer version": append([]byte{4}, data[1:]...),
 		"version 0":       append([]byte{0}, data[1:]...),
 		"a large count":   append(bytes.Clone(data[:9]), 0xff, 0xff, 0xff, 0xff, 0x0f),
 	} {
@@ -46,23 +50,76 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-// A record of the first version is read, and is not complete.
-func TestFirstVersion(t *testing.T) {
-	data := encoded(sampleRecord())
-	data[0] = 1
-	want := sampleRecord()
-	want.Complete = false
-	if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
+// Records of the first versions are read. That of the first is not complete.
+func TestFirstVersions(t *testing.T) {
+	for version, complete := range map[byte]bool{1: false, 2: true} {
+		want := sampleRecord()
+		want.Complete, want.Observations = complete, want.Observations[:4] // They had no notes.
+		data := encoded(want)
+		data[0] = version
+		if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("version %d: %+v, %v", version, got, err)
+		}
+	}
+}
+
+// A waiting prediction and a remembered observation of the first version are
+// read.
+func TestFirstVersionsOfValues(t *testing.T) {
+	waiting := []byte{1}
+	waiting = codec.AppendFloats(waiting, 1, 2, 0.5) // Value, standard error, leverage.
+	waiting = codec.AppendUint64(waiting, 4)
+	waiting = codec.AppendFloats(append(waiting, 2), 5, 6)
+	w, err := record.DecodeWaiting(waiting, 1)
+	if err != nil || w.Values[0] != 1 || w.StandardErrors[0] != 2 || w.Leverage != 0.5 || w.Sequence != 4 || len(w.Features) != 2 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	seen := codec.AppendUint64(append([]byte{1}, make([]byte, 32)...), 3)
+	seen = codec.AppendFloats(seen, 1, 2, 0.25, 7, 8) // Prediction, loss, regret, what was served, its loss.
+	s, err := record.DecodeSeen(seen, 1)
+	if err != nil || s.Answer.Sequence != 3 || s.Answer.Regret != 0.25 || s.Answer.ServedLoss != 8 || !math.IsNaN(s.Answer.RecentLoss) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// What may not be served is not read as a waiting prediction.
+func TestWaitingThatMayNotBeServed(t *testing.T) {
+	for what, spoil := range map[string]func(*record.Waiting){
+		"value":               func(w *record.Waiting) { w.Values[0] = math.NaN() },
+		"standard error":      func(w *record.Waiting) { w.StandardErrors[0] = math.Inf(1) },
+		"leverage":            func(w *record.Waiting) { w.Leverage = 1.5 },
+		"probability":         func(w *record.Waiting) { w.Probability = -1 },
+		"standard errors":     func(w *record.Waiting) { w.StandardErrors = []float64{1, 2} },
+		"a negative leverage": func(w *record.Waiting) { w.Leverage = -2 },
+	} {
+		w := sampleWaiting()
+		spoil(&w)
+		if _, err := record.DecodeWaiting(w.Encode(), 1); err == nil {
+			t.Errorf("%s: it is read", what)
+		}
+	}
+	for _, leverage := range []float64{0, 1, model.NoLeverage} {
+		w := sampleWaiting()
+		w.Leverage, w.StandardErrors = leverage, []float64{}
+		got, err := record.DecodeWaiting(w.Encode(), 1)
+		if err != nil || !reflect.DeepEqual(got, w) {
+			t.Errorf("%+v became %+v, %v", w, got, err)
+		}
+	}
+}
+
+func sampleWaiting() record.Waiting {
+	return record.Waiting{
+		Prediction: model.Prediction{
+			Values: []float64{1}, StandardErrors: []float64{2}, Leverage: 0.5, Probability: 0.25, Advice: []float64{3, 4},
+		},
+		Sequence: 4, Features: []float64{5, 6}, Notes: []float64{7, 8},
 	}
 }
 
 func sampleCarried() record.Carried {
 	seen := record.Seen{Answer: record.Answer{Sequence: 3, Predictions: []float64{1}, Loss: 2, Regret: math.NaN()}}
-	waiting := record.Waiting{
-		Prediction: model.Prediction{Values: []float64{1}, StandardErrors: []float64{2}, Leverage: 0.5},
-		Sequence:   4, Features: []float64{5, 6},
-	}
+	waiting := sampleWaiting()
 	return record.Carried{
 		IDs:     []storage.ID{{ID: "a", At: time.Unix(0, 7), Value: seen.Append(nil)}},
 		Waiting: []storage.Prediction{{ID: "p", Expiry: time.Unix(8, 9), Value: waiting.Encode()}},
@@ -113,7 +170,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		_, _ = record.DecodeSeen(data, 1)
 		_, _ = record.DecodeWaiting(data, 1)
-		_, _ = record.DecodeAccount(data)
 		_, _, _ = record.DecodeEntry(data)
 	})
 }

@@ -3,6 +3,7 @@ package record
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 
 	"hindsight/internal/model/codec"
 )
@@ -21,6 +22,10 @@ type Answer struct {
 	Served            bool
 	ServedPredictions []float64
 	ServedLoss        float64
+	// RecentLoss is the mean loss of the last observations, this one included, and
+	// RecentSkill its skill: of what the client was told, or of the prequential
+	// predictions where it was told nothing. They are NaN when they are not known.
+	RecentLoss, RecentSkill float64
 	// Duplicate says that the observation had been learned before; the rest
 	// is its first answer.
 	Duplicate bool
@@ -61,13 +66,13 @@ func truncated(data []byte) Digest {
 
 // Append appends the bytes of what is remembered to dst.
 func (s *Seen) Append(dst []byte) []byte {
-	dst = append(dst, version)
+	dst = append(dst, versionSeen)
 	dst = append(dst, s.Labels[:]...)
 	dst = append(dst, s.Features[:]...)
 	a := &s.Answer
 	dst = codec.AppendUint64(dst, a.Sequence)
 	dst = codec.AppendFloats(dst, a.Predictions...)
-	dst = codec.AppendFloats(dst, a.Loss, a.Regret)
+	dst = codec.AppendFloats(dst, a.Loss, a.Regret, a.RecentLoss, a.RecentSkill)
 	if a.Served {
 		dst = codec.AppendFloats(dst, a.ServedPredictions...)
 		dst = codec.AppendFloats(dst, a.ServedLoss)
@@ -77,13 +82,17 @@ func (s *Seen) Append(dst []byte) []byte {
 
 // DecodeSeen reads what a model of so many outputs remembers.
 func DecodeSeen(data []byte, outputs int) (Seen, error) {
-	d := newDecoder(data, version)
+	d := newDecoder(data, versionSeen)
 	var s Seen
 	copy(s.Labels[:], d.Bytes(len(s.Labels)))
 	copy(s.Features[:], d.Bytes(len(s.Features)))
 	s.Answer = Answer{Sequence: d.Uint64(), Predictions: make([]float64, outputs)}
 	d.Floats(s.Answer.Predictions)
 	s.Answer.Loss, s.Answer.Regret = d.Float(), d.Float()
+	s.Answer.RecentLoss, s.Answer.RecentSkill = math.NaN(), math.NaN()
+	if d.version >= versionSeen {
+		s.Answer.RecentLoss, s.Answer.RecentSkill = d.Float(), d.Float()
+	}
 	if d.Len() > 0 {
 		s.Answer.Served, s.Answer.ServedPredictions = true, make([]float64, outputs)
 		d.Floats(s.Answer.ServedPredictions)

@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"hindsight/internal/engine/storage"
@@ -14,34 +15,64 @@ type Waiting struct {
 	model.Prediction
 	// Sequence is how many observations the prediction had learned from.
 	Sequence uint64
+	// Notes are what the account wants back with the label.
+	Notes    []float64
 	Features []float64
 }
 
 // Encode gives the bytes of a waiting prediction.
 func (w *Waiting) Encode() []byte {
-	out := make([]byte, 0, 1+8*(2+2*len(w.Values))+10+8*len(w.Features))
-	out = append(out, version)
+	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice)
+	out := make([]byte, 0, 1+8*numbers+4*10)
+	out = append(out, versionWaiting)
 	out = codec.AppendFloats(out, w.Values...)
-	out = codec.AppendFloats(out, w.StandardErrors...)
-	out = codec.AppendFloats(out, w.Leverage)
+	out = appendNumbers(out, w.StandardErrors)
+	out = codec.AppendFloats(out, w.Leverage, w.Probability)
 	out = codec.AppendUint64(out, w.Sequence)
-	return appendNumbers(out, w.Features)
+	out = appendNumbers(out, w.Features)
+	return appendNumbers(appendNumbers(out, w.Notes), w.Advice)
 }
 
-// DecodeWaiting reads what a model of so many outputs predicted.
+// DecodeWaiting reads what a model of so many outputs predicted. It refuses
+// numbers that may not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
-	d := newDecoder(data, version)
+	d := newDecoder(data, versionWaiting)
 	var w Waiting
 	w.Resize(outputs)
-	d.Floats(w.Values)
-	d.Floats(w.StandardErrors)
-	w.Leverage = d.Float()
+	d.FloatsWithin(math.MaxFloat64, w.Values)
+	if d.version < versionWaiting {
+		d.Floats(w.StandardErrors)
+		w.Leverage = d.Float()
+	} else {
+		w.StandardErrors = d.numbers()
+		w.Leverage, w.Probability = d.Float(), d.Float()
+	}
 	w.Sequence = d.Uint64()
 	w.Features = d.numbers()
-	if err := d.End(); err != nil {
+	if d.version >= versionWaiting {
+		w.Notes, w.Advice = d.optional(), d.optional()
+	}
+	err := d.End()
+	if err == nil && !w.servable(outputs) {
+		err = fmt.Errorf("%d standard errors %v, leverage %g, probability %g: %w",
+			len(w.StandardErrors), w.StandardErrors, w.Leverage, w.Probability, ErrUnreadable)
+	}
+	if err != nil {
 		return Waiting{}, fmt.Errorf("record: waiting prediction: %w", err)
 	}
 	return w, nil
+}
+
+// servable says that all but the values may be served.
+func (w *Waiting) servable(outputs int) bool {
+	for _, v := range w.StandardErrors {
+		if !(v >= 0 && v <= math.MaxFloat64) {
+			return false
+		}
+	}
+	return (len(w.StandardErrors) == outputs || len(w.StandardErrors) == 0) &&
+		(w.Leverage == model.NoLeverage || (w.Leverage >= 0 && w.Leverage <= 1)) &&
+		w.Probability >= 0 && w.Probability <= 1
 }
 
 // Carried is what an exported model takes along beside its state.

@@ -31,13 +31,10 @@ func automatic(c *completion, given *model.Auto) entry {
 	}
 	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
 	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
-	if c.spec.Scaling != nil {
-		c.fail(model.ErrInvalidSpec, "spec.scaling", "a scaling", "none: auto scales inputs and labels itself")
-	}
 	if c.err != nil {
 		return entry{}
 	}
-	return entry{cost: auto.Cost(o), make: func() model.Learner { return auto.New(o) }}
+	return entry{cost: auto.Cost(o), scalesItself: true, make: func() model.Learner { return auto.New(o) }}
 }
 
 // coverage completes and checks the levels of prediction intervals.

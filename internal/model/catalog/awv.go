@@ -87,9 +87,9 @@ func linear(c *completion, given *model.LinearAWV) entry {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting,
-		cost:       awv.Cost(d+1, o, 0),
-		make:       func() model.Learner { return awv.New(feature.NewAffine(d), o) },
+		forgetting: o.Forgetting, affine: true,
+		cost: awv.Cost(d+1, o, 0),
+		make: func() model.Learner { return awv.New(feature.NewAffine(d), o) },
 	}
 }
 

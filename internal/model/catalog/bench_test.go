@@ -15,27 +15,29 @@ type measured struct {
 	rounds int
 }
 
-// everyLearner is every learner with the defaults of the API, and two large
-// ones.
+// everyLearner is every learner with its defaults, and two large ones.
 func everyLearner() []measured {
 	return []measured{
-		{"pkawv_taylor", model.Spec{Dimension: 4, PKAWVTaylor: &model.PKAWVTaylor{}}, 300},
-		{"pkawv_nystrom", model.Spec{Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{}}, 1000},
-		{"fourier_awv", model.Spec{Dimension: 4, FourierAWV: &model.FourierAWV{}}, 300},
-		{"linear_awv", model.Spec{Dimension: 4, LinearAWV: &model.LinearAWV{}}, 300},
-		{"kernel_awv", model.Spec{Dimension: 4, KernelAWV: &model.KernelAWV{}}, 1000},
-		{"raker", model.Spec{Dimension: 4, Raker: &model.Raker{}}, 300},
-		{"ada_raker", model.Spec{Dimension: 4, AdaRaker: &model.AdaRaker{}}, 300},
-		{"fogd", model.Spec{Dimension: 4, FOGD: &model.FOGD{}}, 300},
+		{"pkawv_taylor", model.Spec{Dimension: 4, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}}, 300},
+		{"pkawv_nystrom", model.Spec{Dimension: 4, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{}}, 1000},
+		{"fourier_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}}, 300},
+		{"linear_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, 300},
+		{"kernel_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{}}, 1000},
+		{"raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), Raker: &model.Raker{}}, 300},
+		{"ada_raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{}}, 300},
+		{"fogd", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FOGD: &model.FOGD{}}, 300},
+		{"linear_awv behind a running scaling", model.Spec{
+			Dimension: 4, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}},
+		}, 300},
 		{"warming up", model.Spec{
 			Dimension: 4, LinearAWV: &model.LinearAWV{},
 			Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 1000}},
 		}, 999},
 		{"fogd of 2048 frequencies", model.Spec{
-			Dimension: 4, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2048)}},
+			Dimension: 4, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2048)}},
 		}, 2},
 		{"pkawv_nystrom of 20000 rounds", model.Spec{
-			Dimension: 4, PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull},
+			Dimension: 4, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull},
 		}, 20_000},
 	}
 }

@@ -75,6 +75,11 @@ type entry struct {
 	capacity int
 	// classifies says that labels are classes, -1 and 1.
 	classifies bool
+	// affine says that the learner's functions are affine in the inputs.
+	affine bool
+	// scalesItself says that the learner scales inputs and labels for itself.
+	// Its spec has no scaling.
+	scalesItself bool
 }
 
 // Complete checks a spec and fills in its defaults. It does not write to what
@@ -99,12 +104,11 @@ func look(s model.Spec) (model.Spec, entry, error) {
 	if !ok {
 		return model.Spec{}, entry{}, c.err
 	}
-	c.at = "spec"
 	c.coverage()
 	c.at = "spec." + c.spec.Name()
 	e := l.complete(c)
 	c.at = "spec.scaling"
-	if c.err == nil && s.Scaling != nil {
+	if c.err == nil {
 		e = scaled(c, e)
 	}
 	if c.err != nil {

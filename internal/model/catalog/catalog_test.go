@@ -29,22 +29,22 @@ func TestDefaults(t *testing.T) {
 		size int
 	}{
 		{
-			model.Spec{Dimension: 25, PKAWVTaylor: &model.PKAWVTaylor{}},
-			model.Spec{Dimension: 25, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
+			model.Spec{Dimension: 25, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}},
+			model.Spec{Dimension: 25, Outputs: 1, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{
 				Sigma: ptr(1.0), Degree: ptr(2), Lambda: ptr(1.0), MaxFeatures: ptr(512), Forgetting: ptr(1.0),
 			}},
 			351,
 		},
 		{
-			model.Spec{Dimension: 600, PKAWVTaylor: &model.PKAWVTaylor{}},
-			model.Spec{Dimension: 600, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
+			model.Spec{Dimension: 600, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}},
+			model.Spec{Dimension: 600, Outputs: 1, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{
 				Sigma: ptr(1.0), Degree: ptr(1), Lambda: ptr(1.0), MaxFeatures: ptr(601), Forgetting: ptr(1.0),
 			}},
 			601,
 		},
 		{
-			model.Spec{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(0), Sigma: ptr(3.0)}},
-			model.Spec{Dimension: 2, Outputs: 1, PKAWVTaylor: &model.PKAWVTaylor{
+			model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(0), Sigma: ptr(3.0)}},
+			model.Spec{Dimension: 2, Outputs: 1, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{
 				Sigma: ptr(3.0), Degree: ptr(0), Lambda: ptr(1.0), MaxFeatures: ptr(4096), Forgetting: ptr(1.0),
 			}},
 			1,
@@ -57,8 +57,8 @@ func TestDefaults(t *testing.T) {
 			4*115 + 15,
 		},
 		{
-			model.Spec{Dimension: 4, Seed: 7, LinearAWV: &model.LinearAWV{}},
-			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, LinearAWV: &model.LinearAWV{Lambda: ptr(1.0), Forgetting: ptr(1.0)}},
+			model.Spec{Dimension: 4, Seed: 7, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}},
+			model.Spec{Dimension: 4, Outputs: 1, Seed: 7, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: ptr(1.0), Forgetting: ptr(1.0)}},
 			5,
 		},
 	} {
@@ -92,7 +92,8 @@ func TestRefusals(t *testing.T) {
 		says  string
 	}{
 		"no dimension":  {model.Spec{LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.dimension", "1 to"},
-		"no scaling":    {model.Spec{Dimension: 1, Scaling: &model.Scaling{}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling", "one of them"},
+		"no scaling":    {model.Spec{Dimension: 1, Scaling: &model.Scaling{}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling", "one of fixed"},
+		"two scalings":  {model.Spec{Dimension: 1, Scaling: &model.Scaling{Running: &model.RunningScaling{}, None: &model.NoScaling{}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling", "2 kinds"},
 		"offsets":       {model.Spec{Dimension: 2, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{1}}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.fixed.offset", "1 numbers"},
 		"scale":         {model.Spec{Dimension: 1, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Scale: []float64{math.Inf(1)}}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.fixed.scale[0]", "Inf"},
 		"label scale":   {model.Spec{Dimension: 1, Scaling: &model.Scaling{Fixed: &model.FixedScaling{LabelScale: ptr(-1.0)}}, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.scaling.fixed.label_scale", "-1"},
@@ -156,25 +157,25 @@ func TestRefusals(t *testing.T) {
 // decode, restore and predict what they did when they were written.
 func TestGoldenSnapshots(t *testing.T) {
 	for name, spec := range map[string]model.Spec{
-		"pkawv_taylor": {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), Sigma: ptr(0.8)}},
-		"linear_awv":   {Dimension: 2, LinearAWV: &model.LinearAWV{Lambda: ptr(0.5)}},
+		"pkawv_taylor": {Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), Sigma: ptr(0.8)}},
+		"linear_awv":   {Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: ptr(0.5)}},
 		"scaled":       {Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 8}}, LinearAWV: &model.LinearAWV{}},
-		"forgetting":   {Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.95)}},
-		"pkawv_nystrom": {Dimension: 2, Seed: 3, PKAWVNystrom: &model.PKAWVNystrom{
+		"forgetting":   {Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.95)}},
+		"pkawv_nystrom": {Dimension: 2, Scaling: model.Unscaled(), Seed: 3, PKAWVNystrom: &model.PKAWVNystrom{
 			Mu: ptr(0.3), History: model.HistoryWindow, HistoryWindow: ptr(7),
 		}},
-		"fourier_awv": {Dimension: 2, Seed: 4, FourierAWV: &model.FourierAWV{
+		"fourier_awv": {Dimension: 2, Scaling: model.Unscaled(), Seed: 4, FourierAWV: &model.FourierAWV{
 			Frequencies: ptr(6), Kernel: &model.Kernel{Kind: "matern_32"},
 		}},
-		"raker": {Dimension: 2, Seed: 5, Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: ptr(4)}}},
-		"ada_raker": {Dimension: 2, Seed: 6, AdaRaker: &model.AdaRaker{
+		"raker": {Dimension: 2, Scaling: model.Unscaled(), Seed: 5, Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: ptr(4)}}},
+		"ada_raker": {Dimension: 2, Scaling: model.Unscaled(), Seed: 6, AdaRaker: &model.AdaRaker{
 			Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}, Restart: model.RestartCold, BaseInterval: ptr(2),
 		}},
-		"fogd": {Dimension: 2, Seed: 7, FOGD: &model.FOGD{
+		"fogd": {Dimension: 2, Scaling: model.Unscaled(), Seed: 7, FOGD: &model.FOGD{
 			Kernel: &model.Kernel{Kind: "laplacian"}, FirstOrder: model.FirstOrder{Frequencies: ptr(4)},
 		}},
 		"auto":       {Dimension: 2, Seed: 8, Auto: &model.Auto{Frequencies: ptr(3)}},
-		"kernel_awv": {Dimension: 2, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "laplacian", Sigma: ptr(2.0)}}},
+		"kernel_awv": {Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "laplacian", Sigma: ptr(2.0)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, answers := filepath.Join("testdata", name+".v1.hs"), filepath.Join("testdata", name+".v1.txt")

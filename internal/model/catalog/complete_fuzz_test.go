@@ -30,7 +30,7 @@ func FuzzComplete(f *testing.F) {
 		f.Add([]byte(c.Spec))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		given, err := codec.DecodeSpec(data)
+		given, err := parse(data)
 		if err != nil {
 			t.Skip()
 		}

@@ -26,8 +26,8 @@ type completion struct {
 }
 
 // Defaults, refusals and costs are part of the API, and completed specs are on
-// disk: what a spec was completed to, every later version completes it to. A
-// new line needs its "spec" alone; -update fills in the rest.
+// disk: every later version completes a completed spec to itself. A new line
+// needs its "spec" alone; -update fills in the rest.
 func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 	path := filepath.Join("testdata", "completed.jsonl")
 	data, err := os.ReadFile(path)
@@ -69,10 +69,7 @@ func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 
 func complete(t *testing.T, given json.RawMessage, covered map[string]bool) completion {
 	t.Helper()
-	spec, err := codec.DecodeSpec(given)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := sent(t, given)
 	c := completion{Spec: given}
 	done, cost, err := catalog.Complete(spec)
 	if err != nil {
@@ -88,17 +85,61 @@ func complete(t *testing.T, given json.RawMessage, covered map[string]bool) comp
 	}
 	c.Cost = &cost
 	covered[done.Name()] = true
+	stored(t, done)
 	return c
+}
+
+// sent is the spec of a client that sends it as JSON.
+func sent(t *testing.T, data []byte) model.Spec {
+	t.Helper()
+	spec, err := parse(data)
+	if err != nil {
+		t.Fatalf("%s: %v", data, err)
+	}
+	return spec
+}
+
+func parse(data []byte) (spec model.Spec, err error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	return spec, d.Decode(&spec)
+}
+
+// stored checks that a completed spec is complete when it is read again, and
+// that the same spec without a scaling, as it was stored before there was a
+// default, has none. The spec of a learner that scales for itself has nothing.
+func stored(t *testing.T, spec model.Spec) {
+	t.Helper()
+	read := func(data string) model.Spec {
+		s, err := codec.DecodeSpec([]byte(data))
+		if err == nil {
+			s, _, err = catalog.Complete(s)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		return s
+	}
+	want := encode(t, spec)
+	if got := encode(t, read(want)); got != want {
+		t.Errorf("stored, %s\nbecame %s", want, got)
+	}
+	scaled := spec.Scaling != nil
+	spec.Scaling = nil
+	before := encode(t, spec)
+	if scaled {
+		spec.Scaling = model.Unscaled()
+	}
+	if got := encode(t, read(before)); got != encode(t, spec) {
+		t.Errorf("stored before, %s\nbecame %s", before, got)
+	}
 }
 
 // Every learner of a spec has a row in the catalogue, and a name alone is a
 // model of it.
 func TestEveryLearnerHasARow(t *testing.T) {
 	for _, name := range model.LearnerNames() {
-		spec, err := codec.DecodeSpec([]byte(`{"dimension": 2, "` + name + `": {}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := sent(t, []byte(`{"dimension": 2, "`+name+`": {}}`))
 		if spec.Name() != name {
 			t.Errorf("%s is called %q", name, spec.Name())
 		}

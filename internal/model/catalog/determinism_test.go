@@ -27,20 +27,21 @@ const printDigests = "HINDSIGHT_TEST_PRINT_DIGESTS"
 // library's tangent may be fused.
 func deterministic() []model.Spec {
 	return []model.Spec{
-		{Dimension: 3, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(4), Sigma: ptr(0.9)}},
-		{Dimension: 3, Outputs: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.99)}},
-		{Dimension: 5, LinearAWV: &model.LinearAWV{Lambda: ptr(1e-3)}},
+		{Dimension: 3, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(4), Sigma: ptr(0.9)}},
+		{Dimension: 3, Outputs: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.99)}},
+		{Dimension: 5, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: ptr(1e-3)}},
 		{Dimension: 5, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}}},
-		{Dimension: 3, PKAWVNystrom: &model.PKAWVNystrom{MaxDictionary: ptr(60)}},
-		{Dimension: 3, PKAWVNystrom: &model.PKAWVNystrom{
+		{Dimension: 5, Outputs: 2, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
+		{Dimension: 3, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{MaxDictionary: ptr(60)}},
+		{Dimension: 3, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
 			Kernel: &model.Kernel{Kind: "cauchy"}, MaxDictionary: ptr(60), Forgetting: ptr(0.999),
 			History: model.HistoryWindow, HistoryWindow: ptr(200),
 		}},
 		{Dimension: 3},
 		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(7), MaxMicroseconds: ptr(20.0)}},
-		{Dimension: 3, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
-		{Dimension: 4, FourierAWV: &model.FourierAWV{}},
-		{Dimension: 4, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},
+		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
+		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}},
+		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},
 	}
 }
 

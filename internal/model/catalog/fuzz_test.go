@@ -18,25 +18,28 @@ func restorable() []model.Spec {
 	frequencies := model.FirstOrder{Frequencies: ptr(2)}
 	kernels := []*model.Kernel{{Sigma: ptr(0.5)}, {Kind: "laplacian"}}
 	return []model.Spec{
-		{Dimension: 2, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2)}},
-		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
-		{Dimension: 2, Seed: 3, PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryWindow, HistoryWindow: ptr(5), MaxDictionary: ptr(6)}},
-		{Dimension: 2, KernelAWV: &model.KernelAWV{MaxObservations: ptr(40)}},
-		{Dimension: 2, Seed: 5, Raker: &model.Raker{FirstOrder: frequencies, Kernels: kernels}},
-		{Dimension: 2, Seed: 6, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: frequencies, Kernels: kernels}}},
+		{Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2)}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
+		{Dimension: 2, Seed: 3, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryWindow, HistoryWindow: ptr(5), MaxDictionary: ptr(6)}},
+		{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(40)}},
+		{Dimension: 2, Seed: 5, Scaling: model.Unscaled(), Raker: &model.Raker{FirstOrder: frequencies, Kernels: kernels}},
+		{Dimension: 2, Seed: 6, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: frequencies, Kernels: kernels}}},
 		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 8}}, LinearAWV: &model.LinearAWV{}},
 		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}}, LinearAWV: &model.LinearAWV{}},
 		{
 			Dimension: 2, Outputs: 2, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "polynomial"}, MaxObservations: ptr(50)},
 			Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 36}},
 		},
-		{Dimension: 2, Seed: 9, PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull, MaxDictionary: ptr(4)}},
-		{Dimension: 2, Outputs: 2, PKAWVNystrom: &model.PKAWVNystrom{Forgetting: ptr(0.8), MaxDictionary: ptr(4)}},
-		{Dimension: 2, PKAWVNystrom: &model.PKAWVNystrom{Dictionary: [][]float64{{1, 0}, {0, 1}}}},
-		{Dimension: 2, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}}},
+		{Dimension: 2, Seed: 9, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{History: model.HistoryFull, MaxDictionary: ptr(4)}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Forgetting: ptr(0.8), MaxDictionary: ptr(4)}},
+		{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Dictionary: [][]float64{{1, 0}, {0, 1}}}},
+		{Dimension: 2, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}}},
 		{Dimension: 2, Seed: 10, Auto: &model.Auto{Frequencies: ptr(2), MaxMicroseconds: ptr(1.5)}},
 		{Dimension: 2, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(2), Lags: ptr(0), MaxMicroseconds: ptr(1.0)}},
 		{Dimension: 2, FourierAWV: &model.FourierAWV{Frequencies: ptr(2)}, Scaling: &model.Scaling{Fixed: &model.FixedScaling{}}},
+		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
+		{Dimension: 2, KernelAWV: &model.KernelAWV{MaxObservations: ptr(9)}},
+		{Dimension: 2, Seed: 6, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}}},
 	}
 }
 

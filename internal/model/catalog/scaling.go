@@ -12,8 +12,28 @@ import (
 // kept until they are learned.
 const maxWarmup = 10_000
 
+// defaultWarmup is how many observations determine the scaling of the labels
+// and the first one of the inputs, unless the spec says it.
+const defaultWarmup = scaling.CatchUp
+
+// defaultScaling is that of a spec without one. It suits raw columns. The
+// functions of an affine learner stay what they are under any scaling, but for
+// their ridge: it is frozen there, so that the theorem applies.
+func defaultScaling(e entry) *model.Scaling {
+	if e.affine {
+		return &model.Scaling{Warmup: &model.WarmupScaling{Observations: defaultWarmup}}
+	}
+	return &model.Scaling{Running: &model.RunningScaling{}}
+}
+
 // scaled puts the spec's scaling before the learner of an entry.
 func scaled(c *completion, e entry) entry {
+	if e.scalesItself {
+		return c.scalesItself(e)
+	}
+	if c.spec.Scaling == nil {
+		c.spec.Scaling = defaultScaling(e)
+	}
 	given := *c.spec.Scaling
 	c.spec.Scaling = &given
 	o := scaling.Options{
@@ -27,11 +47,18 @@ func scaled(c *completion, e entry) entry {
 		o.Forgetting = e.forgetting
 	}
 	switch {
-	case (given.Fixed == nil) == (given.Warmup == nil):
-		c.fail(model.ErrInvalidSpec, c.at, "neither fixed nor warmup, or both", "one of them, or no scaling")
+	case kindsGiven(given) != 1:
+		c.fail(model.ErrInvalidSpec, c.at, fmt.Sprintf("%d kinds of scaling", kindsGiven(given)), "one of fixed, warmup, running and none")
+	case given.None != nil:
+		return e
 	case given.Fixed != nil:
 		f := *given.Fixed
 		given.Fixed, o.Fixed = &f, c.fixed(&f, e)
+	case given.Running != nil:
+		o.Warmup, o.Labels, o.Running = defaultWarmup, !e.classifies, true
+		if e.capacity > 0 {
+			o.Warmup = min(o.Warmup, e.capacity)
+		}
 	default:
 		w := *given.Warmup
 		given.Warmup = &w
@@ -42,6 +69,27 @@ func scaled(c *completion, e entry) entry {
 	}
 	e.cost.StateBytes += o.Cost()
 	e.make = func() model.Learner { return scaling.New(o) }
+	return e
+}
+
+// kindsGiven is how many kinds of scaling are given.
+func kindsGiven(s model.Scaling) (n int) {
+	for _, given := range []bool{s.Fixed != nil, s.Warmup != nil, s.Running != nil, s.None != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+// scalesItself is the entry of a learner that scales for itself. No scaling and
+// none are the same there.
+func (c *completion) scalesItself(e entry) entry {
+	if s := c.spec.Scaling; s != nil && (s.None == nil || kindsGiven(*s) != 1) {
+		c.fail(model.ErrInvalidSpec, c.at, "a scaling", "nothing: "+c.spec.Name()+" scales inputs and labels for itself")
+		return entry{}
+	}
+	c.spec.Scaling = nil
 	return e
 }
 

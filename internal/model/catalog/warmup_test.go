@@ -12,14 +12,26 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-// Snapshots of a warm-up and of what catches up after it are read for ever:
-// the golden ones are restored to the byte, and go on as if nothing had
-// happened.
+// Snapshots of a warm-up, of what catches up after it, and of a running scaling
+// are read for ever: the golden ones are restored to the byte, and go on as if
+// nothing had happened.
 func TestGoldenWarmup(t *testing.T) {
-	spec, _, err := catalog.Complete(model.Spec{
-		Dimension: 2, LinearAWV: &model.LinearAWV{},
-		Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}},
-	})
+	warmup := &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}}
+	for name, c := range map[string]struct {
+		scaling *model.Scaling
+		at      int
+	}{
+		"warming_up":  {warmup, 20},
+		"catching_up": {warmup, 71},
+		"running":     {&model.Scaling{Running: &model.RunningScaling{}}, 50},
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, c.scaling, c.at) })
+	}
+}
+
+func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
+	t.Helper()
+	spec, _, err := catalog.Complete(model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}, Scaling: scaling})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,39 +56,35 @@ func TestGoldenWarmup(t *testing.T) {
 		}
 		return l
 	}
-	for name, at := range map[string]int{"warming_up": 20, "catching_up": 71} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join("testdata", name+".v1.hs")
-			if *update {
-				state := learn(fresh(), samples[:at])
-				data, err := codec.Encode(codec.Snapshot{
-					Spec: spec, Sequence: uint64(at), Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, data, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			s, err := codec.Decode(data)
-			if err != nil {
-				t.Fatal(err)
-			}
-			restored := fresh()
-			if err := restored.Restore(s.Learner); err != nil || s.Sequence != uint64(at) {
-				t.Fatalf("sequence %d: %v", s.Sequence, err)
-			}
-			if again := learn(restored, nil); !bytes.Equal(again, s.Learner) {
-				t.Error("another state is encoded than was restored")
-			}
-			if !bytes.Equal(learn(restored, samples[at:]), learn(fresh(), samples)) {
-				t.Error("restored, it ends elsewhere")
-			}
+	path := filepath.Join("testdata", name+".v1.hs")
+	if *update {
+		state := learn(fresh(), samples[:at])
+		data, err := codec.Encode(codec.Snapshot{
+			Spec: spec, Sequence: uint64(at), Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := codec.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := fresh()
+	if err := restored.Restore(s.Learner); err != nil || s.Sequence != uint64(at) {
+		t.Fatalf("sequence %d: %v", s.Sequence, err)
+	}
+	if again := learn(restored, nil); !bytes.Equal(again, s.Learner) {
+		t.Error("another state is encoded than was restored")
+	}
+	if !bytes.Equal(learn(restored, samples[at:]), learn(fresh(), samples)) {
+		t.Error("restored, it ends elsewhere")
 	}
 }

@@ -17,7 +17,7 @@ func sample(tb testing.TB) (codec.Snapshot, []byte) {
 	state := codec.AppendFloats(nil, 1, 2, 3)
 	lambda := 0.1
 	s := codec.Snapshot{
-		Spec:     model.Spec{Dimension: 2, Outputs: 1, LinearAWV: &model.LinearAWV{Lambda: &lambda}},
+		Spec:     model.Spec{Dimension: 2, Outputs: 1, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: &lambda}},
 		Sequence: 42, Digest: codec.Digest(state), Learner: state, Account: []byte{7},
 	}
 	data, err := codec.Encode(s)
@@ -32,6 +32,21 @@ func TestRoundTrip(t *testing.T) {
 	got, err := codec.Decode(data)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
+	}
+}
+
+// A spec without a scaling was stored when there was no default.
+func TestAStoredSpecWithoutAScalingHasNone(t *testing.T) {
+	for stored, want := range map[string]*model.Scaling{
+		`{"dimension":1}`:                                         model.Unscaled(),
+		`{"dimension":1,"scaling":{"none":{}}}`:                   model.Unscaled(),
+		`{"dimension":1,"scaling":{"running":{}}}`:                {Running: &model.RunningScaling{}},
+		`{"dimension":1,"scaling":{"fixed":{}}}`:                  {Fixed: &model.FixedScaling{}},
+		`{"dimension":1,"scaling":{"warmup":{"observations":3}}}`: {Warmup: &model.WarmupScaling{Observations: 3}},
+	} {
+		if s, err := codec.DecodeSpec([]byte(stored)); err != nil || !reflect.DeepEqual(s.Scaling, want) {
+			t.Errorf("%s: %+v, %v", stored, s.Scaling, err)
+		}
 	}
 }
 

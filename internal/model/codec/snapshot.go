@@ -232,13 +232,18 @@ func EncodeSpec(s model.Spec) ([]byte, error) {
 }
 
 // DecodeSpec reads what EncodeSpec wrote. A field it does not know was
-// written by a newer version, and is an error.
+// written by a newer version, and is an error. A spec without a scaling was
+// written when there was no default: it means none. (It may also be that of a
+// learner that scales for itself, where none says the same.)
 func DecodeSpec(data []byte) (model.Spec, error) {
 	var s model.Spec
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&s); err != nil {
 		return s, fmt.Errorf("codec: decode spec %q: %w: %w", data, err, ErrCorrupt)
+	}
+	if s.Scaling == nil {
+		s.Scaling = model.Unscaled()
 	}
 	return s, nil
 }

@@ -1,6 +1,7 @@
 // Package scaling puts an affine scaling of inputs and labels before a
 // learner. The scaling is given, or determined from the first observations and
-// then frozen; either way it is part of the learner's state.
+// then frozen, or that of the inputs goes on with every observation. It is part
+// of the learner's state.
 package scaling
 
 import (
@@ -32,6 +33,9 @@ type Options struct {
 	// mean square 1 of the labels.
 	Warmup int
 	Labels bool
+	// Running lets the scaling of the inputs follow all observations after the
+	// warm-up, which is then of at most CatchUp.
+	Running bool
 	// InputLimit is the largest magnitude of an input that the learner takes.
 	InputLimit float64
 	// Forgetting is the learner's forgetting factor, 1 without one.
@@ -53,6 +57,14 @@ type Options struct {
 // each Observe. Regret stays exact: what the means lost in place of the
 // learner's own predictions is added to it, and to its bound.
 //
+// A running scaling takes each input by the mean and the deviation of the
+// observations before it, those of the warm-up by all of them. Weights do not
+// count: they say what a loss is worth, not what a unit is. Loss, loss in
+// hindsight and regret are those of the learner over its inputs as they were in
+// their rounds, and the regret is below its bound there. What it is compared with
+// is no fixed function of the caller's inputs, so that no bound is told, and
+// Certified is false.
+//
 // What a scaling makes of an input is not known while it warms up, so that
 // nothing can be refused for it: an input or label that the frozen scaling
 // takes beyond the learner's limit counts as the limit. For all but polynomial
@@ -64,6 +76,8 @@ type Learner struct {
 	affine Affine
 	// warm is nil once the learner has learned every observation.
 	warm *warmup
+	// moments are those of the inputs, nil unless the scaling is running.
+	moments *moments
 	// extra is what the means lost beyond the learner's own predictions; owed
 	// is the part of it that regret has not forgotten.
 	extra, owed float64
@@ -73,8 +87,12 @@ type Learner struct {
 	rows sync.Pool
 }
 
-// New is a scaled learner that has seen nothing.
+// New is a scaled learner that has seen nothing. It panics on a running scaling
+// whose warm-up does not end at once.
 func New(o Options) *Learner {
+	if o.Running && (o.Warmup < 1 || o.Warmup > CatchUp) {
+		panic(fmt.Sprintf("scaling: a running scaling after a warm-up of %d, want 1 to %d", o.Warmup, CatchUp))
+	}
 	l := &Learner{
 		o: o, inner: o.New(), affine: o.Fixed,
 		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs),
@@ -85,6 +103,9 @@ func New(o Options) *Learner {
 	}
 	if o.Warmup > 0 {
 		l.warm = newWarmup(o)
+	}
+	if o.Running {
+		l.moments = newMoments(o.Dimension)
 	}
 	return l
 }
@@ -105,6 +126,9 @@ func (o Options) ownBytes() uint64 {
 	numbers := 3*o.Dimension + 2*o.Outputs + 3
 	if o.Warmup > 0 {
 		numbers += 4*o.Outputs + 4
+	}
+	if o.Running {
+		numbers += 3*o.Dimension + 1
 	}
 	return 8 * uint64(numbers)
 }
@@ -237,7 +261,8 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns at the frozen scaling. While warming up it keeps the
+// Observe learns at the scaling as it is, which a running one then takes
+// further. While warming up it keeps the
 // observation, and the last one freezes the scaling. While there is something
 // left to learn it keeps the observation and learns a few of what is kept.
 func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
@@ -245,7 +270,11 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 		return err
 	}
 	if l.warm == nil {
-		return l.learn(o, x, y, weight)
+		if err := l.learn(o, x, y, weight); err != nil {
+			return err
+		}
+		l.follow(row{x: x})
+		return nil
 	}
 	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.LossOf)
 	if !l.warm.frozen {
@@ -253,8 +282,20 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 			return nil
 		}
 		l.affine, l.warm.frozen = l.warm.affine(), true
+		l.follow(l.warm.rows...)
 	}
 	return l.catchUp(o)
+}
+
+// follow takes a running scaling further, by the inputs of some rows.
+func (l *Learner) follow(rows ...row) {
+	if l.moments == nil {
+		return
+	}
+	for _, r := range rows {
+		l.moments.add(r.x)
+	}
+	l.moments.scale(&l.affine)
 }
 
 func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error {
@@ -318,6 +359,9 @@ func (l *Learner) Stats() model.Stats {
 	s.Loss = l.loss(s.Loss) + l.extra
 	s.HindsightLoss = l.loss(s.HindsightLoss)
 	s.Regret = l.loss(s.Regret) + l.owed
+	if l.o.Running {
+		s.Certified, s.RegretBound, s.Certificate = false, 0, 0
+	}
 	if s.Certified {
 		s.RegretBound = l.loss(s.RegretBound) + l.owed
 		s.Certificate = l.loss(s.Certificate) + l.owed

@@ -47,6 +47,23 @@ func warming(n, outputs int, forgetting float64) scaling.Options {
 	return o
 }
 
+// classes is the scaling of a learner of two classes.
+func classes(n int, running bool) scaling.Options {
+	o := options(1, func() model.Learner {
+		return raker.NewRaker([]raker.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(raker.Logistic, false))
+	})
+	o.Warmup, o.Running = n, running
+	return o
+}
+
+// class makes a class of any label that is in range.
+func class(y float64) float64 {
+	if math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
+		return y
+	}
+	return math.Copysign(1, y)
+}
+
 func TestConformance(t *testing.T) {
 	above := func(limit float64) func(float64) bool { return func(v float64) bool { return v > limit } }
 	for name, c := range map[string]struct {
@@ -54,27 +71,17 @@ func TestConformance(t *testing.T) {
 		label   func(float64) float64
 		refuses func(float64) bool
 	}{
-		"fixed":               {fixed(1), nil, above(1e99)},
-		"fixed, two outputs":  {fixed(2), nil, above(1e99)},
-		"warm-up":             {warming(20, 1, 1), nil, above(model.MaxMagnitude)},
-		"warm-up, forgetting": {warming(20, 2, 0.9), nil, above(model.MaxMagnitude)},
-		"long warm-up":        {warming(60, 2, 1), nil, above(model.MaxMagnitude)},
-		"catching up at 37":   {warming(37, 2, 1), nil, above(model.MaxMagnitude)},
-		"classes": {
-			scaling.Options{
-				Dimension: dimension, Outputs: 1, Warmup: 10, Forgetting: 1, InputLimit: model.MaxMagnitude,
-				New: func() model.Learner {
-					return raker.NewRaker([]raker.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(raker.Logistic, false))
-				},
-			},
-			func(y float64) float64 {
-				if math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
-					return y
-				}
-				return math.Copysign(1, y)
-			},
-			above(model.MaxMagnitude),
-		},
+		"fixed":                {fixed(1), nil, above(1e99)},
+		"fixed, two outputs":   {fixed(2), nil, above(1e99)},
+		"warm-up":              {warming(20, 1, 1), nil, above(model.MaxMagnitude)},
+		"warm-up, forgetting":  {warming(20, 2, 0.9), nil, above(model.MaxMagnitude)},
+		"long warm-up":         {warming(60, 2, 1), nil, above(model.MaxMagnitude)},
+		"catching up at 37":    {warming(37, 2, 1), nil, above(model.MaxMagnitude)},
+		"classes":              {classes(10, false), class, above(model.MaxMagnitude)},
+		"running":              {running(32, 1, 1), nil, above(model.MaxMagnitude)},
+		"running from one row": {running(1, 1, 1), nil, above(model.MaxMagnitude)},
+		"running, forgetting":  {running(32, 2, 0.9), nil, above(model.MaxMagnitude)},
+		"running, classes":     {classes(32, true), class, above(model.MaxMagnitude)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			modeltest.Conform(t, modeltest.Subject{
@@ -223,27 +230,33 @@ func TestHardColumns(t *testing.T) {
 		"constant": {X: []float64{7, 1e100}, Y: -1e100, Weight: 1e9},
 		"denormal": {X: []float64{5e-324, 1e-200}, Y: 1e-300, Weight: 1e-9},
 	} {
-		l := scaling.New(warming(4, 1, 1))
-		for n := range 12 {
-			s := first
-			if n >= 4 {
-				s = modeltest.Sample{X: []float64{-1e100, 3}, Y: 1e100, Weight: 1}
-			}
-			if n == 8 {
-				s.X = []float64{1e100, -1e100}
-			}
-			p, err := modeltest.Predict(l, s.X)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			for _, v := range []float64{p.Value, p.StandardError, o.Prediction, o.Loss} {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					t.Fatalf("%s, round %d: %+v, %+v", name, n, p, o)
-				}
+		for _, o := range []scaling.Options{warming(4, 1, 1), running(4, 1, 1)} {
+			hardColumns(t, name, scaling.New(o), first)
+		}
+	}
+}
+
+func hardColumns(t *testing.T, name string, l *scaling.Learner, first modeltest.Sample) {
+	t.Helper()
+	for n := range 12 {
+		s := first
+		if n >= 4 {
+			s = modeltest.Sample{X: []float64{-1e100, 3}, Y: 1e100, Weight: 1}
+		}
+		if n == 8 {
+			s.X = []float64{1e100, -1e100}
+		}
+		p, err := modeltest.Predict(l, s.X)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, v := range []float64{p.Value, p.StandardError, o.Prediction, o.Loss} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Fatalf("%s, round %d: %+v, %+v", name, n, p, o)
 			}
 		}
 	}
@@ -252,14 +265,16 @@ func TestHardColumns(t *testing.T) {
 // A state restored in the warm-up, at its end or after it goes on bit for bit.
 func TestRestoreAroundTheFreeze(t *testing.T) {
 	for _, n := range []int{20, 70} {
-		t.Run(fmt.Sprint(n, " observations"), func(t *testing.T) { restoresAroundTheFreeze(t, n) })
+		t.Run(fmt.Sprint(n, " observations"), func(t *testing.T) { restoresAroundTheFreeze(t, warming(n, 1, 0.95)) })
 	}
+	t.Run("running", func(t *testing.T) { restoresAroundTheFreeze(t, running(32, 1, 0.95)) })
 }
 
-func restoresAroundTheFreeze(t *testing.T, n int) {
+func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 	t.Helper()
+	n := o.Warmup
 	samples := modeltest.Samples(43, dimension, 90)
-	whole := scaling.New(warming(n, 1, 0.95))
+	whole := scaling.New(o)
 	var states [][]byte
 	for _, s := range samples {
 		state, err := whole.AppendBinary(nil)
@@ -272,7 +287,7 @@ func restoresAroundTheFreeze(t *testing.T, n int) {
 		}
 	}
 	for _, at := range []int{0, 1, n - 1, n, n + 1, n + 2, n + 3, 89} {
-		l := scaling.New(warming(n, 1, 0.95))
+		l := scaling.New(o)
 		if err := l.Restore(states[at]); err != nil {
 			t.Fatal(err)
 		}

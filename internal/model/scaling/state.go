@@ -13,17 +13,23 @@ const (
 	stateWarming    = 1
 	stateFrozen     = 2
 	stateCatchingUp = 3
+	stateRunning    = 4
 )
 
 // AppendBinary appends the state to dst. If the scaling is given, it is the
 // learner's alone. Otherwise it begins with a tag: while warming up there
 // follow the observations, from which all else follows; while catching up the
 // scaling, the sums of the warm-up, the observations to learn, and the learner;
-// then the scaling, what the warm-up lost, and the learner.
+// then the scaling, what the warm-up lost, and the learner. A running scaling
+// has the moments of the inputs in place of their scaling, which follows.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	switch {
 	case l.o.Warmup == 0:
 		return l.inner.AppendBinary(dst)
+	case l.warm == nil && l.o.Running:
+		dst = l.moments.appendBinary(codec.AppendUint64(dst, stateRunning))
+		dst = codec.AppendFloats(codec.AppendFloats(dst, l.affine.LabelOffset...), l.affine.LabelScale)
+		return l.inner.AppendBinary(codec.AppendFloats(dst, l.extra, l.owed))
 	case l.warm == nil:
 		dst = l.affine.appendBinary(codec.AppendUint64(dst, stateFrozen))
 		return l.inner.AppendBinary(codec.AppendFloats(dst, l.extra, l.owed))
@@ -74,10 +80,12 @@ func (l *Learner) Restore(state []byte) error {
 	switch tag := reader.Uint64(); tag {
 	case stateWarming:
 		err = l.restoreWarming(reader)
-	case stateCatchingUp:
-		err = l.restoreCatchingUp(reader)
-	case stateFrozen:
-		err = l.restoreFrozen(reader)
+	case stateCatchingUp, stateFrozen, stateRunning:
+		if (tag == stateRunning) != l.o.Running {
+			err = fmt.Errorf("tag %d of another kind of scaling: %w", tag, model.ErrCorruptState)
+			break
+		}
+		err = l.restoreWarm(tag, reader)
 	default:
 		err = fmt.Errorf("tag %d: %w", tag, model.ErrCorruptState)
 	}
@@ -87,9 +95,22 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
+// restoreWarm restores a state after the warm-up.
+func (l *Learner) restoreWarm(tag uint64, reader *codec.Reader) error {
+	switch tag {
+	case stateCatchingUp:
+		return l.restoreCatchingUp(reader)
+	case stateRunning:
+		return l.restoreRunning(reader)
+	default:
+		return l.restoreFrozen(reader)
+	}
+}
+
 // become takes over the state of another learner of the same options.
 func (l *Learner) become(fresh *Learner) {
 	l.inner, l.warm, l.affine, l.extra, l.owed = fresh.inner, fresh.warm, fresh.affine, fresh.extra, fresh.owed
+	l.moments = fresh.moments
 }
 
 func (l *Learner) restoreWarming(reader *codec.Reader) error {
@@ -196,6 +217,34 @@ func (l *Learner) restoreFrozen(reader *codec.Reader) error {
 	return nil
 }
 
+func (l *Learner) restoreRunning(reader *codec.Reader) error {
+	fresh := New(l.o)
+	m, a := fresh.moments, &fresh.affine
+	m.read(reader)
+	a.Offset, a.Scale = make([]float64, l.o.Dimension), make([]float64, l.o.Dimension)
+	if err := a.readLabels(reader, l.o); err != nil {
+		return err
+	}
+	reader.Within(maxLoss, &fresh.extra, &fresh.owed)
+	rest := reader.Bytes(reader.Len())
+	if err := reader.Err(); err != nil {
+		return err
+	}
+	if err := fresh.inner.Restore(rest); err != nil {
+		return err
+	}
+	if m.n = fresh.inner.Stats().Observations; m.n < uint64(l.o.Warmup) {
+		return fmt.Errorf("%d observations, a warm-up has %d: %w", m.n, l.o.Warmup, model.ErrCorruptState)
+	}
+	if err := m.check(); err != nil {
+		return err
+	}
+	m.scale(a)
+	fresh.warm = nil
+	l.become(fresh)
+	return nil
+}
+
 // Bounds of the numbers in a state. Observations are within
 // model.MaxMagnitude, so that a deviation is from 1e-162, the root of the
 // smallest number, to 2e100. The scale of an input is 1/(2 deviation √d).
@@ -208,21 +257,36 @@ const (
 
 // readAffine reads a scaling that was found.
 func readAffine(reader *codec.Reader, o Options) (Affine, error) {
-	a := Affine{
-		Offset: make([]float64, o.Dimension), Scale: make([]float64, o.Dimension),
-		LabelOffset: make([]float64, o.Outputs),
-	}
+	a := Affine{Offset: make([]float64, o.Dimension), Scale: make([]float64, o.Dimension)}
 	reader.FloatsWithin(2*model.MaxMagnitude, a.Offset)
 	reader.FloatsWithin(maxScale, a.Scale)
+	if err := a.readLabels(reader, o); err != nil {
+		return a, err
+	}
+	return a, checkScales(a.Scale...)
+}
+
+// readLabels reads the scaling of the labels. That of labels that are not scaled
+// is known.
+func (a *Affine) readLabels(reader *codec.Reader, o Options) error {
+	a.LabelOffset = make([]float64, o.Outputs)
 	reader.FloatsWithin(2*model.MaxMagnitude, a.LabelOffset)
 	reader.Within(maxScale, &a.LabelScale)
 	if err := reader.Err(); err != nil {
-		return a, err
+		return err
 	}
-	for _, scale := range append(slices.Clone(a.Scale), a.LabelScale) {
+	moved := slices.ContainsFunc(a.LabelOffset, func(v float64) bool { return v != 0 })
+	if !o.Labels && (moved || a.LabelScale != 1) {
+		return fmt.Errorf("labels, which are not scaled, by %g after %g: %w", a.LabelScale, a.LabelOffset, model.ErrCorruptState)
+	}
+	return checkScales(a.LabelScale)
+}
+
+func checkScales(scales ...float64) error {
+	for _, scale := range scales {
 		if !(scale >= minScale) {
-			return a, fmt.Errorf("a scale of %g, want at least %g: %w", scale, minScale, model.ErrCorruptState)
+			return fmt.Errorf("a scale of %g, want at least %g: %w", scale, minScale, model.ErrCorruptState)
 		}
 	}
-	return a, nil
+	return nil
 }

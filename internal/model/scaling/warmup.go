@@ -107,11 +107,9 @@ func (w *warmup) affine() Affine {
 	a := Affine{Scale: make([]float64, d), LabelOffset: make([]float64, k), LabelScale: 1}
 	var deviations []float64
 	a.Offset, deviations = columns(w.rows, d, func(r row) []float64 { return r.x })
+	root := math.Sqrt(float64(d))
 	for i, deviation := range deviations {
-		if size := math.Abs(a.Offset[i]); deviation <= constant*size || deviation == 0 {
-			deviation = math.Max(size, 1)
-		}
-		a.Scale[i] = 1 / (2 * deviation * math.Sqrt(float64(d)))
+		a.Scale[i] = scaleOf(a.Offset[i], deviation, root)
 	}
 	if !w.o.Labels {
 		return a
@@ -122,10 +120,21 @@ func (w *warmup) affine() Affine {
 		square += float64(deviation * deviation)
 		largest = math.Max(largest, math.Abs(a.LabelOffset[j]))
 	}
-	if deviation := math.Sqrt(square / float64(k)); deviation > constant*largest {
+	switch deviation := math.Sqrt(square / float64(k)); {
+	case deviation > constant*largest:
 		a.LabelScale = 1 / deviation
+	case w.o.Running:
+		a.LabelScale = 1 / math.Max(largest, 1)
 	}
 	return a
+}
+
+// scaleOf is the scale of an input in as many dimensions as the square of root.
+func scaleOf(mean, deviation, root float64) float64 {
+	if size := math.Abs(mean); deviation <= constant*size || deviation == 0 {
+		deviation = math.Max(size, 1)
+	}
+	return 1 / (2 * deviation * root)
 }
 
 // columns are the mean of each column and the root of its mean square about

@@ -659,8 +659,25 @@ type ModelStats struct {
 	Durability string `protobuf:"bytes,23,opt,name=durability,proto3" json:"durability,omitempty"`
 	// The sequence of the newest snapshot; 0: none.
 	SnapshotSequence uint64 `protobuf:"varint,24,opt,name=snapshot_sequence,json=snapshotSequence,proto3" json:"snapshot_sequence,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The performance over all observations. Those that were learned by a version
+	// that kept no such figures are left out.
+	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
+	// The performance over the last 1000 observations, and up to 50 more.
+	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
+	// The performance where the observation s counts 0.999^(t-s) at t.
+	Discounted *Performance `protobuf:"bytes,27,opt,name=discounted,proto3" json:"discounted,omitempty"`
+	// The regret of what the client was told: regret, where the served predictions
+	// stand for the prequential ones of the same observations. Absent when regret
+	// is, and for a learner that forgets.
+	ServedRegret *float64 `protobuf:"fixed64,28,opt,name=served_regret,json=servedRegret,proto3,oneof" json:"served_regret,omitempty"`
+	// How the prediction intervals did, one entry for each level and output.
+	Intervals []*IntervalStats `protobuf:"bytes,29,rep,name=intervals,proto3" json:"intervals,omitempty"`
+	// Changes of the loss.
+	Drift *Drift `protobuf:"bytes,30,opt,name=drift,proto3" json:"drift,omitempty"`
+	// The experts that the learner mixes, of auto.
+	Experts       []*Expert `protobuf:"bytes,31,rep,name=experts,proto3" json:"experts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
@@ -861,6 +878,455 @@ func (x *ModelStats) GetSnapshotSequence() uint64 {
 	return 0
 }
 
+func (x *ModelStats) GetPerformance() *Performance {
+	if x != nil {
+		return x.Performance
+	}
+	return nil
+}
+
+func (x *ModelStats) GetRecent() *Performance {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+func (x *ModelStats) GetDiscounted() *Performance {
+	if x != nil {
+		return x.Discounted
+	}
+	return nil
+}
+
+func (x *ModelStats) GetServedRegret() float64 {
+	if x != nil && x.ServedRegret != nil {
+		return *x.ServedRegret
+	}
+	return 0
+}
+
+func (x *ModelStats) GetIntervals() []*IntervalStats {
+	if x != nil {
+		return x.Intervals
+	}
+	return nil
+}
+
+func (x *ModelStats) GetDrift() *Drift {
+	if x != nil {
+		return x.Drift
+	}
+	return nil
+}
+
+func (x *ModelStats) GetExperts() []*Expert {
+	if x != nil {
+		return x.Experts
+	}
+	return nil
+}
+
+// Performance is how a model did over some observations, beside two predictors
+// that ignore the inputs: the running mean of the labels, and the last label.
+// Losses are the model's own, times the weights of the observations.
+type Performance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many observations these are; of the discounted ones, the sum of what
+	// they count.
+	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
+	// Of the prequential predictions.
+	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
+	// Of what the client was told, beside the baselines of that moment. Where an
+	// observation had not been predicted, the prequential figures stand for it.
+	Served        *PerformanceFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Performance) Reset() {
+	*x = Performance{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Performance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Performance) ProtoMessage() {}
+
+func (x *Performance) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Performance.ProtoReflect.Descriptor instead.
+func (*Performance) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Performance) GetObservations() float64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *Performance) GetPrequential() *PerformanceFigures {
+	if x != nil {
+		return x.Prequential
+	}
+	return nil
+}
+
+func (x *Performance) GetServed() *PerformanceFigures {
+	if x != nil {
+		return x.Served
+	}
+	return nil
+}
+
+// PerformanceFigures are mean losses beside those of the baselines. They are
+// absent when there is no observation.
+type PerformanceFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the predictions.
+	MeanLoss float64 `protobuf:"fixed64,1,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
+	// Of the running mean of the labels.
+	RunningMeanLoss float64 `protobuf:"fixed64,2,opt,name=running_mean_loss,json=runningMeanLoss,proto3" json:"running_mean_loss,omitempty"`
+	// Of the last label.
+	LastLabelLoss float64 `protobuf:"fixed64,3,opt,name=last_label_loss,json=lastLabelLoss,proto3" json:"last_label_loss,omitempty"`
+	// 1 - mean_loss / the smaller loss of the baselines. 1 is perfect, 0 as good as
+	// the better baseline, below 0 worse. Absent when a baseline has no loss.
+	Skill         *float64 `protobuf:"fixed64,4,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PerformanceFigures) Reset() {
+	*x = PerformanceFigures{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PerformanceFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PerformanceFigures) ProtoMessage() {}
+
+func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
+func (*PerformanceFigures) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PerformanceFigures) GetMeanLoss() float64 {
+	if x != nil {
+		return x.MeanLoss
+	}
+	return 0
+}
+
+func (x *PerformanceFigures) GetRunningMeanLoss() float64 {
+	if x != nil {
+		return x.RunningMeanLoss
+	}
+	return 0
+}
+
+func (x *PerformanceFigures) GetLastLabelLoss() float64 {
+	if x != nil {
+		return x.LastLabelLoss
+	}
+	return 0
+}
+
+func (x *PerformanceFigures) GetSkill() float64 {
+	if x != nil && x.Skill != nil {
+		return *x.Skill
+	}
+	return 0
+}
+
+// IntervalStats is how the intervals of one level did.
+type IntervalStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The share of labels that were to lie inside.
+	Coverage float64 `protobuf:"fixed64,1,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	// The output, from 0.
+	Output int32 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
+	// The intervals that were judged.
+	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
+	// The share of labels that lay inside, over all.
+	Realised *float64 `protobuf:"fixed64,4,opt,name=realised,proto3,oneof" json:"realised,omitempty"`
+	// The same over the last 1000.
+	Recent *float64 `protobuf:"fixed64,5,opt,name=recent,proto3,oneof" json:"recent,omitempty"`
+	// The least over 500 intervals in a row so far, the first 500 left out.
+	Least *float64 `protobuf:"fixed64,6,opt,name=least,proto3,oneof" json:"least,omitempty"`
+	// The mean width.
+	MeanWidth *float64 `protobuf:"fixed64,7,opt,name=mean_width,json=meanWidth,proto3,oneof" json:"mean_width,omitempty"`
+	// The mean interval score: the width, plus 2/(1 - coverage) times what the label
+	// missed the interval by. Less is better.
+	MeanScore     *float64 `protobuf:"fixed64,8,opt,name=mean_score,json=meanScore,proto3,oneof" json:"mean_score,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IntervalStats) Reset() {
+	*x = IntervalStats{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IntervalStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IntervalStats) ProtoMessage() {}
+
+func (x *IntervalStats) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
+func (*IntervalStats) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *IntervalStats) GetCoverage() float64 {
+	if x != nil {
+		return x.Coverage
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetOutput() int32 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetObservations() uint64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetRealised() float64 {
+	if x != nil && x.Realised != nil {
+		return *x.Realised
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetRecent() float64 {
+	if x != nil && x.Recent != nil {
+		return *x.Recent
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetLeast() float64 {
+	if x != nil && x.Least != nil {
+		return *x.Least
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetMeanWidth() float64 {
+	if x != nil && x.MeanWidth != nil {
+		return *x.MeanWidth
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetMeanScore() float64 {
+	if x != nil && x.MeanScore != nil {
+		return *x.MeanScore
+	}
+	return 0
+}
+
+// Drift is what is known of changes in the loss: of what the client was told, or
+// of the prequential predictions where it was told nothing.
+type Drift struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many changes were detected.
+	Detected uint64 `protobuf:"varint,1,opt,name=detected,proto3" json:"detected,omitempty"`
+	// The sequence at which the newest change is thought to have happened.
+	LastChangeSequence *uint64 `protobuf:"varint,2,opt,name=last_change_sequence,json=lastChangeSequence,proto3,oneof" json:"last_change_sequence,omitempty"`
+	// The mean loss before it.
+	LossBefore *float64 `protobuf:"fixed64,3,opt,name=loss_before,json=lossBefore,proto3,oneof" json:"loss_before,omitempty"`
+	// The mean loss after it, until it was detected.
+	LossAfter     *float64 `protobuf:"fixed64,4,opt,name=loss_after,json=lossAfter,proto3,oneof" json:"loss_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drift) Reset() {
+	*x = Drift{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drift) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drift) ProtoMessage() {}
+
+func (x *Drift) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drift.ProtoReflect.Descriptor instead.
+func (*Drift) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Drift) GetDetected() uint64 {
+	if x != nil {
+		return x.Detected
+	}
+	return 0
+}
+
+func (x *Drift) GetLastChangeSequence() uint64 {
+	if x != nil && x.LastChangeSequence != nil {
+		return *x.LastChangeSequence
+	}
+	return 0
+}
+
+func (x *Drift) GetLossBefore() float64 {
+	if x != nil && x.LossBefore != nil {
+		return *x.LossBefore
+	}
+	return 0
+}
+
+func (x *Drift) GetLossAfter() float64 {
+	if x != nil && x.LossAfter != nil {
+		return *x.LossAfter
+	}
+	return 0
+}
+
+// Expert is one of the predictors that a learner mixes.
+type Expert struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is: its features, its forgetting factor or its step.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The sum of its losses over the rounds in which it predicted.
+	LossSum float64 `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
+	// Its part in the mixture now.
+	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	// It predicts. The rest waits for the first observations.
+	Awake         bool `protobuf:"varint,4,opt,name=awake,proto3" json:"awake,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Expert) Reset() {
+	*x = Expert{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Expert) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Expert) ProtoMessage() {}
+
+func (x *Expert) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Expert.ProtoReflect.Descriptor instead.
+func (*Expert) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Expert) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Expert) GetLossSum() float64 {
+	if x != nil {
+		return x.LossSum
+	}
+	return 0
+}
+
+func (x *Expert) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Expert) GetAwake() bool {
+	if x != nil {
+		return x.Awake
+	}
+	return false
+}
+
 // ValidateSpecRequest asks what a spec would cost.
 type ValidateSpecRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -872,7 +1338,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +1350,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +1363,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -926,7 +1392,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1404,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1417,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -1006,7 +1472,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1484,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1497,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -1073,7 +1539,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1551,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1564,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SnapshotModelRequest) GetId() string {
@@ -1119,7 +1585,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1597,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1610,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -1165,7 +1631,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1643,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1656,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListSnapshotsRequest) GetId() string {
@@ -1211,7 +1677,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1689,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1702,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -1260,7 +1726,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1738,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1751,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RestoreModelRequest) GetId() string {
@@ -1313,7 +1779,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1791,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1804,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -1361,7 +1827,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1839,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1852,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExportModelRequest) GetId() string {
@@ -1414,7 +1880,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1892,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1905,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -1462,7 +1928,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1474,7 +1940,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1487,7 +1953,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -1515,7 +1981,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1993,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +2006,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -1586,7 +2052,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xc7\a\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xc4\n" +
+	"\n" +
 	"\n" +
 	"ModelStats\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -1619,12 +2086,63 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"durability\x18\x17 \x01(\tR\n" +
 	"durability\x12+\n" +
-	"\x11snapshot_sequence\x18\x18 \x01(\x04R\x10snapshotSequenceB\x11\n" +
+	"\x11snapshot_sequence\x18\x18 \x01(\x04R\x10snapshotSequence\x12;\n" +
+	"\vperformance\x18\x19 \x01(\v2\x19.hindsight.v1.PerformanceR\vperformance\x121\n" +
+	"\x06recent\x18\x1a \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x129\n" +
+	"\n" +
+	"discounted\x18\x1b \x01(\v2\x19.hindsight.v1.PerformanceR\n" +
+	"discounted\x12(\n" +
+	"\rserved_regret\x18\x1c \x01(\x01H\x05R\fservedRegret\x88\x01\x01\x129\n" +
+	"\tintervals\x18\x1d \x03(\v2\x1b.hindsight.v1.IntervalStatsR\tintervals\x12)\n" +
+	"\x05drift\x18\x1e \x01(\v2\x13.hindsight.v1.DriftR\x05drift\x12.\n" +
+	"\aexperts\x18\x1f \x03(\v2\x14.hindsight.v1.ExpertR\aexpertsB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
 	"\a_regretB\x15\n" +
 	"\x13_regret_unpenalizedB\x16\n" +
 	"\x14_effective_dimensionB\r\n" +
-	"\v_dictionary\"B\n" +
+	"\v_dictionaryB\x10\n" +
+	"\x0e_served_regret\"\xaf\x01\n" +
+	"\vPerformance\x12\"\n" +
+	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12B\n" +
+	"\vprequential\x18\x02 \x01(\v2 .hindsight.v1.PerformanceFiguresR\vprequential\x128\n" +
+	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\xaa\x01\n" +
+	"\x12PerformanceFigures\x12\x1b\n" +
+	"\tmean_loss\x18\x01 \x01(\x01R\bmeanLoss\x12*\n" +
+	"\x11running_mean_loss\x18\x02 \x01(\x01R\x0frunningMeanLoss\x12&\n" +
+	"\x0flast_label_loss\x18\x03 \x01(\x01R\rlastLabelLoss\x12\x19\n" +
+	"\x05skill\x18\x04 \x01(\x01H\x00R\x05skill\x88\x01\x01B\b\n" +
+	"\x06_skill\"\xc8\x02\n" +
+	"\rIntervalStats\x12\x1a\n" +
+	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\x05R\x06output\x12\"\n" +
+	"\fobservations\x18\x03 \x01(\x04R\fobservations\x12\x1f\n" +
+	"\brealised\x18\x04 \x01(\x01H\x00R\brealised\x88\x01\x01\x12\x1b\n" +
+	"\x06recent\x18\x05 \x01(\x01H\x01R\x06recent\x88\x01\x01\x12\x19\n" +
+	"\x05least\x18\x06 \x01(\x01H\x02R\x05least\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"mean_width\x18\a \x01(\x01H\x03R\tmeanWidth\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"mean_score\x18\b \x01(\x01H\x04R\tmeanScore\x88\x01\x01B\v\n" +
+	"\t_realisedB\t\n" +
+	"\a_recentB\b\n" +
+	"\x06_leastB\r\n" +
+	"\v_mean_widthB\r\n" +
+	"\v_mean_score\"\xdc\x01\n" +
+	"\x05Drift\x12\x1a\n" +
+	"\bdetected\x18\x01 \x01(\x04R\bdetected\x125\n" +
+	"\x14last_change_sequence\x18\x02 \x01(\x04H\x00R\x12lastChangeSequence\x88\x01\x01\x12$\n" +
+	"\vloss_before\x18\x03 \x01(\x01H\x01R\n" +
+	"lossBefore\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"loss_after\x18\x04 \x01(\x01H\x02R\tlossAfter\x88\x01\x01B\x17\n" +
+	"\x15_last_change_sequenceB\x0e\n" +
+	"\f_loss_beforeB\r\n" +
+	"\v_loss_after\"e\n" +
+	"\x06Expert\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12\x16\n" +
+	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x14\n" +
+	"\x05awake\x18\x04 \x01(\bR\x05awake\"B\n" +
 	"\x13ValidateSpecRequest\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\"\xca\x01\n" +
 	"\x14ValidateSpecResponse\x12+\n" +
@@ -1691,7 +2209,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_model_proto_rawDescData
 }
 
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(*Model)(nil),                 // 0: hindsight.v1.Model
 	(*CreateModelRequest)(nil),    // 1: hindsight.v1.CreateModelRequest
@@ -1705,64 +2223,77 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*GetModelStatsRequest)(nil),  // 9: hindsight.v1.GetModelStatsRequest
 	(*GetModelStatsResponse)(nil), // 10: hindsight.v1.GetModelStatsResponse
 	(*ModelStats)(nil),            // 11: hindsight.v1.ModelStats
-	(*ValidateSpecRequest)(nil),   // 12: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),  // 13: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),              // 14: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),  // 15: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil), // 16: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),  // 17: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 18: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),   // 19: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),  // 20: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),    // 21: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),   // 22: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),    // 23: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),   // 24: hindsight.v1.ImportModelResponse
-	(*ModelSpec)(nil),             // 25: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*Performance)(nil),           // 12: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),    // 13: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),         // 14: hindsight.v1.IntervalStats
+	(*Drift)(nil),                 // 15: hindsight.v1.Drift
+	(*Expert)(nil),                // 16: hindsight.v1.Expert
+	(*ValidateSpecRequest)(nil),   // 17: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),  // 18: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),              // 19: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),  // 20: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil), // 21: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),  // 22: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil), // 23: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),   // 24: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),  // 25: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),    // 26: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),   // 27: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),    // 28: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),   // 29: hindsight.v1.ImportModelResponse
+	(*ModelSpec)(nil),             // 30: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	25, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	26, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	25, // 2: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	30, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	31, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	30, // 2: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
 	0,  // 3: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	0,  // 4: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
 	0,  // 5: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	11, // 6: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	25, // 7: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	25, // 8: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	26, // 9: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	14, // 10: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	14, // 11: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	0,  // 12: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 13: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 14: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	3,  // 15: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	5,  // 16: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	7,  // 17: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	9,  // 18: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	12, // 19: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	15, // 20: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	17, // 21: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	19, // 22: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	21, // 23: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	23, // 24: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	2,  // 25: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	4,  // 26: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	6,  // 27: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	8,  // 28: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	10, // 29: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	13, // 30: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	16, // 31: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	18, // 32: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	20, // 33: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	22, // 34: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	24, // 35: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	25, // [25:36] is the sub-list for method output_type
-	14, // [14:25] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	12, // 7: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	12, // 8: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	12, // 9: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	14, // 10: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	15, // 11: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	16, // 12: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	13, // 13: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	13, // 14: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	30, // 15: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	30, // 16: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	31, // 17: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	19, // 18: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	19, // 19: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	0,  // 20: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	0,  // 21: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 22: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	3,  // 23: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	5,  // 24: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	7,  // 25: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	9,  // 26: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	17, // 27: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	20, // 28: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	22, // 29: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	24, // 30: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	26, // 31: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	28, // 32: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	2,  // 33: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	4,  // 34: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	6,  // 35: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	8,  // 36: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	10, // 37: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	18, // 38: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	21, // 39: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	23, // 40: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	25, // 41: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	27, // 42: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	29, // 43: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	33, // [33:44] is the sub-list for method output_type
+	22, // [22:33] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -1772,14 +2303,17 @@ func file_hindsight_v1_model_proto_init() {
 	}
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_model_proto_msgTypes[11].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[19].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[13].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[14].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[15].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -164,17 +164,27 @@ type Prediction struct {
 	Class string `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`
 	// The scores of a classifier's classes.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// sqrt(L*/n q): the standard error of the predicted mean.
-	StandardError float64 `protobuf:"fixed64,6,opt,name=standard_error,json=standardError,proto3" json:"standard_error,omitempty"`
+	// sqrt(L*/n q): the standard error of the predicted mean. It is no error of the
+	// label: see intervals. Absent when the learner has no such figure, and before
+	// the first observation.
+	StandardError *float64 `protobuf:"fixed64,6,opt,name=standard_error,json=standardError,proto3,oneof" json:"standard_error,omitempty"`
 	// q / (1 + q) in [0, 1), q = z' A^-1 z: how far the input lies from those
-	// learned. 0: much like them, towards 1: new.
-	Leverage float64 `protobuf:"fixed64,7,opt,name=leverage,proto3" json:"leverage,omitempty"`
+	// learned. 0: much like them, towards 1: new. Absent when the learner has no
+	// such figure.
+	Leverage *float64 `protobuf:"fixed64,7,opt,name=leverage,proto3,oneof" json:"leverage,omitempty"`
 	// How many observations the prediction had learned from.
 	StateSequence uint64 `protobuf:"varint,8,opt,name=state_sequence,json=stateSequence,proto3" json:"state_sequence,omitempty"`
-	// The standard errors of a model with several outputs.
+	// The standard errors of a model with several outputs. Absent when the learner
+	// has none, and before the first observation.
 	StandardErrors []float64 `protobuf:"fixed64,9,rep,packed,name=standard_errors,json=standardErrors,proto3" json:"standard_errors,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Where the label will lie, one interval for each level of the spec's coverage.
+	// Absent until the model knows how far its predictions are from the labels.
+	Intervals []*Interval `protobuf:"bytes,10,rep,name=intervals,proto3" json:"intervals,omitempty"`
+	// The probability of the label 1, while all labels are -1 or 1 and the learner
+	// knows it: auto does.
+	Probability   *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Prediction) Reset() {
@@ -243,15 +253,15 @@ func (x *Prediction) GetScores() map[string]float64 {
 }
 
 func (x *Prediction) GetStandardError() float64 {
-	if x != nil {
-		return x.StandardError
+	if x != nil && x.StandardError != nil {
+		return *x.StandardError
 	}
 	return 0
 }
 
 func (x *Prediction) GetLeverage() float64 {
-	if x != nil {
-		return x.Leverage
+	if x != nil && x.Leverage != nil {
+		return *x.Leverage
 	}
 	return 0
 }
@@ -266,6 +276,103 @@ func (x *Prediction) GetStateSequence() uint64 {
 func (x *Prediction) GetStandardErrors() []float64 {
 	if x != nil {
 		return x.StandardErrors
+	}
+	return nil
+}
+
+func (x *Prediction) GetIntervals() []*Interval {
+	if x != nil {
+		return x.Intervals
+	}
+	return nil
+}
+
+func (x *Prediction) GetProbability() float64 {
+	if x != nil && x.Probability != nil {
+		return *x.Probability
+	}
+	return 0
+}
+
+// Interval is where a label will lie with a given frequency.
+type Interval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The share of labels that are to lie inside, such as 0.9.
+	Coverage float64 `protobuf:"fixed64,1,opt,name=coverage,proto3" json:"coverage,omitempty"`
+	// The ends of the interval. Present also when they are 0.
+	Lower *float64 `protobuf:"fixed64,2,opt,name=lower,proto3,oneof" json:"lower,omitempty"`
+	// The upper end.
+	Upper *float64 `protobuf:"fixed64,3,opt,name=upper,proto3,oneof" json:"upper,omitempty"`
+	// The lower ends of a model with several outputs; each output by itself has the
+	// coverage.
+	Lowers []float64 `protobuf:"fixed64,4,rep,packed,name=lowers,proto3" json:"lowers,omitempty"`
+	// The upper ends of a model with several outputs.
+	Uppers        []float64 `protobuf:"fixed64,5,rep,packed,name=uppers,proto3" json:"uppers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Interval) Reset() {
+	*x = Interval{}
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Interval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Interval) ProtoMessage() {}
+
+func (x *Interval) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Interval.ProtoReflect.Descriptor instead.
+func (*Interval) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Interval) GetCoverage() float64 {
+	if x != nil {
+		return x.Coverage
+	}
+	return 0
+}
+
+func (x *Interval) GetLower() float64 {
+	if x != nil && x.Lower != nil {
+		return *x.Lower
+	}
+	return 0
+}
+
+func (x *Interval) GetUpper() float64 {
+	if x != nil && x.Upper != nil {
+		return *x.Upper
+	}
+	return 0
+}
+
+func (x *Interval) GetLowers() []float64 {
+	if x != nil {
+		return x.Lowers
+	}
+	return nil
+}
+
+func (x *Interval) GetUppers() []float64 {
+	if x != nil {
+		return x.Uppers
 	}
 	return nil
 }
@@ -289,7 +396,7 @@ type PredictBatchRequest struct {
 
 func (x *PredictBatchRequest) Reset() {
 	*x = PredictBatchRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -301,7 +408,7 @@ func (x *PredictBatchRequest) String() string {
 func (*PredictBatchRequest) ProtoMessage() {}
 
 func (x *PredictBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[3]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -314,7 +421,7 @@ func (x *PredictBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictBatchRequest.ProtoReflect.Descriptor instead.
 func (*PredictBatchRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PredictBatchRequest) GetModel() string {
@@ -363,7 +470,7 @@ type PredictBatchResponse struct {
 
 func (x *PredictBatchResponse) Reset() {
 	*x = PredictBatchResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +482,7 @@ func (x *PredictBatchResponse) String() string {
 func (*PredictBatchResponse) ProtoMessage() {}
 
 func (x *PredictBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +495,7 @@ func (x *PredictBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictBatchResponse.ProtoReflect.Descriptor instead.
 func (*PredictBatchResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PredictBatchResponse) GetPredictions() []*Prediction {
@@ -409,7 +516,7 @@ type Labels struct {
 
 func (x *Labels) Reset() {
 	*x = Labels{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +528,7 @@ func (x *Labels) String() string {
 func (*Labels) ProtoMessage() {}
 
 func (x *Labels) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +541,7 @@ func (x *Labels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Labels.ProtoReflect.Descriptor instead.
 func (*Labels) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Labels) GetValues() []float64 {
@@ -473,7 +580,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -485,7 +592,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -498,7 +605,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ObserveRequest) GetModel() string {
@@ -606,7 +713,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -618,7 +725,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -631,7 +738,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ObserveResponse) GetOutcome() *Outcome {
@@ -664,13 +771,20 @@ type Outcome struct {
 	Predictions []float64 `protobuf:"fixed64,8,rep,packed,name=predictions,proto3" json:"predictions,omitempty"`
 	// What the client had been told by a model with several outputs.
 	ServedPredictions []float64 `protobuf:"fixed64,9,rep,packed,name=served_predictions,json=servedPredictions,proto3" json:"served_predictions,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The mean loss of the last 1000 rounds or so, this one included: of what the
+	// client had been told, or of the prequential prediction where it had been told
+	// nothing.
+	RecentLoss *float64 `protobuf:"fixed64,10,opt,name=recent_loss,json=recentLoss,proto3,oneof" json:"recent_loss,omitempty"`
+	// 1 - loss / best baseline over the same rounds: above 0 the model is better
+	// than the running mean and the last label, below 0 it is worse.
+	RecentSkill   *float64 `protobuf:"fixed64,11,opt,name=recent_skill,json=recentSkill,proto3,oneof" json:"recent_skill,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +796,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +809,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Outcome) GetSequence() uint64 {
@@ -761,6 +875,20 @@ func (x *Outcome) GetServedPredictions() []float64 {
 	return nil
 }
 
+func (x *Outcome) GetRecentLoss() float64 {
+	if x != nil && x.RecentLoss != nil {
+		return *x.RecentLoss
+	}
+	return 0
+}
+
+func (x *Outcome) GetRecentSkill() float64 {
+	if x != nil && x.RecentSkill != nil {
+		return *x.RecentSkill
+	}
+	return 0
+}
+
 // ObserveBatchRequest carries many observations of one model.
 type ObserveBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -775,7 +903,7 @@ type ObserveBatchRequest struct {
 
 func (x *ObserveBatchRequest) Reset() {
 	*x = ObserveBatchRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +915,7 @@ func (x *ObserveBatchRequest) String() string {
 func (*ObserveBatchRequest) ProtoMessage() {}
 
 func (x *ObserveBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +928,7 @@ func (x *ObserveBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveBatchRequest.ProtoReflect.Descriptor instead.
 func (*ObserveBatchRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ObserveBatchRequest) GetModel() string {
@@ -828,7 +956,7 @@ type ObserveBatchResponse struct {
 
 func (x *ObserveBatchResponse) Reset() {
 	*x = ObserveBatchResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +968,7 @@ func (x *ObserveBatchResponse) String() string {
 func (*ObserveBatchResponse) ProtoMessage() {}
 
 func (x *ObserveBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +981,7 @@ func (x *ObserveBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveBatchResponse.ProtoReflect.Descriptor instead.
 func (*ObserveBatchResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ObserveBatchResponse) GetOutcomes() []*Outcome {
@@ -881,7 +1009,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1021,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1034,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SessionRequest) GetCorrelationId() uint64 {
@@ -978,7 +1106,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1118,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1131,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SessionResponse) GetCorrelationId() uint64 {
@@ -1087,7 +1215,7 @@ type SessionError struct {
 
 func (x *SessionError) Reset() {
 	*x = SessionError{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1227,7 @@ func (x *SessionError) String() string {
 func (*SessionError) ProtoMessage() {}
 
 func (x *SessionError) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1240,7 @@ func (x *SessionError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionError.ProtoReflect.Descriptor instead.
 func (*SessionError) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SessionError) GetCode() int32 {
@@ -1151,22 +1279,36 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\x90\x03\n" +
+	"prediction\"\xa7\x04\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01\x12\x16\n" +
 	"\x06values\x18\x03 \x03(\x01R\x06values\x12\x14\n" +
 	"\x05class\x18\x04 \x01(\tR\x05class\x12<\n" +
-	"\x06scores\x18\x05 \x03(\v2$.hindsight.v1.Prediction.ScoresEntryR\x06scores\x12%\n" +
-	"\x0estandard_error\x18\x06 \x01(\x01R\rstandardError\x12\x1a\n" +
-	"\bleverage\x18\a \x01(\x01R\bleverage\x12%\n" +
+	"\x06scores\x18\x05 \x03(\v2$.hindsight.v1.Prediction.ScoresEntryR\x06scores\x12*\n" +
+	"\x0estandard_error\x18\x06 \x01(\x01H\x01R\rstandardError\x88\x01\x01\x12\x1f\n" +
+	"\bleverage\x18\a \x01(\x01H\x02R\bleverage\x88\x01\x01\x12%\n" +
 	"\x0estate_sequence\x18\b \x01(\x04R\rstateSequence\x12'\n" +
-	"\x0fstandard_errors\x18\t \x03(\x01R\x0estandardErrors\x1a9\n" +
+	"\x0fstandard_errors\x18\t \x03(\x01R\x0estandardErrors\x124\n" +
+	"\tintervals\x18\n" +
+	" \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\x12%\n" +
+	"\vprobability\x18\v \x01(\x01H\x03R\vprobability\x88\x01\x01\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
-	"\x06_value\"\xdf\x01\n" +
+	"\x06_valueB\x11\n" +
+	"\x0f_standard_errorB\v\n" +
+	"\t_leverageB\x0e\n" +
+	"\f_probability\"\xa0\x01\n" +
+	"\bInterval\x12\x1a\n" +
+	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x19\n" +
+	"\x05lower\x18\x02 \x01(\x01H\x00R\x05lower\x88\x01\x01\x12\x19\n" +
+	"\x05upper\x18\x03 \x01(\x01H\x01R\x05upper\x88\x01\x01\x12\x16\n" +
+	"\x06lowers\x18\x04 \x03(\x01R\x06lowers\x12\x16\n" +
+	"\x06uppers\x18\x05 \x03(\x01R\x06uppersB\b\n" +
+	"\x06_lowerB\b\n" +
+	"\x06_upper\"\xdf\x01\n" +
 	"\x13PredictBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
 	"\x04rows\x18\x02 \x03(\v2\x11.hindsight.v1.RowR\x04rows\x12%\n" +
@@ -1190,7 +1332,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\x90\x03\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xff\x03\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12#\n" +
 	"\n" +
@@ -1203,12 +1345,18 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06regret\x18\x06 \x01(\x01H\x04R\x06regret\x88\x01\x01\x12\x1c\n" +
 	"\tduplicate\x18\a \x01(\bR\tduplicate\x12 \n" +
 	"\vpredictions\x18\b \x03(\x01R\vpredictions\x12-\n" +
-	"\x12served_predictions\x18\t \x03(\x01R\x11servedPredictionsB\r\n" +
+	"\x12served_predictions\x18\t \x03(\x01R\x11servedPredictions\x12$\n" +
+	"\vrecent_loss\x18\n" +
+	" \x01(\x01H\x05R\n" +
+	"recentLoss\x88\x01\x01\x12&\n" +
+	"\frecent_skill\x18\v \x01(\x01H\x06R\vrecentSkill\x88\x01\x01B\r\n" +
 	"\v_predictionB\a\n" +
 	"\x05_lossB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +
 	"\f_served_lossB\t\n" +
-	"\a_regret\"m\n" +
+	"\a_regretB\x0e\n" +
+	"\f_recent_lossB\x0f\n" +
+	"\r_recent_skill\"m\n" +
 	"\x13ObserveBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12@\n" +
 	"\fobservations\x18\x02 \x03(\v2\x1c.hindsight.v1.ObserveRequestR\fobservations\"I\n" +
@@ -1250,57 +1398,59 @@ func file_hindsight_v1_prediction_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_prediction_proto_rawDescData
 }
 
-var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*PredictRequest)(nil),       // 0: hindsight.v1.PredictRequest
 	(*PredictResponse)(nil),      // 1: hindsight.v1.PredictResponse
 	(*Prediction)(nil),           // 2: hindsight.v1.Prediction
-	(*PredictBatchRequest)(nil),  // 3: hindsight.v1.PredictBatchRequest
-	(*PredictBatchResponse)(nil), // 4: hindsight.v1.PredictBatchResponse
-	(*Labels)(nil),               // 5: hindsight.v1.Labels
-	(*ObserveRequest)(nil),       // 6: hindsight.v1.ObserveRequest
-	(*ObserveResponse)(nil),      // 7: hindsight.v1.ObserveResponse
-	(*Outcome)(nil),              // 8: hindsight.v1.Outcome
-	(*ObserveBatchRequest)(nil),  // 9: hindsight.v1.ObserveBatchRequest
-	(*ObserveBatchResponse)(nil), // 10: hindsight.v1.ObserveBatchResponse
-	(*SessionRequest)(nil),       // 11: hindsight.v1.SessionRequest
-	(*SessionResponse)(nil),      // 12: hindsight.v1.SessionResponse
-	(*SessionError)(nil),         // 13: hindsight.v1.SessionError
-	nil,                          // 14: hindsight.v1.Prediction.ScoresEntry
-	(*durationpb.Duration)(nil),  // 15: google.protobuf.Duration
-	(*Row)(nil),                  // 16: hindsight.v1.Row
+	(*Interval)(nil),             // 3: hindsight.v1.Interval
+	(*PredictBatchRequest)(nil),  // 4: hindsight.v1.PredictBatchRequest
+	(*PredictBatchResponse)(nil), // 5: hindsight.v1.PredictBatchResponse
+	(*Labels)(nil),               // 6: hindsight.v1.Labels
+	(*ObserveRequest)(nil),       // 7: hindsight.v1.ObserveRequest
+	(*ObserveResponse)(nil),      // 8: hindsight.v1.ObserveResponse
+	(*Outcome)(nil),              // 9: hindsight.v1.Outcome
+	(*ObserveBatchRequest)(nil),  // 10: hindsight.v1.ObserveBatchRequest
+	(*ObserveBatchResponse)(nil), // 11: hindsight.v1.ObserveBatchResponse
+	(*SessionRequest)(nil),       // 12: hindsight.v1.SessionRequest
+	(*SessionResponse)(nil),      // 13: hindsight.v1.SessionResponse
+	(*SessionError)(nil),         // 14: hindsight.v1.SessionError
+	nil,                          // 15: hindsight.v1.Prediction.ScoresEntry
+	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
+	(*Row)(nil),                  // 17: hindsight.v1.Row
 }
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
-	15, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
+	16, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
 	2,  // 1: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	14, // 2: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
-	16, // 3: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	15, // 4: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	2,  // 5: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
-	5,  // 6: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	8,  // 7: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
-	6,  // 8: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
-	8,  // 9: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
-	0,  // 10: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
-	6,  // 11: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
-	2,  // 12: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
-	8,  // 13: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
-	13, // 14: hindsight.v1.SessionResponse.error:type_name -> hindsight.v1.SessionError
-	0,  // 15: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
-	3,  // 16: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
-	6,  // 17: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
-	9,  // 18: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
-	11, // 19: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
-	1,  // 20: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
-	4,  // 21: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
-	7,  // 22: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
-	10, // 23: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
-	12, // 24: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
-	20, // [20:25] is the sub-list for method output_type
-	15, // [15:20] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	15, // 2: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	3,  // 3: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
+	17, // 4: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	16, // 5: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	2,  // 6: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
+	6,  // 7: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
+	9,  // 8: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
+	7,  // 9: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
+	9,  // 10: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
+	0,  // 11: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
+	7,  // 12: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
+	2,  // 13: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
+	9,  // 14: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
+	14, // 15: hindsight.v1.SessionResponse.error:type_name -> hindsight.v1.SessionError
+	0,  // 16: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
+	4,  // 17: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
+	7,  // 18: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
+	10, // 19: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
+	12, // 20: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
+	1,  // 21: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
+	5,  // 22: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
+	8,  // 23: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
+	11, // 24: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
+	13, // 25: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
+	21, // [21:26] is the sub-list for method output_type
+	16, // [16:21] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_prediction_proto_init() }
@@ -1312,17 +1462,18 @@ func file_hindsight_v1_prediction_proto_init() {
 	file_hindsight_v1_prediction_proto_msgTypes[0].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[3].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[6].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[4].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[7].OneofWrappers = []any{
 		(*ObserveRequest_Label)(nil),
 		(*ObserveRequest_Labels)(nil),
 		(*ObserveRequest_Class)(nil),
 	}
-	file_hindsight_v1_prediction_proto_msgTypes[8].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[11].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[9].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[12].OneofWrappers = []any{
 		(*SessionRequest_Predict)(nil),
 		(*SessionRequest_Observe)(nil),
 	}
-	file_hindsight_v1_prediction_proto_msgTypes[12].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[13].OneofWrappers = []any{
 		(*SessionResponse_Prediction)(nil),
 		(*SessionResponse_Outcome)(nil),
 		(*SessionResponse_Error)(nil),
@@ -1333,7 +1484,7 @@ func file_hindsight_v1_prediction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_prediction_proto_rawDesc), len(file_hindsight_v1_prediction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -156,7 +156,7 @@ func (x Kernel_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kernel_Kind.Descriptor instead.
 func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // What a growing dictionary knows of the rounds before.
@@ -213,7 +213,7 @@ func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PkawvNystrom_History.Descriptor instead.
 func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // What an expert keeps at the start of its next interval.
@@ -266,7 +266,7 @@ func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdaRaker_Restart.Descriptor instead.
 func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // ModelSpec says what a model is. It is immutable: the server stores it with
@@ -282,10 +282,10 @@ type ModelSpec struct {
 	// observations in the same order give the same state, bit for bit.
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
 	// How inputs and labels are scaled before they reach the learner.
-	// Default: not at all.
+	// Default: running; a warm-up of 32 observations for linear_awv.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
-	// Levels of prediction intervals, each from 0.5 to 0.999, ascending, at most 8.
-	// Default: 0.9 for auto, none for the other learners.
+	// The levels of the prediction intervals: the shares of labels that are to lie
+	// inside, each from 0.5 to 0.999, ascending, at most 8. Default: 0.9 for auto, else none.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
 	// The learner; an empty message takes every default. Default: auto.
 	//
@@ -536,6 +536,8 @@ type Scaling struct {
 	//
 	//	*Scaling_Fixed
 	//	*Scaling_Warmup
+	//	*Scaling_Running
+	//	*Scaling_None
 	Kind          isScaling_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -596,6 +598,24 @@ func (x *Scaling) GetWarmup() *WarmupScaling {
 	return nil
 }
 
+func (x *Scaling) GetRunning() *RunningScaling {
+	if x != nil {
+		if x, ok := x.Kind.(*Scaling_Running); ok {
+			return x.Running
+		}
+	}
+	return nil
+}
+
+func (x *Scaling) GetNone() *NoScaling {
+	if x != nil {
+		if x, ok := x.Kind.(*Scaling_None); ok {
+			return x.None
+		}
+	}
+	return nil
+}
+
 type isScaling_Kind interface {
 	isScaling_Kind()
 }
@@ -610,9 +630,23 @@ type Scaling_Warmup struct {
 	Warmup *WarmupScaling `protobuf:"bytes,2,opt,name=warmup,proto3,oneof"`
 }
 
+type Scaling_Running struct {
+	// Follows all observations.
+	Running *RunningScaling `protobuf:"bytes,3,opt,name=running,proto3,oneof"`
+}
+
+type Scaling_None struct {
+	// Not at all. A spec that was stored without a scaling means this.
+	None *NoScaling `protobuf:"bytes,4,opt,name=none,proto3,oneof"`
+}
+
 func (*Scaling_Fixed) isScaling_Kind() {}
 
 func (*Scaling_Warmup) isScaling_Kind() {}
+
+func (*Scaling_Running) isScaling_Kind() {}
+
+func (*Scaling_None) isScaling_Kind() {}
 
 // FixedScaling is a given affine scaling.
 type FixedScaling struct {
@@ -748,6 +782,84 @@ func (x *WarmupScaling) GetLabels() bool {
 	return false
 }
 
+// RunningScaling brings every input to the mean and the deviation of the
+// observations before: to mean 0 and mean square 1/(4 dimension). The scaling
+// of the labels is that of a warm-up of 32 observations, and is then frozen; a
+// class is not scaled. Weights do not count. Because the inputs of the learner
+// are no fixed function of those of the caller, the model is not certified.
+type RunningScaling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunningScaling) Reset() {
+	*x = RunningScaling{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunningScaling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunningScaling) ProtoMessage() {}
+
+func (x *RunningScaling) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunningScaling.ProtoReflect.Descriptor instead.
+func (*RunningScaling) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
+}
+
+// NoScaling leaves inputs and labels as they are.
+type NoScaling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoScaling) Reset() {
+	*x = NoScaling{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoScaling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoScaling) ProtoMessage() {}
+
+func (x *NoScaling) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoScaling.ProtoReflect.Descriptor instead.
+func (*NoScaling) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
+}
+
 // Auto mixes forecasters over five feature maps, each with three memories and on
 // the label and on its increments; gradient descent; and the running mean, the
 // last label and a recent mean. It scales inputs and labels itself. Nothing of it
@@ -770,7 +882,7 @@ type Auto struct {
 
 func (x *Auto) Reset() {
 	*x = Auto{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +894,7 @@ func (x *Auto) String() string {
 func (*Auto) ProtoMessage() {}
 
 func (x *Auto) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +907,7 @@ func (x *Auto) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Auto.ProtoReflect.Descriptor instead.
 func (*Auto) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Auto) GetLags() int32 {
@@ -843,7 +955,7 @@ type PkawvTaylor struct {
 
 func (x *PkawvTaylor) Reset() {
 	*x = PkawvTaylor{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +967,7 @@ func (x *PkawvTaylor) String() string {
 func (*PkawvTaylor) ProtoMessage() {}
 
 func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +980,7 @@ func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvTaylor.ProtoReflect.Descriptor instead.
 func (*PkawvTaylor) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PkawvTaylor) GetSigma() float64 {
@@ -921,7 +1033,7 @@ type LinearAwv struct {
 
 func (x *LinearAwv) Reset() {
 	*x = LinearAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1045,7 @@ func (x *LinearAwv) String() string {
 func (*LinearAwv) ProtoMessage() {}
 
 func (x *LinearAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1058,7 @@ func (x *LinearAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinearAwv.ProtoReflect.Descriptor instead.
 func (*LinearAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LinearAwv) GetLambda() float64 {
@@ -982,7 +1094,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1106,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1119,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Kernel) GetKind() Kernel_Kind {
@@ -1080,7 +1192,7 @@ type PkawvNystrom struct {
 
 func (x *PkawvNystrom) Reset() {
 	*x = PkawvNystrom{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1204,7 @@ func (x *PkawvNystrom) String() string {
 func (*PkawvNystrom) ProtoMessage() {}
 
 func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1217,7 @@ func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvNystrom.ProtoReflect.Descriptor instead.
 func (*PkawvNystrom) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PkawvNystrom) GetKernel() *Kernel {
@@ -1214,7 +1326,7 @@ type FourierAwv struct {
 
 func (x *FourierAwv) Reset() {
 	*x = FourierAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1338,7 @@ func (x *FourierAwv) String() string {
 func (*FourierAwv) ProtoMessage() {}
 
 func (x *FourierAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1351,7 @@ func (x *FourierAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierAwv.ProtoReflect.Descriptor instead.
 func (*FourierAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FourierAwv) GetKernel() *Kernel {
@@ -1292,7 +1404,7 @@ type KernelAwv struct {
 
 func (x *KernelAwv) Reset() {
 	*x = KernelAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1416,7 @@ func (x *KernelAwv) String() string {
 func (*KernelAwv) ProtoMessage() {}
 
 func (x *KernelAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1429,7 @@ func (x *KernelAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelAwv.ProtoReflect.Descriptor instead.
 func (*KernelAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KernelAwv) GetKernel() *Kernel {
@@ -1365,7 +1477,7 @@ type Raker struct {
 
 func (x *Raker) Reset() {
 	*x = Raker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1489,7 @@ func (x *Raker) String() string {
 func (*Raker) ProtoMessage() {}
 
 func (x *Raker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1502,7 @@ func (x *Raker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raker.ProtoReflect.Descriptor instead.
 func (*Raker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Raker) GetKernels() []*Kernel {
@@ -1473,7 +1585,7 @@ type AdaRaker struct {
 
 func (x *AdaRaker) Reset() {
 	*x = AdaRaker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1597,7 @@ func (x *AdaRaker) String() string {
 func (*AdaRaker) ProtoMessage() {}
 
 func (x *AdaRaker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1610,7 @@ func (x *AdaRaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaRaker.ProtoReflect.Descriptor instead.
 func (*AdaRaker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AdaRaker) GetKernels() []*Kernel {
@@ -1592,7 +1704,7 @@ type Fogd struct {
 
 func (x *Fogd) Reset() {
 	*x = Fogd{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1604,7 +1716,7 @@ func (x *Fogd) String() string {
 func (*Fogd) ProtoMessage() {}
 
 func (x *Fogd) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1617,7 +1729,7 @@ func (x *Fogd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
 func (*Fogd) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Fogd) GetKernel() *Kernel {
@@ -1673,7 +1785,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1797,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1810,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -1732,10 +1844,12 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\tada_raker\x18\x10 \x01(\v2\x16.hindsight.v1.AdaRakerH\x00R\badaRaker\x12(\n" +
 	"\x04fogd\x18\x11 \x01(\v2\x12.hindsight.v1.FogdH\x00R\x04fogd\x12(\n" +
 	"\x04auto\x18\x12 \x01(\v2\x12.hindsight.v1.AutoH\x00R\x04autoB\t\n" +
-	"\alearner\"|\n" +
+	"\alearner\"\xe5\x01\n" +
 	"\aScaling\x122\n" +
 	"\x05fixed\x18\x01 \x01(\v2\x1a.hindsight.v1.FixedScalingH\x00R\x05fixed\x125\n" +
-	"\x06warmup\x18\x02 \x01(\v2\x1b.hindsight.v1.WarmupScalingH\x00R\x06warmupB\x06\n" +
+	"\x06warmup\x18\x02 \x01(\v2\x1b.hindsight.v1.WarmupScalingH\x00R\x06warmup\x128\n" +
+	"\arunning\x18\x03 \x01(\v2\x1c.hindsight.v1.RunningScalingH\x00R\arunning\x12-\n" +
+	"\x04none\x18\x04 \x01(\v2\x17.hindsight.v1.NoScalingH\x00R\x04noneB\x06\n" +
 	"\x04kind\"\x95\x01\n" +
 	"\fFixedScaling\x12\x16\n" +
 	"\x06offset\x18\x01 \x03(\x01R\x06offset\x12\x14\n" +
@@ -1747,7 +1861,9 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\rWarmupScaling\x12\"\n" +
 	"\fobservations\x18\x01 \x01(\x05R\fobservations\x12\x1b\n" +
 	"\x06labels\x18\x02 \x01(\bH\x00R\x06labels\x88\x01\x01B\t\n" +
-	"\a_labels\"\xa4\x01\n" +
+	"\a_labels\"\x10\n" +
+	"\x0eRunningScaling\"\v\n" +
+	"\tNoScaling\"\xa4\x01\n" +
 	"\x04Auto\x12\x17\n" +
 	"\x04lags\x18\x01 \x01(\x05H\x00R\x04lags\x88\x01\x01\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x01R\vfrequencies\x88\x01\x01\x12.\n" +
@@ -1922,7 +2038,7 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Kernel_Kind)(0),          // 1: hindsight.v1.Kernel.Kind
@@ -1932,49 +2048,53 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(*Scaling)(nil),           // 5: hindsight.v1.Scaling
 	(*FixedScaling)(nil),      // 6: hindsight.v1.FixedScaling
 	(*WarmupScaling)(nil),     // 7: hindsight.v1.WarmupScaling
-	(*Auto)(nil),              // 8: hindsight.v1.Auto
-	(*PkawvTaylor)(nil),       // 9: hindsight.v1.PkawvTaylor
-	(*LinearAwv)(nil),         // 10: hindsight.v1.LinearAwv
-	(*Kernel)(nil),            // 11: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 12: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 13: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 14: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 15: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 16: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 17: hindsight.v1.Fogd
-	(*Row)(nil),               // 18: hindsight.v1.Row
+	(*RunningScaling)(nil),    // 8: hindsight.v1.RunningScaling
+	(*NoScaling)(nil),         // 9: hindsight.v1.NoScaling
+	(*Auto)(nil),              // 10: hindsight.v1.Auto
+	(*PkawvTaylor)(nil),       // 11: hindsight.v1.PkawvTaylor
+	(*LinearAwv)(nil),         // 12: hindsight.v1.LinearAwv
+	(*Kernel)(nil),            // 13: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 14: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 15: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 16: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 17: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 18: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 19: hindsight.v1.Fogd
+	(*Row)(nil),               // 20: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
 	5,  // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
-	9,  // 1: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	12, // 2: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	13, // 3: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
-	10, // 4: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	14, // 5: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	15, // 6: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	16, // 7: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	17, // 8: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
-	8,  // 9: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
+	11, // 1: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
+	14, // 2: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	15, // 3: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	12, // 4: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
+	16, // 5: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	17, // 6: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	18, // 7: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	19, // 8: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	10, // 9: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
 	6,  // 10: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
 	7,  // 11: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	1,  // 12: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	11, // 13: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	2,  // 14: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	18, // 15: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	11, // 16: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	11, // 17: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	11, // 18: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 19: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	11, // 20: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 21: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	3,  // 22: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	11, // 23: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 24: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	8,  // 12: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	9,  // 13: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	1,  // 14: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	13, // 15: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	2,  // 16: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	20, // 17: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	13, // 18: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	13, // 19: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	13, // 20: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 21: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	13, // 22: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 23: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	3,  // 24: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	13, // 25: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 26: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -1996,11 +2116,11 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
 		(*Scaling_Fixed)(nil),
 		(*Scaling_Warmup)(nil),
+		(*Scaling_Running)(nil),
+		(*Scaling_None)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[3].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[4].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[5].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[6].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[7].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
@@ -2009,13 +2129,15 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[13].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[14].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -80,7 +80,7 @@ const NameKernel = "kernel_awv"
 func Entrants(s Setting) []Entrant {
 	bandwidth, ridge := sigma, lambda
 	of := func() *model.Kernel { return &model.Kernel{Kind: "gaussian", Sigma: &bandwidth} }
-	spec := func() model.Spec { return model.Spec{Dimension: s.Dimension, Seed: s.Seed} }
+	spec := func() model.Spec { return model.Spec{Dimension: s.Dimension, Seed: s.Seed, Scaling: model.Unscaled()} }
 
 	exact := spec()
 	exact.KernelAWV = &model.KernelAWV{Kernel: of(), Lambda: &ridge}

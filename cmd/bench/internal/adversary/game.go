@@ -31,7 +31,7 @@ func NewGame(spec model.Spec) (*Game, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adversary: %w", err)
 	}
-	comparator, err := catalog.New(model.Spec{Dimension: spec.Dimension, KernelAWV: &model.KernelAWV{
+	comparator, err := catalog.New(model.Spec{Dimension: spec.Dimension, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{
 		Kernel: &model.Kernel{Kind: "gaussian", Sigma: &bandwidth}, Lambda: &ridge,
 	}})
 	if err != nil {

@@ -34,10 +34,12 @@ func newPapers(p *command.Program) *cobra.Command {
 		Use:   "papers [--server PATH] [--data DIR]",
 		Short: "Take published streams through every learner, write a report",
 		Long: `Take published streams through every learner and write a report: losses,
-regrets, rates, and the figures that the papers print.
+skills, prediction intervals, regrets, rates, and the figures that the papers
+print.
 
 For every stream and learner a model is created, the rows are observed in their
-order, and the model is deleted. Every row is predicted before it is learned.
+order, and the model is deleted. Every row is predicted before it is learned. Some
+streams are also taken through auto with labels 1, 10 and 100 rounds late.
 With --server the program starts a server on free ports of 127.0.0.1 with a
 temporary directory. Without it the server at --address is used.
 
@@ -49,7 +51,8 @@ the command says where to get them and ends with exit code 0. The learners are
   ` + names(papers.Learners(), learnerName) + `
 
 --out receives README.md, the report; NAME.csv, one row for each learner;
-NAME.svg, the loss over the rounds; curves/NAME.csv, the points of NAME.svg. With
+NAME.svg, the loss over the rounds; curves/NAME.csv, the points of NAME.svg;
+late/NAME.csv, what auto served with late labels, of some streams. With
 --streams or --learners the report covers only these: choose another --out.
 
 Standard output shows the losses, or all numbers with --json. All streams and
@@ -217,6 +220,8 @@ type papersEntry struct {
 	LossKind        string         `json:"lossKind"`
 	MeanLoss        command.Finite `json:"meanLoss"`
 	ErrorRate       command.Finite `json:"errorRate"`
+	Skill           command.Finite `json:"skill"`
+	Intervals       []papersLevel  `json:"intervals,omitempty"`
 	Regret          command.Finite `json:"regret"`
 	RegretBound     command.Finite `json:"regretBound"`
 	RoundsPerSecond command.Finite `json:"roundsPerSecond"`
@@ -225,9 +230,28 @@ type papersEntry struct {
 	Refused         string         `json:"refused,omitempty"`
 }
 
+// papersLevel says how the prediction intervals of one level did.
+type papersLevel struct {
+	Coverage   command.Finite `json:"coverage"`
+	Realised   command.Finite `json:"realised"`
+	LeastOf500 command.Finite `json:"leastOf500"`
+}
+
+// papersLate is what auto served on one stream whose labels came late.
+type papersLate struct {
+	Stream          string         `json:"stream"`
+	Delay           int            `json:"delay"`
+	Rows            int            `json:"rows"`
+	ServedLoss      command.Finite `json:"servedLoss"`
+	ServedErrorRate command.Finite `json:"servedErrorRate"`
+	RunningMeanLoss command.Finite `json:"runningMeanLoss"`
+	LastLabelLoss   command.Finite `json:"lastLabelLoss"`
+	Skill           command.Finite `json:"skill"`
+}
+
 // papersDocument is the JSON of a run.
 func papersDocument(results []*papers.Result) any {
-	entries, skipped := []papersEntry{}, map[string]string{}
+	entries, late, skipped := []papersEntry{}, []papersLate{}, map[string]string{}
 	for _, r := range results {
 		if r.Skipped != "" {
 			skipped[r.Stream.Name] = r.Skipped
@@ -237,31 +261,48 @@ func papersDocument(results []*papers.Result) any {
 			if r.Stream.Signs {
 				wrong = command.Finite(e.ErrorRate())
 			}
+			var levels []papersLevel
+			for _, i := range e.Intervals {
+				levels = append(levels, papersLevel{command.Finite(i.Level), command.Finite(i.Inside), command.Finite(i.Least)})
+			}
 			entries = append(entries, papersEntry{
 				Stream: r.Stream.Name, Learner: e.Name, Baseline: e.Baseline, Rows: e.Rows,
 				LossKind: e.Loss, MeanLoss: command.Finite(e.MeanLoss()), ErrorRate: wrong,
+				Skill: command.Finite(e.Skill), Intervals: levels,
 				Regret: command.Finite(e.Regret), RegretBound: command.Finite(e.Bound),
 				RoundsPerSecond: command.Finite(e.Rate), RateToLinear: command.Finite(r.Ratio(e)),
 				StateBytes: e.StateBytes, Refused: e.Refused,
 			})
 		}
+		for _, l := range r.Late {
+			late = append(late, papersLate{
+				Stream: r.Stream.Name, Delay: l.Delay, Rows: l.Rows,
+				ServedLoss: command.Finite(l.Loss), ServedErrorRate: command.Finite(l.ErrorRate),
+				RunningMeanLoss: command.Finite(l.RunningMean), LastLabelLoss: command.Finite(l.LastLabel), Skill: command.Finite(l.Skill),
+			})
+		}
 	}
 	return struct {
 		Entries []papersEntry     `json:"entries"`
+		Late    []papersLate      `json:"late"`
 		Skipped map[string]string `json:"skipped"`
-	}{entries, skipped}
+	}{entries, late, skipped}
 }
 
 // writeLosses writes the losses for people.
 func writeLosses(w *command.Page, results []*papers.Result) {
-	w.Printf("stream\tlearner\trows\tloss\terrors\n")
+	w.Printf("stream\tlearner\trows\tloss\tskill\terrors\n")
 	for _, r := range results {
 		for _, e := range r.Entries {
 			wrong := ""
 			if r.Stream.Signs {
 				wrong = fmt.Sprintf("%.2f %%", 100*e.ErrorRate())
 			}
-			w.Printf("%s\t%s\t%d\t%s\t%s\n", r.Stream.Name, e.Name, e.Rows, command.Number(e.MeanLoss()), wrong)
+			skill := ""
+			if !math.IsNaN(e.Skill) {
+				skill = fmt.Sprintf("%.3f", e.Skill)
+			}
+			w.Printf("%s\t%s\t%d\t%s\t%s\t%s\n", r.Stream.Name, e.Name, e.Rows, command.Number(e.MeanLoss()), skill, wrong)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/bench/internal/papers"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/connection"
 )
@@ -64,10 +65,23 @@ func TestPapers(t *testing.T) {
 		}
 	}
 	skipped := d["skipped"].(map[string]any)
-	if len(all) != 2*10 || len(skipped) != 9 || skipped["bike"] != "its file is not there" || !strings.Contains(skipped["digits"].(string), "classes") {
+	for name, e := range all {
+		levels, _ := e["intervals"].([]any)
+		if quantity := strings.HasPrefix(name, "air ") && e["baseline"] != true; quantity != (len(levels) == 2) {
+			t.Errorf("%s: intervals %v", name, levels)
+		}
+		if e["baseline"] != true && e["skill"] == nil {
+			t.Errorf("%s: no skill", name)
+		}
+	}
+	late, _ := d["late"].([]any)
+	if len(late) != 2*len(papers.Delays()) || late[0].(map[string]any)["skill"] == nil {
+		t.Errorf("late labels %v", late)
+	}
+	if len(all) != 2*(len(papers.Learners())+2) || len(skipped) != 9 || skipped["bike"] != "its file is not there" || !strings.Contains(skipped["digits"].(string), "classes") {
 		t.Errorf("%d entries, skipped %v", len(all), skipped)
 	}
-	for _, name := range []string{"air.csv", "air.svg", "elec2.svg", "curves/elec2.csv"} {
+	for _, name := range []string{"air.csv", "air.svg", "elec2.svg", "curves/elec2.csv", "late/air.csv"} {
 		if content(t, out, filepath.FromSlash(name)) == "" {
 			t.Errorf("%s is empty", name)
 		}

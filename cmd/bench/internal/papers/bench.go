@@ -53,6 +53,8 @@ type Result struct {
 	Sigma                    float64
 	// Entries are the results of the learners, then of the baselines.
 	Entries []Entry
+	// Late are the results of auto with late labels, of some streams.
+	Late []Late
 }
 
 // Entry is the result of one learner or baseline on one stream. An unknown
@@ -66,9 +68,12 @@ type Entry struct {
 	Loss string
 	// Score is the account of its rounds.
 	*Score
-	// Regret and Bound are the values of the server. Bound is known only for a
-	// certified learner.
-	Regret, Bound float64
+	// Skill, Regret and Bound are the values of the server. Skill is 1 - loss / the
+	// loss of the better baseline, in the loss of the learner. Bound is known only
+	// for a certified learner.
+	Skill, Regret, Bound float64
+	// Intervals says how the prediction intervals did, of a stream of quantities.
+	Intervals []Interval
 	// Rate is in rounds per second.
 	Rate float64
 	// StateBytes is the memory of the state, Features the number of features.
@@ -79,6 +84,26 @@ type Entry struct {
 	DictionaryFull bool
 	// Refused is the refusal of the server; empty: none.
 	Refused string
+}
+
+// Interval says how the prediction intervals of one level did. An unknown number
+// is NaN.
+type Interval struct {
+	// Level is the share of labels that were to lie inside.
+	Level float64
+	// Inside is the share of those that did, Least the least share over 500 rounds
+	// in a row after the first 500.
+	Inside, Least float64
+}
+
+// interval returns the intervals of a level.
+func (e Entry) interval(level float64) Interval {
+	for _, i := range e.Intervals {
+		if i.Level == level {
+			return i
+		}
+	}
+	return Interval{Level: level, Inside: math.NaN(), Least: math.NaN()}
 }
 
 // absentFile says that a stream was skipped because it has no file.
@@ -108,6 +133,11 @@ func (b *Bench) Stream(ctx context.Context, p Plan, s Stream) (*Result, error) {
 		}
 		b.say("%-18s %-14s %s", s.Name, l.Name, e.brief(s))
 		r.Entries = append(r.Entries, e)
+		if l.Name == NameAuto && e.Refused == "" {
+			if r.Late, err = b.late(ctx, s, table); err != nil {
+				return nil, fmt.Errorf("%s with late labels: %w", s.Name, err)
+			}
+		}
 	}
 	mean, last := Baselines(table.Y, grid)
 	r.Entries = append(r.Entries, baseline(NameMean, mean), baseline(NameLast, last))
@@ -134,7 +164,7 @@ func (e Entry) brief(s Stream) string {
 func baseline(name string, s *Score) Entry {
 	return Entry{
 		Name: name, Baseline: true, Loss: squared, Score: s,
-		Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN(),
+		Skill: math.NaN(), Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN(),
 	}
 }
 
@@ -142,25 +172,17 @@ func baseline(name string, s *Score) Entry {
 // part of the entry. The error means that the server does not answer or that
 // ctx has ended.
 func (b *Bench) learner(ctx context.Context, s Stream, l Learner, t *Table, grid []int) (e Entry, err error) {
-	e = Entry{Name: l.Name, Loss: l.Loss(s), Score: NewScore(grid), Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN()}
+	e = Entry{
+		Name: l.Name, Loss: l.Loss(s), Score: NewScore(grid),
+		Skill: math.NaN(), Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN(),
+	}
 	id := b.Run + "-" + s.Name + "-" + l.Name
-	var created *hindsightv1.CreateModelResponse
-	err = b.call(ctx, func(ctx context.Context) (err error) {
-		created, err = b.Models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: l.Spec(s, t.Dimension(), t.Sigma)})
-		return err
-	})
+	created, err := b.create(ctx, id, l.Spec(s, t.Dimension(), t.Sigma))
 	if err != nil {
 		e.Refused, err = refused(err, 0)
 		return e, err
 	}
-	defer func() {
-		// The model is deleted even when ctx has ended.
-		failed := b.call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-			_, err := b.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: id})
-			return err
-		})
-		err = errors.Join(err, failed)
-	}()
+	defer func() { err = errors.Join(err, b.remove(ctx, id)) }()
 	elapsed, err := b.replay(ctx, id, l, t, &e)
 	e.Close()
 	if elapsed > 0 && e.Rows > 0 {
@@ -172,8 +194,32 @@ func (b *Bench) learner(ctx context.Context, s Stream, l Learner, t *Table, grid
 	if err != nil {
 		return e, err
 	}
-	most := created.GetModel().GetSpec().GetPkawvNystrom().GetMaxDictionary()
-	return e, b.stats(ctx, id, most, &e)
+	stats, err := b.stats(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	e = e.with(stats)
+	most := created.GetPkawvNystrom().GetMaxDictionary()
+	e.DictionaryFull = most > 0 && stats.GetDictionary() >= most
+	return e, nil
+}
+
+// create creates a model and returns its spec with every default filled in.
+func (b *Bench) create(ctx context.Context, id string, spec *hindsightv1.ModelSpec) (*hindsightv1.ModelSpec, error) {
+	var created *hindsightv1.CreateModelResponse
+	err := b.call(ctx, func(ctx context.Context) (err error) {
+		created, err = b.Models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
+		return err
+	})
+	return created.GetModel().GetSpec(), err
+}
+
+// remove deletes a model, even when ctx has ended.
+func (b *Bench) remove(ctx context.Context, id string) error {
+	return b.call(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		_, err := b.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: id})
+		return err
+	})
 }
 
 // replay observes the rows in order. It returns the time of the calls.
@@ -211,25 +257,44 @@ func (b *Bench) replay(ctx context.Context, id string, l Learner, t *Table, e *E
 	return elapsed, nil
 }
 
-// stats adds the statistics of the model. A dictionary is full with as many
-// centres as full says; 0 means that there is no dictionary.
-func (b *Bench) stats(ctx context.Context, id string, full int32, e *Entry) error {
-	return b.call(ctx, func(ctx context.Context) error {
-		answer, err := b.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id})
-		if err != nil {
-			return err
-		}
-		stats := answer.GetStats()
-		if stats.Regret != nil {
-			e.Regret = stats.GetRegret()
-		}
-		if stats.GetCertified() {
-			e.Bound = stats.GetRegretBound()
-		}
-		e.StateBytes, e.Features = stats.GetStateBytes(), int(stats.GetFeatures())
-		e.DictionaryFull = full > 0 && stats.GetDictionary() >= full
-		return nil
+// stats returns the statistics of a model.
+func (b *Bench) stats(ctx context.Context, id string) (*hindsightv1.ModelStats, error) {
+	var answer *hindsightv1.GetModelStatsResponse
+	err := b.call(ctx, func(ctx context.Context) (err error) {
+		answer, err = b.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id})
+		return err
 	})
+	return answer.GetStats(), err
+}
+
+// with returns the entry with the values of the server.
+func (e Entry) with(stats *hindsightv1.ModelStats) Entry {
+	e.Skill = skill(stats.GetPerformance().GetPrequential())
+	e.Regret = known(stats.Regret)
+	if stats.GetCertified() {
+		e.Bound = stats.GetRegretBound()
+	}
+	for _, i := range stats.GetIntervals() {
+		e.Intervals = append(e.Intervals, Interval{Level: i.GetCoverage(), Inside: known(i.Realised), Least: known(i.Least)})
+	}
+	e.StateBytes, e.Features = stats.GetStateBytes(), int(stats.GetFeatures())
+	return e
+}
+
+// skill returns the skill of figures, NaN if it is absent.
+func skill(f *hindsightv1.PerformanceFigures) float64 {
+	if f == nil {
+		return math.NaN()
+	}
+	return known(f.Skill)
+}
+
+// known returns a number, NaN if it is absent.
+func known(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
 }
 
 // call makes one call within the timeout.

@@ -2,7 +2,11 @@ package papers_test
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/bench/internal/papers"
@@ -26,23 +31,49 @@ type fake struct {
 	deleted []string
 	labels  []float64
 	clock   time.Time
+
+	mu    sync.Mutex // for the calls of Predict and Observe, which come side by side
+	order map[string][]string
+}
+
+func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest, _ ...grpc.CallOption) (*hindsightv1.PredictResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.order[r.GetModel()] = append(f.order[r.GetModel()], "predict "+r.GetPredictionId())
+	one := 1.0
+	return &hindsightv1.PredictResponse{Prediction: &hindsightv1.Prediction{Value: &one}}, nil
+}
+
+func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest, _ ...grpc.CallOption) (*hindsightv1.ObserveResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.order[r.GetModel()] = append(f.order[r.GetModel()], fmt.Sprintf("observe %s %v", r.GetPredictionId(), r.GetLabel()))
+	return &hindsightv1.ObserveResponse{}, nil
 }
 
 func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest, _ ...grpc.CallOption) (*hindsightv1.CreateModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.labels = nil
 	f.specs[r.GetId()] = r.GetSpec()
 	return &hindsightv1.CreateModelResponse{Model: &hindsightv1.Model{Id: r.GetId(), Spec: r.GetSpec()}}, nil
 }
 
 func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest, _ ...grpc.CallOption) (*hindsightv1.DeleteModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.deleted = append(f.deleted, r.GetId())
 	return &hindsightv1.DeleteModelResponse{}, nil
 }
 
 func (f *fake) GetModelStats(context.Context, *hindsightv1.GetModelStatsRequest, ...grpc.CallOption) (*hindsightv1.GetModelStatsResponse, error) {
-	regret := 2.5
 	return &hindsightv1.GetModelStatsResponse{Stats: &hindsightv1.ModelStats{
-		Regret: &regret, RegretBound: 7, Certified: true, StateBytes: 64, Features: 3,
+		Regret: proto.Float64(2.5), RegretBound: 7, Certified: true, StateBytes: 64, Features: 3,
+		Performance: &hindsightv1.Performance{
+			Prequential: &hindsightv1.PerformanceFigures{Skill: proto.Float64(0.75)},
+			Served:      &hindsightv1.PerformanceFigures{MeanLoss: 4, RunningMeanLoss: 8, LastLabelLoss: 16, Skill: proto.Float64(0.5)},
+		},
+		Intervals: []*hindsightv1.IntervalStats{{Coverage: 0.9, Realised: proto.Float64(0.9125)}},
 	}}, nil
 }
 
@@ -70,6 +101,7 @@ func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchReques
 
 func (f *fake) bench() *papers.Bench {
 	f.specs, f.clock = make(map[string]*hindsightv1.ModelSpec), time.Unix(0, 0)
+	f.order = make(map[string][]string)
 	return &papers.Bench{
 		Models: f, Predictions: f, Run: "run", Timeout: time.Minute,
 		Now: func() time.Time { return f.clock },
@@ -97,7 +129,7 @@ func TestStream(t *testing.T) {
 	}
 	for i, l := range p.Learners {
 		e := r.Entries[i]
-		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.StateBytes != 64 {
+		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.Skill != 0.75 || e.StateBytes != 64 {
 			t.Errorf("%+v", e)
 		}
 		// 3 batches of one second; every third sign is wrong.
@@ -109,11 +141,62 @@ func TestStream(t *testing.T) {
 		}
 	}
 	taylor, fogd := f.specs["run-signs-pkawv_taylor"], f.specs["run-signs-fogd"]
-	if taylor.GetDimension() != 2 || taylor.GetPkawvTaylor().GetSigma() != r.Sigma || taylor.GetSeed() != papers.Seed {
+	if taylor.GetDimension() != 2 || taylor.GetPkawvTaylor().GetSigma() != r.Sigma || taylor.GetSeed() != papers.Seed || taylor.GetScaling().GetNone() == nil {
 		t.Errorf("spec %v", taylor)
 	}
 	if fogd.GetFogd().GetKernel().GetSigma() != r.Sigma || fogd.GetFogd().GetLoss() != hindsightv1.Loss_LOSS_LOGISTIC {
 		t.Errorf("spec %v", fogd)
+	}
+	auto, fourier := f.specs["run-signs-auto"], f.specs["run-signs-fourier_awv.running"]
+	if auto.GetLearner() != nil || auto.GetDimension() != 2 || len(auto.GetCoverage()) != 0 || fourier.GetFourierAwv() == nil || fourier.GetFourierAwv().GetKernel() != nil {
+		t.Errorf("specs %v, %v", auto, fourier)
+	}
+	if taylor.GetScaling().GetNone() == nil || auto.GetScaling() != nil || fourier.GetScaling() != nil {
+		t.Errorf("scaling %v, %v, %v: want none and the default", taylor.GetScaling(), auto.GetScaling(), fourier.GetScaling())
+	}
+	if r.Late != nil {
+		t.Errorf("late labels %v of a stream that has none", r.Late)
+	}
+}
+
+// TestLateLabels sends every label after the prediction delay rounds later and
+// before the next one.
+func TestLateLabels(t *testing.T) {
+	dir := t.TempDir()
+	place(t, dir, "air", "x1,y\n"+strings.Repeat("0,1\n1,-1\n2,3\n", 50))
+	f := &fake{room: 1 << 20}
+	b := f.bench()
+	r, err := b.Stream(t.Context(), papers.Plan{Data: dir, Learners: papers.Learners()[:1]}, papers.Stream{Name: "air", AsPublished: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := r.Entries[0]; len(e.Intervals) != 1 || e.Intervals[0].Inside != 0.9125 || !math.IsNaN(e.Intervals[0].Least) {
+		t.Errorf("%+v", e)
+	}
+	if len(r.Late) != 3 || len(f.deleted) != 4 {
+		t.Fatalf("%+v, deleted %q", r.Late, f.deleted)
+	}
+	for i, delay := range papers.Delays() {
+		l := r.Late[i]
+		if l.Delay != delay || l.Rows != 150 || l.Loss != 4 || l.RunningMean != 8 || l.LastLabel != 16 || l.Skill != 0.5 || !math.IsNaN(l.ErrorRate) {
+			t.Errorf("%+v", l)
+		}
+		id := fmt.Sprintf("run-air-late-%d", delay)
+		if spec := f.specs[id]; spec.GetLearner() != nil || spec.GetDimension() != 1 || !slices.Equal(spec.GetCoverage(), papers.Coverages()) {
+			t.Errorf("spec %v", spec)
+		}
+		var want []string
+		for i := range 150 + delay {
+			if i < 150 {
+				want = append(want, fmt.Sprintf("predict row-%d", i))
+			}
+			if i >= delay {
+				want = append(want, fmt.Sprintf("observe row-%d %v", i-delay, []float64{1, -1, 3}[(i-delay)%3]))
+			}
+		}
+		if !slices.Equal(f.order[id], want) {
+			t.Errorf("delay %d: %q", delay, f.order[id])
+		}
 	}
 }
 
@@ -121,7 +204,7 @@ func TestStreamNotesARefusal(t *testing.T) {
 	f := &fake{room: 200}
 	b := f.bench()
 	p, s := signStream(t)
-	p.Learners = p.Learners[:1]
+	p.Learners = p.Learners[1:2]
 	r, err := b.Stream(t.Context(), p, s)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +222,7 @@ func TestStreamFailsWithoutServer(t *testing.T) {
 	f := &fake{failure: status.Error(codes.Unavailable, "connection refused")}
 	b := f.bench()
 	p, s := signStream(t)
-	if _, err := b.Stream(t.Context(), p, s); err == nil || !strings.Contains(err.Error(), "signs through linear_awv") {
+	if _, err := b.Stream(t.Context(), p, s); err == nil || !strings.Contains(err.Error(), "signs through auto") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,6 +1,8 @@
 package papers_test
 
 import (
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -72,18 +74,38 @@ func committed(t *testing.T, dir string, s papers.Stream, report string) *papers
 		e := papers.Entry{
 			Name: row[0], Loss: row[2], Baseline: row[0] == papers.NameMean || row[0] == papers.NameLast,
 			Score:  score(rows, number(t, row[3]), number(t, row[4]), number(t, row[5]), number(t, row[6])),
+			Skill:  number(t, row[14]),
 			Regret: number(t, row[7]), Bound: number(t, row[8]), Rate: number(t, row[11]), Refused: row[13],
 		}
 		if !e.Baseline {
 			e.Features, e.StateBytes = int(number(t, row[9])), uint64(number(t, row[10]))
 		}
+		for i, level := range papers.Coverages() {
+			e.Intervals = append(e.Intervals, papers.Interval{Level: level, Inside: number(t, row[15+2*i]), Least: number(t, row[16+2*i])})
+		}
 		// 512 is the default size of a dictionary.
-		e.DictionaryFull = e.Name == papers.NameNystrom && e.Features == 512
+		e.DictionaryFull = strings.HasPrefix(e.Name, papers.NameNystrom) && e.Features == 512
 		r.Entries = append(r.Entries, e)
 		r.Rows = max(r.Rows, rows)
 	}
 	r.Missing = s.Source.Rows - r.Rows
+	r.Late = committedLate(t, filepath.Join(dir, "late", s.Name+".csv"))
 	return r
+}
+
+// committedLate returns the committed results with late labels, if there are any.
+func committedLate(t *testing.T, path string) (late []papers.Late) {
+	t.Helper()
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, row := range records(t, path)[1:] {
+		late = append(late, papers.Late{
+			Delay: int(number(t, row[0])), Rows: int(number(t, row[1])), Loss: number(t, row[2]), ErrorRate: number(t, row[3]),
+			RunningMean: number(t, row[4]), LastLabel: number(t, row[5]), Skill: number(t, row[6]),
+		})
+	}
+	return late
 }
 
 // number parses a cell. An empty cell is an unknown number.

@@ -123,10 +123,18 @@ func asPrinted(p *plot.Plot, r *Result, low, high *float64) error {
 }
 
 // style returns the line of a learner or a baseline. It is the same in every
-// figure. Colour-blind people can distinguish the colours.
+// figure. Colour-blind people can distinguish the colours. A learner whose inputs
+// the server scales has the colour of that learner, with dashes.
 func style(name string) draw.LineStyle {
 	s := draw.LineStyle{Color: color.Gray{Y: 120}, Width: vg.Points(1.4)}
+	name, scaled := strings.CutSuffix(name, running)
+	if scaled {
+		s.Dashes = []vg.Length{5, 2}
+	}
 	switch name {
+	case NameAuto:
+		s.Color = color.RGBA{R: 0xaa, G: 0x33, B: 0x77, A: 0xff}
+		s.Width = vg.Points(2.4)
 	case NameMean:
 		s.Dashes = []vg.Length{6, 3}
 	case NameLast:
@@ -147,7 +155,6 @@ func style(name string) draw.LineStyle {
 		s.Color = color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}
 	case NameAdaRaker:
 		s.Color = color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}
-		s.Width = vg.Points(2)
 	}
 	return s
 }

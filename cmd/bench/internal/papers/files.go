@@ -9,20 +9,25 @@ import (
 	"hindsight/cmd/bench/internal/figure"
 )
 
-// Save writes the files of one stream below a directory: its table, its curves
-// and its figure. A stream that was skipped has no files.
+// Save writes the files of one stream below a directory: its table, its curves,
+// its figure, and the table of late labels if there is one. A stream that was
+// skipped has no files.
 func Save(dir string, r *Result) error {
 	if r.Skipped != "" {
 		return nil
 	}
 	name := r.Stream.Name
-	files := []struct {
+	type file struct {
 		path  string
 		write func(io.Writer) error
-	}{
+	}
+	files := []file{
 		{filepath.Join(dir, name+".csv"), func(w io.Writer) error { return writeTable(w, r) }},
 		{filepath.Join(dir, "curves", name+".csv"), func(w io.Writer) error { return writeCurves(w, r) }},
 		{filepath.Join(dir, name+".svg"), func(w io.Writer) error { return Draw(w, r) }},
+	}
+	if len(r.Late) > 0 {
+		files = append(files, file{filepath.Join(dir, "late", name+".csv"), func(w io.Writer) error { return writeLate(w, r) }})
 	}
 	for _, f := range files {
 		if err := figure.Save(f.path, f.write); err != nil {
@@ -44,18 +49,27 @@ func SaveReport(dir string, p Plan, results []*Result) error {
 func writeTable(w io.Writer, r *Result) error {
 	out := csv.NewWriter(w)
 	// The writer keeps its first error; see below.
-	_ = out.Write([]string{
+	head := []string{
 		"learner", "rows", "loss_kind", "mean_loss", "error_rate", "mean_loss_first_4000", "error_rate_first_4000",
-		"regret", "regret_bound", "features", "state_bytes", "rounds_per_second", "rate_to_linear_awv", "note",
-	})
+		"regret", "regret_bound", "features", "state_bytes", "rounds_per_second", "rate_to_linear_awv", "note", "skill",
+	}
+	for _, level := range Coverages() {
+		head = append(head, "coverage_"+exact(level), "least_of_500_"+exact(level))
+	}
+	_ = out.Write(head)
 	for _, e := range r.Entries {
-		_ = out.Write([]string{
+		line := []string{
 			e.Name, strconv.Itoa(e.Rows), e.Loss,
 			e.ifAny(e.MeanLoss()), r.ifSigns(e, e.ErrorRate()),
 			e.ifAny(e.First.MeanLoss), r.ifSigns(e, e.First.ErrorRate),
 			exact(e.Regret), exact(e.Bound), count(uint64(e.Features)), count(e.StateBytes),
-			rounded(e.Rate, 4), rounded(r.Ratio(e), 3), e.Refused,
-		})
+			rounded(e.Rate, 4), rounded(r.Ratio(e), 3), e.Refused, exact(e.Skill),
+		}
+		for _, level := range Coverages() {
+			i := e.interval(level)
+			line = append(line, exact(i.Inside), exact(i.Least))
+		}
+		_ = out.Write(line)
 	}
 	out.Flush()
 	return out.Error()
@@ -69,6 +83,20 @@ func writeCurves(w io.Writer, r *Result) error {
 		for _, p := range e.Curve {
 			_ = out.Write([]string{e.Name, strconv.Itoa(p.T), exact(p.MeanLoss), r.ifSigns(e, p.ErrorRate)})
 		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// writeLate writes a row for every delay.
+func writeLate(w io.Writer, r *Result) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"delay", "rows", "served_loss", "served_error_rate", "running_mean_loss", "last_label_loss", "skill"})
+	for _, l := range r.Late {
+		_ = out.Write([]string{
+			strconv.Itoa(l.Delay), strconv.Itoa(l.Rows), exact(l.Loss), exact(l.ErrorRate),
+			exact(l.RunningMean), exact(l.LastLabel), exact(l.Skill),
+		})
 	}
 	out.Flush()
 	return out.Error()

@@ -6,6 +6,7 @@ import (
 
 // The names of the learners, as the API spells them.
 const (
+	NameAuto     = "auto"
 	NameLinear   = "linear_awv"
 	NameTaylor   = "pkawv_taylor"
 	NameNystrom  = "pkawv_nystrom"
@@ -15,6 +16,9 @@ const (
 	NameRaker    = "raker"
 	NameAdaRaker = "ada_raker"
 )
+
+// running is behind the name of a learner whose inputs the server scales.
+const running = ".running"
 
 // Seed is the seed of every model.
 const Seed = 1
@@ -34,9 +38,16 @@ type Learner struct {
 	// FirstOrder says that it descends the gradient of a loss in its spec. The
 	// other learners have the squared loss.
 	FirstOrder bool
+	// Defaults says that its spec has no bandwidth and no scaling: those of the
+	// server apply.
+	Defaults bool
 
 	learner func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss)
 }
+
+// Coverages are the levels of the prediction intervals of every model of a
+// quantity. The tables show the first.
+func Coverages() []float64 { return []float64{0.9, 0.99} }
 
 // Loss names the loss of the learner on a stream.
 func (l Learner) Loss(s Stream) string {
@@ -54,17 +65,37 @@ const squared = "squared"
 // server's defaults.
 func (l Learner) Spec(s Stream, dimension int, sigma float64) *hindsightv1.ModelSpec {
 	spec := &hindsightv1.ModelSpec{Dimension: int32(dimension), Seed: Seed}
-	loss := hindsightv1.Loss_LOSS_SQUARED
-	if s.Signs {
-		loss = hindsightv1.Loss_LOSS_LOGISTIC
+	loss := hindsightv1.Loss_LOSS_LOGISTIC
+	if !s.Signs {
+		loss = hindsightv1.Loss_LOSS_SQUARED
+		spec.Coverage = Coverages()
 	}
-	l.learner(spec, &hindsightv1.Kernel{Kind: hindsightv1.Kernel_KIND_GAUSSIAN, Sigma: &sigma}, loss)
+	kernel := &hindsightv1.Kernel{Kind: hindsightv1.Kernel_KIND_GAUSSIAN, Sigma: &sigma}
+	if l.Defaults {
+		kernel = nil
+	} else { // The columns are scaled beforehand.
+		spec.Scaling = &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_None{None: &hindsightv1.NoScaling{}}}
+	}
+	if l.learner != nil { // Else the server picks it: auto.
+		l.learner(spec, kernel, loss)
+	}
 	return spec
 }
 
 // Learners returns every learner, in the order of the report.
 func Learners() []Learner {
-	return append(forecasters(), descents()...)
+	all := append([]Learner{{Name: NameAuto, Defaults: true}}, forecasters()...)
+	all = append(all, descents()...)
+	// Those that were best of their family, as a user gets them who sets nothing.
+	for _, l := range all {
+		switch l.Name {
+		case NameNystrom, NameFourier, NameAdaRaker:
+			l.Name += running
+			l.Defaults = true
+			all = append(all, l)
+		}
+	}
+	return all
 }
 
 // forecasters are the learners after Azoury, Warmuth and Vovk.

@@ -23,7 +23,7 @@ func entry(name string, rows int, loss, prediction float64) papers.Entry {
 	}
 	s.Close()
 	return papers.Entry{
-		Name: name, Loss: "squared", Score: s, Regret: 12.345, Bound: math.NaN(),
+		Name: name, Loss: "squared", Score: s, Skill: math.NaN(), Regret: 12.345, Bound: math.NaN(),
 		Rate: 12_345, StateBytes: 3 << 20, Features: 1001,
 	}
 }
@@ -31,14 +31,19 @@ func entry(name string, rows int, loss, prediction float64) papers.Entry {
 // madeUp returns a run of three streams. One of them was skipped.
 func madeUp() (papers.Plan, []*papers.Result) {
 	p := papers.Plan{Rows: 1200}
-	for _, name := range []string{papers.NameLinear, papers.NameKernel, papers.NameAdaRaker} {
+	for _, name := range []string{papers.NameAuto, papers.NameLinear, papers.NameKernel, papers.NameAdaRaker} {
 		p.Learners = append(p.Learners, papers.Learner{Name: name})
 	}
+	auto := entry(papers.NameAuto, 1200, 0.0625, 1)
+	auto.Skill = 0.96875
+	auto.Intervals = []papers.Interval{{Level: 0.9, Inside: 0.905, Least: 0.875}, {Level: 0.99, Inside: 0.9912, Least: math.NaN()}}
+	wrong := entry(papers.NameAuto, 1200, 1, -1)
+	wrong.Skill = -0.25
 	linear, kernel, ada := entry(papers.NameLinear, 1200, 0.25, 1), entry(papers.NameKernel, 1000, 0.01, 1), entry(papers.NameAdaRaker, 1200, 0.125, -1)
 	linear.Bound = 98.7654
 	ada.Rate /= 4
 	ada.DictionaryFull = true
-	mean := papers.Entry{Name: papers.NameMean, Baseline: true, Loss: "squared", Score: entry("", 1200, 2, 0).Score, Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN()}
+	mean := papers.Entry{Name: papers.NameMean, Baseline: true, Loss: "squared", Score: entry("", 1200, 2, 0).Score, Skill: math.NaN(), Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN()}
 	stream := papers.Stream{
 		Name: "made", Title: "Made up", Notes: []string{"A note."},
 		Published: []papers.Figure{{Learner: "AdaRaker, D = 50", Value: 1.3e-3, Of: papers.NameAdaRaker, Source: "Table 4"}},
@@ -49,9 +54,14 @@ func madeUp() (papers.Plan, []*papers.Result) {
 	refused.Refused = "refused: OBSERVATION_LIMIT"
 	refused.Rate, refused.Regret, refused.Features, refused.StateBytes = math.NaN(), math.NaN(), 0, 0
 	return p, []*papers.Result{
-		{Stream: stream, Rows: 1200, Missing: 7, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{linear, kernel, ada, mean}},
+		{Stream: stream, Rows: 1200, Missing: 7, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{auto, linear, kernel, ada, mean}, Late: []papers.Late{
+			{Delay: 1, Rows: 1200, Loss: 0.5, RunningMean: 1, LastLabel: 2, Skill: 0.5, ErrorRate: math.NaN()},
+			{Delay: 10, Rows: 1200, Loss: 0.75, RunningMean: 1, LastLabel: 3, Skill: 0.25, ErrorRate: math.NaN()},
+		}},
 		{Stream: papers.Stream{Name: "gone"}, Skipped: "its file is not there"},
-		{Stream: signs, Rows: 1200, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{linear, refused, ada, mean}},
+		{Stream: signs, Rows: 1200, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{wrong, linear, refused, ada, mean}, Late: []papers.Late{
+			{Delay: 100, Rows: 1000, Loss: 0.5, RunningMean: 1, LastLabel: 2, Skill: 0.5, ErrorRate: 0.125},
+		}},
 	}
 }
 
@@ -59,20 +69,27 @@ func TestReport(t *testing.T) {
 	got := papers.Report(madeUp())
 	for _, want := range []string{
 		"**Only the first 1,200 rows of every stream were used.**",
+		"| stream | `auto` | best other | which | running mean | last label | skill | inside 90 % | least of 500 | inside 99 % | least of 500 |",
+		"| [made](#made) | **0.0625** | 0.125 | `ada_raker` | 2.00 | – | 0.969 | 90.50 % | 87.50 % | 99.12 % | – |",
+		"| [signs](#signs) | 100.00 % | **0.00 %** | `linear_awv` | 100.00 % | – | -0.250 | – | – | – | – |",
+		"| stream | rows | delay | loss | errors | running mean | last label | skill |",
+		"| [made](#made) | 1,200 | 1 | 0.500 | – | 1.00 | 2.00 | 0.500 |\n| [made](#made) | 1,200 | 10 | 0.750 | – | 1.00 | 3.00 | 0.250 |\n" +
+			"| [signs](#signs) | 1,000 | 100 | 0.500 | 12.50 % | 1.00 | 2.00 | 0.500 |\n",
 		// The number of the kernel is smaller, but it covers fewer rows.
-		"| [made](#made) | 0.250 | 0.0100 | **0.125** | 2.00 | 0.0013 |",
-		"| [signs](#signs) | **0.00 %** | – | 100.00 % | 100.00 % | – |",
+		"| [made](#made) | **0.0625** | 0.250 | 0.0100 | 0.125 | 2.00 | 0.0013 |",
+		"| [signs](#signs) | 100.00 % | **0.00 %** | – | 100.00 % | 100.00 % | – |",
 		"| made | 1,200 | 3 | 0.25 | each column |",
 		"| signs | 1,200 | 3 | 0.25 | by the publishers |",
-		"| learner | rows | loss | first 4,000 | regret | bound | features | rounds/s | × linear | state |\n| --- | ---: |",
-		"| `linear_awv` | 1,200 | 0.2500 | 0.2500 | 12.3 | 98.8 | 1,001 | 12,300 | 1.0 | 3.00 MiB |",
-		"| `ada_raker` | 1,200 | 0.1250 | 0.1250 | 12.3 | – | 1,001 | 3,090 | 0.25 | 3.00 MiB |",
-		"| running mean | 1,200 | 2.000 | 2.000 | – | – | – | – | – | – |",
+		"| learner | rows | loss | first 4,000 | skill | inside 90 % | least of 500 | regret | bound | features | rounds/s | × linear | state |\n| --- | ---: |",
+		"| `auto` | 1,200 | 0.06250 | 0.06250 | 0.969 | 90.50 % | 87.50 % | 12.3 | – | 1,001 | 12,300 | 1.0 | 3.00 MiB |",
+		"| `linear_awv` | 1,200 | 0.2500 | 0.2500 | – | – | – | 12.3 | 98.8 | 1,001 | 12,300 | 1.0 | 3.00 MiB |",
+		"| `ada_raker` | 1,200 | 0.1250 | 0.1250 | – | – | – | 12.3 | – | 1,001 | 3,090 | 0.25 | 3.00 MiB |",
+		"| running mean | 1,200 | 2.000 | 2.000 | – | – | – | – | – | – | – | – | – |",
 		"- `kernel_awv`: only the first 1,000 rows.",
 		"- `ada_raker`: at the end its dictionary was full, with 1,001 centres",
 		"- 7 rows have no label and are left out.\n- A note.",
 		"| AdaRaker, D = 50 | 0.0013 | Table 4 |",
-		"| `kernel_awv` | 0 | – | – | – | squared | – | – | – | – | – | – |",
+		"| `kernel_awv` | 0 | – | – | – | squared | – | – | – | – | – | – | – |",
 		"- `kernel_awv`: refused: OBSERVATION_LIMIT.",
 		"(made.svg)", "(curves/made.csv)",
 		"## Not run\n\n- gone: its file is not there.",
@@ -98,18 +115,25 @@ func TestSave(t *testing.T) {
 		}
 	}
 	table := records(t, filepath.Join(dir, "made.csv"))
-	if len(table) != 5 || table[1][0] != "linear_awv" || table[1][3] != "0.25" || table[1][4] != "" || table[3][12] != "0.25" || table[4][7] != "" {
+	if len(table) != 6 || table[2][0] != "linear_awv" || table[2][3] != "0.25" || table[2][4] != "" || table[4][12] != "0.25" || table[5][7] != "" {
 		t.Errorf("table %q", table)
 	}
+	if got := strings.Join(table[1][14:], " "); got != "0.96875 0.905 0.875 0.9912 " || strings.Join(table[0][14:], " ") != "skill coverage_0.9 least_of_500_0.9 coverage_0.99 least_of_500_0.99" {
+		t.Errorf("skill and intervals %q", got)
+	}
+	late := records(t, filepath.Join(dir, "late", "made.csv"))
+	if len(late) != 3 || strings.Join(late[2], " ") != "10 1200 0.75  1 3 0.25" {
+		t.Errorf("late labels %q", late)
+	}
 	signs := records(t, filepath.Join(dir, "signs.csv"))
-	if signs[2][3] != "" || signs[2][4] != "" || signs[2][13] != "refused: OBSERVATION_LIMIT" || signs[3][4] != "1" {
+	if signs[3][3] != "" || signs[3][4] != "" || signs[3][13] != "refused: OBSERVATION_LIMIT" || signs[4][4] != "1" {
 		t.Errorf("table %q", signs)
 	}
 	curves := records(t, filepath.Join(dir, "curves", "made.csv"))
-	if got := curves[1]; got[0] != "linear_awv" || got[1] != "6" || got[2] != "0.25" || got[3] != "" {
+	if got := curves[1]; got[0] != "auto" || got[1] != "6" || got[2] != "0.0625" || got[3] != "" {
 		t.Errorf("curve begins %q", got)
 	}
-	if got := len(curves); got != 1+200+167+200+200 {
+	if got := len(curves); got != 1+200+200+167+200+200 {
 		t.Errorf("%d rows of curves", got)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "gone.csv")); !os.IsNotExist(err) {

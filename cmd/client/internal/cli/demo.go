@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -27,11 +28,12 @@ const (
 	demoModel     = "demo"
 	demoRounds    = 4000
 	demoMaxRounds = 100_000
-	demoTime      = 12 * time.Second
+	demoTime      = 30 * time.Second
 	demoWhole     = 60 * time.Second
 	demoDimension = 2
+	demoFew       = 50 // the skill of so few rounds says little and is not drawn
 
-	plotHeight   = 12
+	plotHeight   = 10
 	defaultWidth = 72
 	maxWidth     = 160
 
@@ -44,10 +46,12 @@ func newDemo(e *env) *cobra.Command {
 	d := &demo{}
 	cmd := &cobra.Command{
 		Use:   "demo --server PATH",
-		Short: "Start a server, stream a changing environment through it, show the regret",
+		Short: "Start a server, stream a changing environment through it, show how well the model does",
 		Long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
-changing environment through a model (see simulate --stream drifting). Show the
-table and the curve of the regret. Stop the server.
+changing environment through a model (see simulate --stream drifting). The model
+picks its learner itself: its spec has a dimension and nothing else. Show the
+table, the curve of its skill over the last 1000 rounds, and that of its regret.
+Stop the server.
 
 The stream ends after --rounds rounds or after the time --for, whichever is
 first. The whole demo takes one minute at most.`,
@@ -87,7 +91,7 @@ type demoSummary struct {
 	MetricsURL string   `json:"metricsUrl"`
 	Metrics    []string `json:"metrics"`
 
-	regret []float64
+	skill, regret []float64
 }
 
 // run runs the demo within its time limit.
@@ -142,20 +146,22 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 
 // take creates the model and streams until the end or the time limit.
 func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Stream) (*demoSummary, error) {
-	spec := &hindsightv1.ModelSpec{
-		Dimension: demoDimension,
-		Learner:   &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
-	}
-	if err := c.startModel(ctx, demoModel, spec, demoDimension, 1); err != nil {
+	if err := c.startModel(ctx, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, d.limit)
 	defer cancel()
-	var regret []float64
+	var skill, regret []float64
 	r := &rounds{
 		model: demoModel, run: "demo", retries: defaultRetries,
 		title: "a drifting function", total: source.Len(),
-		observed: func(o drive.Observed) { regret = append(regret, o.Outcome.GetRegret()) },
+		observed: func(o drive.Observed) {
+			skill = append(skill, math.NaN())
+			if o.T > demoFew {
+				skill[len(skill)-1] = known(o.Outcome.RecentSkill)
+			}
+			regret = append(regret, known(o.Outcome.Regret))
+		},
 	}
 	s, err := r.measure(limited, e, c, source)
 	if s == nil {
@@ -164,23 +170,37 @@ func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Strea
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.Acknowledged > 0 {
 		s.Error, err = nil, nil // --for has passed.
 	}
-	return &demoSummary{summary: s, regret: regret}, err
+	return &demoSummary{summary: s, skill: skill, regret: regret}, err
 }
 
-// write shows the table, the curve and some metrics.
+// known returns a number, NaN if it is absent.
+func known(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// write shows the table, the curves and some metrics.
 func (s *demoSummary) write(w *command.Page, width int) {
 	s.summary.write(w)
-	w.Printf("\n")
-	if err := plot.Curve(w, s.regret, plot.Options{
-		Width: width, Height: plotHeight,
-		Title: "regret against the best fixed function in hindsight",
-		X:     "round", First: "1", Last: strconv.Itoa(len(s.regret)),
-	}); err != nil {
-		w.Printf("no curve: %v\n", err)
-	}
+	curve(w, s.skill, width, "skill over the last 1000 rounds: 1 is perfect, 0 is the better baseline")
+	curve(w, s.regret, width, "regret against "+yardstick(s.stats)+": below 0 the model is better")
 	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)
+	}
+}
+
+// curve draws what is known of a curve, nothing if no point of it is.
+func curve(w *command.Page, points []float64, width int, title string) {
+	var drawn strings.Builder
+	err := plot.Curve(&drawn, points, plot.Options{
+		Width: width, Height: plotHeight,
+		Title: title, X: "round", First: "1", Last: strconv.Itoa(len(points)),
+	})
+	if err == nil { // Else no point is finite.
+		w.Printf("\n%s", drawn.String())
 	}
 }
 
@@ -206,8 +226,8 @@ func scrape(ctx context.Context, url string) ([]string, error) {
 	for lines.Scan() {
 		name, _, _ := strings.Cut(lines.Text(), "{")
 		switch name {
-		case "hindsight_observations_total", "hindsight_loss_sum", "hindsight_regret",
-			"hindsight_regret_bound", "hindsight_certificate_ok":
+		case "hindsight_observations_total", "hindsight_loss_sum", "hindsight_baseline_loss_sum",
+			"hindsight_regret", "hindsight_drift_detected_total":
 			found = append(found, lines.Text())
 		}
 	}

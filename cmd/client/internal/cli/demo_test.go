@@ -42,7 +42,7 @@ func TestDemo(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	for _, want := range []string{"rounds  ", "300", "guarantee", "regret against", "┤", "/metrics", "hindsight_observations_total{model=\"demo\"} 50"} {
+	for _, want := range []string{"rounds  ", "300", "guarantee", "as good as trivial", "skill over the last 1000 rounds", "regret against the best fixed function", "┤", "/metrics", "hindsight_observations_total{model=\"demo\"} 50"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}
@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 		t.Error("the temporary directory is left")
 	}
 	d := document(t, 0, "demo", "--server", program(t), "--rounds", "20")
-	if d["rounds"] != 20.0 || d["regret"] == nil || d["metricsUrl"] == "" || len(d["metrics"].([]any)) != 1 {
+	if d["rounds"] != 20.0 || stat(d, "regret") == nil || d["metricsUrl"] == "" || len(d["metrics"].([]any)) != 1 {
 		t.Errorf("document %v", d)
 	}
 }

@@ -51,16 +51,23 @@ type fake struct {
 	hindsightv1.UnimplementedModelServiceServer
 	hindsightv1.UnimplementedPredictionServiceServer
 
-	mu       sync.Mutex
-	models   map[string]*fakeModel
-	calls    map[string]int
-	sessions int
+	mu     sync.Mutex
+	models map[string]*fakeModel
+	calls  map[string]int
+	order  []string // the ids of the calls that had an effect
+	// stats and prediction change answers before they are sent.
+	stats      func(*hindsightv1.ModelStats)
+	prediction func(*hindsightv1.Prediction)
+	sessions   int
 	// fault is called before (done = false) and after every Predict and Observe.
 	// n counts the calls of its kind from 1.
 	fault func(call string, n int, done bool) error
 	// refuseInSession says that a fault refuses one call of a session. Else it
 	// breaks the session.
 	refuseInSession bool
+	// disk is how long the observations of a session wait for more of them before
+	// they are learned together.
+	disk time.Duration
 }
 
 type fakeModel struct {
@@ -70,6 +77,7 @@ type fakeModel struct {
 	ids         []string
 	labels      []float64
 	lossSum     float64
+	rounds      []fakeRound
 }
 
 type fakePrediction struct {
@@ -78,8 +86,9 @@ type fakePrediction struct {
 }
 
 type fakeOutcome struct {
-	label   float64
-	outcome *hindsightv1.Outcome
+	features []float64
+	label    float64
+	outcome  *hindsightv1.Outcome
 }
 
 func newFake() *fake {
@@ -210,9 +219,13 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
+	m.judge(stats)
 	if r.GetIncludeEffectiveDimension() {
 		one := 1.0
 		stats.EffectiveDimension = &one
+	}
+	if f.stats != nil {
+		f.stats(stats)
 	}
 	return &hindsightv1.GetModelStatsResponse{Stats: stats}, nil
 }
@@ -251,18 +264,27 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 			fmt.Sprintf("%d features where the model has %d", len(r.GetFeatures()), want), "features")
 	}
 	id := cmp.Or(r.GetPredictionId(), "p"+strconv.Itoa(n))
+	if m.outcomes[id] != nil {
+		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "its label has been observed")
+	}
 	p := m.predictions[id]
 	if p == nil {
 		p = &fakePrediction{r.GetFeatures(), m.mean()}
 		m.predictions[id] = p
+		f.order = append(f.order, "predict "+id)
+	}
+	if !slices.Equal(p.features, r.GetFeatures()) {
+		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "other features")
 	}
 	if r.Remember != nil && !r.GetRemember() {
 		delete(m.predictions, id)
 		id = ""
 	}
-	return &hindsightv1.PredictResponse{Prediction: &hindsightv1.Prediction{
-		PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.labels)),
-	}}, f.faulty("predict", n, true)
+	prediction := &hindsightv1.Prediction{PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.labels))}
+	if f.prediction != nil {
+		f.prediction(prediction)
+	}
+	return &hindsightv1.PredictResponse{Prediction: prediction}, f.faulty("predict", n, true)
 }
 
 func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {
@@ -281,13 +303,16 @@ func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*hinds
 	if err != nil {
 		return nil, err
 	}
+	if !outcome.GetDuplicate() {
+		f.order = append(f.order, "observe "+cmp.Or(r.GetPredictionId(), r.GetObservationId()))
+	}
 	return &hindsightv1.ObserveResponse{Outcome: outcome}, f.faulty("observe", n, true)
 }
 
 func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, error) {
 	id := cmp.Or(r.GetPredictionId(), r.GetObservationId())
 	if before := m.outcomes[id]; before != nil {
-		if before.label != r.GetLabel() {
+		if before.label != r.GetLabel() || len(r.GetFeatures()) > 0 && !slices.Equal(before.features, r.GetFeatures()) {
 			return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "another label")
 		}
 		again := proto.CloneOf(before.outcome)
@@ -298,19 +323,27 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	if p == nil && r.GetPredictionId() != "" {
 		return nil, refuse(codes.NotFound, "PREDICTION_NOT_FOUND", "no such prediction")
 	}
+	features := r.GetFeatures()
+	if p != nil {
+		features = p.features
+	} else if p = m.predictions[id]; p != nil && !slices.Equal(p.features, features) {
+		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "predicted with other features")
+	}
 	prediction := m.mean()
-	loss := (r.GetLabel() - prediction) * (r.GetLabel() - prediction)
+	loss := square(r.GetLabel() - prediction)
 	m.lossSum += loss
+	m.rounds = append(m.rounds, m.round(r.GetLabel(), p))
 	m.labels = append(m.labels, r.GetLabel())
 	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // The id without the run.
 	outcome := &hindsightv1.Outcome{
 		Sequence: uint64(len(m.labels)), Prediction: &prediction, Loss: &loss, Regret: proto.Float64(m.regret()),
 	}
 	if p != nil {
-		outcome.ServedPrediction = &p.value
+		outcome.ServedPrediction, outcome.ServedLoss = &p.value, proto.Float64(square(r.GetLabel()-p.value))
 	}
+	m.recent(outcome)
 	if id != "" {
-		m.outcomes[id] = &fakeOutcome{r.GetLabel(), outcome}
+		m.outcomes[id] = &fakeOutcome{features, r.GetLabel(), outcome}
 	}
 	m.model.Sequence = uint64(len(m.labels))
 	return outcome, nil
@@ -323,28 +356,63 @@ func (f *fake) faulty(call string, n int, done bool) error {
 	return f.fault(call, n, done)
 }
 
-// Session answers one call after another.
+// Session answers one call after another. A prediction is made at once. An
+// observation waits for the disk, and the answers to later calls wait for it.
 func (f *fake) Session(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse]) error {
 	f.mu.Lock()
 	f.sessions++
 	f.mu.Unlock()
+	requests, ended := make(chan *hindsightv1.SessionRequest), make(chan error, 1)
+	go func() {
+		defer close(requests)
+		for {
+			r, err := s.Recv()
+			if err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case requests <- r:
+			case <-s.Context().Done():
+				ended <- s.Context().Err()
+				return
+			}
+		}
+	}()
+	var waiting []func() error
 	for {
-		request, err := s.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
+		var due <-chan time.Time
+		if len(waiting) > 0 {
+			due = time.After(f.disk)
 		}
-		if err != nil {
-			return err
+		select {
+		case r, open := <-requests:
+			if !open {
+				err := <-ended
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				return err
+			}
+			waiting = append(waiting, f.inSession(s, r))
+			if f.disk > 0 {
+				continue
+			}
+		case <-due:
 		}
-		answer := &hindsightv1.SessionResponse{CorrelationId: request.GetCorrelationId()}
-		switch call := request.GetCall().(type) {
-		case *hindsightv1.SessionRequest_Predict:
-			p, failed := f.Predict(s.Context(), call.Predict)
-			answer.Answer, err = &hindsightv1.SessionResponse_Prediction{Prediction: p.GetPrediction()}, failed
-		case *hindsightv1.SessionRequest_Observe:
-			o, failed := f.Observe(s.Context(), call.Observe)
-			answer.Answer, err = &hindsightv1.SessionResponse_Outcome{Outcome: o.GetOutcome()}, failed
+		for _, answer := range waiting {
+			if err := answer(); err != nil {
+				return err
+			}
 		}
+		waiting = nil
+	}
+}
+
+// inSession begins a call of a session. What it returns finishes it.
+func (f *fake) inSession(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse], r *hindsightv1.SessionRequest) func() error {
+	answer := &hindsightv1.SessionResponse{CorrelationId: r.GetCorrelationId()}
+	finish := func(err error) error {
 		if err != nil {
 			refused, _ := status.FromError(err)
 			if len(refused.Details()) == 0 && !f.refuseInSession {
@@ -358,9 +426,17 @@ func (f *fake) Session(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, hi
 			}
 			answer.Answer = &hindsightv1.SessionResponse_Error{Error: e}
 		}
-		if err := s.Send(answer); err != nil {
-			return err
-		}
+		return s.Send(answer)
+	}
+	if call := r.GetPredict(); call != nil {
+		p, err := f.Predict(s.Context(), call)
+		answer.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: p.GetPrediction()}
+		return func() error { return finish(err) }
+	}
+	return func() error {
+		o, err := f.Observe(s.Context(), r.GetObserve())
+		answer.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: o.GetOutcome()}
+		return finish(err)
 	}
 }
 

@@ -48,8 +48,10 @@ func newModelCreate(e *env) *cobra.Command {
 		Long: `Create a model. If a model with this id and this spec exists, it is the answer.
 
 The spec is the JSON of a ModelSpec. Names are in snake_case or camelCase. A
-missing field gets the default of the server.`,
-		Example: `  hindsight model create energy --spec '{"dimension": 25, "pkawv_taylor": {"degree": 2}}'
+missing field gets the default of the server. A spec without a learner means
+auto, which mixes learners by what they have lost.`,
+		Example: `  hindsight model create energy --spec '{"dimension": 25}'
+  hindsight model create energy --spec '{"dimension": 25, "pkawv_taylor": {"degree": 2}}'
   hindsight model create energy --spec @energy.json`,
 		Args: command.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {

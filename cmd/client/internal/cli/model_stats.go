@@ -12,8 +12,11 @@ import (
 func newModelStats(e *env) *cobra.Command {
 	var effective bool
 	cmd := &cobra.Command{
-		Use:               "stats ID",
-		Short:             "Show the losses, the regret and the certificate of a model",
+		Use:   "stats ID",
+		Short: "Show how a model is doing: losses beside baselines, regret, intervals, drift",
+		Long: `Show how a model is doing.
+
+` + verdictHelp,
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -46,18 +49,21 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line("observations", s.GetObservations())
 	float("mean loss", s.GetMeanLoss())
 	float("loss sum", s.GetLossSum())
-	if s.Regret != nil {
+	if s.GetServedObservations() > 0 {
+		line("served observations", s.GetServedObservations())
+		float("served loss sum", s.GetServedLossSum())
+	}
+	if s.HindsightLoss != nil {
 		float("loss in hindsight", s.GetHindsightLoss())
-		float("regret", s.GetRegret())
-		float("  without the penalty", s.GetRegretUnpenalized())
 	}
-	if s.GetCertified() {
-		float("certificate", s.GetCertificate())
-		float("guarantee", s.GetRegretBound())
+	writeRegret(w, s)
+	if s.RegretUnpenalized != nil && len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
+		float("regret without the penalty", s.GetRegretUnpenalized())
 	}
-	line("certificate ok", yesNo(s.GetCertificateOk()))
 	line("certified", yesNo(s.GetCertified()))
-	float("log determinant", s.GetLogDeterminant())
+	if s.GetLogDeterminant() != 0 {
+		float("log determinant", s.GetLogDeterminant())
+	}
 	float("largest label", s.GetLabelBound())
 	line("features", s.GetFeatures())
 	if s.EffectiveDimension != nil {
@@ -66,13 +72,15 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.Dictionary != nil {
 		line("dictionary", s.GetDictionary())
 	}
-	line("served observations", s.GetServedObservations())
-	float("served loss sum", s.GetServedLossSum())
 	line("pending labels", s.GetPendingLabels())
 	line("state bytes", s.GetStateBytes())
 	line("state digest", s.GetStateDigest())
 	line("durability", s.GetDurability())
 	line("snapshot at", s.GetSnapshotSequence())
+	writePerformance(w, s)
+	writeIntervals(w, s)
+	writeDrift(w, s)
+	writeExperts(w, s)
 }
 
 func yesNo(b bool) string {

@@ -21,7 +21,12 @@ func newObserve(e *env) *cobra.Command {
 		Short: "Send a label",
 		Long: `Send the label of an input. The model learns it exactly once: a repeated
 prediction id or observation id gets the first answer again. Features without
-an observation id have no identity and are learned every time.`,
+an observation id have no identity and are learned every time.
+
+The recent mean loss and the recent skill are of the last 1000 rounds or so. Skill
+is 1 - loss / the smaller loss of two predictors that ignore the inputs: the
+running mean of the labels, and the last label. Above 0.01 the model is better
+than trivial, below -0.01 worse, else as good.`,
 		Example: `  hindsight observe --model energy --prediction-id order-7 --label -2.5
   hindsight observe --model energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0`,
 		Annotations: map[string]string{takesFeatures: "yes"},
@@ -114,6 +119,12 @@ func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 	}
 	if o.Regret != nil {
 		w.Float("regret", o.GetRegret())
+	}
+	if o.RecentLoss != nil {
+		w.Float("recent mean loss", o.GetRecentLoss())
+	}
+	if o.RecentSkill != nil {
+		w.Row("recent skill", digits3(o.GetRecentSkill())+", "+verdict(o.GetRecentSkill()))
 	}
 	if o.GetDuplicate() {
 		w.Printf("duplicate\tlearned before; this is the first answer\n")

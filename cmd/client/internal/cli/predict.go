@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,10 @@ func newPredict(e *env) *cobra.Command {
 		Short: "Ask for a prediction",
 		Long: `Ask for a prediction. It does not change the model. The server keeps the
 features under the prediction id until observe sends the label. With
---no-remember it keeps nothing.`,
+--no-remember it keeps nothing.
+
+The standard error is that of the mean, and no error of the label: intervals say
+where the label will lie.`,
 		Example: `  hindsight predict --model energy 0.1 -0.4 2
   hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7`,
 		Annotations: map[string]string{takesFeatures: "yes"},
@@ -87,13 +91,36 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 		w.Row("value", exact(p.GetValue()))
 	}
 	if len(p.GetStandardErrors()) > 0 {
-		w.Printf("standard errors\t%v\n", p.GetStandardErrors())
-	} else {
-		w.Float("standard error", p.GetStandardError())
+		w.Printf("standard errors of the means\t%v\n", p.GetStandardErrors())
+	} else if p.StandardError != nil {
+		w.Float("standard error of the mean", p.GetStandardError())
 	}
-	w.Float("leverage", p.GetLeverage())
+	for _, i := range p.GetIntervals() {
+		w.Row(level(i.GetCoverage())+" of labels lie in", interval(i))
+	}
+	if p.Probability != nil {
+		w.Row("probability of the label 1", digits3(p.GetProbability()))
+	}
+	if p.Leverage != nil {
+		w.Float("leverage", p.GetLeverage())
+	}
 	w.Printf("learned from\t%d observations\n", p.GetStateSequence())
 	if p.GetPredictionId() != "" {
 		w.Row("prediction id", p.GetPredictionId())
 	}
+}
+
+// interval writes an interval, or one for each output.
+func interval(i *hindsightv1.Interval) string {
+	one := func(lower, upper float64) string {
+		return "[" + command.Number(lower) + ", " + command.Number(upper) + "]"
+	}
+	if len(i.GetLowers()) == 0 || len(i.GetLowers()) != len(i.GetUppers()) {
+		return one(i.GetLower(), i.GetUpper())
+	}
+	all := make([]string, len(i.GetLowers()))
+	for j, lower := range i.GetLowers() {
+		all[j] = one(lower, i.GetUppers()[j])
+	}
+	return strings.Join(all, " ")
 }

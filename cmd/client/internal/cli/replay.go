@@ -22,6 +22,9 @@ one column for each output; every other column is a feature. If there is no
 column y, the default targets are y1, y2 and so on. The file may be compressed
 with gzip. Fields are finite numbers. An error names its line and column.
 
+--create '{}' creates a model that picks its learner itself (auto), with the
+dimension and the outputs of the file.
+
 --shuffle permutes the rows of the whole file; the same seed gives the same
 order. --offset then skips rows. With the same --run it continues a replay that
 was stopped, and no row is learned twice. --limit counts rows after the offset.
@@ -29,9 +32,11 @@ was stopped, and no row is learned twice. --limit counts rows after the offset.
 value. The range covers the rows from the first one of the file to the last one
 taken. A constant becomes 0. Labels are not scaled.
 ` + roundsHelp,
-		Example: `  hindsight replay --csv energy.csv.gz --model energy --normalize minmax \
+		Example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
+  hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
+  hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
       --create '{"pkawv_taylor": {"degree": 2}}' --out outcomes.csv
-  hindsight replay --csv energy.csv.gz --model energy --normalize minmax \
+  hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
       --run r0f3 --offset 1200 --pipeline 64`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

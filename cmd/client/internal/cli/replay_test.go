@@ -100,25 +100,31 @@ func TestReplayInTurnAndPipelined(t *testing.T) {
 			}
 		}
 		// The fake is the first baseline.
-		base, _ := d["baselines"].(map[string]any)
-		if v, _ := base["meanLoss"].(float64); math.Abs(v-m.lossSum/rows) > 1e-12 || base["lastLabelLoss"] == nil {
-			t.Errorf("pipeline %s: baselines %v", pipeline, base)
+		if d["skill"] != 0.0 || d["verdict"] != "as good as trivial" || d["servedSkill"] == nil || d["servedVerdict"] == nil {
+			t.Errorf("pipeline %s: skill %v, %v", pipeline, d["skill"], d["verdict"])
 		}
-		if d["regret"] != m.regret() || d["regretBound"] != m.regret()+1 || d["certificateOk"] != true || d["features"] != 1.0 {
-			t.Errorf("pipeline %s: statistics %v", pipeline, d)
+		stats, _ := d["stats"].(map[string]any)
+		if stats["regret"] != m.regret() || stats["regretBound"] != m.regret()+1 || stats["certificateOk"] != true || stats["features"] != 1.0 {
+			t.Errorf("pipeline %s: statistics %v", pipeline, stats)
 		}
-		digests = append(digests, d["stateDigest"])
+		digests = append(digests, stats["stateDigest"])
 		if digests[0] != digests[len(digests)-1] {
 			t.Errorf("pipeline %s: digest differs from that in turn", pipeline)
 		}
 	}
 }
 
+// stat returns one of the statistics of a document.
+func stat(d map[string]any, name string) any {
+	stats, _ := d["stats"].(map[string]any)
+	return stats[name]
+}
+
 func TestReplayTable(t *testing.T) {
 	served(t)
 	csv, _ := table(t, 10, false)
 	r := run(t, "replay", "--csv", csv, "--model", "m")
-	for _, want := range []string{"rounds  ", "of the last label", "guarantee", "predict p50 / p99", "state digest"} {
+	for _, want := range []string{"rounds  ", "last label", "as good as trivial", "guarantee", "predict p50 / p99", "state digest"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in %s", want, r.out)
 		}
@@ -134,17 +140,17 @@ func TestReplayCreates(t *testing.T) {
 	f := served(t)
 	csv, labels := table(t, 20, false)
 	out := filepath.Join(t.TempDir(), "out.csv")
-	args := []string{"replay", "--csv", csv, "--model", "new", "--create", `{"pkawv_taylor": {}}`, "--run", "r5"}
+	args := []string{"replay", "--csv", csv, "--model", "new", "--create", "{}", "--run", "r5"}
 	document(t, 0, append(args, "--limit", "12")...)
-	d := document(t, 0, append(args, "--offset", "10", "--out", out, "--normalize", "minmax")...)
-	if d["rounds"] != 10.0 || d["duplicates"] != 2.0 || d["nextOffset"] != 20.0 || d["observations"] != 20.0 {
+	d := document(t, 0, append(args, "--offset", "10", "--out", out)...)
+	if d["rounds"] != 10.0 || d["duplicates"] != 2.0 || d["nextOffset"] != 20.0 || stat(d, "observations") != 20.0 {
 		t.Errorf("continued %v", d)
 	}
 	if got, want := read(t, out), wantOutcomes(labels, 11); got != want {
 		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
-	if got := f.models["new"].model.GetSpec().GetDimension(); got != 2 {
-		t.Errorf("dimension %d, want 2", got)
+	if got := f.models["new"].model.GetSpec(); got.GetDimension() != 2 || got.GetOutputs() != 1 || got.GetLearner() != nil {
+		t.Errorf("spec %v", got)
 	}
 }
 
@@ -224,7 +230,7 @@ func TestReplayGone(t *testing.T) {
 		csv, labels := table(t, 20, false)
 		args := []string{"replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--run", "r0", "--retries", "1"}
 		d := document(t, 3, args...)
-		if d["acknowledged"] != 7.0 || d["nextOffset"] != 7.0 || d["stateDigest"] != nil {
+		if d["acknowledged"] != 7.0 || d["nextOffset"] != 7.0 || d["stats"] != nil {
 			t.Fatalf("pipeline %s: %v", pipeline, d)
 		}
 		f.mu.Lock()
@@ -232,7 +238,7 @@ func TestReplayGone(t *testing.T) {
 		f.mu.Unlock()
 		out := filepath.Join(t.TempDir(), "out.csv")
 		d = document(t, 0, append(args, "--offset", "7", "--out", out)...)
-		if d["duplicates"] != 1.0 || d["observations"] != 20.0 {
+		if d["duplicates"] != 1.0 || stat(d, "observations") != 20.0 {
 			t.Errorf("pipeline %s: continued %v", pipeline, d)
 		}
 		if got, want := read(t, out), wantOutcomes(labels, 8); got != want {
@@ -259,7 +265,7 @@ func TestReplayRefused(t *testing.T) {
 			csv, _ := table(t, 20, false)
 			d := document(t, 1, "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline)
 			e, _ := d["error"].(map[string]any)
-			if d["nextOffset"] != 5.0 || e["reason"] != "STORAGE_FAILED" || d["stateDigest"] == nil {
+			if d["nextOffset"] != 5.0 || e["reason"] != "STORAGE_FAILED" || d["stats"] == nil {
 				t.Errorf("pipeline %s, %s: %v", pipeline, call, d)
 			}
 		}
@@ -295,7 +301,7 @@ func TestInterrupt(t *testing.T) {
 		r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", pipeline, "--json")
 		d := decode(t, r.out)
 		n, _ := d["acknowledged"].(float64)
-		if r.code != 130 || n < 5 || n > 9 || n != d["rounds"] || d["stateDigest"] == nil {
+		if r.code != 130 || n < 5 || n > 9 || n != d["rounds"] || d["stats"] == nil {
 			t.Errorf("pipeline %s: exit code %d, %v", pipeline, r.code, d)
 		}
 		if n != float64(len(f.models["m"].labels)) {
@@ -333,9 +339,9 @@ func TestSimulate(t *testing.T) {
 			if d["acknowledged"] != 50.0 {
 				t.Errorf("%s: %v", kind, d)
 			}
-			digests = append(digests, d["stateDigest"])
+			digests = append(digests, stat(d, "stateDigest"))
 		}
-		if digests[0] != digests[1] {
+		if digests[0] == nil || digests[0] != digests[1] {
 			t.Errorf("%s: the same seed made another stream", kind)
 		}
 	}

@@ -23,14 +23,22 @@ import (
 const (
 	defaultRetries = 6
 	maxPipeline    = 4096
+	maxDelay       = 1_000_000 // predictions wait in the server, which bounds them too
 )
 
 // roundsHelp is the help that replay and simulate share.
 const roundsHelp = `
-Each round is finished before the next one begins. --pipeline N keeps up to N
-rounds in flight in one session. The labels are then learned in the same order,
-and the losses and the regret are the same. Only a served prediction may differ:
-it may not know the rounds in flight before it.
+The label of each round is sent before the next round is predicted. --delay N
+sends labels N rounds later: that of round t after the prediction of round t+N,
+and the rest at the end. The model then learns and is judged as where labels come
+late.
+
+Every call is answered before the next one is made. --pipeline N keeps up to N
+calls in flight in one session. The labels are then learned in the same order.
+With --delay the predictions are the same too: each waits for the labels that are
+due before it. Without --delay a served prediction may not know the labels in
+flight before it, and auto, which learns from what it served, learns otherwise.
+For every other learner the losses and the regret are the same.
 
 Every prediction has an id, RUN-t. RUN is random unless --run gives it. A call
 without an answer (UNAVAILABLE, or no answer in time) is sent again under the
@@ -38,13 +46,16 @@ same id, at most --retries times. The first wait is 100 ms; each further wait is
 twice as long, 5 s at most. A call that the server asks to repeat is sent again
 too. The server learns no observation twice. If no server answers in the end,
 the exit code is 3 and the table shows how many observations were acknowledged.
-After an interrupt the rounds in flight are finished, the table is printed, and
-the exit code is 130. A second interrupt kills the client.
+After an interrupt the calls in flight are finished, the labels that are due are
+sent, the table is printed, and the exit code is 130. A second interrupt kills
+the client.
 
-Losses are those of the prequential predictions: each is made from all earlier
-observations. The table compares their mean with two predictors that ignore the
-inputs: the running mean of the labels, and the last label. Regret, guarantee
-and certificate cover the whole history of the model.
+"mean loss" and "loss sum" are of this run and prequential: each prediction is
+made from all earlier observations. The rest is what the server says of the whole
+history of the model. Regret is the loss of the model minus that of the best
+expert, or of the best fixed function, known in hindsight. The guarantee is the
+bound of the theory for it.
+` + verdictHelp + `
 
 --out writes t,y,prediction,loss,regret for every acknowledged round. Numbers
 have all the digits that are needed to read them back. With several outputs the
@@ -53,6 +64,7 @@ columns are y1, y2, ... and prediction1, prediction2, ...`
 // rounds are the flags of the commands that take a stream through a model.
 type rounds struct {
 	model, create, out, run string
+	delay                   int
 	pipeline, retries       int
 	offset                  int
 	title                   string
@@ -67,7 +79,8 @@ func (r *rounds) flags(e *env, cmd *cobra.Command) {
 	flags.StringVar(&r.create, "create", "", "create the model first; "+specUsage+"; a missing dimension is filled in")
 	flags.StringVar(&r.out, "out", "", "write a CSV file with one line for each round")
 	flags.StringVar(&r.run, "run", "", "prefix of the prediction ids; random if empty")
-	flags.IntVar(&r.pipeline, "pipeline", 0, "keep up to this many rounds in flight in one session; 0: one round after another")
+	flags.IntVar(&r.delay, "delay", 0, "send each label this many rounds late")
+	flags.IntVar(&r.pipeline, "pipeline", 0, "keep up to this many calls in flight in one session; 0: one call after another")
 	flags.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
 }
 
@@ -76,6 +89,8 @@ func (r *rounds) check() error {
 	switch {
 	case r.model == "":
 		return command.Usagef("--model is missing")
+	case r.delay < 0 || r.delay > maxDelay:
+		return command.Usagef("--delay %d is not in 0..%d", r.delay, maxDelay)
 	case r.pipeline < 0 || r.pipeline > maxPipeline:
 		return command.Usagef("--pipeline %d is not in 0..%d", r.pipeline, maxPipeline)
 	case r.retries < 0:
@@ -118,6 +133,7 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 		Model:    r.model,
 		Run:      r.run,
 		Offset:   r.offset,
+		Delay:    r.delay,
 		Pipeline: r.pipeline,
 		Timeout:  c.Timeout,
 		Retries:  r.retries,
@@ -134,12 +150,13 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 	if failed := out.close(); failed != nil {
 		err = errors.Join(err, fmt.Errorf("--out: %w", failed))
 	}
-	s := newSummary(r.model, r.run, result)
+	s := newSummary(r, result)
 	if err == nil || !connection.Unreachable(err) {
 		stats, failed := c.stats(context.WithoutCancel(ctx), r.model, false)
 		if failed == nil {
-			s.take(stats)
-		} else if err == nil {
+			failed = s.take(stats)
+		}
+		if failed != nil && err == nil {
 			err = fmt.Errorf("statistics: %w", failed)
 		}
 	}

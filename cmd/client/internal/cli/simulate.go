@@ -43,7 +43,7 @@ adversarial  Four inputs in turn. Each label is 1 or -1, and its sign is not
              holds.
 `, stream.MaxCentres) + roundsHelp,
 		Example: `  hindsight simulate --stream drifting --rounds 8000 --model drift \
-      --create '{"dimension": 4, "pkawv_taylor": {}}'`,
+      --create '{"dimension": 4}'`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.execute(cmd, e) },
 	}

@@ -1,86 +1,86 @@
 package cli
 
 import (
-	"math"
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/internal/command"
 )
 
-// summary is the account of a stream that was taken through a model. Fields that
-// the server did not answer are null.
+// summary is the account of a stream that was taken through a model. What the
+// server did not answer is absent.
 type summary struct {
 	Model             string           `json:"model"`
 	Run               string           `json:"run"`
 	Rounds            int              `json:"rounds"`
 	Acknowledged      int              `json:"acknowledged"`
 	NextOffset        int              `json:"nextOffset"`
+	Delay             int              `json:"delay"`
 	Duplicates        int              `json:"duplicates"`
 	Retries           int              `json:"retries"`
 	MeanLoss          command.Finite   `json:"meanLoss"`
 	LossSum           command.Finite   `json:"lossSum"`
-	Observations      *uint64          `json:"observations"`
-	Regret            command.Finite   `json:"regret"`
-	RegretBound       *command.Finite  `json:"regretBound"`
-	Certificate       *command.Finite  `json:"certificate"`
-	CertificateOK     *bool            `json:"certificateOk"`
 	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
 	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
 	PredictP50Seconds command.Finite   `json:"predictP50Seconds"`
 	PredictP99Seconds command.Finite   `json:"predictP99Seconds"`
 	ObserveP50Seconds command.Finite   `json:"observeP50Seconds"`
 	ObserveP99Seconds command.Finite   `json:"observeP99Seconds"`
-	Features          *int32           `json:"features"`
-	StateDigest       *string          `json:"stateDigest"`
-	Baselines         baselines        `json:"baselines"`
+	Skill             *command.Finite  `json:"skill,omitempty"`
+	Verdict           string           `json:"verdict,omitempty"`
+	ServedSkill       *command.Finite  `json:"servedSkill,omitempty"`
+	ServedVerdict     string           `json:"servedVerdict,omitempty"`
+	Stats             json.RawMessage  `json:"stats,omitempty"`
 	Error             *command.Failure `json:"error,omitempty"`
-}
 
-// baselines are the mean losses of two predictors that ignore the inputs: the
-// running mean of the labels, and the last label.
-type baselines struct {
-	MeanLoss      command.Finite `json:"meanLoss"`
-	LastLabelLoss command.Finite `json:"lastLabelLoss"`
+	stats *hindsightv1.ModelStats
 }
 
 // newSummary returns the account that the client kept.
-func newSummary(model, run string, r *drive.Result) *summary {
+func newSummary(r *rounds, result *drive.Result) *summary {
 	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
 	return &summary{
-		Model: model, Run: run,
-		Rounds: r.Rounds, Acknowledged: r.Acknowledged, NextOffset: r.NextOffset,
-		Duplicates: r.Duplicates, Retries: r.Retries,
-		MeanLoss: command.Finite(r.MeanLoss()), LossSum: command.Finite(r.LossSum), Regret: command.Finite(r.Regret),
-		ElapsedSeconds: seconds(r.Elapsed), RoundsPerSecond: command.Finite(r.RoundsPerSecond()),
-		PredictP50Seconds: seconds(r.Predict.Quantile(0.5)), PredictP99Seconds: seconds(r.Predict.Quantile(0.99)),
-		ObserveP50Seconds: seconds(r.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(r.Observe.Quantile(0.99)),
-		Baselines: baselines{MeanLoss: command.Finite(r.RunningMean.MeanLoss()), LastLabelLoss: command.Finite(r.LastLabel.MeanLoss())},
+		Model: r.model, Run: r.run, Delay: r.delay,
+		Rounds: result.Rounds, Acknowledged: result.Acknowledged, NextOffset: result.NextOffset,
+		Duplicates: result.Duplicates, Retries: result.Retries,
+		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
+		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
+		PredictP50Seconds: seconds(result.Predict.Quantile(0.5)), PredictP99Seconds: seconds(result.Predict.Quantile(0.99)),
+		ObserveP50Seconds: seconds(result.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(result.Observe.Quantile(0.99)),
 	}
 }
 
 // take adds the statistics that the server answered.
-func (s *summary) take(stats *hindsightv1.ModelStats) {
-	observations, features := stats.GetObservations(), stats.GetFeatures()
-	bound, certificate := command.Finite(stats.GetRegretBound()), command.Finite(stats.GetCertificate())
-	ok, digest := stats.GetCertificateOk(), stats.GetStateDigest()
-	s.Observations, s.Features = &observations, &features
-	if stats.GetCertified() {
-		s.RegretBound, s.Certificate = &bound, &certificate
+func (s *summary) take(stats *hindsightv1.ModelStats) error {
+	raw, err := document.Encode(stats)
+	if err != nil {
+		return err
 	}
-	s.CertificateOK, s.StateDigest = &ok, &digest
-	s.Regret = command.Finite(math.NaN())
-	if stats.Regret != nil {
-		s.Regret = command.Finite(stats.GetRegret())
+	s.stats, s.Stats = stats, raw
+	s.Skill, s.Verdict = judged(stats.GetPerformance().GetPrequential())
+	if stats.GetServedObservations() > 0 {
+		s.ServedSkill, s.ServedVerdict = judged(stats.GetPerformance().GetServed())
 	}
+	return nil
+}
+
+// judged returns the skill of figures and its verdict, nothing if there is none.
+func judged(f *hindsightv1.PerformanceFigures) (*command.Finite, string) {
+	if f == nil || f.Skill == nil {
+		return nil, ""
+	}
+	skill := command.Finite(f.GetSkill())
+	return &skill, verdict(f.GetSkill())
 }
 
 // write writes the account for people.
 func (s *summary) write(w *command.Page) {
 	line := w.Row
-	float := func(name string, value command.Finite) { w.Float(name, float64(value)) }
 	line("model", s.Model)
 	line("run", s.Run)
 	line("rounds", s.Rounds)
@@ -88,31 +88,32 @@ func (s *summary) write(w *command.Page) {
 		line("acknowledged", s.Acknowledged)
 		line("next offset", s.NextOffset)
 	}
+	if s.Delay > 0 {
+		line("labels late by", fmt.Sprintf("%d rounds", s.Delay))
+	}
 	if s.Duplicates > 0 {
 		line("learned before", s.Duplicates)
 	}
 	if s.Retries > 0 {
 		line("calls retried", s.Retries)
 	}
-	float("mean loss", s.MeanLoss)
-	float("  of the running mean", s.Baselines.MeanLoss)
-	float("  of the last label", s.Baselines.LastLabelLoss)
-	float("loss sum", s.LossSum)
-	if !math.IsNaN(float64(s.Regret)) {
-		float("regret", s.Regret)
-	}
-	if s.RegretBound != nil {
-		float("guarantee", *s.RegretBound)
-		float("certificate", *s.Certificate)
-		line("certificate ok", yesNo(*s.CertificateOK))
+	w.Float("mean loss", float64(s.MeanLoss))
+	w.Float("loss sum", float64(s.LossSum))
+	if s.stats != nil {
+		writeRegret(w, s.stats)
 	}
 	line("rounds/s", strconv.FormatFloat(float64(s.RoundsPerSecond), 'f', 1, 64))
 	line("predict p50 / p99", latency(s.PredictP50Seconds)+" / "+latency(s.PredictP99Seconds))
 	line("observe p50 / p99", latency(s.ObserveP50Seconds)+" / "+latency(s.ObserveP99Seconds))
-	if s.Features != nil {
-		line("features", *s.Features)
-		line("state digest", *s.StateDigest)
+	if s.stats == nil {
+		return
 	}
+	line("learner", s.stats.GetLearner())
+	line("features", s.stats.GetFeatures())
+	line("state digest", s.stats.GetStateDigest())
+	writePerformance(w, s.stats)
+	writeIntervals(w, s.stats)
+	writeDrift(w, s.stats)
 }
 
 // latency writes a duration with three digits.

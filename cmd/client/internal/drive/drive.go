@@ -42,8 +42,12 @@ type Options struct {
 	Run string
 	// Offset is how many rounds of the stream were skipped.
 	Offset int
-	// Pipeline is how many rounds may be in flight in one session. With 0 each
-	// round is finished by unary calls before the next one begins.
+	// Delay is how many rounds later the labels come: the label of round t is sent
+	// after the prediction of round t+Delay and before that of the next one. At the
+	// end of the stream the rest of the labels follow.
+	Delay int
+	// Pipeline is how many calls may be in flight in one session. With 0 every call
+	// is unary and is answered before the next one is made.
 	Pipeline int
 	// Timeout bounds every unary call, and the wait for the next answer of a
 	// session.
@@ -76,15 +80,12 @@ type Result struct {
 	// Duplicates is how many observations were learned by an earlier run or call.
 	// Retries is how often calls were sent again.
 	Duplicates, Retries int
-	// LossSum is the sum of the prequential losses. Regret is the regret of the
-	// model after the last acknowledged round.
-	LossSum, Regret float64
+	// LossSum is the sum of the prequential losses.
+	LossSum float64
 	// Elapsed is the time of the run.
 	Elapsed time.Duration
 	// Predict and Observe are the latencies of the two calls.
 	Predict, Observe Latency
-	// RunningMean and LastLabel predict the same labels without the inputs.
-	RunningMean, LastLabel Baseline
 }
 
 // MeanLoss is the mean prequential loss, 0 without a round.
@@ -104,8 +105,10 @@ func (r *Result) RoundsPerSecond() float64 {
 }
 
 // Run takes the stream through the model until the stream ends. When ctx ends,
-// Run finishes the rounds in flight and returns the error of ctx. The result is
-// never nil. With an error it covers the rounds before the error.
+// Run finishes the calls in flight, sends the labels that are due, and returns the
+// error of ctx. Labels that are not due are not sent: a run that continues at
+// NextOffset makes the calls that this one would have made. The result is never
+// nil. With an error it covers the rounds before the error.
 func Run(ctx context.Context, service hindsightv1.PredictionServiceClient, source Source, o Options) (*Result, error) {
 	d := &driver{
 		service: service,
@@ -189,12 +192,23 @@ func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
 	return r
 }
 
-// served returns the predicted labels.
-func served(p *hindsightv1.Prediction) []float64 {
-	if p.Value != nil {
-		return []float64{p.GetValue()}
+// answer takes the answer to the prediction of f: nil if the label of f had been
+// observed before.
+func (f *flight) answer(p *hindsightv1.Prediction) {
+	served := p.GetValues()
+	if p != nil && p.Value != nil {
+		served = []float64{p.GetValue()}
 	}
-	return p.GetValues()
+	f.predicted, f.byFeatures = true, p == nil
+	f.labels = f.round.Labels(served)
+}
+
+// observedBefore tells whether err says that a prediction id cannot be predicted.
+// An earlier run may have sent its label and stopped before the answer came. Then
+// Observe with the features answers what was learned. If the id stands for
+// something else, Observe refuses too.
+func observedBefore(err error) bool {
+	return refusal.Reason(err) == "OBSERVATION_CONFLICT"
 }
 
 // lost tells whether err says that the server does not know the prediction of f.
@@ -214,60 +228,83 @@ func (d *driver) account(f *flight) error {
 		r.Duplicates++
 	}
 	r.LossSum += f.outcome.GetLoss()
-	r.Regret = f.outcome.GetRegret()
-	r.RunningMean.learnMean(f.labels)
-	r.LastLabel.learnLast(f.labels)
 	if d.options.OnObserved == nil {
 		return nil
 	}
 	return d.options.OnObserved(Observed{T: f.t, Labels: f.labels, Outcome: f.outcome})
 }
 
-// inTurn finishes every round before it begins the next.
+// inTurn makes one call after another.
 func (d *driver) inTurn(ctx context.Context) error {
+	var waiting []*flight // predicted rounds whose labels are not due
 	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("interrupted: %w", err)
 		}
 		f, err := d.begin()
 		if errors.Is(err, io.EOF) {
-			return nil
+			break
 		}
 		if err != nil {
 			return err
 		}
-		if err := d.turn(ctx, f); err != nil {
-			return fmt.Errorf("round %d: %w", f.t, err)
+		if err := d.predictNow(ctx, f); err != nil {
+			return fmt.Errorf("round %d: predict: %w", f.t, err)
+		}
+		waiting = append(waiting, f)
+		if len(waiting) <= d.options.Delay {
+			continue
+		}
+		if err := d.observeNow(ctx, waiting[0]); err != nil {
+			return err
+		}
+		waiting = waiting[1:]
+	}
+	for _, f := range waiting {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("interrupted: %w", err)
+		}
+		if err := d.observeNow(ctx, f); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// turn takes one round through the model.
-func (d *driver) turn(ctx context.Context, f *flight) error {
+// predictNow asks for the prediction of a round.
+func (d *driver) predictNow(ctx context.Context, f *flight) error {
+	var prediction *hindsightv1.Prediction
 	err := d.retry(ctx, &d.result.Predict, func(ctx context.Context) error {
 		answer, err := d.service.Predict(ctx, d.predict(f))
-		if err == nil {
-			f.labels = f.round.Labels(served(answer.GetPrediction()))
-		}
+		prediction = answer.GetPrediction()
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("predict: %w", err)
+	if err != nil && !observedBefore(err) {
+		return err
 	}
+	f.answer(prediction)
+	return nil
+}
+
+// observeNow sends the label of a round and adds the round to the account.
+func (d *driver) observeNow(ctx context.Context, f *flight) error {
 	observe := func(ctx context.Context) error {
 		answer, err := d.service.Observe(ctx, d.observe(f))
 		f.outcome = answer.GetOutcome()
 		return err
 	}
-	err = d.retry(ctx, &d.result.Observe, observe)
+	err := d.retry(ctx, &d.result.Observe, observe)
 	if f.lost(err) {
 		f.byFeatures = true
 		err = d.retry(ctx, &d.result.Observe, observe)
 	}
 	if err != nil {
-		return fmt.Errorf("observe: %w", err)
+		return fmt.Errorf("round %d: observe: %w", f.t, err)
 	}
-	return d.account(f)
+	if err := d.account(f); err != nil {
+		return fmt.Errorf("round %d: %w", f.t, err)
+	}
+	return nil
 }
 
 // retry makes a call, and sends it again while there is no answer. The end of ctx

@@ -24,9 +24,9 @@ type pipeline struct {
 	refusal error     // of the first refused round; later rounds are not learned
 }
 
-// pipelined takes the rounds through sessions, up to Options.Pipeline at a
-// time. The server answers predictions in the order of the rounds, and every
-// label is sent after its prediction. So labels are learned in that order too.
+// pipelined takes the rounds through sessions, with up to Options.Pipeline calls
+// in flight. The server answers the calls in their order. Every label is sent after
+// the answer to its prediction, so labels are learned in the order of the rounds.
 func (d *driver) pipelined(ctx context.Context) error {
 	p := &pipeline{driver: d}
 	for attempt := 0; ; attempt++ {
@@ -54,10 +54,16 @@ func (d *driver) pipelined(ctx context.Context) error {
 
 // session runs one session until no round is in flight and no more will begin.
 func (p *pipeline) session(ctx context.Context) error {
+	// Outcomes may have come at the end of the session before.
+	if err := p.accountDone(); err != nil {
+		return err
+	}
 	alive, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	s := &session{
 		pipeline: p,
+		predict:  p.result.NextOffset + 1,
+		label:    p.result.NextOffset + 1,
 		answers:  make(chan *hindsightv1.SessionResponse, p.options.Pipeline),
 		ended:    make(chan struct{}),
 	}
@@ -86,16 +92,20 @@ func (p *pipeline) session(ctx context.Context) error {
 type session struct {
 	*pipeline
 	calls    hindsightv1.PredictionService_SessionClient
-	answers  chan *hindsightv1.SessionResponse // has room for an answer of every flight
+	answers  chan *hindsightv1.SessionResponse // has room for every call in flight
 	ended    chan struct{}                     // closed after failure is set
 	failure  error
 	expected []uint64 // correlation ids, in the order of their answers
 	watchdog *time.Timer
 	late     atomic.Bool // the watchdog has ended the stream
+
+	// The next round to predict and the next round whose label is to be sent. All
+	// rounds before them had that in this session, or did not need it.
+	predict, label int
 }
 
-// receive passes the answers on until the stream ends. Every flight has at most
-// one open call. So receive never blocks if the server follows the protocol.
+// receive passes the answers on until the stream ends. It never blocks if the
+// server follows the protocol.
 func (s *session) receive() {
 	defer close(s.ended)
 	defer close(s.answers)
@@ -109,21 +119,13 @@ func (s *session) receive() {
 	}
 }
 
-// run sends the rounds in flight again, then begins new rounds.
+// run makes the calls of the rounds in flight again, then those of new rounds.
 func (s *session) run(ctx context.Context) error {
-	for _, f := range s.flights {
-		if f.outcome != nil || f.abandoned {
-			continue
-		}
-		if err := s.send(f); err != nil {
-			return err
-		}
-	}
 	for {
 		if err := s.fill(ctx); err != nil {
 			return err
 		}
-		if len(s.flights) == 0 {
+		if len(s.expected) == 0 {
 			return nil
 		}
 		answer, open := <-s.answers
@@ -137,14 +139,14 @@ func (s *session) run(ctx context.Context) error {
 	}
 }
 
-// fill begins rounds until enough are in flight.
+// fill makes calls until enough are in flight or none is to be made now. After a
+// refusal it makes none.
 func (s *session) fill(ctx context.Context) error {
-	for s.stop == nil && s.refusal == nil && len(s.flights) < s.options.Pipeline {
-		f := s.next(ctx)
+	for s.refusal == nil && len(s.expected) < s.options.Pipeline {
+		f := s.due(ctx)
 		if f == nil {
-			break // The rounds in flight are finished first.
+			return nil
 		}
-		s.flights = append(s.flights, f)
 		if err := s.send(f); err != nil {
 			return err
 		}
@@ -152,9 +154,58 @@ func (s *session) fill(ctx context.Context) error {
 	return nil
 }
 
-// next begins a round. If there is none, or ctx has ended, the round is nil and
-// stop says why.
-func (s *session) next(ctx context.Context) (f *flight) {
+// due returns the round whose call is next, nil if none is to be made now. A label
+// that is due goes first. With a delay a round begins only when every label that
+// was due before it is learned: its prediction is that of a run in turn.
+func (s *session) due(ctx context.Context) *flight {
+	for f := s.flight(s.label); f != nil && f.outcome != nil; f = s.flight(s.label) {
+		s.label++ // Its answer came in an earlier session.
+	}
+	for f := s.flight(s.predict); f != nil && f.predicted; f = s.flight(s.predict) {
+		s.predict++
+	}
+	if f := s.labelled(); f != nil {
+		return f
+	}
+	f := s.flight(s.predict)
+	if f == nil && (s.options.Delay == 0 || len(s.flights) <= s.options.Delay) {
+		f = s.beginNext(ctx)
+	}
+	if f == nil {
+		return s.labelled() // The end of the stream makes labels due.
+	}
+	s.predict++
+	return f
+}
+
+// labelled returns the round whose label is next, nil if none is due.
+func (s *session) labelled() *flight {
+	f := s.flight(s.label)
+	switch {
+	case f == nil, !f.predicted:
+		return nil
+	case s.options.Delay == 0, s.predict > s.label+s.options.Delay, s.predict > s.next && errors.Is(s.stop, io.EOF):
+		s.label++
+		return f
+	default:
+		return nil
+	}
+}
+
+// flight returns the round t if it is in flight.
+func (s *session) flight(t int) *flight {
+	if len(s.flights) == 0 || t < s.flights[0].t || t > s.next {
+		return nil
+	}
+	return s.flights[t-s.flights[0].t]
+}
+
+// beginNext begins a round. If there is none, or ctx has ended, the round is nil
+// and stop says why.
+func (s *session) beginNext(ctx context.Context) (f *flight) {
+	if s.stop != nil {
+		return nil
+	}
 	if s.stop = ctx.Err(); s.stop != nil {
 		s.stop = fmt.Errorf("interrupted: %w", s.stop)
 		return nil
@@ -162,6 +213,7 @@ func (s *session) next(ctx context.Context) (f *flight) {
 	if f, s.stop = s.begin(); s.stop != nil {
 		return nil
 	}
+	s.flights = append(s.flights, f)
 	return f
 }
 
@@ -172,7 +224,7 @@ func (s *session) send(f *flight) error {
 		request.CorrelationId |= 1
 		request.Call = &hindsightv1.SessionRequest_Observe{Observe: s.observe(f)}
 	} else {
-		request.Call = &hindsightv1.SessionRequest_Predict{Predict: s.predict(f)}
+		request.Call = &hindsightv1.SessionRequest_Predict{Predict: s.driver.predict(f)}
 	}
 	f.sent = time.Now()
 	if err := s.calls.Send(request); err != nil {
@@ -229,7 +281,9 @@ func (s *session) handle(answer *hindsightv1.SessionResponse) error {
 		if observed {
 			return status.Error(codes.Internal, "the session answered an observation with a prediction")
 		}
-		return s.predicted(f, body.Prediction)
+		s.result.Predict.Add(time.Since(f.sent))
+		f.answer(body.Prediction)
+		return nil
 	case *hindsightv1.SessionResponse_Outcome:
 		if !observed {
 			return status.Error(codes.Internal, "the session answered a prediction with an outcome")
@@ -242,21 +296,12 @@ func (s *session) handle(answer *hindsightv1.SessionResponse) error {
 	}
 }
 
-// predicted sends the label of a prediction.
-func (s *session) predicted(f *flight, p *hindsightv1.Prediction) error {
-	s.result.Predict.Add(time.Since(f.sent))
-	f.predicted = true
-	f.labels = f.round.Labels(served(p))
-	if s.refusal != nil {
-		f.abandoned = true
-		return s.accountDone()
-	}
-	return s.send(f)
-}
-
 // refused handles the server's refusal of a call.
 func (s *session) refused(f *flight, err error) error {
 	switch {
+	case !f.predicted && observedBefore(err):
+		f.answer(nil)
+		return nil
 	case f.predicted && f.lost(err):
 		f.byFeatures = true
 		return s.send(f)
@@ -275,17 +320,17 @@ func (s *session) refused(f *flight, err error) error {
 }
 
 // accountDone accounts for the finished rounds at the front.
-func (s *session) accountDone() error {
-	for len(s.flights) > 0 {
-		f := s.flights[0]
+func (p *pipeline) accountDone() error {
+	for len(p.flights) > 0 {
+		f := p.flights[0]
 		if f.outcome == nil && !f.abandoned {
 			return nil
 		}
-		s.flights = s.flights[1:]
+		p.flights = p.flights[1:]
 		if f.abandoned {
 			continue
 		}
-		if err := s.account(f); err != nil {
+		if err := p.account(f); err != nil {
 			return err
 		}
 	}

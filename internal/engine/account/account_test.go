@@ -1,0 +1,335 @@
+package account_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"hindsight/internal/engine/account"
+)
+
+func squared(prediction, label float64) float64 { return (label - prediction) * (label - prediction) }
+
+// served is a prediction whose label comes later.
+type served struct {
+	values, notes []float64
+	means, last   []float64
+}
+
+// naive keeps all rounds and sums them up when it is asked.
+type naive struct {
+	rounds  []account.Performance
+	labels  [][]float64
+	weights []float64
+}
+
+func (n *naive) baselines(outputs int) (means, last []float64) {
+	means, last = make([]float64, outputs), make([]float64, outputs)
+	sum := 0.0
+	for t, y := range n.labels {
+		sum += n.weights[t]
+		for j := range y {
+			means[j] += n.weights[t] * y[j]
+		}
+		copy(last, y)
+	}
+	for j := range means {
+		means[j] /= max(sum, 1e-300)
+	}
+	return means, last
+}
+
+func weighted(loss account.Loss, predictions, labels []float64, weight float64) (sum float64) {
+	for j, y := range labels {
+		sum += weight * loss(predictions[j], y)
+	}
+	return sum
+}
+
+func (n *naive) total(from int, discount float64) account.Performance {
+	var p account.Performance
+	for t := max(from, 0); t < len(n.rounds); t++ {
+		w := math.Pow(discount, float64(len(n.rounds)-1-t))
+		r := n.rounds[t]
+		p.Observations += w
+		p.Prequential.Loss += w * r.Prequential.Loss
+		p.Prequential.RunningMean += w * r.Prequential.RunningMean
+		p.Prequential.LastLabel += w * r.Prequential.LastLabel
+		p.Served.Loss += w * r.Served.Loss
+		p.Served.RunningMean += w * r.Served.RunningMean
+		p.Served.LastLabel += w * r.Served.LastLabel
+	}
+	return p
+}
+
+func numbers(p account.Performance) []float64 {
+	return []float64{
+		p.Observations, p.Prequential.Loss, p.Prequential.RunningMean, p.Prequential.LastLabel,
+		p.Served.Loss, p.Served.RunningMean, p.Served.LastLabel,
+	}
+}
+
+func same(t *testing.T, what string, got, want account.Performance) {
+	t.Helper()
+	a, b := numbers(got), numbers(want)
+	for i := range a {
+		if !(math.Abs(a[i]-b[i]) <= 1e-9*(1+math.Abs(b[i]))) {
+			t.Fatalf("%s: got %+v, want %+v", what, got, want)
+		}
+	}
+}
+
+// The account is that of one who keeps all rounds. Some labels come late, some
+// observations had not been predicted.
+func TestAccountIsThatOfAllRounds(t *testing.T) {
+	const rounds = 3000
+	for _, outputs := range []int{1, 3} {
+		rng := rand.New(rand.NewPCG(1, uint64(outputs)))
+		levels := []float64{0.5, 0.9}
+		a := account.New(outputs, levels)
+		var n naive
+		var waiting []served
+		var predicted uint64
+		var only account.Figures
+		for round := range rounds {
+			if rng.IntN(4) > 0 {
+				s := served{values: draw(rng, outputs), notes: a.AppendNotes(nil)}
+				s.means, s.last = n.baselines(outputs)
+				if len(s.notes) != account.NotesLength(outputs, len(levels)) {
+					t.Fatalf("%d notes", len(s.notes))
+				}
+				waiting = append(waiting, s)
+			}
+			y, weight := draw(rng, outputs), math.Exp(rng.NormFloat64())
+			r := account.Round{Labels: y, Predictions: draw(rng, outputs), Weight: weight}
+			r.Loss = weighted(squared, r.Predictions, y, weight)
+			means, last := n.baselines(outputs)
+			now := account.Figures{
+				Loss: r.Loss, RunningMean: weighted(squared, means, y, weight), LastLabel: weighted(squared, last, y, weight),
+			}
+			p := account.Performance{Observations: 1, Prequential: now, Served: now}
+			if len(waiting) > 20 && rng.IntN(3) > 0 {
+				s := waiting[0]
+				waiting = waiting[1:]
+				r.Served, r.Notes = s.values, s.notes
+				p.Served = account.Figures{
+					Loss:        weighted(squared, s.values, y, weight),
+					RunningMean: weighted(squared, s.means, y, weight), LastLabel: weighted(squared, s.last, y, weight),
+				}
+				predicted++
+				only.Loss += p.Served.Loss
+				only.RunningMean += p.Served.RunningMean
+				only.LastLabel += p.Served.LastLabel
+			}
+			loss := a.Observe(r, squared)
+			if r.Served != nil && math.Abs(loss-p.Served.Loss) > 1e-12*(1+loss) {
+				t.Fatalf("served loss %g, want %g", loss, p.Served.Loss)
+			}
+			n.rounds, n.labels, n.weights = append(n.rounds, p), append(n.labels, y), append(n.weights, weight)
+			if round%97 != 0 && round != rounds-1 {
+				continue
+			}
+			s := a.Summary()
+			recent := int(s.Recent.Observations)
+			if recent < min(round+1, account.Recent) || recent > account.Recent+50 {
+				t.Fatalf("the recent figures are of %d of %d observations", recent, round+1)
+			}
+			same(t, "whole", s.Whole, n.total(0, 1))
+			same(t, "recent", s.Recent, n.total(len(n.rounds)-recent, 1))
+			same(t, "discounted", s.Discounted, n.total(0, 0.999))
+			if s.Predicted != predicted || !near(s.Served, only) {
+				t.Fatalf("%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)
+			}
+			if want := s.Whole.Served.Loss - s.Whole.Prequential.Loss; math.Abs(s.Excess-want) > 1e-9*(1+math.Abs(want)) {
+				t.Fatalf("excess %g, want %g", s.Excess, want)
+			}
+		}
+		if len(a.Intervals()) != outputs || len(a.Summary().Intervals) != len(levels) {
+			t.Errorf("statistics of %d outputs and %d levels", len(a.Intervals()), len(a.Summary().Intervals))
+		}
+	}
+}
+
+func near(a, b account.Figures) bool {
+	within := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(b)) }
+	return within(a.Loss, b.Loss) && within(a.RunningMean, b.RunningMean) && within(a.LastLabel, b.LastLabel)
+}
+
+func draw(rng *rand.Rand, k int) []float64 {
+	x := make([]float64, k)
+	for i := range x {
+		x[i] = 3 + rng.NormFloat64()
+	}
+	return x
+}
+
+func TestSkill(t *testing.T) {
+	for _, c := range []struct {
+		f    account.Figures
+		want float64
+	}{
+		{account.Figures{Loss: 1, RunningMean: 4, LastLabel: 2}, 0.5},
+		{account.Figures{Loss: 6, RunningMean: 4, LastLabel: 3}, -1},
+		{account.Figures{Loss: 0, RunningMean: 4, LastLabel: 3}, 1},
+		{account.Figures{Loss: 1, RunningMean: 0, LastLabel: 3}, math.NaN()},
+		{account.Figures{}, math.NaN()},
+	} {
+		if got := c.f.Skill(); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
+			t.Errorf("%+v has skill %g, want %g", c.f, got, c.want)
+		}
+	}
+}
+
+// trained is an account of some rounds.
+func trained(outputs int, levels []float64, rounds int) *account.Account {
+	a := account.New(outputs, levels)
+	rng := rand.New(rand.NewPCG(7, 8))
+	for n := range rounds {
+		a.Time = int64(n)
+		r := account.Round{Labels: draw(rng, outputs), Predictions: draw(rng, outputs), Weight: 1 + rng.Float64()}
+		r.Loss = weighted(squared, r.Predictions, r.Labels, r.Weight)
+		if n%2 == 0 {
+			r.Served, r.Notes = draw(rng, outputs), a.AppendNotes(nil)
+		}
+		a.Observe(r, squared)
+	}
+	return a
+}
+
+// An account that is written and read goes on bit for bit.
+func TestRoundTrip(t *testing.T) {
+	for _, c := range []struct {
+		outputs int
+		levels  []float64
+	}{{1, nil}, {1, []float64{0.9}}, {2, []float64{0.5, 0.99}}} {
+		for _, rounds := range []int{0, 1, 9, 49, 50, 51, 1050, 1051, 1500} {
+			a := trained(c.outputs, c.levels, rounds)
+			data := a.Append(nil)
+			b, err := account.Decode(data, c.outputs, c.levels)
+			if err != nil {
+				t.Fatalf("%d rounds: %v", rounds, err)
+			}
+			rng := rand.New(rand.NewPCG(9, 9))
+			for range 60 {
+				r := account.Round{Labels: draw(rng, c.outputs), Predictions: draw(rng, c.outputs), Weight: 2, Notes: a.AppendNotes(nil)}
+				r.Served = r.Predictions
+				a.Observe(r, squared)
+				b.Observe(r, squared)
+			}
+			if !bytes.Equal(a.Append(nil), b.Append(nil)) || !reflect.DeepEqual(a.AppendNotes(nil), b.AppendNotes(nil)) {
+				t.Fatalf("%d rounds: it goes on otherwise", rounds)
+			}
+			for n := 0; n < len(data); n += 1 + len(data)/50 {
+				if _, err := account.Decode(data[:n], c.outputs, c.levels); err == nil {
+					t.Fatalf("cut at %d of %d is read", n, len(data))
+				}
+			}
+		}
+	}
+}
+
+// An account of the first version knew what was served alone.
+func TestFirstVersion(t *testing.T) {
+	data := binary.LittleEndian.AppendUint64([]byte{1}, 5)
+	data = binary.LittleEndian.AppendUint64(data, 7)
+	data = binary.LittleEndian.AppendUint64(data, math.Float64bits(2.5))
+	a, err := account.Decode(data, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := a.Summary()
+	if a.Time != 5 || s.Predicted != 7 || s.Served.Loss != 2.5 || s.Whole.Observations != 0 {
+		t.Errorf("time %d, %+v", a.Time, s)
+	}
+}
+
+// Notes that no account gives count as none.
+func TestNotesOfAnotherShape(t *testing.T) {
+	good := trained(1, []float64{0.9}, 100).AppendNotes(nil)
+	spoilt := slices.Clone(good)
+	spoilt[len(spoilt)-1] = math.NaN()
+	want := trained(1, []float64{0.9}, 100)
+	r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, Served: []float64{3}}
+	want.Observe(r, squared)
+	for _, notes := range [][]float64{{}, good[1:], append(slices.Clone(good), 1), spoilt} {
+		got := trained(1, []float64{0.9}, 100)
+		r.Notes = notes
+		got.Observe(r, squared)
+		if !bytes.Equal(got.Append(nil), want.Append(nil)) {
+			t.Errorf("notes %v are used", notes)
+		}
+	}
+}
+
+// An interval is around what was said, and absent until it is known.
+func TestInterval(t *testing.T) {
+	if _, _, ok := account.Interval(1, account.New(1, []float64{0.9}).AppendNotes(nil), 1, 1, 0, 0); ok {
+		t.Error("an account of no rounds has an interval")
+	}
+	notes := trained(2, []float64{0.5, 0.9}, 500).AppendNotes(nil)
+	for output := range 2 {
+		lower, upper, ok := account.Interval(5, notes, 2, 2, output, 0)
+		wideLower, wideUpper, wideOK := account.Interval(5, notes, 2, 2, output, 1)
+		if !ok || !wideOK || !(wideLower < lower && lower < 5 && 5 < upper && upper < wideUpper) {
+			t.Errorf("output %d: [%g, %g] within [%g, %g]", output, lower, upper, wideLower, wideUpper)
+		}
+		if math.Abs(5-lower-(upper-5)) > 1e-12 {
+			t.Errorf("[%g, %g] is not around 5", lower, upper)
+		}
+	}
+}
+
+// Labels as large as a model takes keep every figure finite.
+func TestLargeNumbers(t *testing.T) {
+	a := account.New(1, []float64{0.9})
+	for n := range 2000 {
+		y := 1e100 * float64(n%3-1)
+		r := account.Round{Labels: []float64{y}, Predictions: []float64{-y}, Weight: 1e9, Notes: a.AppendNotes(nil)}
+		r.Loss = r.Weight * squared(-y, y)
+		r.Served = r.Predictions
+		a.Observe(r, squared)
+	}
+	for _, v := range append(numbers(a.Summary().Whole), a.AppendNotes(nil)...) {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			t.Fatalf("a figure of %g", v)
+		}
+	}
+	if _, err := account.Decode(a.Append(nil), 1, []float64{0.9}); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzDecode: an account takes any bytes; what it takes it gives back.
+func FuzzDecode(f *testing.F) {
+	f.Add(trained(1, []float64{0.9}, 60).Append(nil))
+	f.Add(account.New(1, []float64{0.9}).Append(nil))
+	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := account.Decode(data, 1, []float64{0.9})
+		if err != nil {
+			return
+		}
+		b, err := account.Decode(a.Append(nil), 1, []float64{0.9})
+		if err != nil || !bytes.Equal(a.Append(nil), b.Append(nil)) {
+			t.Fatalf("%x is read and cannot be read again: %v", data, err)
+		}
+		r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, Served: []float64{3}, Notes: a.AppendNotes(nil)}
+		a.Observe(r, squared)
+		a.Summary()
+	})
+}
+
+func BenchmarkObserve(b *testing.B) {
+	a := trained(1, []float64{0.9}, 2000)
+	notes := a.AppendNotes(nil)
+	r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, Served: []float64{3}, Notes: notes}
+	b.ReportAllocs()
+	for b.Loop() {
+		notes = a.AppendNotes(notes[:0])
+		a.Observe(r, squared)
+	}
+}

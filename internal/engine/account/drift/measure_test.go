@@ -1,0 +1,134 @@
+package drift_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/engine/account/drift"
+	"hindsight/internal/model/modeltest"
+)
+
+func changes(d *drift.Detector) int { return int(d.Statistics().Detected) }
+
+// alarms counts the changes of streams without any, in so many rounds of so many
+// streams.
+func alarms(s sources, streams, rounds int) (n int) {
+	for seed := range streams {
+		d, next := drift.New(), s.make(rand.New(rand.NewPCG(uint64(seed), 1)))
+		for t := range rounds {
+			d.Observe(next(t, 1))
+		}
+		n += changes(d)
+	}
+	return n
+}
+
+// seen is the part of the streams whose change by a factor after so many rounds
+// is seen, in its direction, within 300 rounds, and the mean delay of these.
+func seen(s sources, streams, after int, factor float64) (part, delay float64) {
+	for seed := range streams {
+		d, next := drift.New(), s.make(rand.New(rand.NewPCG(uint64(seed), 2)))
+		after := after + seed%16 // A change falls anywhere within a block.
+		for t := range after {
+			d.Observe(next(t, 1))
+		}
+		for t := range 300 {
+			if !d.Observe(next(after+t, factor)) {
+				continue
+			}
+			if d.Statistics().Rise == (factor > 1) {
+				part++
+				delay += float64(t + 1)
+				break
+			}
+		}
+	}
+	return part / float64(streams), delay / part
+}
+
+// False alarms, and changes that are seen. `go test -v -run Table` prints the table
+// of docs/adr/0020-drift.md. The theorem promises at most 1 false alarm in 200,000
+// independent losses, of any distribution.
+func TestTable(t *testing.T) {
+	streams, rounds, trials, rateBar, seenBar := 10, 100_000, 150, 1.0, 0.95
+	if modeltest.RaceDetector {
+		t.Skip("long, and without a goroutine")
+	}
+	if testing.Short() {
+		// Few of each, which chance moves more.
+		streams, trials, rateBar, seenBar = 2, 40, 2.5, 0.9
+	}
+	report := func(s sources) (rate, doubled float64) {
+		rate = float64(alarms(s, streams, rounds)) / float64(streams*rounds) * 100_000
+		line := make([]float64, 0, 8)
+		for _, factor := range []float64{2, 0.5} {
+			for _, after := range []int{1000, 5000} {
+				part, delay := seen(s, trials, after, factor)
+				line = append(line, 100*part, delay)
+			}
+		}
+		t.Logf("| %-24s | %6.2f | %5.1f %% (%3.0f) | %5.1f %% (%3.0f) | %5.1f %% (%3.0f) | %5.1f %% (%3.0f) |",
+			s.name, rate, line[0], line[1], line[2], line[3], line[4], line[5], line[6], line[7])
+		return rate, line[0] / 100
+	}
+	t.Log("| losses | false alarms in 100,000 | doubled after 1,000: seen within 300 (mean delay) | after 5,000 | halved after 1,000 | after 5,000 |")
+	for i, s := range independent() {
+		rate, doubled := report(s)
+		if rate > rateBar {
+			t.Errorf("%s: %g false alarms in 100,000", s.name, rate)
+		}
+		if i < 2 && doubled < seenBar {
+			t.Errorf("%s: twice the loss is seen in %g of the streams", s.name, doubled)
+		}
+	}
+	for _, s := range dependent() {
+		report(s)
+	}
+	slow := alarms(sources{make: drifting}, streams, rounds)
+	t.Logf("losses that grow tenfold in 50,000 rounds: %.2f changes in 100,000", float64(slow)/float64(streams*rounds)*100_000)
+	if slow == 0 {
+		t.Error("a hundredfold loss is not seen")
+	}
+}
+
+// Losses of a learner on published streams: they are neither independent nor of
+// one distribution. Changes are few. When every residual of the last third is
+// doubled, that is seen, if not as soon as with independent losses.
+func TestStreams(t *testing.T) {
+	if testing.Short() || modeltest.RaceDetector {
+		t.Skip("long")
+	}
+	for _, name := range modeltest.Regressions() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			residuals := modeltest.Residuals(t, name)
+			d := drift.New()
+			for _, r := range residuals {
+				if d.Observe(r * r) {
+					t.Logf("%+v", d.Statistics())
+				}
+			}
+			t.Logf("%d changes in %d rounds", changes(d), len(residuals))
+			if changes(d) > 10 {
+				t.Errorf("%d changes", changes(d))
+			}
+			at := 2 * len(residuals) / 3
+			planted := drift.New()
+			for i, r := range residuals {
+				if i >= at {
+					r *= 2
+				}
+				if !planted.Observe(r*r) || i < at {
+					continue
+				}
+				c := planted.Statistics()
+				t.Logf("four times the loss from %d on: %+v", at+1, c)
+				if !c.Rise || c.Noticed > uint64(at+600) {
+					t.Errorf("a change from %d on is seen as %+v", at+1, c)
+				}
+				return
+			}
+			t.Errorf("a change from %d on is not seen", at+1)
+		})
+	}
+}

@@ -1,0 +1,287 @@
+package interval_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
+)
+
+func levels() []float64 { return []float64{0.9, 0.99} }
+
+// run serves and judges each residual at once.
+func run(s *interval.State, residuals []float64) {
+	for _, r := range residuals {
+		w := serve(s, 2, r)
+		s.Observe(r, w.sigma, w.z)
+	}
+}
+
+func TestNothingIsKnownBeforeItIs(t *testing.T) {
+	s := interval.New(levels())
+	for i := range 16 {
+		if s.Known() || s.Scale() != 0 {
+			t.Fatalf("an interval after %d residuals", i)
+		}
+		s.Observe(float64(i+1), 0, nil)
+	}
+	if !s.Known() || s.Statistics(0).Judged != 0 {
+		t.Errorf("known %v, %+v", s.Known(), s.Statistics(0))
+	}
+	st := s.Statistics(0)
+	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
+		if !math.IsNaN(v) {
+			t.Errorf("%+v: a figure before any interval was judged", st)
+		}
+	}
+	zeros := interval.New(levels())
+	run(zeros, make([]float64, 5000))
+	if zeros.Known() {
+		t.Error("an interval of no width")
+	}
+	run(zeros, []float64{1, 1, 1})
+	if !zeros.Known() {
+		t.Error("no interval after zeros and something else")
+	}
+}
+
+func TestResidualsScaledByPowersOfTwo(t *testing.T) {
+	for _, power := range []int{-300, -20, 1, 64, 300} {
+		a, b := interval.New(levels()), interval.New(levels())
+		for i, r := range residuals(5, 3000) {
+			v, w := serve(a, 2, r), serve(b, 2, math.Ldexp(r, power))
+			if math.Ldexp(v.sigma, power) != w.sigma || !slices.Equal(v.z, w.z) {
+				t.Fatalf("2^%d, round %d: %v, %v", power, i, v, w)
+			}
+			a.Observe(v.residual, v.sigma, v.z)
+			b.Observe(w.residual, w.sigma, w.z)
+		}
+	}
+}
+
+// An outlier of any size is forgotten: 2,000 rounds later the intervals are
+// about as wide as if it had not been.
+func TestOneOutlier(t *testing.T) {
+	plain := residuals(6, 4000)
+	for i := range plain {
+		plain[i] = math.Sin(float64(i) * float64(i)) // Neither zeros nor outliers.
+	}
+	for _, outlier := range []float64{1e3, 1e101, math.MaxFloat64, math.Inf(-1)} {
+		a, b := interval.New(levels()), interval.New(levels())
+		run(a, plain[:2000])
+		run(b, plain[:2000])
+		b.Observe(outlier, b.Scale(), []float64{b.Radius(0), b.Radius(1)})
+		run(a, plain[2000:])
+		run(b, plain[2000:])
+		for l := range levels() {
+			w, v := a.Scale()*a.Radius(l), b.Scale()*b.Radius(l)
+			t.Logf("%g, level %g: %.4g beside %.4g", outlier, levels()[l], v, w)
+			if !(v < 1.5*w && v > w/1.5) {
+				t.Errorf("after %g the half width is %g, and would be %g", outlier, v, w)
+			}
+		}
+	}
+	s := interval.New(levels())
+	run(s, plain)
+	before := s.AppendBinary(nil)
+	s.Observe(math.NaN(), s.Scale(), []float64{1, 1})
+	if !bytes.Equal(before, s.AppendBinary(nil)) {
+		t.Error("a miss that is no number is counted")
+	}
+}
+
+// finite tells whether all that a state says is a number.
+func finite(s *interval.State) bool {
+	ok := true
+	check := func(v float64) { ok = ok && !math.IsNaN(v) && !math.IsInf(v, 0) }
+	check(s.Scale())
+	for l := range levels() {
+		check(s.Radius(l))
+		st := s.Statistics(l)
+		if st.Judged > 0 {
+			check(st.Coverage)
+			check(st.MeanWidth)
+			check(st.MeanScore)
+		}
+	}
+	return ok
+}
+
+func TestNeverNaN(t *testing.T) {
+	extremes := []float64{0, 5e-324, 1e-310, 1e-160, 1, 1e101, math.MaxFloat64, math.Inf(1)}
+	for i, a := range extremes {
+		for _, b := range extremes[i:] {
+			s := interval.New(levels())
+			for n := range 1500 {
+				r := a
+				if n%5 == 3 || n/300%2 == 1 {
+					r = b
+				}
+				run(s, []float64{r})
+				if !finite(s) {
+					t.Fatalf("%g and %g, round %d: %g, %g, %+v", a, b, n, s.Scale(), s.Radius(0), s.Statistics(0))
+				}
+			}
+			if err := interval.New(levels()).Restore(s.AppendBinary(nil)); err != nil {
+				t.Errorf("%g and %g: %v", a, b, err)
+			}
+		}
+	}
+	// What was served comes from elsewhere, and may be anything.
+	s := interval.New(levels())
+	run(s, residuals(1, 50))
+	judged := s.Statistics(0).Judged
+	for _, sigma := range []float64{-1, math.NaN(), math.Inf(1), 1e300} {
+		s.Observe(1, sigma, []float64{1, 1})
+	}
+	for _, z := range [][]float64{nil, {1}, {1, 1, 1}, {math.NaN(), 1}, {1, math.Inf(-1)}, {1e31, 1}} {
+		s.Observe(1, 1, z)
+	}
+	if !finite(s) || s.Statistics(0).Judged != judged {
+		t.Errorf("intervals that no state serves were judged: %+v", s.Statistics(0))
+	}
+}
+
+func TestPanicsOnNoLevel(t *testing.T) {
+	for _, level := range []float64{0, 1, -1, 2, math.NaN()} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("level %g is taken", level)
+				}
+			}()
+			interval.New([]float64{level})
+		}()
+	}
+}
+
+func TestRestoreContinues(t *testing.T) {
+	all := residuals(8, 2600)
+	for _, cut := range []int{0, 1, 8, 16, 17, 100, 117, 600, 1015, 1016, 2100} {
+		a := interval.New(levels())
+		run(a, all[:cut])
+		state := a.AppendBinary(nil)
+		b := interval.New(levels())
+		run(b, all[:30]) // What it was is gone.
+		if err := b.Restore(state); err != nil {
+			t.Fatalf("after %d: %v", cut, err)
+		}
+		if a.Size() != b.Size() {
+			t.Errorf("after %d: sizes %d, %d", cut, a.Size(), b.Size())
+		}
+		run(a, all[cut:])
+		run(b, all[cut:])
+		if !bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) || a.Radius(1) != b.Radius(1) || a.Statistics(0) != b.Statistics(0) {
+			t.Errorf("after %d: the restored state goes another way", cut)
+		}
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	s := interval.New(levels())
+	run(s, residuals(9, 1200))
+	good := s.AppendBinary(nil)
+	put := func(at int, v uint64) []byte {
+		return binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v)
+	}
+	rest := func(at int, v uint64) []byte { return append(put(at, v), good[8*at+8:]...) }
+	// The levels begin at word 5 and have 16 words; rings follow at word 37.
+	for name, data := range map[string][]byte{
+		"nothing":              nil,
+		"a byte less":          good[:len(good)-1],
+		"a byte more":          append(slices.Clone(good), 0),
+		"more judged":          rest(1, 1201),
+		"none judged":          rest(1, 0),
+		"too many":             rest(0, 1<<63),
+		"a weight of 0":        rest(3, 0),
+		"a negative mean":      rest(2, math.Float64bits(-1)),
+		"no mean":              rest(4, math.Float64bits(math.NaN())),
+		"a tracker at Inf":     rest(5, math.Float64bits(math.Inf(1))),
+		"a negative square":    rest(11, math.Float64bits(-1)),
+		"a negative bound":     rest(14, math.Float64bits(-1)),
+		"more covered":         rest(15, 1199),
+		"fewer covered":        rest(15, 3),
+		"a window of 501":      rest(16, 501),
+		"a window that is not": rest(16, 500),
+		"a score above":        rest(37, math.Float64bits(65)),
+		"a score below":        rest(37, math.Float64bits(-1)),
+		"a bit too many":       rest(37+100+15, 1<<63),
+	} {
+		if err := s.Restore(data); !errors.Is(err, codec.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !bytes.Equal(good, s.AppendBinary(nil)) {
+			t.Fatalf("%s: a failed Restore changed the state", name)
+		}
+	}
+	if err := interval.New([]float64{0.9}).Restore(good); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("a state of other levels: %v", err)
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	for _, n := range []int{0, 5, 30, 1100} {
+		s := interval.New(levels())
+		run(s, residuals(10, n))
+		f.Add(s.AppendBinary(nil))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := interval.New(levels())
+		if err := s.Restore(data); err != nil {
+			if !errors.Is(err, codec.ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !bytes.Equal(data, s.AppendBinary(nil)) {
+			t.Fatal("a state is not the bytes that it came from")
+		}
+		run(s, []float64{1, 0, -1e101, 3, math.Inf(1)})
+		if !finite(s) {
+			t.Fatalf("%g, %g, %+v", s.Scale(), s.Radius(0), s.Statistics(0))
+		}
+		if err := interval.New(levels()).Restore(s.AppendBinary(nil)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestSizeAndAllocations(t *testing.T) {
+	s := interval.New(levels())
+	if s.Size() != s.Bytes() {
+		t.Errorf("size %d, want %d", s.Size(), s.Bytes())
+	}
+	run(s, residuals(11, 20))
+	t.Logf("%d bytes, before the first judged %d", s.Size(), interval.New(levels()).Size())
+	if s.Size() != s.Bytes() {
+		t.Errorf("size %d, want %d", s.Size(), s.Bytes())
+	}
+	if modeltest.RaceDetector {
+		return
+	}
+	z, state := []float64{0, 0}, s.AppendBinary(nil)
+	if n := testing.AllocsPerRun(1000, func() {
+		z[0], z[1] = s.Radius(0), s.Radius(1)
+		s.Observe(1, s.Scale(), z)
+		s.Statistics(1)
+		state = s.AppendBinary(state[:0])
+	}); n != 0 {
+		t.Errorf("%g allocations a round", n)
+	}
+}
+
+func BenchmarkRound(b *testing.B) {
+	s := interval.New(levels())
+	all, z := residuals(12, 4096), []float64{0, 0}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		z[0], z[1] = s.Radius(0), s.Radius(1)
+		s.Observe(all[n%4096], s.Scale(), z)
+	}
+}

@@ -1,0 +1,196 @@
+package interval_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/engine/account/interval"
+)
+
+// naive is the State of one level by the formulas, from all that ever was.
+type naive struct {
+	a         float64
+	residuals []float64 // |residuals| that count.
+	known     int
+	scores    []float64
+	q, r, v   [3]float64
+	bound     float64
+	hits      []bool
+	widths    []float64
+	values    []float64 // Interval scores.
+}
+
+func newNaive(level float64) *naive {
+	n := &naive{a: 1 - level}
+	for k := range n.q {
+		n.q[k] = math.Log(1 / (1 - level))
+	}
+	return n
+}
+
+func (n *naive) scale() float64 {
+	if len(n.residuals) < 8 {
+		return 0
+	}
+	sum, weights, plain, w := 0.0, 0.0, 0.0, 1.0
+	for _, r := range slices.Backward(n.residuals) {
+		sum, weights, plain, w = sum+w*r, weights+w, plain+r, w*0.95
+	}
+	return max(sum/weights, 0.2*plain/float64(len(n.residuals)))
+}
+
+func (n *naive) z() float64 {
+	num, den := 0.0, 0.0
+	for k := range n.q {
+		if n.r[k] > 0 {
+			num += n.r[k] / (n.bound + n.v[k]) * n.q[k]
+			den += n.r[k] / (n.bound + n.v[k])
+		}
+	}
+	if den == 0 {
+		return (n.q[0] + n.q[1] + n.q[2]) / 3
+	}
+	return num / den
+}
+
+func (n *naive) observe(miss, sigma, z float64) {
+	size, now := math.Abs(miss), n.scale()
+	if sigma > 0 {
+		s := size / sigma
+		n.scores = append(n.scores, min(s, 64))
+		b := slices.Max(n.scores[max(0, len(n.scores)-100):])
+		g := n.a
+		if s > z {
+			g = n.a - 1
+		}
+		for k := range n.q {
+			r := g * (z - n.q[k])
+			n.r[k] += r
+			n.v[k] += r * r
+			n.bound = max(n.bound, r*r)
+			if s > n.q[k] {
+				n.q[k] += interval.Steps()[k] * b * (1 - n.a)
+			} else {
+				n.q[k] -= interval.Steps()[k] * b * n.a
+			}
+		}
+		half := sigma * max(z, 0)
+		n.hits = append(n.hits, size <= half)
+		n.widths = append(n.widths, 2*half)
+		n.values = append(n.values, 2*half+2/n.a*max(0, size-half))
+	}
+	if now > 0 {
+		size = min(size, 64*now)
+	}
+	if n.known++; n.known > 8 {
+		n.residuals = append(n.residuals, size)
+	}
+}
+
+func (n *naive) statistics() interval.Statistics {
+	part := func(hits []bool) float64 {
+		count := 0
+		for _, h := range hits {
+			if h {
+				count++
+			}
+		}
+		return float64(count) / float64(len(hits))
+	}
+	mean := func(values []float64) float64 {
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		return sum / float64(len(values))
+	}
+	total := len(n.hits)
+	t := interval.Statistics{
+		Judged: uint64(total), Coverage: part(n.hits), Recent: min(total, 1000),
+		RecentCoverage: part(n.hits[max(0, total-1000):]), LeastCoverage: math.NaN(),
+		MeanWidth: mean(n.widths), MeanScore: mean(n.values),
+	}
+	for end := 1000; end <= total; end++ {
+		if p := part(n.hits[end-500 : end]); !(p >= t.LeastCoverage) {
+			t.LeastCoverage = p
+		}
+	}
+	return t
+}
+
+// near tells whether two numbers agree to many digits; NaN agrees with NaN.
+func near(a, b float64) bool {
+	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b))
+}
+
+// What was served, kept until its label comes.
+type served struct {
+	residual, sigma float64
+	z               []float64
+}
+
+func serve(s *interval.State, levels int, residual float64) served {
+	w := served{residual: residual, sigma: s.Scale()}
+	for l := range levels {
+		w.z = append(w.z, s.Radius(l))
+	}
+	return w
+}
+
+// residuals are of a kind that changes its size, has zeros and outliers.
+func residuals(seed uint64, n int) []float64 {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = rng.NormFloat64() * math.Exp(2*math.Sin(float64(i)/200))
+		switch {
+		case rng.IntN(20) == 0:
+			out[i] = 0
+		case rng.IntN(300) == 0:
+			out[i] *= 1000
+		}
+	}
+	return out
+}
+
+func TestEqualsNaive(t *testing.T) {
+	levels := []float64{0.5, 0.9, 0.99}
+	for seed, late := range []int{1, 1, 30} { // How many labels wait.
+		s := interval.New(levels)
+		var plain []*naive
+		for _, l := range levels {
+			plain = append(plain, newNaive(l))
+		}
+		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		var waiting []served
+		for i, residual := range residuals(uint64(seed), 2500) {
+			w := serve(s, len(levels), residual)
+			for l, n := range plain {
+				if !near(w.sigma, n.scale()) || math.Abs(w.z[l]-n.z()) > 1e-9 {
+					t.Fatalf("seed %d, round %d, level %g: %g, %g, want %g, %g", seed, i, levels[l], w.sigma, w.z[l], n.scale(), n.z())
+				}
+			}
+			for waiting = append(waiting, w); len(waiting) >= late; {
+				at := rng.IntN(len(waiting))
+				w := waiting[at]
+				waiting = slices.Delete(waiting, at, at+1)
+				s.Observe(w.residual, w.sigma, w.z)
+				for l, n := range plain {
+					n.observe(w.residual, w.sigma, w.z[l])
+				}
+			}
+			if i%249 == 0 && i > 40 {
+				for l, n := range plain {
+					got, want := s.Statistics(l), n.statistics()
+					if got.Level != levels[l] || got.Judged != want.Judged || got.Recent != want.Recent ||
+						!near(got.Coverage, want.Coverage) || !near(got.RecentCoverage, want.RecentCoverage) ||
+						!near(got.LeastCoverage, want.LeastCoverage) || !near(got.MeanWidth, want.MeanWidth) || !near(got.MeanScore, want.MeanScore) {
+						t.Fatalf("seed %d, round %d: %+v, want %+v", seed, i, got, want)
+					}
+				}
+			}
+		}
+	}
+}

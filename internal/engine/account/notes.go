@@ -1,0 +1,90 @@
+package account
+
+import (
+	"math"
+
+	"hindsight/internal/engine/account/interval"
+)
+
+// Notes are what the account wants back with the label of a prediction: for k
+// outputs and L levels, the k means and the k last labels; and, if there are
+// levels, for each output the scale σ of its interval and L radii in units of σ.
+// A scale of unknown says that there is no interval yet.
+
+// maxLevels bounds the levels of coverage.
+const maxLevels = 8
+
+// unknown is the scale of an interval that there is not yet.
+const unknown = -1
+
+// AppendNotes appends what the account wants back with the label of a prediction
+// of now. It costs O(outputs · levels).
+func (a *Account) AppendNotes(dst []float64) []float64 {
+	dst = append(append(dst, a.means...), a.last...)
+	for _, s := range a.intervals {
+		dst = appendInterval(dst, s, len(a.levels))
+	}
+	return dst
+}
+
+// NotesLength is how many numbers AppendNotes appends.
+func NotesLength(outputs, levels int) int {
+	if levels == 0 {
+		return 2 * outputs
+	}
+	return outputs * (3 + levels)
+}
+
+func appendInterval(dst []float64, s *interval.State, levels int) []float64 {
+	if !s.Known() {
+		dst = append(dst, unknown)
+		for range levels {
+			dst = append(dst, 0)
+		}
+		return dst
+	}
+	dst = append(dst, s.Scale())
+	for level := range levels {
+		dst = append(dst, s.Radius(level))
+	}
+	return dst
+}
+
+// read is notes if an account of this shape gave them, else nil.
+func (a *Account) read(notes []float64) []float64 {
+	k := len(a.means)
+	if len(notes) != NotesLength(k, len(a.levels)) {
+		return nil
+	}
+	for i, v := range notes {
+		limit := maxNumber
+		if i < 2*k {
+			limit = maxLabel
+		}
+		if !(math.Abs(v) <= limit) {
+			return nil
+		}
+	}
+	return notes
+}
+
+// noted is what is noted of the interval of an output: σ and the radii.
+func (a *Account) noted(notes []float64, output int) []float64 {
+	width := 1 + len(a.levels)
+	return notes[2*len(a.means)+output*width:][:width]
+}
+
+// Interval is the prediction interval of an output at a level, around what was
+// predicted, from the notes of that moment. There is none if ok is false.
+func Interval(value float64, notes []float64, outputs, levels, output, level int) (lower, upper float64, ok bool) {
+	if levels == 0 || len(notes) != NotesLength(outputs, levels) {
+		return 0, 0, false
+	}
+	of := notes[2*outputs+output*(1+levels):][:1+levels]
+	if of[0] < 0 {
+		return 0, 0, false
+	}
+	radius := float64(of[0] * math.Max(of[1+level], 0))
+	lower, upper = value-radius, value+radius
+	return lower, upper, !math.IsInf(lower, 0) && !math.IsInf(upper, 0)
+}

@@ -1,0 +1,107 @@
+package engine_test
+
+import (
+	"math"
+	"reflect"
+	"time"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/account"
+	"hindsight/internal/model"
+)
+
+// learnedAs is what the plain model answers to an observation that is new.
+func (m *meta) learnedAs(p *plainModel, id string, o engine.Observation, w *plainWaiting) engine.Answer {
+	var out model.Outcome
+	m.learn(p, &out, o, w)
+	a := engine.Answer{Sequence: uint64(p.sequence() + 1), Predictions: out.Predictions, Loss: out.Loss, Regret: out.Regret}
+	means, last := p.baselines()
+	told := account.Figures{Loss: out.Loss}
+	if w != nil {
+		a.Served, a.ServedPredictions, a.ServedLoss = true, w.said.Values, m.lossOf(p, w.said.Values, o)
+		told.Loss, means, last = a.ServedLoss, w.means, w.last
+	}
+	told.RunningMean, told.LastLabel = m.lossOf(p, means, o), m.lossOf(p, last, o)
+	if id != "" {
+		p.ids[id] = len(p.learned)
+	}
+	row := plainRow{observation: o, waited: w, told: told}
+	p.history = append(p.history, row)
+	// No run is long enough for an observation to leave the recent ones.
+	sum := account.Figures{}
+	for _, r := range p.history {
+		sum.Loss += r.told.Loss
+		sum.RunningMean += r.told.RunningMean
+		sum.LastLabel += r.told.LastLabel
+	}
+	a.RecentLoss, a.RecentSkill = sum.Loss/float64(len(p.history)), 1-sum.Loss/min(sum.RunningMean, sum.LastLabel)
+	row.answer = a
+	p.learned = append(p.learned, row)
+	return a
+}
+
+// learn lets the plain learner learn.
+func (m *meta) learn(p *plainModel, out *model.Outcome, o engine.Observation, w *plainWaiting) {
+	var err error
+	if advised, ok := p.learner.(model.Advised); ok && w != nil {
+		err = advised.ObserveAdvised(out, o.Features, o.Labels, o.Weight, w.said.Advice)
+	} else {
+		err = p.learner.Observe(out, o.Features, o.Labels, o.Weight)
+	}
+	if err != nil {
+		m.fatalf("%v", err)
+	}
+}
+
+// wait keeps a prediction until its label comes.
+func (p *plainModel) wait(x []float64, said engine.Prediction, expiry time.Time) {
+	w := plainWaiting{features: x, said: said, expiry: expiry}
+	w.means, w.last = p.baselines()
+	p.waiting[said.ID] = w
+}
+
+// baselines are the weighted mean of all labels, and the last one.
+func (p *plainModel) baselines() (means, last []float64) {
+	means, last = make([]float64, p.spec.Outputs), make([]float64, p.spec.Outputs)
+	weights := 0.0
+	for _, r := range p.history {
+		weights += r.observation.Weight
+		for j, y := range r.observation.Labels {
+			means[j] += r.observation.Weight * y
+			last[j] = y
+		}
+	}
+	for j := range means {
+		means[j] /= max(weights, 1e-300)
+	}
+	return means, last
+}
+
+// lossOf is the loss of predictions, times the weight.
+func (m *meta) lossOf(p *plainModel, predictions []float64, o engine.Observation) (loss float64) {
+	for j, y := range o.Labels {
+		if scored, ok := p.learner.(model.Scored); ok {
+			loss += o.Weight * scored.LossOf(predictions[j], y)
+		} else {
+			loss += o.Weight * (y - predictions[j]) * (y - predictions[j])
+		}
+	}
+	return loss
+}
+
+// same compares answers, whose regret may be unknown and whose recent figures are
+// the plain model's to rounding.
+func (m *meta) same(got, want engine.Answer, what string) {
+	m.t.Helper()
+	if got.Regret != got.Regret && want.Regret != want.Regret {
+		got.Regret, want.Regret = 0, 0
+	}
+	if near(got.RecentLoss, want.RecentLoss) && near(got.RecentSkill, want.RecentSkill) {
+		got.RecentLoss, got.RecentSkill = want.RecentLoss, want.RecentSkill
+	}
+	if !reflect.DeepEqual(got, want) {
+		m.fatalf("%s: answered %+v, want %+v", what, got, want)
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(1+math.Abs(b)) }

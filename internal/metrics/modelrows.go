@@ -1,0 +1,142 @@
+package metrics
+
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// modelRow is a metric that every model has. A name may have several rows of
+// one help and kind, which their own labels tell apart.
+type modelRow struct {
+	row[*Model]
+	together together
+	own      prometheus.Labels
+}
+
+// intervalRow is a metric that a model has for each level of its intervals.
+type intervalRow struct {
+	row[Interval]
+	together together
+}
+
+// together says what the models without series of their own show of a row.
+type together int
+
+const (
+	// The models that share a series show, of what only grows, the sum of what
+	// they have grown.
+	growth together = iota
+	// Of the rest they show the sum of those that are there. It is not known if
+	// one of them is not.
+	sum
+	// They show the least or the most of those that are known.
+	least
+	most
+	// They show nothing, where one number for several models would say nothing.
+	nothing
+)
+
+// join takes one more model into what was joined before. It is not for what
+// only grows.
+func (t together) join(joined, v float64) float64 {
+	switch t {
+	case sum:
+		return joined + v
+	case least:
+		if finite(v) && (v < joined || !finite(joined)) {
+			return v
+		}
+		return joined
+	case most:
+		if finite(v) && (v > joined || !finite(joined)) {
+			return v
+		}
+		return joined
+	case growth, nothing:
+	}
+	return math.NaN()
+}
+
+// start is what is joined with the first model.
+func (t together) start() float64 {
+	if t == sum {
+		return 0
+	}
+	return math.NaN()
+}
+
+// recent is how many rounds a recent figure is of. It has no series while it
+// knows fewer: a few rounds tell nothing that an alert could rest on, and until
+// then the figure over all rounds is of the same ones.
+const recent = 1000
+
+// modelRows are the metrics of a model, by name and then by their own labels.
+func modelRows() []modelRow {
+	// The losses only grow, but OpenMetrics would show a counter of this name
+	// as hindsight_loss_sum_total, and a gauge may not end in _sum. The name
+	// stays as it is when no type is declared, and Prometheus accepts rate()
+	// of it because it ends in _sum.
+	const (
+		losses    = "Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller."
+		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_sum of that kind: mean, the running mean of the labels; last, the last label."
+		skill     = "1 less the loss divided by that of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
+	)
+	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
+	prequential, served := own("prequential"), own("served")
+	baseline := func(of, kind string) prometheus.Labels {
+		return prometheus.Labels{labelBaseline: of, labelKind: kind}
+	}
+	return []modelRow{
+		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Last }}, growth, baseline("last", "prequential")},
+		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.ServedBaselines.Last }}, growth, baseline("last", "served")},
+		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Mean }}, growth, baseline("mean", "prequential")},
+		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.ServedBaselines.Mean }}, growth, baseline("mean", "served")},
+		{row[*Model]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m *Model) float64 { return flag(m.CertificateOK) }}, least, nil},
+		{row[*Model]{"hindsight_drift_detected_total", "Changes of the loss that were detected.", counter, func(m *Model) float64 { return float64(m.Drift.Detected) }}, growth, nil},
+		// Losses and sequences of different models have no common scale.
+		{row[*Model]{"hindsight_drift_last_change_sequence", "The sequence at which the loss is thought to have changed last.", gauge, func(m *Model) float64 { return m.Drift.known(float64(m.Drift.Sequence)) }}, nothing, nil},
+		{row[*Model]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossAfter) }}, nothing, nil},
+		{row[*Model]{"hindsight_drift_loss_before", "Mean loss before the last change.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossBefore) }}, nothing, nil},
+		{row[*Model]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *Model) float64 { return float64(m.ExpiredLabels) }}, growth, nil},
+		{row[*Model]{"hindsight_features", "Features of the model.", gauge, func(m *Model) float64 { return float64(m.Features) }}, sum, nil},
+		{row[*Model]{"hindsight_loss_sum", losses, untyped, func(m *Model) float64 { return m.PrequentialLoss }}, growth, prequential},
+		{row[*Model]{"hindsight_loss_sum", losses, untyped, func(m *Model) float64 { return m.ServedLoss }}, growth, served},
+		{row[*Model]{"hindsight_observations_total", "Observations learned.", counter, func(m *Model) float64 { return float64(m.Observations) }}, growth, nil},
+		{row[*Model]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *Model) float64 { return float64(m.PendingLabels) }}, sum, nil},
+		{row[*Model]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *Model) float64 { return float64(m.Predictions) }}, growth, nil},
+		{row[*Model]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *Model) float64 { return flag(m.ReadOnly) }}, most, nil},
+		{row[*Model]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.MeanLoss) }}, nothing, nil},
+		{row[*Model]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.Skill) }}, least, nil},
+		// One unknown regret leaves out the sum: the regret of the rest beside
+		// the bound of all would look better than it is.
+		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
+		{row[*Model]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *Model) float64 { return float64(m.RegretAge) }}, most, nil},
+		{row[*Model]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *Model) float64 { return m.RegretBound }}, sum, nil},
+		{row[*Model]{"hindsight_served_observations_total", "Observations learned whose prediction the caller was given before: those of the served losses.", counter, func(m *Model) float64 { return float64(m.ServedObservations) }}, growth, nil},
+		{row[*Model]{"hindsight_served_regret", "The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.", gauge, func(m *Model) float64 { return m.ServedRegret }}, sum, nil},
+		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.PrequentialSkill }}, least, prequential},
+		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.ServedSkill }}, least, served},
+		{row[*Model]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m *Model) float64 { return float64(m.StateBytes) }}, sum, nil},
+	}
+}
+
+// leveled is the number of metrics of a level.
+const leveled = 5
+
+// intervalRows are the metrics of a level, by name.
+func intervalRows() [leveled]intervalRow {
+	return [leveled]intervalRow{
+		{row[Interval]{"hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.", gauge, func(i Interval) float64 { return i.MeanScore }}, nothing},
+		{row[Interval]{"hindsight_interval_mean_width", "Mean width of the intervals.", gauge, func(i Interval) float64 { return i.MeanWidth }}, nothing},
+		// PromQL computes with values and not with labels.
+		{row[Interval]{"hindsight_interval_nominal_coverage", "Share of labels that are to lie inside the intervals: the label coverage as a number.", gauge, func(i Interval) float64 { return i.Coverage }}, least},
+		{row[Interval]{"hindsight_interval_realised_coverage", "Share of labels that lay inside the intervals.", gauge, func(i Interval) float64 { return i.Realised }}, least},
+		{row[Interval]{"hindsight_interval_recent_coverage", "Share of labels that lay inside the last 1000 intervals that were judged.", gauge, func(i Interval) float64 {
+			if i.Judged < recent {
+				return math.NaN()
+			}
+			return i.Recent
+		}}, least},
+	}
+}

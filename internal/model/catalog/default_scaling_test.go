@@ -1,0 +1,117 @@
+package catalog_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/modeltest"
+)
+
+// named is the spec of a learner without anything else.
+func named(t *testing.T, name string, dimension int) model.Spec {
+	t.Helper()
+	return sent(t, fmt.Appendf(nil, `{"dimension": %d, %q: {}}`, dimension, name))
+}
+
+// Every learner is a sensible model of raw columns by its name alone: its loss is
+// below that of the mean of the labels before. Without a scaling every kernel
+// learner fails on some of these.
+func TestRawColumns(t *testing.T) {
+	for _, stream := range []string{"bike", "energy", "energy_appliances", "casp", "air_raw"} {
+		t.Run(stream, func(t *testing.T) {
+			samples := modeltest.Stream(t, stream+".csv.gz", 1200)
+			sum, mean, trivial := 0.0, 0.0, 0.0
+			kept := samples[:0]
+			for _, s := range samples {
+				if s.Y == -200 { // Air quality writes it where the label is missing.
+					continue
+				}
+				kept = append(kept, s)
+				trivial += (s.Y - mean) * (s.Y - mean)
+				sum += s.Y
+				mean = sum / float64(len(kept))
+			}
+			for _, name := range model.LearnerNames() {
+				if loss := lossOf(t, named(t, name, len(kept[0].X)), kept); !(loss < trivial) {
+					t.Errorf("%s: loss %g, that of the mean is %g", name, loss, trivial)
+				}
+			}
+		})
+	}
+}
+
+// lossOf is the sum of the losses of a learner.
+func lossOf(t *testing.T, spec model.Spec, samples []modeltest.Sample) (loss float64) {
+	t.Helper()
+	l, err := catalog.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range samples {
+		o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss += o.Loss
+	}
+	return loss
+}
+
+// The default scaling is none that a learner cannot take: few observations, many
+// inputs, columns that never change.
+func TestTheDefaultScalingSuitsEverySpec(t *testing.T) {
+	for _, most := range []int{1, 2, 8, 31, 32, 33, 40} {
+		spec := model.Spec{Dimension: 3, Outputs: 2, KernelAWV: &model.KernelAWV{MaxObservations: &most}}
+		l := observes(t, spec, most)
+		if s := l.Stats(); s.Observations != uint64(most) || math.IsNaN(s.Regret) {
+			t.Errorf("at most %d observations: %+v", most, s)
+		}
+		if remaining := l.(model.Bounded).Remaining(); remaining != 0 {
+			t.Errorf("room for %d after %d observations", remaining, most)
+		}
+	}
+	observes(t, model.Spec{Dimension: catalog.MaxDimension, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}}, 40)
+	for _, name := range model.LearnerNames() {
+		observes(t, named(t, name, 3), 60)
+	}
+}
+
+// observes teaches a learner inputs of which one column changes, one hardly does
+// and the others never do, and checks that all it answers is finite.
+func observes(t *testing.T, spec model.Spec, rounds int) model.Learner {
+	t.Helper()
+	l, err := catalog.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, y := make([]float64, spec.Dimension), make([]float64, max(spec.Outputs, 1))
+	for i := range x {
+		x[i] = float64(i)
+	}
+	var p model.Prediction
+	var o model.Outcome
+	for n := range rounds {
+		x[0], x[1] = 1e6+float64(n%7), 0
+		if n == rounds-10 {
+			x[1] = 1e80
+		}
+		for j := range y {
+			y[j] = float64(n % 5 * (j + 1))
+		}
+		if err := l.Predict(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Observe(&o, x, y, 1); err != nil {
+			t.Fatalf("%s, round %d: %v", spec.Name(), n, err)
+		}
+		for _, v := range append(append(append([]float64{o.Loss}, p.Values...), p.StandardErrors...), o.Predictions...) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				t.Fatalf("%s, round %d: %+v, %+v", spec.Name(), n, p, o)
+			}
+		}
+	}
+	return l
+}

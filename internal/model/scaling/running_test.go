@@ -1,0 +1,232 @@
+package scaling_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/scaling"
+)
+
+func running(n, outputs int, forgetting float64) scaling.Options {
+	o := warming(n, outputs, forgetting)
+	o.Running = true
+	return o
+}
+
+// moved are samples in units of their own.
+func moved(seed uint64, n int) []modeltest.Sample {
+	samples := modeltest.Samples(seed, dimension, n)
+	for i := range samples {
+		samples[i].X[0] = 1000 + 5*samples[i].X[0] + float64(i)/10
+		samples[i].Y = -300 + 20*samples[i].Y
+	}
+	return samples
+}
+
+// meansAndDeviations of the inputs of some rows, in two passes.
+func meansAndDeviations(samples []modeltest.Sample) (means, deviations []float64) {
+	means, deviations = make([]float64, dimension), make([]float64, dimension)
+	n := float64(len(samples))
+	for i := range dimension {
+		for _, s := range samples {
+			means[i] += s.X[i] / n
+		}
+		for _, s := range samples {
+			deviations[i] += (s.X[i] - means[i]) * (s.X[i] - means[i]) / n
+		}
+		deviations[i] = math.Sqrt(deviations[i])
+	}
+	return means, deviations
+}
+
+// A running scaling is the learner asked in the units of the rows before: those
+// of the warm-up in the units of all of them, every later one in those of all
+// before it. The regret is the learner's, and what the means lost beyond it.
+func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
+	const n = 32
+	samples := moved(46, 300)
+	o := running(n, 1, 1)
+	l, plain := scaling.New(o), o.New()
+	var mean, square float64
+	for _, s := range samples[:n] {
+		mean += s.Y / n
+	}
+	for _, s := range samples[:n] {
+		square += (s.Y - mean) * (s.Y - mean) / n
+	}
+	deviation := math.Sqrt(square)
+	scaled := func(x []float64, before int) []float64 {
+		means, deviations := meansAndDeviations(samples[:max(before, n)])
+		out := make([]float64, dimension)
+		for i := range out {
+			out[i] = (x[i] - means[i]) / (2 * deviations[i] * math.Sqrt(dimension))
+		}
+		return out
+	}
+	total, learned, sum := 0.0, 0.0, 0.0
+	for i, s := range samples {
+		p, err := modeltest.Predict(l, s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := scaled(s.X, i)
+		want, err := modeltest.Predict(plain, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inner, err := modeltest.Observe(plain, x, (s.Y-mean)/deviation, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += out.Loss
+		learned += inner.Loss * square
+		if i < n {
+			near(t, fmt.Sprint("the mean of ", i), out.Prediction, sum/math.Max(1, float64(i)), 1e-12)
+			sum += s.Y
+		} else {
+			near(t, fmt.Sprint("prediction ", i), p.Value, want.Value*deviation+mean, 1e-9)
+			near(t, fmt.Sprint("prequential prediction ", i), out.Prediction, inner.Prediction*deviation+mean, 1e-9)
+			near(t, "standard error", p.StandardError, want.StandardError*deviation, 1e-9)
+			near(t, "leverage", p.Leverage, want.Leverage, 1e-9)
+		}
+		if i >= n-1 {
+			near(t, fmt.Sprint("regret ", i), out.Regret, inner.Regret*square+total-learned, 1e-7)
+		}
+	}
+	got, want := l.Stats(), plain.Stats()
+	near(t, "loss", got.Loss, total, 1e-12)
+	near(t, "hindsight loss", got.HindsightLoss, want.HindsightLoss*square, 1e-9)
+	near(t, "regret is the difference", got.Regret, got.Loss-got.HindsightLoss, 1e-7)
+	// What the bound of the learner is about holds of its inputs as they were, but
+	// not of a function of the caller's.
+	if !want.Certified || got.Certified || got.RegretBound != 0 || got.Certificate != 0 || !got.CertificateOK {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A running scaling does not see units: inputs and labels in others, by powers
+// of two, give the same bits, and predictions in the other unit.
+func TestRunningDoesNotSeeUnits(t *testing.T) {
+	a, b := scaling.New(running(32, 1, 1)), scaling.New(running(32, 1, 1))
+	for i, s := range moved(47, 200) {
+		x := []float64{s.X[0] * 1024, s.X[1] / 4096}
+		p, err := modeltest.Predict(a, s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := modeltest.Predict(b, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Value != 64*p.Value || q.Leverage != p.Leverage {
+			t.Fatalf("round %d: %+v, in other units %+v", i, p, q)
+		}
+		if _, err := modeltest.Observe(a, s.X, s.Y, s.Weight); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := modeltest.Observe(b, x, 64*s.Y, s.Weight); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// seeing is a learner that sees what it is asked and taught, and knows nothing.
+type seeing struct {
+	model.Learner
+	x []float64
+}
+
+func (s *seeing) Check([]float64, []float64, float64) error { return nil }
+
+func (s *seeing) Observe(o *model.Outcome, x, _ []float64, _ float64) error {
+	o.Resize(1)
+	copy(s.x, x)
+	return nil
+}
+
+// The mean of an input is exact to its last digit and the deviation to 1e-9,
+// however many rows there are, far from 0, and at the ends of the range.
+func TestMomentsOfHardInputs(t *testing.T) {
+	rows := 1_000_000
+	if testing.Short() {
+		rows = 100_000
+	}
+	s := &seeing{x: make([]float64, dimension)}
+	o := running(32, 1, 1)
+	o.New = func() model.Learner { return s }
+	for name, c := range map[string]struct{ mean, deviation float64 }{
+		"plain":                {3, 2},
+		"far from 0":           {1e12, 1},
+		"farther":              {-1e14, 8},
+		"large":                {9e99, 1e98},
+		"large, of both signs": {0, 1e100},
+		"small":                {1e-100, 1e-101},
+	} {
+		l := scaling.New(o)
+		var out model.Outcome
+		x, y := make([]float64, dimension), []float64{0}
+		digit := (math.Nextafter(math.Abs(c.mean), math.Inf(1)) - math.Abs(c.mean)) / c.deviation
+		for n := range rows {
+			// Mean and deviation are these at every even n.
+			side := float64(1 - 2*(n%2))
+			x[0], x[1] = c.mean+side*c.deviation, c.mean
+			if err := l.Observe(&out, x, y, 1); err != nil {
+				t.Fatal(err)
+			}
+			if n < 32 {
+				continue
+			}
+			// Before an odd row, one more has been above than below.
+			want := side / (2 * math.Sqrt(dimension))
+			if n%2 == 1 {
+				want = (-1 - 1/float64(n)) / math.Sqrt(1-1/float64(n)/float64(n)) / (2 * math.Sqrt(dimension))
+			}
+			if got := s.x[0]; !(math.Abs(got-want) <= 1e-9+digit) || s.x[1] != 0 {
+				t.Fatalf("%s, row %d: scaled to %v, want %.17g and 0", name, n, s.x, want)
+			}
+		}
+	}
+}
+
+// A state of another kind of scaling is refused.
+func TestStatesOfAnotherScaling(t *testing.T) {
+	state := func(o scaling.Options) []byte {
+		l := scaling.New(o)
+		for _, s := range moved(48, 40) {
+			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, err := l.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	frozen, run := warming(32, 1, 1), running(32, 1, 1)
+	for name, c := range map[string]struct {
+		o     scaling.Options
+		state []byte
+	}{"frozen": {run, state(frozen)}, "running": {frozen, state(run)}} {
+		l := scaling.New(c.o)
+		before, err := l.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Restore(c.state); !errors.Is(err, model.ErrCorruptState) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("%s: a refusal changed the state (%v)", name, err)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package rpc
+
+import (
+	"fmt"
+	"math"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/drift"
+	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/model"
+)
+
+func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
+	p := &hindsightv1.ModelStats{
+		Id: s.ID, Learner: s.Learner,
+		Observations: s.Observations, LossSum: s.Loss,
+		RegretBound: s.RegretBound, Certificate: s.Certificate,
+		CertificateOk: s.CertificateOK, Certified: s.Certified,
+		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
+		Features:           int32(s.Features),
+		ServedObservations: s.Predicted, ServedLossSum: s.Served.Loss,
+		PendingLabels: s.Pending, StateBytes: s.StateBytes,
+		StateDigest: fmt.Sprintf("%x", s.Digest),
+		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+		Performance: performanceToProto(s.Whole), Recent: performanceToProto(s.Recent),
+		Discounted: performanceToProto(s.Summary.Discounted),
+		Intervals:  intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
+	}
+	if !math.IsNaN(s.Regret) {
+		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
+		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
+	}
+	if s.EffectiveDimension != nil {
+		p.EffectiveDimension = known(*s.EffectiveDimension)
+	}
+	if s.Dictionary > 0 {
+		centres := int32(s.Dictionary)
+		p.Dictionary = &centres
+	}
+	if s.Observations > 0 {
+		p.MeanLoss = s.Loss / float64(s.Observations)
+	}
+	return p
+}
+
+// known is a number that is known, else nil.
+func known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// performanceToProto turns sums into means.
+func performanceToProto(p account.Performance) *hindsightv1.Performance {
+	out := &hindsightv1.Performance{Observations: p.Observations}
+	if p.Observations == 0 {
+		return out
+	}
+	means := func(f account.Figures) *hindsightv1.PerformanceFigures {
+		return &hindsightv1.PerformanceFigures{
+			MeanLoss: f.Loss / p.Observations, RunningMeanLoss: f.RunningMean / p.Observations,
+			LastLabelLoss: f.LastLabel / p.Observations, Skill: known(f.Skill()),
+		}
+	}
+	out.Prequential, out.Served = means(p.Prequential), means(p.Served)
+	return out
+}
+
+func intervalStatsToProto(outputs [][]interval.Statistics) []*hindsightv1.IntervalStats {
+	var out []*hindsightv1.IntervalStats
+	for j, levels := range outputs {
+		for _, s := range levels {
+			out = append(out, &hindsightv1.IntervalStats{
+				Coverage: s.Level, Output: int32(j), Observations: s.Judged,
+				Realised: known(s.Coverage), Recent: known(s.RecentCoverage), Least: known(s.LeastCoverage),
+				MeanWidth: known(s.MeanWidth), MeanScore: known(s.MeanScore),
+			})
+		}
+	}
+	return out
+}
+
+func driftToProto(s drift.Statistics) *hindsightv1.Drift {
+	if s.Detected == 0 {
+		return &hindsightv1.Drift{}
+	}
+	return &hindsightv1.Drift{Detected: s.Detected, LastChangeSequence: &s.Change, LossBefore: &s.Before, LossAfter: &s.After}
+}
+
+func expertsToProto(experts []model.Expert) []*hindsightv1.Expert {
+	out := make([]*hindsightv1.Expert, len(experts))
+	for n, e := range experts {
+		out[n] = &hindsightv1.Expert{Name: e.Name, LossSum: e.Loss, Weight: e.Weight, Awake: e.Awake}
+	}
+	return out
+}
