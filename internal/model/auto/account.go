@@ -36,16 +36,19 @@ func (a *account) add(y, weight, loss float64, advice, final []float64, stage st
 		if !stage.awake(k, len(advice)) {
 			continue
 		}
-		f := 0.0
-		if k < len(advice) {
-			f = advice[k]
-		} else {
-			f = final[k-len(advice)]
-		}
+		f := nth(k, advice, final)
 		own := squared(f, y, weight)
 		a.losses[k].Add(own)
 		a.leads[k].Add(loss - own)
 	}
+}
+
+// nth is entry k of the experts and then the finalists.
+func nth(k int, advice, final []float64) float64 {
+	if k < len(advice) {
+		return advice[k]
+	}
+	return final[k-len(advice)]
 }
 
 func squared(prediction, y, weight float64) float64 {

@@ -60,42 +60,41 @@ func (l *Learner) stale(numbers []float64) (advice, bool) {
 // possible tells whether all that is advised is in the range of the labels, and
 // mixtures are in the range of what they mix.
 func (l *Learner) possible(a advice) bool {
-	k, then := uint64(l.o.Outputs), stageAfter(a.seen)
+	k := uint64(l.o.Outputs)
 	for i, v := range a.lags {
 		if m := &l.mixers[uint64(i)%k]; !inRange(v, m.low, m.high, uint64(i)/k < a.seen) {
 			return false
 		}
 	}
 	for j := range l.mixers {
-		m := &l.mixers[j]
-		residual, experts, final, value := a.of(j)
-		if !(math.Abs(residual) <= 2*model.MaxMagnitude) {
-			return false
-		}
-		for i := range a.experts + finalists {
-			v := 0.0
-			if i < a.experts {
-				v = experts[i]
-			} else {
-				v = final[i-a.experts]
-			}
-			// A stack that sleeps says what b says.
-			if !inRange(v, m.low, m.high, then.awake(i, a.experts) || (i > a.experts && then == starting)) {
-				return false
-			}
-		}
-		awake := experts
-		if then == starting {
-			awake = experts[:baselines]
-		}
-		if then != asleep && !(between(final[0], awake) && between(value, final)) {
-			return false
-		}
-		if then == asleep && value != 0 {
+		if !l.mixers[j].possible(a, j) {
 			return false
 		}
 	}
 	return true
+}
+
+func (m *mixer) possible(a advice, output int) bool {
+	residual, experts, final, value := a.of(output)
+	then := stageAfter(a.seen)
+	if !(math.Abs(residual) <= 2*model.MaxMagnitude) {
+		return false
+	}
+	for i := range len(experts) + len(final) {
+		// A stack that sleeps says what b says.
+		said := then.awake(i, len(experts)) || (i > len(experts) && then == starting)
+		if !inRange(nth(i, experts, final), m.low, m.high, said) {
+			return false
+		}
+	}
+	switch then {
+	case asleep:
+		return value == 0
+	case starting:
+		experts = experts[:baselines]
+	default:
+	}
+	return between(final[0], experts) && between(value, final)
 }
 
 // inRange accepts a number from low to high, or 0 if nothing was said.

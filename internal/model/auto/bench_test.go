@@ -2,6 +2,8 @@ package auto_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"hindsight/internal/model"
@@ -10,9 +12,6 @@ import (
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/qr"
-
-	"math"
-	"math/rand/v2"
 )
 
 func warm(b *testing.B, o auto.Options) (*auto.Learner, []modeltest.Sample) {

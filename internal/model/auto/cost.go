@@ -35,7 +35,7 @@ func (o Options) observeFlops(p Plan) uint64 {
 		}
 	}
 	for _, m := range p.descents {
-		total += 3 * k * uint64(len(descentSteps())*o.size(m))
+		total += 3 * k * uint64(descentCount*o.size(m))
 	}
 	for _, f := range stackForgettings() {
 		r := stackSize(experts)
@@ -64,7 +64,7 @@ func (o Options) predictFlops(p Plan) uint64 {
 		total += uint64(len(p.forgettings)) * solve(o.size(m), 2*o.Outputs)
 	}
 	for _, m := range p.descents {
-		total += k * uint64(len(descentSteps())*o.size(m))
+		total += k * uint64(descentCount*o.size(m))
 	}
 	return total
 }
@@ -85,7 +85,7 @@ func (o Options) bytes(p Plan) uint64 {
 		total += uint64(len(p.forgettings)) * factorBytes(o.size(m), 2*k)
 	}
 	for _, m := range p.descents {
-		total += 8 * uint64(len(descentSteps())*o.size(m)*k)
+		total += 8 * uint64(descentCount*o.size(m)*k)
 	}
 	mixers := mlpoly.Bytes(experts) + mlpoly.Bytes(finalists) + stacks*factorBytes(stackSize(experts), 1) +
 		8*uint64(4*(experts+finalists)+6+14)

@@ -51,10 +51,10 @@ func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 	for _, kind := range p.descents {
 		e := of(kind)
 		e.descentAt = at
-		for range descentSteps() {
+		for range descentCount {
 			e.descents = append(e.descents, make([]float64, o.descentSize(kind)*o.Outputs))
 		}
-		at += len(descentSteps())
+		at += descentCount
 	}
 	return experts
 }

@@ -48,9 +48,9 @@ func spread(mean, squares float64, n uint64) float64 {
 }
 
 const (
-	// leastScale is the least deviation: what deviates less counts as constant.
+	// The least deviation: what deviates less counts as constant.
 	leastScale = 1e-100
-	// maxScaled bounds a scaled input. It is far beyond what a column of a finite
+	// The largest scaled input. It is far beyond what a column of a finite
 	// variance reaches: no number of n is more than √n deviations off their mean.
 	maxScaled = 1e6
 )

@@ -3,6 +3,7 @@ package auto_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 
 	"hindsight/internal/model/auto"
@@ -177,8 +178,9 @@ type naiveOutput struct {
 	base, final *naivePoly
 	stacks      []*dense
 	residual    float64
-	theta, h    [2]float64 // Of the calibration; h is not used without signs.
-	curvature   [3]float64
+	// theta and curvature are those of the calibration.
+	theta     [2]float64
+	curvature [3]float64
 }
 
 // served is what a naive prediction says.
@@ -316,7 +318,7 @@ func (n *naive) features(kind int, columns []float64) []float64 {
 			z[i] = math.Sin(angle) / math.Sqrt(float64(len(n.sparse)))
 			z[len(n.sparse)+i] = math.Cos(angle) / math.Sqrt(float64(len(n.sparse)))
 		}
-		return append(z, affine...)
+		return slices.Concat(z, affine)
 	}
 	sigma := []float64{n.units.median / 2, n.units.median * 2, n.units.lagged}[kind-1]
 	var in []float64
@@ -327,7 +329,7 @@ func (n *naive) features(kind int, columns []float64) []float64 {
 		in = append(in, v/sigma)
 	}
 	n.fourier[kind-1].Map(z, in)
-	return append(z, affine...)
+	return slices.Concat(z, affine)
 }
 
 func (n *naive) allFeatures(columns []float64) (z [5][]float64) {

@@ -59,15 +59,15 @@ func (o Options) size(m mapKind) int {
 type mapKind int
 
 const (
-	// affineMap is (x/√d, lags, 1), which stands behind all others too.
+	// The map (x/√d, lags, 1), which stands behind all others too.
 	affineMap mapKind = iota
-	// narrowMap and wideMap are Fourier features of x, of bandwidth half the
+	// Fourier features of x, of bandwidth half the
 	// median distance and twice that.
 	narrowMap
 	wideMap
-	// laggedMap is Fourier features of x and of the lags eight times as large.
+	// Fourier features of x and of the lags eight times as large.
 	laggedMap
-	// sparseMap is Fourier features of one and of two columns in turn.
+	// Fourier features of one and of two columns in turn.
 	sparseMap
 )
 
@@ -139,11 +139,14 @@ const (
 
 const discount = 0.9 // Of the exponentially weighted mean.
 
-func descentSteps() [2]float64 { return [2]float64{0.1, 0.5} }
+// descentCount is the number of steps.
+const descentCount = 2
+
+func descentSteps() [descentCount]float64 { return [...]float64{0.1, 0.5} }
 
 // experts is K, the number of experts of an output.
 func (p Plan) experts() int {
-	return baselines + 2*len(p.factors)*len(p.forgettings) + len(descentSteps())*len(p.descents)
+	return baselines + 2*len(p.factors)*len(p.forgettings) + descentCount*len(p.descents)
 }
 
 // stackForgettings are the memories of the stacks.
@@ -151,7 +154,7 @@ func stackForgettings() [stacks]float64 { return [stacks]float64{unforgetting, 0
 
 const (
 	stacks = 3
-	// finalists are what the final mixture mixes: b and the stacks.
+	// What the final mixture mixes: b and the stacks.
 	finalists = 1 + stacks
 )
 

@@ -17,7 +17,7 @@ type row struct {
 const (
 	firstStage = 8
 	lastStage  = 128
-	// maxKept bounds the numbers of the rows that are kept: with many inputs the
+	// The most numbers of the rows that are kept: with many inputs the
 	// last stage comes earlier.
 	maxKept = 1 << 20
 )

@@ -124,8 +124,9 @@ func corrupt(format string, args ...any) error {
 
 // read is Restore into the state of a learner that has seen nothing.
 func (l *state) read(reader *codec.Reader, o Options) error {
-	late := uint64(0)
-	l.n, late, l.stackRounds = reader.Uint64(), reader.Uint64(), reader.Uint64()
+	l.n = reader.Uint64()
+	late := reader.Uint64()
+	l.stackRounds = reader.Uint64()
 	if reader.Err() == nil && (l.n > maxObservations || late > 1 || l.stackRounds > l.n) {
 		return corrupt("%d observations, late %d, %d rounds of stacks", l.n, late, l.stackRounds)
 	}

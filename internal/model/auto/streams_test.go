@@ -1,10 +1,12 @@
 package auto_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,29 +49,34 @@ func publishedStreams() []published {
 // missingLabel is the label of the rows of air_raw that have none.
 const missingLabel = -200
 
-// samples reads a stream as hindsight-bench sends it.
-func (p published) samples(t *testing.T, n int) []modeltest.Sample {
+// samples reads a stream as hindsight-bench sends it, or raw. Losses are then
+// those of labels in units of their range.
+func (p published) samples(t *testing.T, n int, raw bool) (samples []modeltest.Sample, unit float64) {
 	t.Helper()
-	var samples []modeltest.Sample
 	for _, s := range modeltest.Stream(t, p.name+".csv.gz", -1) {
 		if s.Y != missingLabel {
 			samples = append(samples, s)
 		}
 	}
-	if p.asIs {
-		return samples[:min(n, len(samples))]
-	}
-	modeltest.Scale(samples)
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, s := range samples {
 		low, high = math.Min(low, s.Y), math.Max(high, s.Y)
 	}
-	for i := range samples {
-		if !p.signs {
+	switch {
+	case p.asIs || p.signs:
+		unit = 1
+	case raw:
+		unit = high - low
+	default:
+		unit = 1
+		for i := range samples {
 			samples[i].Y = (samples[i].Y - low) / (high - low)
 		}
 	}
-	return samples[:min(n, len(samples))]
+	if !p.asIs && !raw {
+		modeltest.Scale(samples)
+	}
+	return samples[:min(n, len(samples))], unit
 }
 
 func streamed(t *testing.T) int {
@@ -87,52 +94,59 @@ func defaults(dimension int) auto.Options {
 	return auto.Options{Dimension: dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500}
 }
 
-// On every published stream the defaults are as good as promised.
+// On every published stream the defaults are as good as promised, and what is
+// sent raw is within 1 % of that.
 func TestStreams(t *testing.T) {
 	n := streamed(t)
 	for _, p := range publishedStreams() {
 		t.Run(p.name, func(t *testing.T) {
-			samples := p.samples(t, n)
-			l := auto.New(defaults(len(samples[0].X)))
-			var o model.Outcome
-			errors, loss, start := 0, 0.0, time.Now()
-			for _, s := range samples {
-				if err := l.Observe(&o, s.X, []float64{s.Y}, s.Weight); err != nil {
-					t.Fatal(err)
-				}
-				loss += o.Loss
-				if o.Predictions[0]*s.Y <= 0 {
-					errors++
-				}
-			}
-			took := time.Since(start)
-			count := float64(len(samples))
-			got, bar, best := loss/count, p.bar, math.Inf(1)
-			if p.signs {
-				got = float64(errors) / count
-			}
+			scaled := measure(t, p, n, false)
+			bar := p.bar
 			if !*whole {
 				bar = p.start
 			}
-			experts := l.Report(model.ReportOptions{}).Experts
-			name := ""
-			for _, e := range experts[:len(experts)-4] {
-				if e.Loss < best {
-					best, name = e.Loss, e.Name
+			if scaled > bar {
+				t.Errorf("%g, want at most %g", scaled, bar)
+			}
+			if *whole && !p.asIs {
+				if raw := measure(t, p, n, true); raw > 1.01*scaled {
+					t.Errorf("raw %g, scaled %g", raw, scaled)
 				}
-			}
-			s := l.Stats()
-			t.Logf("%s: %.4g (bar %.4g), mean squared error %.4g, best expert %.4g (%s), b %.4g, regret %.3g, certificate %.3g, bound %.3g, %.0f µs",
-				p.name, got, bar, loss/count, best/count, name, experts[len(experts)-4].Loss/count, s.Regret, s.Certificate, s.RegretBound,
-				took.Seconds()*1e6/count)
-			if got > bar {
-				t.Errorf("%g, want at most %g", got, bar)
-			}
-			if !s.CertificateOK || !s.Certified {
-				t.Errorf("%+v", s)
 			}
 		})
 	}
+}
+
+// measure takes a stream through the defaults.
+func measure(t *testing.T, p published, n int, raw bool) float64 {
+	t.Helper()
+	samples, unit := p.samples(t, n, raw)
+	l := auto.New(defaults(len(samples[0].X)))
+	var o model.Outcome
+	errors, loss, start := 0, 0.0, time.Now()
+	for _, s := range samples {
+		if err := l.Observe(&o, s.X, []float64{s.Y}, s.Weight); err != nil {
+			t.Fatal(err)
+		}
+		loss += o.Loss
+		if o.Predictions[0]*s.Y <= 0 {
+			errors++
+		}
+	}
+	took, count := time.Since(start), float64(len(samples))
+	mean := loss / count / unit / unit
+	experts, s := l.Report(model.ReportOptions{}).Experts, l.Stats()
+	best := slices.MinFunc(experts[:l.Experts()], func(a, b model.Expert) int { return cmp.Compare(a.Loss, b.Loss) })
+	t.Logf("raw %v: mean squared error %.4g, errors %.3f %%, best expert %.4g (%s), b %.4g, regret %.3g, certificate %.3g, bound %.3g, %.0f µs",
+		raw, mean, 100*float64(errors)/count, best.Loss/count/unit/unit, best.Name, experts[l.Experts()].Loss/count/unit/unit,
+		s.Regret, s.Certificate, s.RegretBound, took.Seconds()*1e6/count)
+	if !s.CertificateOK || !s.Certified {
+		t.Errorf("%+v", s)
+	}
+	if p.signs {
+		return float64(errors) / count
+	}
+	return mean
 }
 
 // With late labels what was served is nearly as good as the best of what the
@@ -145,7 +159,8 @@ func TestLateLabels(t *testing.T) {
 		}
 		for _, delay := range []int{1, 10, 100} {
 			t.Run(fmt.Sprint(p.name, " ", delay), func(t *testing.T) {
-				late(t, p, p.samples(t, n), delay)
+				samples, _ := p.samples(t, n, false)
+				late(t, p, samples, delay)
 			})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 const (
 	defaultLags = 2
-	// defaultMicroseconds keeps every expert up to some 300 inputs.
+	// The default keeps every expert up to some 150 inputs.
 	defaultMicroseconds = 500
 	maxMicroseconds     = 1e6
 	maxAutoFrequencies  = 4096

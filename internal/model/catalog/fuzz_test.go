@@ -159,8 +159,11 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 		t.Run(fmt.Sprint(kind, " ", spec.Name()), func(t *testing.T) {
 			t.Parallel()
 			for _, good := range states(t, spec, samples, 0, 12, 36, 71) {
-				taken, refused := 0, 0
-				for at := 0; at+8 <= len(good); at += 8 * (1 + len(good)/2048) { // Of a large state not each.
+				taken, refused, stride := 0, 0, 1+len(good)/2048 // Of a large state not each.
+				if len(good) > 8192 {
+					stride = 1 + len(good)/512
+				}
+				for at := 0; at+8 <= len(good); at += 8 * stride {
 					for _, v := range wrong {
 						state := append([]byte(nil), good...)
 						binary.LittleEndian.PutUint64(state[at:], v)

@@ -1,0 +1,342 @@
+package auto_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+)
+
+// series are n rows of three inputs and a label that depends on them and on
+// the last one.
+func series(seed uint64, n int) []observation {
+	rng, last := rand.New(rand.NewPCG(seed, 3)), 0.0
+	var rows []observation
+	for i := range n {
+		x := []float64{rng.NormFloat64(), 40 + 3*rng.Float64(), float64(i % 7)}
+		last = 0.7*last + math.Sin(3*x[0]) + 0.1*x[2] + 0.2*rng.NormFloat64()
+		r := observation{x: x, y: []float64{last}, weight: 1}
+		if i%5 == 4 {
+			r.weight = 0.2 + rng.Float64()
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func observe(t *testing.T, l model.Learner, r observation) model.Outcome {
+	t.Helper()
+	var o model.Outcome
+	if err := l.Observe(&o, r.x, r.y, r.weight); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func predict(t *testing.T, l model.Learner, x []float64) model.Prediction {
+	t.Helper()
+	var p model.Prediction
+	if err := l.Predict(&p, x); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func encoded(t *testing.T, l model.Learner) []byte {
+	t.Helper()
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// Labels and columns in units that are a power of two larger give the same
+// predictions in these units, bit for bit. Other units and origins give them to
+// rounding.
+func TestUnits(t *testing.T) {
+	for name, c := range map[string]struct {
+		scale, shift, columnScale, columnShift float64
+		tolerance                              float64
+	}{
+		"labels":         {scale: 1 << 20, columnScale: 1},
+		"small labels":   {scale: 1.0 / (1 << 30), columnScale: 1},
+		"columns":        {scale: 1, columnScale: 1.0 / (1 << 10)},
+		"shifted labels": {scale: 1, shift: 64, columnScale: 1, tolerance: 1e-7},
+		"other units":    {scale: 3, columnScale: 0.7, columnShift: 11, tolerance: 1e-7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := auto.New(options(3, 1)), auto.New(options(3, 1))
+			for n, r := range series(4, 300) {
+				x, moved := []float64{}, r
+				for _, v := range r.x {
+					x = append(x, v*c.columnScale+c.columnShift)
+				}
+				moved.x, moved.y = x, []float64{r.y[0]*c.scale + c.shift}
+				want := predict(t, a, r.x).Values[0]*c.scale + c.shift
+				if n == 0 {
+					want = 0 // Nothing is known.
+				}
+				got := predict(t, b, moved.x).Values[0]
+				if !(math.Abs(got-want) <= c.tolerance*c.scale) {
+					t.Fatalf("round %d: %.17g, want %.17g", n, got, want)
+				}
+				observe(t, a, r)
+				observe(t, b, moved)
+			}
+		})
+	}
+}
+
+// Experts that draw nothing do not see the order of the columns.
+func TestPermutedColumns(t *testing.T) {
+	o := options(3, 1)
+	o.Microseconds = 1e-9 // The affine map alone.
+	a, b := auto.New(o), auto.New(o)
+	for n, r := range series(5, 300) {
+		moved := r
+		moved.x = []float64{r.x[2], r.x[0], r.x[1]}
+		want, got := observe(t, a, r).Predictions[0], observe(t, b, moved).Predictions[0]
+		if !(math.Abs(got-want) < 1e-10) {
+			t.Fatalf("round %d: %.17g, want %.17g", n, got, want)
+		}
+	}
+}
+
+// A state restored at any round, in the middle of every stage, goes on bit for
+// bit, with late labels too.
+func TestRestoreAtEveryStage(t *testing.T) {
+	rows := series(6, 140)
+	whole := auto.New(options(3, 1))
+	var states [][]byte
+	var advice [][]float64
+	learn := func(l *auto.Learner, n int) {
+		if n < 3 {
+			return
+		}
+		r := rows[n-3]
+		var o model.Outcome
+		if err := l.ObserveAdvised(&o, r.x, r.y, r.weight, advice[n-3]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, r := range rows {
+		states, advice = append(states, encoded(t, whole)), append(advice, predict(t, whole, r.x).Advice)
+		learn(whole, n)
+	}
+	for at := range rows {
+		l := auto.New(options(3, 1))
+		if err := l.Restore(states[at]); err != nil {
+			t.Fatal(err)
+		}
+		for n := at; n < min(at+12, len(rows)); n++ {
+			if !bytes.Equal(encoded(t, l), states[n]) {
+				t.Fatalf("restored at %d, it differs at %d", at, n)
+			}
+			learn(l, n)
+		}
+	}
+}
+
+// Advice of just now is not needed, and advice that cannot have been given is
+// not believed: both leave an Observe, bit for bit.
+func TestAdvice(t *testing.T) {
+	rows := series(7, 60)
+	plain, advised := auto.New(options(3, 1)), auto.New(options(3, 1))
+	var old []float64
+	for n, r := range rows {
+		now := predict(t, advised, r.x).Advice
+		given := now
+		if n > 20 {
+			given = forged(now, old, n)
+		}
+		if n == 12 {
+			old = append([]float64(nil), now...)
+		}
+		var o model.Outcome
+		if err := advised.ObserveAdvised(&o, r.x, r.y, r.weight, given); err != nil {
+			t.Fatal(err)
+		}
+		observe(t, plain, r)
+		if !bytes.Equal(encoded(t, plain), encoded(t, advised)) {
+			t.Fatalf("round %d: the states differ", n)
+		}
+	}
+	if s := advised.Stats(); !s.Certified {
+		t.Errorf("%+v", s)
+	}
+	var o model.Outcome
+	r := rows[12]
+	if err := advised.ObserveAdvised(&o, r.x, r.y, 1, old); err != nil {
+		t.Fatal(err)
+	}
+	if s := advised.Stats(); s.Certified || !s.CertificateOK || s.Certificate != 0 || s.RegretBound != 0 {
+		t.Errorf("after a late label: %+v", s)
+	}
+	if err := advised.ObserveAdvised(&o, r.x[:2], r.y, 1, old); err == nil {
+		t.Error("a short input was learned")
+	}
+}
+
+// forged is advice that is wrong in one way or another.
+func forged(now, old []float64, n int) []float64 {
+	bad := append([]float64(nil), old...)
+	last := len(bad) - 1
+	switch n % 10 {
+	case 0:
+		return nil
+	case 1:
+		return bad[1:]
+	case 2:
+		bad[n%len(bad)] = math.NaN()
+	case 3:
+		bad[0] = float64(n + 1)
+	case 4:
+		bad[0] = 2.5
+	case 5:
+		bad[1] = 1e9 // No label was that.
+	case 6:
+		bad[last] = -1e9
+	case 7:
+		bad[4+n%40] = math.Inf(1)
+	case 8:
+		bad[0] = 0
+	default:
+		return append(now, 0)
+	}
+	return bad
+}
+
+// The regret against the best expert is within the certificate and the bound
+// of ML-Poly (Gaillard, Stoltz and van Erven, COLT 2014), also against an
+// adversary, and for every expert.
+func TestRegret(t *testing.T) {
+	for name, adversary := range map[string]func(n int, p, y float64) float64{
+		"a series":           func(_ int, _, y float64) float64 { return y },
+		"always the other":   func(_ int, p, _ float64) float64 { return -math.Copysign(1, p) },
+		"one lone large one": func(n int, _, y float64) float64 { return y + 1e6*indicator(n == 60) },
+		"ever larger":        func(n int, p, _ float64) float64 { return -math.Copysign(math.Pow(1.1, float64(n)), p) },
+		"switches":           func(n int, _, y float64) float64 { return y + 10*float64(n/100%2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, total := auto.New(options(3, 1)), 0.0
+			for n, r := range series(8, 400) {
+				r.y[0] = adversary(n, predict(t, l, r.x).Values[0], r.y[0])
+				o := observe(t, l, r)
+				total += o.Loss
+				s := l.Stats()
+				if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound {
+					t.Fatalf("round %d: %+v", n, s)
+				}
+				if o.Regret != s.Regret || math.Abs(s.Loss-total) > 1e-9*total || math.Abs(s.Loss-s.Regret-s.HindsightLoss) > 1e-9*total {
+					t.Fatalf("round %d: %+v, %+v, %g", n, o, s, total)
+				}
+			}
+			best := math.Inf(1)
+			for _, e := range l.Report(model.ReportOptions{}).Experts[:l.Experts()] {
+				if !e.Awake {
+					t.Errorf("%+v", e)
+				}
+				best = math.Min(best, e.Loss)
+			}
+			// The experts but the baselines slept for eight rounds.
+			if s := l.Stats(); best > s.HindsightLoss*(1+1e-9) {
+				t.Errorf("the best expert lost %g, hindsight loss %g", best, s.HindsightLoss)
+			}
+		})
+	}
+}
+
+func TestReport(t *testing.T) {
+	o := options(2, 2)
+	l := auto.New(o)
+	for n := range 30 {
+		r := l.Report(model.ReportOptions{})
+		if len(r.Experts) != 2*(l.Experts()+4) {
+			t.Fatalf("%d experts", len(r.Experts))
+		}
+		base, final := map[string]float64{}, map[string]float64{}
+		for _, e := range r.Experts {
+			output, name, _ := strings.Cut(e.Name, "/")
+			if part, _, _ := strings.Cut(name, "/"); part == "mixture" || part == "stack" {
+				final[output] += e.Weight
+			} else {
+				base[output] += e.Weight
+			}
+			if !e.Awake && e.Weight != 0 || !e.Awake && n > 8 {
+				t.Fatalf("round %d: %+v", n, e)
+			}
+		}
+		for _, sums := range []map[string]float64{base, final} {
+			for _, output := range []string{"output_0", "output_1"} {
+				if math.Abs(sums[output]-indicator(n > 0)) > 1e-12 {
+					t.Fatalf("round %d: weights add up to %v", n, sums)
+				}
+			}
+		}
+		observe(t, l, observation{x: []float64{float64(n), 1}, y: []float64{float64(n % 3), float64(n % 5)}, weight: 1})
+	}
+}
+
+// The stack with forgetting 1 keeps the bound of the forecaster: PKAWV (HAL
+// 2019), Proposition 2.1, for the labels (y−b)/s over the features of the
+// experts. It is clipped to the range of the labels, which loses nothing as
+// long as they stay in it.
+func TestStackRegret(t *testing.T) {
+	l := auto.New(options(3, 1))
+	rows := series(9, 700)
+	low, high := math.Inf(1), math.Inf(-1)
+	k := l.Experts()
+	a, b, size := matrix(k+2, k+2), make([]float64, k+2), 0.0
+	for i := range a {
+		a[i][i] = 3
+	}
+	lost, energy := 0.0, 0.0
+	for n, r := range rows {
+		advice := predict(t, l, r.x).Advice
+		part := advice[1+2:] // Behind the count and two lags.
+		residual, experts, mixed, stack := part[0], part[1:][:k], part[1+k], part[2+k]
+		if s := l.LabelScale(0); n >= 128 && r.y[0] >= low && r.y[0] <= high {
+			u := make([]float64, k+2)
+			for i, f := range experts {
+				u[i] = (f - mixed) / s
+			}
+			u[k], u[k+1] = residual/s, 1
+			v, root := (r.y[0]-mixed)/s, math.Sqrt(r.weight)
+			lost += r.weight * (v - (stack-mixed)/s) * (v - (stack-mixed)/s)
+			energy += r.weight * v * v
+			size = math.Max(size, math.Abs(root*v))
+			for i := range a {
+				b[i] += r.weight * v * u[i]
+				for j := range a {
+					a[i][j] += r.weight * u[i] * u[j]
+				}
+			}
+		} else if n >= 128 {
+			continue // What leaves the range is not learned.
+		}
+		observe(t, l, r)
+		low, high = math.Min(low, r.y[0]), math.Max(high, r.y[0])
+	}
+	determinant := 0.0
+	copied := matrix(k+2, k+2)
+	for i := range a {
+		copy(copied[i], a[i])
+	}
+	w := solve(copied, b) // Leaves the triangle of the elimination.
+	best := energy
+	for i, v := range w {
+		best -= v * b[i]
+		determinant += math.Log(copied[i][i] / 3)
+	}
+	regret, bound := lost-best, size*size*determinant
+	t.Logf("loss %g, best linear combination %g, regret %g, bound %g", lost, best, regret, bound)
+	// Weights are part of the forecaster's own prediction, not of this one.
+	if regret > bound || regret < -1e-9*lost {
+		t.Errorf("regret %g, bound %g", regret, bound)
+	}
+}
