@@ -67,7 +67,8 @@ func layers() []layer {
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine/mailbox", nil},
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec"}},
-		{"internal/engine/machine", []string{"internal/engine/record", "internal/model", "internal/model/codec"}},
+		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
+		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated"}},
 		{"internal/engine/recovery", []string{
@@ -79,12 +80,12 @@ func layers() []layer {
 			"internal/model/catalog", "internal/model/codec",
 		}},
 		{"internal/engine", []string{
-			"internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
+			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec",
 		}},
-		{"internal/rpc", []string{"api/...", "internal/engine", "internal/model"}},
+		{"internal/rpc", []string{"api/...", "internal/engine", "internal/engine/account/...", "internal/model"}},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/check", "internal/metrics", "internal/rpc", "internal/store",
+			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/metrics", "internal/rpc", "internal/store",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
 		{"cmd/internal/...", []string{"api/...", "cmd/internal/..."}},

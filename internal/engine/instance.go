@@ -124,6 +124,15 @@ type figuresOf struct {
 	summary account.Summary
 }
 
+// atSequence counts the changes of the loss by the model's sequence: an account is
+// younger than its model if an older version made the model.
+func atSequence(s account.Summary, sequence uint64) account.Summary {
+	if s.Drift.Detected > 0 {
+		s.Drift.Change += sequence - uint64(s.Whole.Observations)
+	}
+	return s
+}
+
 // solved is a report with the state that it is of.
 type solved struct {
 	sequence uint64

@@ -69,15 +69,6 @@ func servedRegret(s model.Stats, a account.Summary) float64 {
 	return s.Regret + a.Excess
 }
 
-// atSequence counts the changes of the loss by the model's sequence: an account is
-// younger than its model if an older version made the model.
-func atSequence(s account.Summary, sequence uint64) account.Summary {
-	if s.Drift.Detected > 0 {
-		s.Drift.Change += sequence - uint64(s.Whole.Observations)
-	}
-	return s
-}
-
 // Live is what a scrape reads of a model.
 type Live struct {
 	ID, Learner string

@@ -210,7 +210,7 @@ func TestRefusals(t *testing.T) {
 	}
 	refused(t, create("M", linear(1)), codes.InvalidArgument, "INVALID_ID", `"M"`)
 	refused(t, create("n", nil), codes.InvalidArgument, "INVALID_SPEC", "spec", "dimension")
-	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1}), codes.InvalidArgument, "INVALID_SPEC", "learner")
+	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Coverage: []float64{0.9, 0.9}}), codes.InvalidArgument, "INVALID_SPEC", "spec.coverage[1]", "0.9")
 	refused(t, create("n", linear(0)), codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "0")
 	refused(t, create("m", linear(3)), codes.AlreadyExists, "MODEL_EXISTS")
 	refused(t, create("n", &hindsightv1.ModelSpec{
@@ -388,11 +388,12 @@ func TestEveryLearner(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := stats.GetStats()
-		if !st.GetCertificateOk() || st.GetObservations() != 40 || st.GetEffectiveDimension() <= 0 {
+		if !st.GetCertificateOk() || st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0) {
 			t.Errorf("%s: %v", name, st)
 		}
-		// The default scaling of the others is running.
-		if certified := name == "linear_awv"; st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom") {
+		// The default scaling of the others is running. What auto promises is over its
+		// experts, as they were.
+		if certified := name == "linear_awv" || name == "auto"; st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom") {
 			t.Errorf("%s: %v", name, st)
 		}
 	}

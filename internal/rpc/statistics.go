@@ -19,7 +19,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		RegretBound: s.RegretBound, Certificate: s.Certificate,
 		CertificateOk: s.CertificateOK, Certified: s.Certified,
 		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
-		Features: int32(s.Features), EffectiveDimension: s.EffectiveDimension,
+		Features:           int32(s.Features),
 		ServedObservations: s.Predicted, ServedLossSum: s.Served.Loss,
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
 		StateDigest: fmt.Sprintf("%x", s.Digest),
@@ -31,6 +31,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	if !math.IsNaN(s.Regret) {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
+	}
+	if s.EffectiveDimension != nil {
+		p.EffectiveDimension = known(*s.EffectiveDimension)
 	}
 	if s.Dictionary > 0 {
 		centres := int32(s.Dictionary)

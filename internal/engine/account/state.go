@@ -129,9 +129,9 @@ func readPart(r *codec.Reader, restore func([]byte) error) error {
 func (a *Account) Size() uint64 {
 	size := uint64(accountBytes + 16*len(a.means) + performanceBytes*cap(a.recent.blocks))
 	for _, s := range a.intervals {
-		size += uint64(s.Size())
+		size += s.Size()
 	}
-	return size + uint64(a.drift.Size())
+	return size + a.drift.Size()
 }
 
 const (

@@ -13,7 +13,7 @@ type Figures struct {
 // Skill is 1 − Loss / the smaller loss of the baselines: 1 is perfect, 0 is as
 // good as the better baseline, below 0 is worse. It is NaN when a baseline has
 // no loss.
-func (f Figures) Skill() float64 {
+func (f *Figures) Skill() float64 {
 	best := math.Min(f.RunningMean, f.LastLabel)
 	if !(best > 0) {
 		return math.NaN()
@@ -71,7 +71,7 @@ const (
 	// there are so many. It covers up to recentBlock more.
 	Recent      = 1000
 	recentBlock = 50
-	// discount is what one round takes from the discounted performance.
+	// A round leaves so much of what the discounted performance was before.
 	discount = 0.999
 )
 

@@ -19,17 +19,26 @@ import (
 type Learner struct {
 	o    Options
 	plan Plan
-	// stackRenewals are those of the stacks, which are built anew at every stage:
-	// stackRounds counts what they have learned since.
+	maps []*featureMap
+	// stackRenewals are those of the stacks.
 	stackRenewals [stacks]renewal
-	stackRounds   uint64
 	// fixedBytes is the memory of all but the rows that are kept.
 	fixedBytes uint64
+	state
+	own  *scratch
+	pool sync.Pool
+}
+
+// state is what AppendBinary writes.
+type state struct {
 	// n is the number of observations.
 	n uint64
 	// late says that a label was learned after others had come since its
 	// prediction.
-	late           bool
+	late bool
+	// stackRounds counts what the stacks have learned since the last stage, at
+	// which they were built anew.
+	stackRounds    uint64
 	inputs, labels moments
 	// lags are the last labels, newest first, by outputs.
 	lags       []float64
@@ -37,8 +46,6 @@ type Learner struct {
 	bandwidths bandwidths
 	experts    []expertMap
 	mixers     []mixer
-	own        *scratch
-	pool       sync.Pool
 }
 
 // stage says who predicts.
@@ -77,27 +84,29 @@ func New(o Options) *Learner {
 		panic(fmt.Sprintf("auto: options %+v", o))
 	}
 	plan := o.plan()
-	l := &Learner{
-		o: o, plan: plan,
-		inputs: newMoments(o.Dimension), labels: newMoments(o.Outputs),
-		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
-		mixers: make([]mixer, o.Outputs),
-	}
 	var maps []*featureMap
 	for _, kind := range plan.maps() {
 		maps = append(maps, newFeatureMap(o, kind))
 	}
-	l.experts = newExperts(o, plan, maps)
-	for j := range l.mixers {
-		l.mixers[j] = newMixer(plan.experts())
-	}
+	l := &Learner{o: o, plan: plan, maps: maps, fixedBytes: o.bytes(plan), state: newState(o, plan, maps)}
 	for i, f := range stackForgettings() {
 		l.stackRenewals[i] = newRenewal(stackSize(plan.experts()), f)
 	}
-	l.fixedBytes = o.bytes(plan)
 	l.own = l.newScratch()
 	l.pool.New = func() any { return l.newScratch() }
 	return l
+}
+
+func newState(o Options, plan Plan, maps []*featureMap) state {
+	s := state{
+		inputs: newMoments(o.Dimension), labels: newMoments(o.Outputs),
+		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
+		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs),
+	}
+	for j := range s.mixers {
+		s.mixers[j] = newMixer(plan.experts())
+	}
+	return s
 }
 
 // scratch is what a prediction works on, and, apart from the weights, what it

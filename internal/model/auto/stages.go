@@ -52,11 +52,7 @@ func (l *Learner) advance() {
 		}
 	}
 	l.stackRounds = 0
-	maps := make([]*featureMap, len(l.experts))
-	for i := range l.experts {
-		maps[i] = l.experts[i].features
-	}
-	l.experts = newExperts(l.o, l.plan, maps)
+	l.experts = newExperts(l.o, l.plan, l.maps)
 	n := l.n
 	for i, r := range l.kept {
 		l.n = uint64(i + 1)

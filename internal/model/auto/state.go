@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/mlpoly"
 	"hindsight/internal/model/qr"
 )
 
@@ -44,8 +45,22 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// stateBytes is at least what AppendBinary appends.
-func (l *Learner) stateBytes() int { return int(l.Size()) }
+// stateBytes is what AppendBinary appends.
+func (l *Learner) stateBytes() int {
+	o, k := l.o, l.plan.experts()
+	numbers := 3 + 2*(o.Dimension+o.Outputs) + len(l.lags) + 2 + len(l.bandwidths.sparse)
+	numbers += len(l.kept) * (o.Dimension + o.Outputs + len(l.lags) + 2)
+	for i := range l.experts {
+		for _, f := range l.experts[i].factors {
+			numbers += len(f.Packed())
+		}
+		for _, theta := range l.experts[i].descents {
+			numbers += len(theta)
+		}
+	}
+	mixer := stacks*qr.Size(stackSize(k), 1) + 1 + 6 + 5 + 6 + 4*(k+finalists)
+	return 8*(numbers+o.Outputs*mixer) + o.Outputs*(mlpoly.StateBytes(k)+mlpoly.StateBytes(finalists))
+}
 
 func (r *row) appendBinary(dst []byte) []byte {
 	dst = codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y...), r.lags...)
@@ -91,17 +106,15 @@ const (
 // Restore replaces the state by one that AppendBinary wrote for the same spec.
 // It refuses numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
-	r := New(l.o)
 	reader := codec.NewReader(state)
-	if err := r.read(reader); err != nil {
+	s := newState(l.o, l.plan, l.maps)
+	if err := s.read(reader, l.o); err != nil {
 		return fmt.Errorf("auto: restore: %w", err)
 	}
 	if err := reader.End(); err != nil {
 		return fmt.Errorf("auto: restore %d experts: %w", l.plan.experts(), err)
 	}
-	l.n, l.late, l.stackRounds = r.n, r.late, r.stackRounds
-	l.inputs, l.labels, l.lags, l.kept = r.inputs, r.labels, r.lags, r.kept
-	l.bandwidths, l.experts, l.mixers = r.bandwidths, r.experts, r.mixers
+	l.state = s
 	return nil
 }
 
@@ -109,8 +122,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), model.ErrCorruptState)
 }
 
-// read is Restore into a learner that has seen nothing.
-func (l *Learner) read(reader *codec.Reader) error {
+// read is Restore into the state of a learner that has seen nothing.
+func (l *state) read(reader *codec.Reader, o Options) error {
 	late := uint64(0)
 	l.n, late, l.stackRounds = reader.Uint64(), reader.Uint64(), reader.Uint64()
 	if reader.Err() == nil && (l.n > maxObservations || late > 1 || l.stackRounds > l.n) {
@@ -126,9 +139,9 @@ func (l *Learner) read(reader *codec.Reader) error {
 		m.rescale(l.n)
 	}
 	reader.FloatsWithin(model.MaxMagnitude, l.lags)
-	if reader.Err() == nil && l.n < uint64(l.o.last()) {
+	if reader.Err() == nil && l.n < uint64(o.last()) {
 		for i := range l.n {
-			if err := l.readRow(reader, i); err != nil {
+			if err := l.readRow(reader, i, o); err != nil {
 				return err
 			}
 		}
@@ -152,9 +165,9 @@ func (l *Learner) read(reader *codec.Reader) error {
 	return reader.Err()
 }
 
-func (l *Learner) readRow(reader *codec.Reader, at uint64) error {
+func (l *state) readRow(reader *codec.Reader, at uint64, o Options) error {
 	r := row{
-		x: make([]float64, l.o.Dimension), y: make([]float64, l.o.Outputs), lags: make([]float64, len(l.lags)),
+		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs), lags: make([]float64, len(l.lags)),
 	}
 	for _, numbers := range [][]float64{r.x, r.y, r.lags} {
 		reader.FloatsWithin(model.MaxMagnitude, numbers)
@@ -170,7 +183,7 @@ func (l *Learner) readRow(reader *codec.Reader, at uint64) error {
 	return nil
 }
 
-func (l *Learner) readExperts(reader *codec.Reader) error {
+func (l *state) readExperts(reader *codec.Reader) error {
 	for i := range l.experts {
 		e := &l.experts[i]
 		for f := range e.factors {

@@ -34,7 +34,7 @@ func restorable() []model.Spec {
 		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Forgetting: ptr(0.8), MaxDictionary: ptr(4)}},
 		{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Dictionary: [][]float64{{1, 0}, {0, 1}}}},
 		{Dimension: 2, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}}},
-		{Dimension: 2, Seed: 10, Auto: &model.Auto{Frequencies: ptr(2)}},
+		{Dimension: 2, Seed: 10, Auto: &model.Auto{Frequencies: ptr(2), MaxMicroseconds: ptr(1.5)}},
 		{Dimension: 2, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(2), Lags: ptr(0), MaxMicroseconds: ptr(1.0)}},
 		{Dimension: 2, FourierAWV: &model.FourierAWV{Frequencies: ptr(2)}, Scaling: &model.Scaling{Fixed: &model.FixedScaling{}}},
 		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
