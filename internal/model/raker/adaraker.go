@@ -171,10 +171,9 @@ func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 }
 
 // Observe learns (x, y) in every expert and updates their weights: one
-// feature map, three passes over the features an expert, and with TrackRegret
-// one over each kernel's r(r+1)/2 second moments. It allocates nothing, but
-// for the expert that appears when the count of blocks reaches a power of two.
-// The regret of a round is not known: NaN.
+// feature map, two passes over the features an expert, and with TrackRegret what
+// Raker's does. It allocates nothing, but for the expert that appears when the count
+// of blocks reaches a power of two. The regret of a round is not known: NaN.
 func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := a.Check(x, labels, weight); err != nil {
 		return err

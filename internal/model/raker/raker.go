@@ -59,10 +59,11 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns (x, y) by one gradient step a kernel: one feature map and
-// three passes over the features, and with TrackRegret one over each kernel's
-// r(r+1)/2 second moments. It allocates nothing. The regret of a round is not
-// known: NaN.
+// Observe learns (x, y) by one gradient step a kernel: one feature map and two
+// passes over the features. With TrackRegret it keeps the features, and every
+// loops.Rows-th round adds what is kept to each kernel's r(r+1)/2 second moments,
+// in one pass of as many products an entry. It allocates nothing. The regret of a
+// round is not known: NaN.
 func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := r.Check(x, labels, weight); err != nil {
 		return err
