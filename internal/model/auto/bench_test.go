@@ -55,10 +55,10 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkParts is what BenchmarkObserve is made of, measured apart: the
-// rotations of its factors, map by map, and its Fourier maps.
-func BenchmarkParts(b *testing.B) {
-	const d, outputs, lags, frequencies = 12, 1, 2, 50
+// parts are what an Observe of the defaults is made of, apart from the rest:
+// the rotations of its factors, map by map, and its Fourier maps.
+func parts(d int) func() {
+	const outputs, lags, frequencies = 1, 2, 50
 	roots := []float64{1, math.Sqrt(0.999), math.Sqrt(0.99)}
 	rng := rand.New(rand.NewPCG(1, 1))
 	turns := func(r, columns int) []qr.Turn {
@@ -74,14 +74,14 @@ func BenchmarkParts(b *testing.B) {
 	for range 4 {
 		groups = append(groups, turns(2*frequencies+d+lags+1, 2*outputs))
 	}
-	source := make([]float64, 200)
+	source := make([]float64, 400)
 	for i := range source {
 		source[i] = 0.1 * rng.NormFloat64()
 	}
 	fourier := feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, d+lags, frequencies, true, rng)
-	z := make([]float64, 2*frequencies)
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
+	z, n := make([]float64, 2*frequencies), 0
+	return func() {
+		n++
 		for range 4 {
 			fourier.Map(z, source[n%100:][:d+lags])
 		}
@@ -92,4 +92,40 @@ func BenchmarkParts(b *testing.B) {
 			qr.RotateTogether(group)
 		}
 	}
+}
+
+// BenchmarkOverhead measures an Observe and its parts in turn, and fails if an
+// Observe costs more than 1.3 times as much. It compares the shortest of many
+// measurements, so that other work on the machine does not make it fail.
+func BenchmarkOverhead(b *testing.B) {
+	const d = 12
+	l, samples := warm(b, defaults(d))
+	apart, n := parts(d), 0
+	var o model.Outcome
+	y := []float64{0}
+	whole := func() {
+		n++
+		s := samples[n%len(samples)]
+		y[0] = s.Y
+		_ = l.Observe(&o, s.X, y, 1)
+	}
+	shortest := func(call func(), least float64) float64 {
+		before := b.Elapsed()
+		for range 8 {
+			call()
+		}
+		return min(least, (b.Elapsed()-before).Seconds()/8)
+	}
+	first, second := math.Inf(1), math.Inf(1)
+	for b.Loop() {
+		for range 200 {
+			first, second = shortest(whole, first), shortest(apart, second)
+		}
+	}
+	if first > 1.3*second {
+		b.Fatalf("an Observe takes %.3g µs, its parts %.3g µs", first*1e6, second*1e6)
+	}
+	b.ReportMetric(first*1e6, "µs/observe")
+	b.ReportMetric(first/second, "overhead")
+	b.ReportMetric(0, "ns/op") // Of no meaning.
 }

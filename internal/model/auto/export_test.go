@@ -19,3 +19,6 @@ func PlanCosts(o Options) (flops []uint64, experts []int) {
 	}
 	return flops, experts
 }
+
+// Quantile is the k-th smallest.
+func Quantile(values []float64, k int) float64 { return quantile(values, k) }
