@@ -153,7 +153,7 @@ func (m *meta) open(fs *vfs.MemFS, inmemory *memory.Store) {
 		after(5 + m.rng.IntN(40))(o)
 		o.SnapshotsKept = 1 + m.rng.IntN(3)
 		o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
-		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(20_000+m.rng.IntN(100_000))
+		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(100_000+m.rng.IntN(200_000))
 	})
 }
 
@@ -227,9 +227,13 @@ func (m *meta) create() string {
 	}
 	few := ptr(2)
 	specs := []model.Spec{
+		{Dimension: 2, Auto: &model.Auto{Frequencies: few}},
+		{Dimension: 2, Seed: 5, Auto: &model.Auto{Frequencies: few, Lags: ptr(1)}, Coverage: []float64{0.8, 0.99}},
+		{Dimension: 2, Seed: 6, Auto: &model.Auto{Frequencies: few, Lags: ptr(0), MaxMicroseconds: ptr(1.0)}},
+		{Dimension: 2, Outputs: 2, Auto: &model.Auto{Frequencies: few, MaxMicroseconds: ptr(5.0)}},
 		linear(2), taylor(2, 2),
 		{Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull, MaxDictionary: ptr(20)}},
-		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Forgetting: ptr(0.9)}, Coverage: []float64{0.9}},
 		{Dimension: 2, Seed: 3, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
 		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 7}}, LinearAWV: &model.LinearAWV{}},
 		{Dimension: 2, Outputs: 2, FourierAWV: &model.FourierAWV{Frequencies: few}}, // Behind a running scaling.

@@ -8,6 +8,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/modeltest"
 )
 
 // sound takes a round through the learner and fails unless all it says is
@@ -24,8 +25,8 @@ func sound(t *testing.T, l *auto.Learner, n int, r observation, low, high float6
 			t.Fatalf("round %d: %+v, %+v, %+v", n, p, o, s)
 		}
 	}
-	if !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound {
-		t.Fatalf("round %d: %+v", n, s)
+	if !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound || p.Probability < 0 || p.Probability >= 1 {
+		t.Fatalf("round %d: %+v, %+v", n, p, s)
 	}
 	for _, v := range append(p.Values, o.Predictions...) {
 		if n > 0 && (v < low || v > high) {
@@ -96,7 +97,7 @@ func TestHardStreams(t *testing.T) {
 func TestForgettingKeepsItsRidge(t *testing.T) {
 	l := auto.New(options(2, 1))
 	rounds := 40_000
-	if testing.Short() {
+	if testing.Short() || modeltest.RaceDetector {
 		rounds = 8_000
 	}
 	for n := range rounds {

@@ -107,16 +107,29 @@ turns:
 	SUBQ R13, AX
 	LEAQ (DX)(AX*8), AX
 	MOVQ R13, DX
+	SUBQ $2, DX
+	JL   label
+
+	VMOVDDUP X10, X10
+	VMOVDDUP X8, X8
+
+labels:
+	VMULPD  (AX), X10, X11
+	VMULPD  X11, X8, X11
+	VADDPD  (BX), X11, X11
+	VMOVUPD X11, (BX)
+	ADDQ    $16, AX
+	ADDQ    $16, BX
+	SUBQ    $2, DX
+	JGE     labels
 
 label:
+	TESTQ  $1, DX
+	JZ     found
 	VMULSD (AX), X10, X11
 	VMULSD X11, X8, X11
 	VADDSD (BX), X11, X11
 	VMOVSD X11, (BX)
-	ADDQ   $8, AX
-	ADDQ   $8, BX
-	DECQ   DX
-	JNZ    label
 
 found:
 	TESTQ DI, DI
@@ -223,14 +236,22 @@ right:
 	SHLQ  $3, CX
 	SUBQ  CX, DI
 	MOVQ  R13, CX
+	SUBQ  $2, CX
+	JL    copy
+
+copies:
+	VMOVUPD (DI), X4
+	VMOVUPD X4, (AX)
+	ADDQ    $16, DI
+	ADDQ    $16, AX
+	SUBQ    $2, CX
+	JGE     copies
 
 copy:
-	MOVQ (DI), BX
-	MOVQ BX, (AX)
-	ADDQ $8, DI
-	ADDQ $8, AX
-	DECQ CX
-	JNZ  copy
+	TESTQ $1, CX
+	JZ    next
+	MOVQ  (DI), BX
+	MOVQ  BX, (AX)
 
 next:
 	ADDQ $Turn__size, R8
@@ -339,15 +360,26 @@ solve:
 	MOVQ   S(substitution_priors), BX
 	LEAQ   (DX)(CX*8), AX
 	MOVQ   R13, DX
+	SUBQ   $2, DX
+	JL     label
+
+	VMOVDDUP X4, X4
+
+labels:
+	VMULPD  (AX), X4, X5
+	VADDPD  (BX), X5, X5
+	VMOVUPD X5, (BX)
+	ADDQ    $16, AX
+	ADDQ    $16, BX
+	SUBQ    $2, DX
+	JGE     labels
 
 label:
+	TESTQ  $1, DX
+	JZ     found
 	VMULSD (AX), X4, X5
 	VADDSD (BX), X5, X5
 	VMOVSD X5, (BX)
-	ADDQ   $8, AX
-	ADDQ   $8, BX
-	DECQ   DX
-	JNZ    label
 
 found:
 	TESTQ        DI, DI

@@ -65,6 +65,112 @@ func TestTogetherIsOneByOne(t *testing.T) {
 	}
 }
 
+// plain is a factor by the text of RotateDiscounted and Solve, an entry at a time
+// and without anything ahead of its time.
+type plain struct {
+	r, k int
+	data []float64
+}
+
+func (f *plain) rotate(row, p []float64, root float64) qr.Rotation {
+	clear(p)
+	gamma, leverage, left, own := 1.0, 0.0, 1.0, f.data
+	for i := range f.r {
+		n := f.r - i + f.k
+		if z := row[i]; z == 0 {
+			for j := range n {
+				own[j] *= root
+			}
+		} else {
+			d := root * own[0]
+			norm := math.Sqrt(float64(d*d) + float64(z*z))
+			c, s, v := d/norm, z/norm, z/(d*gamma)
+			for j := range p {
+				p[j] += float64(v * float64(root*own[n-f.k+j]))
+			}
+			own[0], row[i] = norm, 0
+			for j := 1; j < n; j++ {
+				a, b := own[j], row[i+j]
+				own[j] = float64(float64(c*root)*a) + float64(s*b)
+				row[i+j] = float64(c*b) - float64(float64(s*root)*a)
+			}
+			gamma *= c
+			leverage += float64(left * float64(s*s))
+			left *= float64(c * c)
+		}
+		own = own[n:]
+	}
+	return qr.Rotation{Gamma: gamma, Leverage: min(leverage, 1)}
+}
+
+func (f *plain) solve(z, p []float64) (square float64) {
+	clear(p)
+	own := f.data
+	for i := range f.r {
+		n := f.r - i
+		if z[i] != 0 {
+			v := z[i] / own[0]
+			z[i] = v
+			square += float64(v * v)
+			for j := range p {
+				p[j] += float64(v * own[n+j])
+			}
+			for j := 1; j < n; j++ {
+				z[i+j] += float64(-v * own[j])
+			}
+		}
+		own = own[n+f.k:]
+	}
+	return square
+}
+
+// A pass has the bits of the plain text, for every order and number of columns.
+func TestPassIsThePlainText(t *testing.T) {
+	rng := rand.New(rand.NewPCG(43, 44))
+	for r := range 70 {
+		for k := 1; k <= 5; k++ {
+			f := qr.New(r, k, math.Exp(3*rng.NormFloat64()))
+			want := &plain{r: r, k: k, data: clone(f.Packed())}
+			p, plainP := make([]float64, k), make([]float64, k)
+			for n := range 6 {
+				row, root := rowOf(rng, r, k), 1-0.25*float64(n%3)
+				z, plainZ, plainRow := clone(row[:r]), clone(row[:r]), clone(row)
+				square, plainSquare := f.Solve(z, p), want.solve(plainZ, plainP)
+				if math.Float64bits(square) != math.Float64bits(plainSquare) || !sameBits(z, plainZ) || !sameBits(p, plainP) {
+					t.Fatalf("r = %d, k = %d: solves %g, %g, %g, want %g, %g, %g", r, k, square, z, p, plainSquare, plainZ, plainP)
+				}
+				rotation, plainRotation := f.RotateDiscounted(row, p, root), want.rotate(plainRow, plainP, root)
+				if rotation != plainRotation || !sameBits(p, plainP) || !sameBits(row, plainRow) || !sameBits(f.Packed(), want.data) {
+					t.Fatalf("r = %d, k = %d, root %g: %+v, %g, %g, want %+v, %g, %g", r, k, root, rotation, p, row, plainRotation, plainP, plainRow)
+				}
+			}
+		}
+	}
+}
+
+// A row that begins with zeros leaves the rows before as they are, and costs no
+// more than the rest.
+func TestRotationThatBeginsLate(t *testing.T) {
+	const r, k = 40, 2
+	rng := rand.New(rand.NewPCG(45, 46))
+	f := qr.New(r, k, 1)
+	p := make([]float64, k)
+	for range 50 {
+		f.Rotate(rowOf(rng, r, k), p)
+	}
+	before := clone(f.Packed())
+	row := make([]float64, r+k)
+	row[30] = 0.5
+	f.Rotate(row, p)
+	same := 0
+	for i := range 30 {
+		same += r - i + k
+	}
+	if !sameBits(f.Packed()[:same], before[:same]) || sameBits(f.Packed()[same:], before[same:]) {
+		t.Error("the wrong rows were turned")
+	}
+}
+
 func checkSolveTogether(t *testing.T, factors []*qr.Factor, z []float64, k int) {
 	t.Helper()
 	solutions := make([]qr.Solution, len(factors))

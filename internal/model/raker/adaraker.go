@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
 )
 
 // MaxExperts bounds the experts of an AdaRaker: after 2^39 intervals of the
@@ -44,6 +45,8 @@ const maxMetaStep = 0.5
 type AdaRaker struct {
 	core
 	experts []hedged
+	// exponentials are Observe's scratch: what weigh appends.
+	exponentials []float64
 }
 
 // hedged is an expert with its meta weight.
@@ -129,6 +132,22 @@ func (a *AdaRaker) topWeight() float64 {
 	return top
 }
 
+// weigh appends the weights of the kernels of every expert to dst, expert after
+// expert, and then the weights h_j of the experts, relative to the largest: so that
+// one call takes all exponentials of a round.
+func (a *AdaRaker) weigh(dst []float64) []float64 {
+	from := len(dst)
+	for j := range a.experts {
+		dst = append(dst, a.experts[j].logw...)
+	}
+	top := a.topWeight()
+	for j := range a.experts {
+		dst = append(dst, a.experts[j].logh-top)
+	}
+	exponential.Exp(dst[from:], dst[from:])
+	return dst
+}
+
 // Predict answers ŷ, for the logistic and the hinge loss the score, of which
 // the sign is the class. It reads the state and allocates nothing once its
 // scratch is warm. Standard error and leverage are not known: 0.
@@ -138,38 +157,38 @@ func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	}
 	buffer := a.scratch.Get().(*[]float64) // The pool holds nothing else.
 	defer a.scratch.Put(buffer)
-	a.features(*buffer, x)
-	top := a.topWeight()
+	z, w := a.split(*buffer)
+	a.features(z, x)
+	w = a.weigh(w)
+	kernels, h := len(a.maps), w[len(a.experts)*len(a.maps):]
 	value, total := 0.0, 0.0
 	for j := range a.experts {
-		e := &a.experts[j]
-		h := math.Exp(e.logh - top)
-		value += float64(h * a.mix(&e.expert, *buffer, nil))
-		total += h
+		value += float64(h[j] * a.mix(&a.experts[j].expert, z, w[j*kernels:(j+1)*kernels], nil))
+		total += h[j]
 	}
 	answer(p, value/total)
 	return nil
 }
 
 // Observe learns (x, y) in every expert and updates their weights: one
-// feature map, three passes over the features an expert, and with TrackRegret
-// one over each kernel's r(r+1)/2 second moments. It allocates nothing, but
-// for the expert that appears when the count of blocks reaches a power of two.
-// The regret of a round is not known: NaN.
+// feature map, two passes over the features an expert, and with TrackRegret what
+// Raker's does. It allocates nothing, but for the expert that appears when the count
+// of blocks reaches a power of two. The regret of a round is not known: NaN.
 func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := a.Check(x, labels, weight); err != nil {
 		return err
 	}
 	y := labels[0]
 	a.prepare(x)
-	top := a.topWeight()
+	a.exponentials = a.weigh(a.exponentials[:0])
+	w := a.exponentials
+	kernels, h := len(a.maps), w[len(a.experts)*len(a.maps):]
 	value, total := 0.0, 0.0
 	for j := range a.experts {
 		e := &a.experts[j]
-		e.value = a.mix(&e.expert, a.z, e.f)
-		h := math.Exp(e.logh - top)
-		value += float64(h * e.value)
-		total += h
+		e.value = a.mix(&e.expert, a.z, w[j*kernels:(j+1)*kernels], e.f)
+		value += float64(h[j] * e.value)
+		total += h[j]
 		// It learns from its own losses alone, while its θ is at hand.
 		a.learn(&e.expert, e.step, y, weight)
 	}

@@ -99,7 +99,8 @@ type core struct {
 	// z and stable are Observe's scratch: the features of all kernels, and their
 	// 1/(‖z_p‖²+λ).
 	z, stable []float64
-	// scratch holds *[]float64 for Predict, which many callers run at once.
+	// scratch holds *[]float64 for Predict, which many callers run at once: room for
+	// the features and for the weights of all experts that can be.
 	scratch *sync.Pool
 }
 
@@ -125,7 +126,7 @@ func newCore(maps []Map, o Options) core {
 	total := c.total()
 	c.z, c.stable = make([]float64, total), make([]float64, len(maps))
 	c.scratch = &sync.Pool{New: func() any {
-		z := make([]float64, total)
+		z := make([]float64, total+MaxExperts*(len(maps)+1))
 		return &z
 	}}
 	return c
@@ -133,6 +134,12 @@ func newCore(maps []Map, o Options) core {
 
 // total is the number of features of all kernels.
 func (c *core) total() int { return c.offsets[len(c.offsets)-1] }
+
+// split is a buffer of scratch as room for the features, and for weights to append.
+func (c *core) split(buffer []float64) (z, room []float64) {
+	total := c.total()
+	return buffer[:total], buffer[total:total]
+}
 
 // Check tells whether Observe would accept the observation. Labels of the
 // logistic and the hinge loss are −1 or 1.
@@ -239,7 +246,7 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 		pairs += uint64(r) * uint64(r+1) / 2
 	}
 	kernels, e := uint64(len(sizes)), uint64(experts)
-	numbers := e*(total+2*kernels+1) + 2*total + kernels + 8
+	numbers := e*(total+3*kernels+2) + 2*total + kernels + 8
 	flops := e * 3 * total
 	if o.TrackRegret && o.Loss == Squared {
 		numbers += pairs + total + loops.Rows*(total+1)

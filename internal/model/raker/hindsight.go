@@ -78,26 +78,28 @@ func (m *moments) add(z []float64, y, weight float64) {
 	m.waiting = 0
 }
 
-// settle adds the rounds that wait to a copy of row i of C of a kernel. It leaves
-// m as it is, since several may read it at a time.
-func (m *moments) settle(row []float64, k *kernelMoments, i int) {
+// settle adds the rounds that wait to a copy of C_ij of a kernel, for the j from
+// some on. It leaves m as it is, since several may read it at a time.
+func (m *moments) settle(copied []float64, k *kernelMoments, i, from int) {
 	for n, w := range m.weights[:m.waiting] {
 		z := m.rows[n*len(m.b)+k.offset:][:len(k.b)]
-		loops.Axpy(row, z[i:], float64(w*z[i]))
+		loops.Axpy(copied, z[from:], float64(w*z[i]))
 	}
 }
 
 // appendBinary appends C, with the rounds that wait, and b of every kernel.
-// Scratch holds the features of one kernel or more.
-func (m *moments) appendBinary(dst []byte, scratch []float64) []byte {
+func (m *moments) appendBinary(dst []byte) []byte {
+	var room [64]float64
 	for p := range m.kernels {
 		k := &m.kernels[p]
 		rest := k.packed
 		for i := range k.b {
-			row := scratch[:copy(scratch[:len(k.b)-i], rest)]
-			rest = rest[len(row):]
-			m.settle(row, k, i)
-			dst = codec.AppendFloats(dst, row...)
+			for from := i; from < len(k.b); from += len(room) {
+				piece := room[:min(len(room), len(k.b)-from)]
+				rest = rest[copy(piece, rest):]
+				m.settle(piece, k, i, from)
+				dst = codec.AppendFloats(dst, piece...)
+			}
 		}
 		dst = codec.AppendFloats(dst, k.b...)
 	}
@@ -128,7 +130,7 @@ func (m *moments) regularized(k *kernelMoments, lambda float64) (blas64.Symmetri
 	for i := range r {
 		row := full.Data[i*r+i : (i+1)*r]
 		rest = rest[copy(row, rest):]
-		m.settle(row, k, i)
+		m.settle(row, k, i, i)
 		trace += row[0]
 	}
 	lambda = math.Max(lambda, ridgeFloor*trace)

@@ -12,6 +12,7 @@ import (
 	"math"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/loops"
 )
 
@@ -30,6 +31,8 @@ import (
 type Raker struct {
 	core
 	expert expert
+	// exponentials are Observe's scratch: the weights of the kernels.
+	exponentials []float64
 }
 
 // NewRaker is a Raker that has seen nothing, of steps o.Step and
@@ -50,22 +53,25 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	}
 	buffer := r.scratch.Get().(*[]float64) // The pool holds nothing else.
 	defer r.scratch.Put(buffer)
-	r.features(*buffer, x)
-	answer(p, r.mix(&r.expert, *buffer, nil))
+	z, room := r.split(*buffer)
+	r.features(z, x)
+	answer(p, r.mix(&r.expert, z, r.expert.weigh(room), nil))
 	return nil
 }
 
-// Observe learns (x, y) by one gradient step a kernel: one feature map and
-// three passes over the features, and with TrackRegret one over each kernel's
-// r(r+1)/2 second moments. It allocates nothing. The regret of a round is not
-// known: NaN.
+// Observe learns (x, y) by one gradient step a kernel: one feature map and two
+// passes over the features. With TrackRegret it keeps the features, and every
+// loops.Rows-th round adds what is kept to each kernel's r(r+1)/2 second moments,
+// in one pass of as many products an entry. It allocates nothing. The regret of a
+// round is not known: NaN.
 func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := r.Check(x, labels, weight); err != nil {
 		return err
 	}
 	y := labels[0]
 	r.prepare(x)
-	prediction := r.mix(&r.expert, r.z, r.expert.f)
+	r.exponentials = r.expert.weigh(r.exponentials[:0])
+	prediction := r.mix(&r.expert, r.z, r.exponentials, r.expert.f)
 	loss := float64(weight * r.options.Loss.Value(prediction, y))
 	r.learn(&r.expert, r.options.Step, y, weight)
 	r.record(y, weight, loss)
@@ -120,21 +126,26 @@ func (e *expert) weights() []float64 {
 	return weights
 }
 
-// mix is Σ w_p f_p / Σ w_p. It writes f_p to f, unless that is nil.
-func (c *core) mix(e *expert, z, f []float64) float64 {
+// weigh appends the weights w_p to dst.
+func (e *expert) weigh(dst []float64) []float64 {
+	from := len(dst)
+	dst = append(dst, e.logw...)
+	exponential.Exp(dst[from:], dst[from:])
+	return dst
+}
+
+// mix is Σ w_p f_p / Σ w_p for the weights w. It writes f_p to f, unless that is
+// nil.
+func (c *core) mix(e *expert, z, w, f []float64) float64 {
 	value, total := 0.0, 0.0
-	for p, v := range e.logw {
+	for p, v := range w {
 		from, to := c.offsets[p], c.offsets[p+1]
 		fp := loops.Dot(e.theta[from:to], z[from:to])
 		if f != nil {
 			f[p] = fp
 		}
-		w := 1.0
-		if v != 0 { // The largest is 0, and an exponential is dear.
-			w = math.Exp(v)
-		}
-		value += float64(w * fp)
-		total += w
+		value += float64(v * fp)
+		total += v
 	}
 	return value / total
 }

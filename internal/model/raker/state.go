@@ -98,9 +98,7 @@ func (c *core) appendCore(dst []byte, tag uint64) []byte {
 	if c.hindsight == nil {
 		return dst
 	}
-	buffer := c.scratch.Get().(*[]float64) // The pool holds nothing else.
-	defer c.scratch.Put(buffer)
-	return c.hindsight.appendBinary(dst, *buffer)
+	return c.hindsight.appendBinary(dst)
 }
 
 // readCore reads what appendCore wrote, into new memory.

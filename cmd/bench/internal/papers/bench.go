@@ -199,6 +199,9 @@ func (b *Bench) learner(ctx context.Context, s Stream, l Learner, t *Table, grid
 		return e, err
 	}
 	e = e.with(stats)
+	if s.Signs {
+		e.Intervals = nil // Those of auto by default, which say nothing of a sign.
+	}
 	most := created.GetPkawvNystrom().GetMaxDictionary()
 	e.DictionaryFull = most > 0 && stats.GetDictionary() >= most
 	return e, nil

@@ -129,7 +129,7 @@ func TestStream(t *testing.T) {
 	}
 	for i, l := range p.Learners {
 		e := r.Entries[i]
-		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.Skill != 0.75 || e.StateBytes != 64 {
+		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.Skill != 0.75 || e.Intervals != nil || e.StateBytes != 64 {
 			t.Errorf("%+v", e)
 		}
 		// 3 batches of one second; every third sign is wrong.

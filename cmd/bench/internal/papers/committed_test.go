@@ -70,6 +70,9 @@ func committed(t *testing.T, dir string, s papers.Stream, report string) *papers
 	}
 	r.Sigma = math.Sqrt(number(t, square[1]))
 	for _, row := range records(t, filepath.Join(dir, s.Name+".csv"))[1:] {
+		if want := 15 + 2*len(papers.Coverages()); len(row) != want {
+			t.Fatalf("%s.csv has %d columns, and make reproduce writes %d", s.Name, len(row), want)
+		}
 		rows := int(number(t, row[1]))
 		e := papers.Entry{
 			Name: row[0], Loss: row[2], Baseline: row[0] == papers.NameMean || row[0] == papers.NameLast,

@@ -38,11 +38,23 @@ import (
 // actAsServer is the environment variable that makes the test binary a server.
 const actAsServer = "HINDSIGHT_TEST_SERVER"
 
+// programs is a directory for programs that tests build.
+var programs string
+
 func TestMain(m *testing.M) {
 	if mode := os.Getenv(actAsServer); mode != "" {
 		os.Exit(serverMain(mode))
 	}
-	goleak.VerifyTestMain(m)
+	var err error
+	if programs, err = os.MkdirTemp("", "hindsight-test-"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(programs); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(code)
+	}))
 }
 
 // fake is a server whose models predict the mean of the labels so far. It learns

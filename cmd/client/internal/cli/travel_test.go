@@ -1,37 +1,82 @@
 package cli_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"hindsight/cmd/internal/child"
 )
 
-// On the real server a model goes back to an earlier state and is copied to
-// another id.
-func TestTimeTravelWithTheServer(t *testing.T) {
+// build builds the server once for all tests.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(programs, "server")
+	output, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "hindsight/cmd/server").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, output)
+	}
+	return path, err
+})
+
+// realServer starts the server until the test ends.
+func realServer(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("builds the server")
 	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "server")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "hindsight/cmd/server")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	s, err := child.Start(t.Context(), program, "--data-dir", filepath.Join(dir, "data"), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+	program, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := s.Stop(t.Context()); err != nil {
+	s, err := child.Start(t.Context(), program, "--data-dir", filepath.Join(t.TempDir(), "data"), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	t.Setenv("HINDSIGHT_ADDRESS", s.GRPC)
+}
+
+// TestReplayWithTheServer creates auto from the file, and serves the same in a
+// session and in turn while labels are late.
+func TestReplayWithTheServer(t *testing.T) {
+	realServer(t)
+	csv, _ := table(t, 300, true)
+	for _, delay := range []string{"1", "20"} {
+		var seen []any
+		for _, pipeline := range []string{"0", "16"} {
+			args := []string{"replay", "--csv", csv, "--model", "m" + delay + "-" + pipeline, "--create", "{}", "--run", "r", "--delay", delay, "--pipeline", pipeline}
+			d := document(t, 0, args...)
+			if stat(d, "learner") != "auto" || d["acknowledged"] != 300.0 || d["verdict"] == nil || d["servedVerdict"] == nil {
+				t.Errorf("delay %s, pipeline %s: %v", delay, pipeline, d)
+			}
+			seen = append(seen, stat(d, "servedLossSum"), stat(d, "observations"), stat(d, "stateDigest"))
+			// Every id is known, and nothing is learned again.
+			again := document(t, 0, args...)
+			if again["duplicates"] != 300.0 || again["lossSum"] != d["lossSum"] || stat(again, "stateDigest") != stat(d, "stateDigest") {
+				t.Errorf("delay %s, pipeline %s: again %v", delay, pipeline, again)
+			}
+		}
+		if seen[0] == nil || !slices.Equal(seen[:3], seen[3:]) {
+			t.Errorf("delay %s: in turn and in a session %v", delay, seen)
+		}
+	}
+}
+
+// On the real server a model goes back to an earlier state and is copied to
+// another id.
+func TestTimeTravelWithTheServer(t *testing.T) {
+	dir := t.TempDir()
+	realServer(t)
 	document(t, 0, "model", "create", "m", "--spec", `{"dimension": 1, "linear_awv": {}}`)
 	observe := func(id, x, y string) map[string]any {
 		return document(t, 0, "observe", "--model", "m", "--features", x, "--label", y, "--observation-id", id)

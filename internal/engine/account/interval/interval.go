@@ -10,7 +10,7 @@
 //
 //	g = a − 1[s > z],  r_k = g (z − q_k)
 //	R_k += r_k,  V_k += r_k²,  B' = the largest r² so far
-//	q_k += c_k B (1[s > q_k] − a),  B = the largest of the last 100 scores
+//	q_k += c_k B (1[s > q_k] − a),  B = the largest of the 100 scores before
 //
 // For each tracker Σ B_t (1[s_t > q_t] − a) = (q_T − q_0)/c_k, whatever the
 // residuals are. Where no label is late, no tracker's pinball loss is less than
@@ -62,7 +62,7 @@ const (
 	// What a larger score counts as, in B and in σ. One
 	// outlier would else decide both for ever. What a tracker compares is the
 	// score itself.
-	maxScore = 64
+	maxScore = 16
 	// What a larger miss counts as, so that no sum overflows.
 	maxMiss = 1e200
 	// A bound of every σ: a mean of misses, rounded.
@@ -212,12 +212,18 @@ func (s *State) judge(size, sigma float64, z []float64) {
 		s.allocate()
 	}
 	score := size / sigma // May be +Inf: it is only compared.
+	// A step that knew of its own score would be larger when it is a miss: the
+	// misses would then be too few.
+	largest := s.largest
 	s.push(math.Min(score, maxScore))
+	if largest == 0 {
+		largest = s.largest
+	}
 	for i := range s.levels {
 		v := &s.levels[i]
 		half := float64(sigma * math.Max(z[i], 0))
 		v.account(s.judged, size, half)
-		v.learn(score, s.largest, z[i])
+		v.learn(score, largest, z[i])
 	}
 	s.judged++
 }

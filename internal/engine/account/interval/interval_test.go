@@ -209,7 +209,7 @@ func TestRestoreRefuses(t *testing.T) {
 		"fewer covered":        rest(15, 3),
 		"a window of 501":      rest(16, 501),
 		"a window that is not": rest(16, 500),
-		"a score above":        rest(37, math.Float64bits(65)),
+		"a score above":        rest(37, math.Float64bits(17)),
 		"a score below":        rest(37, math.Float64bits(-1)),
 		"a bit too many":       rest(37+100+15, 1<<63),
 	} {

@@ -59,8 +59,14 @@ func (n *naive) observe(miss, sigma, z float64) {
 	size, now := math.Abs(miss), n.scale()
 	if sigma > 0 {
 		s := size / sigma
-		n.scores = append(n.scores, min(s, 64))
-		b := slices.Max(n.scores[max(0, len(n.scores)-100):])
+		b := 0.0
+		for _, before := range n.scores[max(0, len(n.scores)-100):] {
+			b = max(b, before)
+		}
+		n.scores = append(n.scores, min(s, 16))
+		if b == 0 {
+			b = min(s, 16)
+		}
 		g := n.a
 		if s > z {
 			g = n.a - 1
@@ -82,7 +88,7 @@ func (n *naive) observe(miss, sigma, z float64) {
 		n.values = append(n.values, 2*half+2/n.a*max(0, size-half))
 	}
 	if now > 0 {
-		size = min(size, 64*now)
+		size = min(size, 16*now)
 	}
 	if n.known++; n.known > 8 {
 		n.residuals = append(n.residuals, size)

@@ -56,7 +56,11 @@ func TestGuarantees_COLT2014(t *testing.T) {
 				q := append([]float64(nil), s.Trackers(0)...)
 				_, v, bound := s.Mixing(0)
 				v = append([]float64(nil), v...)
+				b := s.Largest()
 				s.Observe(residual, w.sigma, w.z)
+				if b == 0 {
+					b = s.Largest()
+				}
 				mixture = pinball(score, w.z[0], a)
 				loss += mixture
 				_, after, boundAfter := s.Mixing(0)
@@ -67,9 +71,9 @@ func TestGuarantees_COLT2014(t *testing.T) {
 					if score > q[k] {
 						miss = 1
 					}
-					sum[k] += s.Largest() * (miss - a)
-					misses[k] += s.Largest() * miss
-					size[k] += s.Largest()
+					sum[k] += b * (miss - a)
+					misses[k] += b * miss
+					size[k] += b
 					squared := after[k] - v[k]
 					switch {
 					case bound > 0:

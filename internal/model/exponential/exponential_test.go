@@ -1,0 +1,180 @@
+package exponential_test
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/modeltest"
+)
+
+// exact is e^x with 150 correct bits or more: e^(x/2^k) by its series, squared k
+// times.
+func exact(x float64) *big.Float {
+	number := func(v float64) *big.Float { return new(big.Float).SetPrec(300).SetFloat64(v) }
+	const squarings = 20
+	r := number(x)
+	r.SetMantExp(r, -squarings)
+	sum, term := number(1), number(1)
+	for k := 1; k <= 40; k++ {
+		term.Mul(term, r)
+		term.Quo(term, number(float64(k)))
+		sum.Add(sum, term)
+	}
+	for range squarings {
+		sum.Mul(sum, sum)
+	}
+	return sum
+}
+
+// ulps is the distance of got from want in units of the last place of want.
+func ulps(got float64, want *big.Float) float64 {
+	nearest, _ := want.Float64()
+	_, exponent := math.Frexp(nearest)
+	if nearest == 0 {
+		exponent = -2000
+	}
+	difference := new(big.Float).SetPrec(300).Sub(want, big.NewFloat(got))
+	difference.SetMantExp(difference, -max(exponent-53, -1074))
+	distance, _ := difference.Abs(difference).Float64()
+	return distance
+}
+
+// The error that the package documents is what is found here.
+func TestErrorIsAsStated(t *testing.T) {
+	const normal, subnormal = 0.9, 1
+	rng := rand.New(rand.NewPCG(71, 72))
+	x := []float64{0, 1, -1, math.Ln2, -math.Ln2, math.Ln2 / 2, -math.Ln2 / 2, 0x1p-1074, -0x1p-60, 709.78, -708.39, -745.13, -745.14, -745.9}
+	count := 4000
+	if testing.Short() || modeltest.RaceDetector {
+		count = 600
+	}
+	for range count {
+		x = append(x, -745+1454*rng.Float64(), rng.NormFloat64(), math.Ldexp(rng.NormFloat64(), -rng.IntN(60)))
+		// In the middle between two multiples of log 2, where r is largest.
+		x = append(x, math.Ln2*(0.5+float64(rng.IntN(2098)-1074))*(1+1e-9*rng.NormFloat64()))
+	}
+	got := make([]float64, len(x))
+	exponential.Exp(got, x)
+	worst, at, worstSubnormal := 0.0, 0.0, 0.0
+	for i, v := range x {
+		miss := ulps(got[i], exact(v))
+		if got[i] < 0x1p-1022 {
+			worstSubnormal = max(worstSubnormal, miss)
+		} else if miss > worst {
+			worst, at = miss, v
+		}
+	}
+	t.Logf("at most %.4f units in the last place, at %g; %.4f where subnormal", worst, at, worstSubnormal)
+	if !(worst <= normal) || !(worstSubnormal <= subnormal) {
+		t.Errorf("%g units in the last place, at %g; %g where subnormal", worst, at, worstSubnormal)
+	}
+}
+
+func TestEnds(t *testing.T) {
+	x := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 709.79, 1e300, -1e300, -746}
+	want := []float64{1, 1, math.Inf(1), 0, math.NaN(), math.Inf(1), math.Inf(1), 0, 0}
+	got := make([]float64, len(x))
+	exponential.Exp(got, x)
+	for i, v := range want {
+		if got[i] != v && !(math.IsNaN(v) && math.IsNaN(got[i])) {
+			t.Errorf("of %g: %g, want %g", x[i], got[i], v)
+		}
+	}
+}
+
+// One set of bits for every target: these were computed once.
+func TestBitsAreThese(t *testing.T) {
+	for _, want := range []struct {
+		x    float64
+		bits uint64
+	}{
+		{0.5, 0x3ffa61298e1e069c},
+		{-1, 0x3fd78b56362cef38},
+		{10, 0x40d5829dcf950560},
+		{-20.25, 0x3e1b93de1e27ca3b},
+		{300, 0x5afc05c0a7166b4a},
+		{-700, 0x00d14f2b0fb9307f},
+		{-740, 0x0000000000000055},
+		{1e-10, 0x3ff000000006df38},
+	} {
+		got := []float64{want.x}
+		exponential.Exp(got, got)
+		if math.Float64bits(got[0]) != want.bits {
+			t.Errorf("of %g: %#x, want %#x", want.x, math.Float64bits(got[0]), want.bits)
+		}
+	}
+}
+
+// What the processor has gives the bits of the Go, for every length, in place or
+// not, and writes nothing beside.
+func TestExpIsItsTwin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(73, 74))
+	for n := range 40 {
+		for trial := range 20 {
+			x := make([]float64, n)
+			for i := range x {
+				x[i] = rng.NormFloat64() * math.Pow(10, float64(rng.IntN(4)))
+				if trial%2 == 1 && rng.IntN(5) == 0 {
+					x[i] = math.Float64frombits(rng.Uint64()) // NaN and infinities too.
+				}
+			}
+			checkTwin(t, x)
+		}
+	}
+}
+
+func FuzzExpIsItsTwin(f *testing.F) {
+	f.Add(0.0, 1.0, -2.0, 710.0, -745.2)
+	f.Fuzz(func(t *testing.T, a, b, c, d, e float64) { checkTwin(t, []float64{a, b, c, d, e, a + b, c * d}) })
+}
+
+func checkTwin(t *testing.T, x []float64) {
+	t.Helper()
+	got, twin := append(make([]float64, len(x)), 7), append(make([]float64, len(x)), 7)
+	exponential.Exp(got, x)
+	exponential.ExpGo(twin, x)
+	in := append([]float64(nil), x...)
+	exponential.Exp(in, in)
+	if !sameBits(got, twin) || !sameBits(in, twin[:len(x)]) || got[len(x)] != 7 {
+		t.Fatalf("of %g: %g, in place %g, in Go %g", x, got, in, twin)
+	}
+}
+
+func sameBits(a, b []float64) bool {
+	for i, v := range a {
+		// Which NaN it is, is not said.
+		if math.Float64bits(v) != math.Float64bits(b[i]) && !(math.IsNaN(v) && math.IsNaN(b[i])) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
+func BenchmarkExp(b *testing.B) {
+	rng := rand.New(rand.NewPCG(75, 76))
+	x, dst := make([]float64, 52), make([]float64, 52)
+	for i := range x {
+		x[i] = -20 * rng.Float64()
+	}
+	b.Run("52 numbers", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			exponential.Exp(dst, x)
+		}
+	})
+	b.Run("52 numbers of math", func(b *testing.B) {
+		for b.Loop() {
+			standard(dst, x)
+		}
+	})
+}
+
+// standard is the peer: the standard library, a number at a time.
+func standard(dst, x []float64) {
+	for i, v := range x {
+		dst[i] = math.Exp(v)
+	}
+}
