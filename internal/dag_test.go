@@ -62,7 +62,7 @@ func layers() []layer {
 		{"internal/model/awv", learner},
 		{"internal/model/raker", append([]string{"internal/model/exponential"}, learner...)},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
-		{"internal/model/auto", append([]string{"internal/model/loops", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
+		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{"internal/model/auto", "internal/model/awv", "internal/model/raker", "internal/model/scaling"}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},

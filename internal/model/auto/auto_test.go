@@ -127,6 +127,9 @@ func TestRestoreAtEveryStage(t *testing.T) {
 	}
 	for n, r := range rows {
 		states, advice = append(states, encoded(t, whole)), append(advice, predict(t, whole, r.x).Advice)
+		if got := len(states[n]); got != whole.StateBytes() || uint64(got) > whole.Size() {
+			t.Fatalf("after %d rounds %d bytes, want %d, in memory %d", n, got, whole.StateBytes(), whole.Size())
+		}
 		learn(whole, n)
 	}
 	for at := range rows {

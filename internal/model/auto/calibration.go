@@ -1,6 +1,10 @@
 package auto
 
-import "math"
+import (
+	"math"
+
+	"hindsight/internal/model/exponential"
+)
 
 // calibration turns the prediction of a label −1 or 1 into the probability of
 // 1: P = 1/(1+exp(−(a ŷ + c))), its two numbers learned by online Newton steps
@@ -21,6 +25,7 @@ const (
 	priorWeight      = 2
 	calibrationDecay = 0.9995
 	maxSlope         = 20
+	maxLogit         = 30 // 1 − 10⁻¹³ is not 1.
 )
 
 func newCalibration() calibration {
@@ -29,7 +34,10 @@ func newCalibration() calibration {
 
 // probability is that of the label 1. It is neither 0 nor 1.
 func (c *calibration) probability(score float64) float64 {
-	return 1 / (1 + math.Exp(-(float64(c.slope*score) + c.shift)))
+	// The library's own exponential has other bits on other targets.
+	power := [1]float64{within(-(float64(c.slope*score) + c.shift), -maxLogit, maxLogit)}
+	exponential.Exp(power[:], power[:])
+	return 1 / (1 + power[0])
 }
 
 // learn takes the prediction of a label −1 or 1, and the label.

@@ -82,7 +82,11 @@ func TestNaive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var rows []observation
 			rng, last := rand.New(rand.NewPCG(1, 2)), 0.0
-			for n := range c.rounds {
+			rounds := c.rounds
+			if modeltest.RaceDetector {
+				rounds = 140 // The detector slows dense systems down.
+			}
+			for n := range rounds {
 				r := observation{x: []float64{100 + 7*rng.NormFloat64(), rng.Float64(), float64(n / 50)}, weight: 1}
 				last = 0.8*last + math.Sin(5*r.x[1]) + 0.3*rng.NormFloat64()
 				for j := range c.outputs {

@@ -18,6 +18,7 @@ type measured struct {
 // everyLearner is every learner with its defaults, and two large ones.
 func everyLearner() []measured {
 	return []measured{
+		{"auto", model.Spec{Dimension: 4}, 300},
 		{"pkawv_taylor", model.Spec{Dimension: 4, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}}, 300},
 		{"pkawv_nystrom", model.Spec{Dimension: 4, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{}}, 1000},
 		{"fourier_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}}, 300},
