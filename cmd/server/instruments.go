@@ -105,7 +105,7 @@ func (l liveModels) Each(f func(metrics.Model)) {
 				MeanLoss:     m.Recent.Served.Loss / m.Recent.Observations, Skill: m.Recent.Served.Skill(),
 			},
 			Drift: metrics.Drift{
-				Detected: m.Drift.Detected, Sequence: m.Drift.Change, LossBefore: m.Drift.Before, LossAfter: m.Drift.After,
+				Detected: m.Drift.Detected, Rises: m.Drift.Rises, Sequence: m.Drift.Change, LossBefore: m.Drift.Before, LossAfter: m.Drift.After,
 			},
 			Intervals: intervals,
 			Regret:    m.Regret, RegretAge: m.RegretAge, ServedRegret: m.ServedRegret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,

@@ -120,7 +120,7 @@ func TestTheOthersShowTheWorstPerformance(t *testing.T) {
 		`hindsight_interval_realised_coverage{coverage="0.9",learner="pkawv_taylor",model="other"} 0.75`,
 		`hindsight_interval_recent_coverage{coverage="0.9",learner="pkawv_taylor",model="other"} 0.5`,
 		`hindsight_interval_recent_coverage{coverage="0.99",learner="pkawv_taylor",model="other"} 0.984`,
-		`hindsight_drift_detected_total{learner="pkawv_taylor",model="other"} 6`,
+		`hindsight_drift_detected_total{direction="rise",learner="pkawv_taylor",model="other"} 6`,
 		`hindsight_baseline_loss_sum{baseline="last",kind="served",learner="pkawv_taylor",model="other"} 21`,
 	)
 	for _, name := range []string{

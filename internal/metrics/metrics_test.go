@@ -80,7 +80,7 @@ func energy() metrics.Model {
 		PrequentialBaselines: metrics.Baselines{Mean: 5, Last: 10}, ServedBaselines: metrics.Baselines{Mean: 14, Last: 7},
 		PrequentialSkill: 0.5, ServedSkill: 0.5, ServedObservations: 6, ServedRegret: 1.25,
 		Recent: metrics.Recent{Observations: 1000, MeanLoss: 0.125, Skill: 0.75},
-		Drift:  metrics.Drift{Detected: 2, Sequence: 5, LossBefore: 0.25, LossAfter: 8},
+		Drift:  metrics.Drift{Detected: 3, Rises: 2, Sequence: 5, LossBefore: 0.25, LossAfter: 8},
 		Intervals: []metrics.Interval{
 			{Coverage: 0.99, Judged: 1000, Realised: 0.985, Recent: 0.984, MeanWidth: 3, MeanScore: 4},
 			{Coverage: 0.9, Judged: 1000, Realised: 0.875, Recent: 0.874, MeanWidth: 1, MeanScore: 2},
@@ -165,10 +165,12 @@ hindsight_baseline_loss_sum{baseline="mean",kind="prequential",learner="linear_a
 hindsight_baseline_loss_sum{baseline="mean",kind="prequential",learner="pkawv_taylor",model="energy"} 5
 hindsight_baseline_loss_sum{baseline="mean",kind="served",learner="linear_awv",model="fresh"} 0
 hindsight_baseline_loss_sum{baseline="mean",kind="served",learner="pkawv_taylor",model="energy"} 14
-# HELP hindsight_drift_detected_total Changes of the loss that were detected.
+# HELP hindsight_drift_detected_total Changes of the loss that were detected: fall, to a smaller loss, as of a model that learns; rise, to a larger one.
 # TYPE hindsight_drift_detected_total counter
-hindsight_drift_detected_total{learner="linear_awv",model="fresh"} 0
-hindsight_drift_detected_total{learner="pkawv_taylor",model="energy"} 2
+hindsight_drift_detected_total{direction="fall",learner="linear_awv",model="fresh"} 0
+hindsight_drift_detected_total{direction="rise",learner="linear_awv",model="fresh"} 0
+hindsight_drift_detected_total{direction="fall",learner="pkawv_taylor",model="energy"} 1
+hindsight_drift_detected_total{direction="rise",learner="pkawv_taylor",model="energy"} 2
 # HELP hindsight_drift_last_change_sequence The sequence at which the loss is thought to have changed last.
 # TYPE hindsight_drift_last_change_sequence gauge
 hindsight_drift_last_change_sequence{learner="pkawv_taylor",model="energy"} 5

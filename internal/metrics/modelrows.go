@@ -80,6 +80,7 @@ func modelRows() []modelRow {
 	const (
 		losses    = "Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller."
 		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_sum of that kind: mean, the running mean of the labels; last, the last label."
+		changes   = "Changes of the loss that were detected: fall, to a smaller loss, as of a model that learns; rise, to a larger one."
 		skill     = "1 less the loss divided by that of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
 	)
 	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
@@ -93,7 +94,8 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Mean }}, growth, baseline("mean", "prequential")},
 		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.ServedBaselines.Mean }}, growth, baseline("mean", "served")},
 		{row[*Model]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m *Model) float64 { return flag(m.CertificateOK) }}, least, nil},
-		{row[*Model]{"hindsight_drift_detected_total", "Changes of the loss that were detected.", counter, func(m *Model) float64 { return float64(m.Drift.Detected) }}, growth, nil},
+		{row[*Model]{"hindsight_drift_detected_total", changes, counter, func(m *Model) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "fall"}},
+		{row[*Model]{"hindsight_drift_detected_total", changes, counter, func(m *Model) float64 { return float64(m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "rise"}},
 		// Losses and sequences of different models have no common scale.
 		{row[*Model]{"hindsight_drift_last_change_sequence", "The sequence at which the loss is thought to have changed last.", gauge, func(m *Model) float64 { return m.Drift.known(float64(m.Drift.Sequence)) }}, nothing, nil},
 		{row[*Model]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossAfter) }}, nothing, nil},

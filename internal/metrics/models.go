@@ -98,8 +98,9 @@ func (r *Recent) known(v float64) float64 {
 
 // Drift is what is known of changes in the loss.
 type Drift struct {
-	// Detected counts the changes. While it is 0 the rest is not shown.
-	Detected uint64
+	// Detected counts the changes, Rises those at which the loss rose. While
+	// Detected is 0 the rest is not shown.
+	Detected, Rises uint64
 	// Sequence is where the last change is thought to have happened.
 	Sequence uint64
 	// LossBefore is the mean loss before it, LossAfter that after it.

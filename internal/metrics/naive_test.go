@@ -84,12 +84,12 @@ func growing(m metrics.Model) []float64 {
 	return []float64{
 		float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss,
 		m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last, m.ServedBaselines.Mean, m.ServedBaselines.Last,
-		float64(m.ServedObservations), float64(m.Drift.Detected),
+		float64(m.ServedObservations), float64(m.Drift.Detected - m.Drift.Rises), float64(m.Drift.Rises),
 	}
 }
 
 // growingNumbers is how many growing yields.
-const growingNumbers = 11
+const growingNumbers = 12
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
@@ -125,7 +125,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			Name: metrics.Other, Learner: learner, CertificateOK: true, Observations: uint64(g[0]), Predictions: uint64(g[1]),
 			ExpiredLabels: uint64(g[2]), PrequentialLoss: g[3], ServedLoss: g[4],
 			PrequentialBaselines: metrics.Baselines{Mean: g[5], Last: g[6]}, ServedBaselines: metrics.Baselines{Mean: g[7], Last: g[8]},
-			ServedObservations: uint64(g[9]), Drift: metrics.Drift{Detected: uint64(g[10]), LossBefore: math.NaN(), LossAfter: math.NaN()},
+			ServedObservations: uint64(g[9]), Drift: metrics.Drift{Detected: uint64(g[10] + g[11]), Rises: uint64(g[11]), LossBefore: math.NaN(), LossAfter: math.NaN()},
 			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(),
 			Recent: metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
 		}
@@ -237,24 +237,25 @@ func (n *naive) lines(m metrics.Model) []string {
 		`hindsight_baseline_loss_sum{baseline="mean",kind="served",`:      m.ServedBaselines.Mean,
 		`hindsight_baseline_loss_sum{baseline="last",kind="served",`:      m.ServedBaselines.Last,
 
-		"hindsight_certificate_ok{":              map[bool]float64{true: 1}[m.CertificateOK],
-		"hindsight_drift_detected_total{":        float64(m.Drift.Detected),
-		"hindsight_expired_labels_total{":        float64(m.ExpiredLabels),
-		"hindsight_features{":                    float64(m.Features),
-		`hindsight_loss_sum{kind="prequential",`: m.PrequentialLoss,
-		`hindsight_loss_sum{kind="served",`:      m.ServedLoss,
-		"hindsight_observations_total{":          float64(m.Observations),
-		"hindsight_pending_labels{":              float64(m.PendingLabels),
-		"hindsight_predictions_total{":           float64(m.Predictions),
-		"hindsight_read_only{":                   map[bool]float64{true: 1}[m.ReadOnly],
-		"hindsight_regret{":                      m.Regret,
-		"hindsight_regret_age_observations{":     float64(m.RegretAge),
-		"hindsight_regret_bound{":                m.RegretBound,
-		"hindsight_served_observations_total{":   float64(m.ServedObservations),
-		"hindsight_served_regret{":               m.ServedRegret,
-		`hindsight_skill{kind="prequential",`:    m.PrequentialSkill,
-		`hindsight_skill{kind="served",`:         m.ServedSkill,
-		"hindsight_state_bytes{":                 float64(m.StateBytes),
+		"hindsight_certificate_ok{":                        map[bool]float64{true: 1}[m.CertificateOK],
+		`hindsight_drift_detected_total{direction="fall",`: float64(m.Drift.Detected - m.Drift.Rises),
+		`hindsight_drift_detected_total{direction="rise",`: float64(m.Drift.Rises),
+		"hindsight_expired_labels_total{":                  float64(m.ExpiredLabels),
+		"hindsight_features{":                              float64(m.Features),
+		`hindsight_loss_sum{kind="prequential",`:           m.PrequentialLoss,
+		`hindsight_loss_sum{kind="served",`:                m.ServedLoss,
+		"hindsight_observations_total{":                    float64(m.Observations),
+		"hindsight_pending_labels{":                        float64(m.PendingLabels),
+		"hindsight_predictions_total{":                     float64(m.Predictions),
+		"hindsight_read_only{":                             map[bool]float64{true: 1}[m.ReadOnly],
+		"hindsight_regret{":                                m.Regret,
+		"hindsight_regret_age_observations{":               float64(m.RegretAge),
+		"hindsight_regret_bound{":                          m.RegretBound,
+		"hindsight_served_observations_total{":             float64(m.ServedObservations),
+		"hindsight_served_regret{":                         m.ServedRegret,
+		`hindsight_skill{kind="prequential",`:              m.PrequentialSkill,
+		`hindsight_skill{kind="served",`:                   m.ServedSkill,
+		"hindsight_state_bytes{":                           float64(m.StateBytes),
 	} {
 		show(name, v)
 	}
@@ -401,8 +402,9 @@ func perform(rng *rand.Rand, m metrics.Model) metrics.Model {
 	}
 	m.PrequentialSkill, m.ServedSkill, m.ServedRegret = maybe(rng), maybe(rng), maybe(rng)
 	m.Recent = metrics.Recent{Observations: 900 + rng.Uint64N(200), MeanLoss: maybe(rng), Skill: maybe(rng)}
+	rises := rng.Uint64N(2)
 	m.Drift = metrics.Drift{
-		Detected: m.Drift.Detected + rng.Uint64N(2), Sequence: rng.Uint64N(100), LossBefore: maybe(rng), LossAfter: maybe(rng),
+		Detected: m.Drift.Detected + rises + rng.Uint64N(2), Rises: m.Drift.Rises + rises, Sequence: rng.Uint64N(100), LossBefore: maybe(rng), LossAfter: maybe(rng),
 	}
 	m.Intervals = nil
 	for range rng.IntN(12) {

@@ -9,11 +9,12 @@ import (
 )
 
 const (
-	labelModel    = "model"
-	labelLearner  = "learner"
-	labelKind     = "kind"
-	labelBaseline = "baseline"
-	labelCoverage = "coverage"
+	labelModel     = "model"
+	labelLearner   = "learner"
+	labelKind      = "kind"
+	labelBaseline  = "baseline"
+	labelDirection = "direction"
+	labelCoverage  = "coverage"
 )
 
 // models decides which models have series of their own, and keeps the series.

@@ -87,7 +87,9 @@ func driftToProto(s drift.Statistics) *hindsightv1.Drift {
 	if s.Detected == 0 {
 		return &hindsightv1.Drift{}
 	}
-	return &hindsightv1.Drift{Detected: s.Detected, LastChangeSequence: &s.Change, LossBefore: &s.Before, LossAfter: &s.After}
+	return &hindsightv1.Drift{
+		Detected: s.Detected, Rises: s.Rises, LastChangeSequence: &s.Change, LossBefore: &s.Before, LossAfter: &s.After,
+	}
 }
 
 func expertsToProto(experts []model.Expert) []*hindsightv1.Expert {

@@ -1191,7 +1191,10 @@ type Drift struct {
 	// The mean loss before it.
 	LossBefore *float64 `protobuf:"fixed64,3,opt,name=loss_before,json=lossBefore,proto3,oneof" json:"loss_before,omitempty"`
 	// The mean loss after it, until it was detected.
-	LossAfter     *float64 `protobuf:"fixed64,4,opt,name=loss_after,json=lossAfter,proto3,oneof" json:"loss_after,omitempty"`
+	LossAfter *float64 `protobuf:"fixed64,4,opt,name=loss_after,json=lossAfter,proto3,oneof" json:"loss_after,omitempty"`
+	// How many of the changes were rises. The others were falls: a model that
+	// learns has one.
+	Rises         uint64 `protobuf:"varint,5,opt,name=rises,proto3" json:"rises,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1250,6 +1253,13 @@ func (x *Drift) GetLossBefore() float64 {
 func (x *Drift) GetLossAfter() float64 {
 	if x != nil && x.LossAfter != nil {
 		return *x.LossAfter
+	}
+	return 0
+}
+
+func (x *Drift) GetRises() uint64 {
+	if x != nil {
+		return x.Rises
 	}
 	return 0
 }
@@ -2127,14 +2137,15 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\a_recentB\b\n" +
 	"\x06_leastB\r\n" +
 	"\v_mean_widthB\r\n" +
-	"\v_mean_score\"\xdc\x01\n" +
+	"\v_mean_score\"\xf2\x01\n" +
 	"\x05Drift\x12\x1a\n" +
 	"\bdetected\x18\x01 \x01(\x04R\bdetected\x125\n" +
 	"\x14last_change_sequence\x18\x02 \x01(\x04H\x00R\x12lastChangeSequence\x88\x01\x01\x12$\n" +
 	"\vloss_before\x18\x03 \x01(\x01H\x01R\n" +
 	"lossBefore\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"loss_after\x18\x04 \x01(\x01H\x02R\tlossAfter\x88\x01\x01B\x17\n" +
+	"loss_after\x18\x04 \x01(\x01H\x02R\tlossAfter\x88\x01\x01\x12\x14\n" +
+	"\x05rises\x18\x05 \x01(\x04R\x05risesB\x17\n" +
 	"\x15_last_change_sequenceB\x0e\n" +
 	"\f_loss_beforeB\r\n" +
 	"\v_loss_after\"e\n" +

@@ -142,6 +142,9 @@ func writeDrift(w *command.Page, s *hindsightv1.ModelStats) {
 		return
 	}
 	w.Printf("\nchanges of the loss\t%d\n", d.GetDetected())
+	if d.GetDetected() > 0 {
+		w.Row("  of them rises", d.GetRises())
+	}
 	if d.LastChangeSequence != nil {
 		w.Row("  the last one at", d.GetLastChangeSequence())
 	}

@@ -52,6 +52,7 @@ func known(s *hindsightv1.ModelStats) {
 		{Coverage: 0.5},
 	}
 	s.Drift = &hindsightv1.Drift{
+		Rises:    1,
 		Detected: 2, LastChangeSequence: proto.Uint64(3112), LossBefore: proto.Float64(0.125), LossAfter: proto.Float64(0.5),
 	}
 	s.Experts = []*hindsightv1.Expert{
@@ -78,6 +79,7 @@ intervals  labels inside  last 1000  least of 500  mean width  score
 99.9 %     100.0 %                                 3           3
 
 changes of the loss    2
+  of them rises        1
   the last one at      3112
   mean loss before it  0.125
   mean loss after it   0.5
