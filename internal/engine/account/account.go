@@ -173,6 +173,7 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 		next := s.Statistics(level)
 		sum.Coverage += next.Coverage
 		sum.RecentCoverage += next.RecentCoverage
+		sum.DiscountedCoverage += next.DiscountedCoverage
 		sum.LeastCoverage = math.Min(sum.LeastCoverage, next.LeastCoverage)
 		sum.MeanWidth += next.MeanWidth
 		sum.MeanScore += next.MeanScore
@@ -180,6 +181,7 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 	k := float64(len(a.intervals))
 	sum.Coverage /= k
 	sum.RecentCoverage /= k
+	sum.DiscountedCoverage /= k
 	sum.MeanWidth /= k
 	sum.MeanScore /= k
 	return sum

@@ -1089,7 +1089,10 @@ type IntervalStats struct {
 	MeanWidth *float64 `protobuf:"fixed64,7,opt,name=mean_width,json=meanWidth,proto3,oneof" json:"mean_width,omitempty"`
 	// The mean interval score: the width, plus 2/(1 - coverage) times what the label
 	// missed the interval by. Less is better.
-	MeanScore     *float64 `protobuf:"fixed64,8,opt,name=mean_score,json=meanScore,proto3,oneof" json:"mean_score,omitempty"`
+	MeanScore *float64 `protobuf:"fixed64,8,opt,name=mean_score,json=meanScore,proto3,oneof" json:"mean_score,omitempty"`
+	// The share of labels that lay inside, where the interval before counts 0.999
+	// times as much.
+	Discounted    *float64 `protobuf:"fixed64,9,opt,name=discounted,proto3,oneof" json:"discounted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1176,6 +1179,13 @@ func (x *IntervalStats) GetMeanWidth() float64 {
 func (x *IntervalStats) GetMeanScore() float64 {
 	if x != nil && x.MeanScore != nil {
 		return *x.MeanScore
+	}
+	return 0
+}
+
+func (x *IntervalStats) GetDiscounted() float64 {
+	if x != nil && x.Discounted != nil {
+		return *x.Discounted
 	}
 	return 0
 }
@@ -2121,7 +2131,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x11running_mean_loss\x18\x02 \x01(\x01R\x0frunningMeanLoss\x12&\n" +
 	"\x0flast_label_loss\x18\x03 \x01(\x01R\rlastLabelLoss\x12\x19\n" +
 	"\x05skill\x18\x04 \x01(\x01H\x00R\x05skill\x88\x01\x01B\b\n" +
-	"\x06_skill\"\xc8\x02\n" +
+	"\x06_skill\"\xfc\x02\n" +
 	"\rIntervalStats\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\x05R\x06output\x12\"\n" +
@@ -2132,12 +2142,16 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"mean_width\x18\a \x01(\x01H\x03R\tmeanWidth\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"mean_score\x18\b \x01(\x01H\x04R\tmeanScore\x88\x01\x01B\v\n" +
+	"mean_score\x18\b \x01(\x01H\x04R\tmeanScore\x88\x01\x01\x12#\n" +
+	"\n" +
+	"discounted\x18\t \x01(\x01H\x05R\n" +
+	"discounted\x88\x01\x01B\v\n" +
 	"\t_realisedB\t\n" +
 	"\a_recentB\b\n" +
 	"\x06_leastB\r\n" +
 	"\v_mean_widthB\r\n" +
-	"\v_mean_score\"\xf2\x01\n" +
+	"\v_mean_scoreB\r\n" +
+	"\v_discounted\"\xf2\x01\n" +
 	"\x05Drift\x12\x1a\n" +
 	"\bdetected\x18\x01 \x01(\x04R\bdetected\x125\n" +
 	"\x14last_change_sequence\x18\x02 \x01(\x04H\x00R\x12lastChangeSequence\x88\x01\x01\x12$\n" +

@@ -57,6 +57,8 @@ const (
 	needed = 8
 	// The factor by which m_0.95 forgets.
 	decay = 0.95
+	// fading is the factor by which the discounted coverage forgets.
+	fading = 0.999
 	// The part of the plain mean that σ does not fall below.
 	floor = 0.2
 	// What a larger score counts as, in B and in σ. One
@@ -104,8 +106,10 @@ type level struct {
 	// regret, variation and bound are R, V and B'.
 	regret, variation [trackers]float64
 	bound             float64
-	// covered counts the observations that their interval covered.
+	// covered counts the observations that their interval covered, faded is the
+	// same where a round leaves fading of what was before.
 	covered uint64
+	faded   float64
 	// hits are bits: that of the observation n is n mod recent, 1 for covered.
 	// It is nil before the first.
 	hits []uint64
@@ -292,10 +296,12 @@ func (v *level) account(n uint64, size, half float64) {
 		v.lately--
 	}
 	v.hits[word] &^= bit
+	v.faded *= fading
 	score := 2 * half
 	v.width.Add(score)
 	if size <= half {
 		v.covered++
+		v.faded++
 		v.recently++
 		v.lately++
 		v.hits[word] |= bit
@@ -326,6 +332,9 @@ type Statistics struct {
 	Recent int
 	// RecentCoverage is what part of the last ones held their label.
 	RecentCoverage float64
+	// DiscountedCoverage is what part held their label, where the interval before
+	// counts 0.999 times as much.
+	DiscountedCoverage float64
 	// LeastCoverage is the least part that held their label of any 500
 	// intervals one after the other. The first 500 are left out, so that it is
 	// not known before 1,000.
@@ -346,11 +355,12 @@ func (s *State) Statistics(level int) Statistics {
 	unknown := math.NaN()
 	t := Statistics{
 		Level: v.target, Judged: s.judged, Recent: int(min(s.judged, recent)),
-		Coverage: unknown, RecentCoverage: unknown, LeastCoverage: unknown, MeanWidth: unknown, MeanScore: unknown,
+		Coverage: unknown, RecentCoverage: unknown, DiscountedCoverage: unknown, LeastCoverage: unknown, MeanWidth: unknown, MeanScore: unknown,
 	}
 	if s.judged > 0 {
 		n := float64(s.judged)
 		t.Coverage, t.RecentCoverage = float64(v.covered)/n, float64(v.recently)/float64(t.Recent)
+		t.DiscountedCoverage = v.faded * (1 - fading) / -math.Expm1(n*math.Log(fading))
 		t.MeanWidth, t.MeanScore = v.width.Value()/n, v.score.Value()/n
 	}
 	if s.judged >= 2*window {
@@ -361,7 +371,7 @@ func (s *State) Statistics(level int) Statistics {
 
 // Size is the memory of the state in bytes, at a cost of O(1).
 func (s *State) Size() uint64 {
-	const word, fixed, each = 8, 96, 168 // Of State and of level.
+	const word, fixed, each = 8, 96, 176 // Of State and of level.
 	n := uint64(len(s.levels))
 	size := fixed + n*each
 	if s.ring != nil {

@@ -35,7 +35,7 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 		t.Errorf("known %v, %+v", s.Known(), s.Statistics(0))
 	}
 	st := s.Statistics(0)
-	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
+	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.DiscountedCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
 		if !math.IsNaN(v) {
 			t.Errorf("%+v: a figure before any interval was judged", st)
 		}
@@ -191,27 +191,29 @@ func TestRestoreRefuses(t *testing.T) {
 		return binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v)
 	}
 	rest := func(at int, v uint64) []byte { return append(put(at, v), good[8*at+8:]...) }
-	// The levels begin at word 5 and have 16 words; rings follow at word 37.
+	// The levels begin at word 5 and have 17 words; rings follow at word 39.
 	for name, data := range map[string][]byte{
-		"nothing":              nil,
-		"a byte less":          good[:len(good)-1],
-		"a byte more":          append(slices.Clone(good), 0),
-		"more judged":          rest(1, 1201),
-		"none judged":          rest(1, 0),
-		"too many":             rest(0, 1<<63),
-		"a weight of 0":        rest(3, 0),
-		"a negative mean":      rest(2, math.Float64bits(-1)),
-		"no mean":              rest(4, math.Float64bits(math.NaN())),
-		"a tracker at Inf":     rest(5, math.Float64bits(math.Inf(1))),
-		"a negative square":    rest(11, math.Float64bits(-1)),
-		"a negative bound":     rest(14, math.Float64bits(-1)),
-		"more covered":         rest(15, 1199),
-		"fewer covered":        rest(15, 3),
-		"a window of 501":      rest(16, 501),
-		"a window that is not": rest(16, 500),
-		"a score above":        rest(37, math.Float64bits(17)),
-		"a score below":        rest(37, math.Float64bits(-1)),
-		"a bit too many":       rest(37+100+15, 1<<63),
+		"nothing":                            nil,
+		"a byte less":                        good[:len(good)-1],
+		"a byte more":                        append(slices.Clone(good), 0),
+		"more judged":                        rest(1, 1201),
+		"none judged":                        rest(1, 0),
+		"too many":                           rest(0, 1<<63),
+		"a weight of 0":                      rest(3, 0),
+		"a negative mean":                    rest(2, math.Float64bits(-1)),
+		"no mean":                            rest(4, math.Float64bits(math.NaN())),
+		"a tracker at Inf":                   rest(5, math.Float64bits(math.Inf(1))),
+		"a negative square":                  rest(11, math.Float64bits(-1)),
+		"a negative bound":                   rest(14, math.Float64bits(-1)),
+		"more covered":                       rest(15, 1199),
+		"fewer covered":                      rest(15, 3),
+		"a discounted count above the count": rest(16, math.Float64bits(1e4)),
+		"a negative discounted count":        rest(16, math.Float64bits(-1)),
+		"a window of 501":                    rest(17, 501),
+		"a window that is not":               rest(17, 500),
+		"a score above":                      rest(39, math.Float64bits(17)),
+		"a score below":                      rest(39, math.Float64bits(-1)),
+		"a bit too many":                     rest(39+100+15, 1<<63),
 	} {
 		if err := s.Restore(data); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)

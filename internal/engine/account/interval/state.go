@@ -12,7 +12,7 @@ import (
 //
 // The layout, every number of 8 bytes: residuals known, observations judged,
 // Σ 0.95^i |residual|, Σ 0.95^i, Σ |residual|; each level: q, R and V of the
-// trackers, B', covered, least covered of a window, the two parts of the sum of
+// trackers, B', covered, the same discounted, least covered of a window, the two parts of the sum of
 // widths and of that of scores; if any was judged: the ring of scores, and the
 // ring of bits of each level.
 func (s *State) AppendBinary(dst []byte) []byte {
@@ -26,6 +26,7 @@ func (s *State) AppendBinary(dst []byte) []byte {
 		dst = codec.AppendFloats(dst, v.variation[:]...)
 		dst = codec.AppendFloats(dst, v.bound)
 		dst = codec.AppendUint64(dst, v.covered)
+		dst = codec.AppendFloats(dst, v.faded)
 		dst = codec.AppendUint64(dst, uint64(v.least))
 		dst = codec.AppendFloats(dst, v.width.High, v.width.Low, v.score.High, v.score.Low)
 	}
@@ -66,6 +67,7 @@ func (s *State) Restore(data []byte) error {
 		r.FloatsWithin(maxSquare, v.variation[:])
 		r.Within(maxSquare, &v.bound)
 		v.covered = r.Uint64()
+		r.Within(1/(1-fading)*(1+1e-9), &v.faded)
 		least := r.Uint64()
 		v.least = uint16(min(least, math.MaxUint16))
 		r.Within(maxSum, &v.width.High, &v.width.Low, &v.score.High, &v.score.Low)
@@ -125,6 +127,9 @@ func (v *level) broken(judged uint64) string {
 	}
 	if judged < 2*window && v.least != window || v.least > window {
 		return "a window covers more than it can"
+	}
+	if v.faded < 0 || v.faded > float64(v.covered)*(1+1e-9) {
+		return "the discounted count of what was covered does not fit the count"
 	}
 	if v.hits == nil {
 		if v.covered != 0 {
