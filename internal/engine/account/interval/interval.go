@@ -33,6 +33,7 @@ import (
 	"math/bits"
 
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/mlpoly"
 )
 
 const (
@@ -57,7 +58,7 @@ const (
 	needed = 8
 	// The factor by which m_0.95 forgets.
 	decay = 0.95
-	// fading is the factor by which the discounted coverage forgets.
+	// The factor by which the discounted coverage forgets.
 	fading = 0.999
 	// The part of the plain mean that σ does not fall below.
 	floor = 0.2
@@ -72,8 +73,6 @@ const (
 	// A bound of every z. A tracker moves by less than 0.08·maxScore a
 	// round, so that none gets there.
 	maxRadius = 1e30
-	// Below this B' + V the R of a tracker does not count: the squares vanish.
-	minVariation = 1e-200
 )
 
 // steps are the c_k.
@@ -103,9 +102,8 @@ type level struct {
 	// target is 1 − a, miss is a.
 	target, miss float64
 	q            [trackers]float64
-	// regret, variation and bound are R, V and B'.
-	regret, variation [trackers]float64
-	bound             float64
+	// mixture weighs the trackers.
+	mixture *mlpoly.Mixture
 	// covered counts the observations that their interval covered, faded is the
 	// same where a round leaves fading of what was before.
 	covered uint64
@@ -128,7 +126,7 @@ func New(levels []float64) *State {
 			panic(fmt.Sprintf("interval: a level is %g, want it above 0 and below 1", l))
 		}
 		v := &s.levels[i]
-		v.target, v.miss, v.least = l, 1-l, window
+		v.target, v.miss, v.least, v.mixture = l, 1-l, window, mlpoly.New(trackers)
 		for k := range v.q {
 			// Where the residuals have the Laplace distribution this is it.
 			v.q[k] = -math.Log(v.miss)
@@ -153,26 +151,11 @@ func (s *State) Scale() float64 {
 
 // Radius is z of a level, by its place in New's: the interval is
 // value ± Scale()·max(Radius, 0).
-func (s *State) Radius(level int) float64 { return s.levels[level].mixture() }
-
-// mixture is z = Σ w_k q_k.
-func (v *level) mixture() float64 {
+func (s *State) Radius(level int) float64 {
+	v := &s.levels[level]
 	var weights [trackers]float64
-	sum := 0.0
-	for k, r := range v.regret {
-		if d := v.bound + v.variation[k]; r > 0 && d > minVariation {
-			weights[k] = r / d
-			sum += weights[k]
-		}
-	}
-	if sum == 0 {
-		return (v.q[0] + v.q[1] + v.q[2]) / trackers
-	}
-	z := 0.0
-	for k, w := range weights {
-		z += float64(w / sum * v.q[k])
-	}
-	return z
+	v.mixture.Weights(weights[:], nil)
+	return mlpoly.Mix(weights[:], v.q[:])
 }
 
 // Observe takes the label of a prediction: miss is y less the value that was
@@ -268,16 +251,9 @@ func (v *level) learn(score, largest, z float64) {
 	if score > z {
 		g--
 	}
-	c := steps()
-	var gains [trackers]float64
-	for k, q := range v.q {
-		gains[k] = float64(g * (z - q))
-		v.bound = math.Max(v.bound, float64(gains[k]*gains[k]))
-	}
-	for k, r := range gains {
-		v.regret[k] += r
-		v.variation[k] += float64(r * r)
-		step := float64(c[k] * largest)
+	v.mixture.Update(g, z, v.q[:], nil)
+	for k, c := range steps() {
+		step := float64(c * largest)
 		if score > v.q[k] {
 			v.q[k] += float64(step * (1 - v.miss))
 		} else {
@@ -371,9 +347,9 @@ func (s *State) Statistics(level int) Statistics {
 
 // Size is the memory of the state in bytes, at a cost of O(1).
 func (s *State) Size() uint64 {
-	const word, fixed, each = 8, 96, 176 // Of State and of level.
+	const word, fixed, each = 8, 96, 128 + 104 // Of State, and of level and its mixture.
 	n := uint64(len(s.levels))
-	size := fixed + n*each
+	size := fixed + n*(each+3*trackers*word)
 	if s.ring != nil {
 		size += scores*word + n*ringWords*word
 	}

@@ -191,7 +191,7 @@ func TestRestoreRefuses(t *testing.T) {
 		return binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v)
 	}
 	rest := func(at int, v uint64) []byte { return append(put(at, v), good[8*at+8:]...) }
-	// The levels begin at word 5 and have 17 words; rings follow at word 39.
+	// The levels begin at word 5 and have 20 words; rings follow at word 45.
 	for name, data := range map[string][]byte{
 		"nothing":                            nil,
 		"a byte less":                        good[:len(good)-1],
@@ -204,16 +204,16 @@ func TestRestoreRefuses(t *testing.T) {
 		"no mean":                            rest(4, math.Float64bits(math.NaN())),
 		"a tracker at Inf":                   rest(5, math.Float64bits(math.Inf(1))),
 		"a negative square":                  rest(11, math.Float64bits(-1)),
-		"a negative bound":                   rest(14, math.Float64bits(-1)),
-		"more covered":                       rest(15, 1199),
-		"fewer covered":                      rest(15, 3),
-		"a discounted count above the count": rest(16, math.Float64bits(1e4)),
-		"a negative discounted count":        rest(16, math.Float64bits(-1)),
-		"a window of 501":                    rest(17, 501),
-		"a window that is not":               rest(17, 500),
-		"a score above":                      rest(39, math.Float64bits(17)),
-		"a score below":                      rest(39, math.Float64bits(-1)),
-		"a bit too many":                     rest(39+100+15, 1<<63),
+		"a negative unit":                    rest(14, math.Float64bits(-1)),
+		"more covered":                       rest(18, 1199),
+		"fewer covered":                      rest(18, 3),
+		"a discounted count above the count": rest(19, math.Float64bits(1e4)),
+		"a negative discounted count":        rest(19, math.Float64bits(-1)),
+		"a window of 501":                    rest(20, 501),
+		"a window that is not":               rest(20, 500),
+		"a score above":                      rest(45, math.Float64bits(17)),
+		"a score below":                      rest(45, math.Float64bits(-1)),
+		"a bit too many":                     rest(45+100+15, 1<<63),
 	} {
 		if err := s.Restore(data); !errors.Is(err, codec.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)

@@ -5,14 +5,15 @@ import (
 	"math"
 
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/mlpoly"
 )
 
 // AppendBinary appends the state to dst. It allocates nothing when dst has room.
 // A State of the same levels continues from it bit for bit.
 //
 // The layout, every number of 8 bytes: residuals known, observations judged,
-// Σ 0.95^i |residual|, Σ 0.95^i, Σ |residual|; each level: q, R and V of the
-// trackers, B', covered, the same discounted, least covered of a window, the two parts of the sum of
+// Σ 0.95^i |residual|, Σ 0.95^i, Σ |residual|; each level: q of the
+// trackers, their mixture, covered, the same discounted, least covered of a window, the two parts of the sum of
 // widths and of that of scores; if any was judged: the ring of scores, and the
 // ring of bits of each level.
 func (s *State) AppendBinary(dst []byte) []byte {
@@ -22,9 +23,7 @@ func (s *State) AppendBinary(dst []byte) []byte {
 	for i := range s.levels {
 		v := &s.levels[i]
 		dst = codec.AppendFloats(dst, v.q[:]...)
-		dst = codec.AppendFloats(dst, v.regret[:]...)
-		dst = codec.AppendFloats(dst, v.variation[:]...)
-		dst = codec.AppendFloats(dst, v.bound)
+		dst = v.mixture.AppendBinary(dst)
 		dst = codec.AppendUint64(dst, v.covered)
 		dst = codec.AppendFloats(dst, v.faded)
 		dst = codec.AppendUint64(dst, uint64(v.least))
@@ -46,8 +45,6 @@ func (s *State) AppendBinary(dst []byte) []byte {
 const (
 	maxCount  = 1 << 62
 	maxSum    = 1e260
-	maxRegret = 1e60
-	maxSquare = 1e90
 	maxWeight = 1 / (1 - decay) * (1 + 1e-9)
 )
 
@@ -63,9 +60,10 @@ func (s *State) Restore(data []byte) error {
 		v := &t.levels[i]
 		v.target, v.miss = s.levels[i].target, s.levels[i].miss
 		r.FloatsWithin(maxRadius, v.q[:])
-		r.FloatsWithin(maxRegret, v.regret[:])
-		r.FloatsWithin(maxSquare, v.variation[:])
-		r.Within(maxSquare, &v.bound)
+		v.mixture = mlpoly.New(trackers)
+		if err := v.mixture.Restore(r); err != nil {
+			return fmt.Errorf("interval: %w: %w", err, codec.ErrCorrupt)
+		}
 		v.covered = r.Uint64()
 		r.Within(1/(1-fading)*(1+1e-9), &v.faded)
 		least := r.Uint64()
@@ -117,14 +115,6 @@ func (s *State) broken() string {
 }
 
 func (v *level) broken(judged uint64) string {
-	for _, variation := range v.variation {
-		if variation < 0 {
-			return "a sum of squares is negative"
-		}
-	}
-	if v.bound < 0 {
-		return "a square is negative"
-	}
 	if judged < 2*window && v.least != window || v.least > window {
 		return "a window covers more than it can"
 	}

@@ -35,7 +35,7 @@ func pinball(score, q, a float64) float64 {
 }
 
 // For each tracker Σ B (1[s > q] − a) = (q_T − q_0)/c, and the pinball loss of
-// what was served is at most sqrt((B' + V) Σ e) above a tracker's.
+// what was served is above a tracker's by at most what ML-Poly promises.
 func TestGuarantees_COLT2014(t *testing.T) {
 	for name, adversary := range adversaries() {
 		for _, level := range []float64{0.9, 0.99} {
@@ -43,7 +43,7 @@ func TestGuarantees_COLT2014(t *testing.T) {
 			s := interval.New([]float64{level})
 			first := append([]float64(nil), s.Trackers(0)...)
 			var sum, misses, size [3]float64 // Σ B (miss − a), Σ B miss, Σ B.
-			var loss, potential, mixture float64
+			var loss, mixture float64
 			var losses, beyond [3]float64
 			for i := range 6000 {
 				w := serve(s, 1, 0)
@@ -54,8 +54,6 @@ func TestGuarantees_COLT2014(t *testing.T) {
 				}
 				score := math.Abs(residual) / w.sigma
 				q := append([]float64(nil), s.Trackers(0)...)
-				_, v, bound := s.Mixing(0)
-				v = append([]float64(nil), v...)
 				b := s.Largest()
 				s.Observe(residual, w.sigma, w.z)
 				if b == 0 {
@@ -63,7 +61,6 @@ func TestGuarantees_COLT2014(t *testing.T) {
 				}
 				mixture = pinball(score, w.z[0], a)
 				loss += mixture
-				_, after, boundAfter := s.Mixing(0)
 				for k := range q {
 					losses[k] += pinball(score, q[k], a)
 					beyond[k] += mixture - pinball(score, q[k], a)
@@ -74,22 +71,16 @@ func TestGuarantees_COLT2014(t *testing.T) {
 					sum[k] += b * (miss - a)
 					misses[k] += b * miss
 					size[k] += b
-					squared := after[k] - v[k]
-					switch {
-					case bound > 0:
-						potential += squared / (bound + v[k])
-					case boundAfter > 0:
-						potential += squared / (boundAfter + squared)
-					}
 				}
 			}
-			regret, v, bound := s.Mixing(0)
+			var regret [3]float64
 			for k, c := range interval.Steps() {
 				want := (s.Trackers(0)[k] - first[k]) / c
 				if math.Abs(sum[k]-want) > 1e-9*(misses[k]+a*size[k])+1e-9*math.Abs(first[k])/c {
 					t.Errorf("%s, %g: tracker %g: Σ B (miss − a) = %g, want %g", name, level, c, sum[k], want)
 				}
-				allowed := math.Sqrt((bound + v[k]) * potential)
+				regret[k] = s.Regret(0, k)
+				allowed := s.Allowed(0, k)
 				rounding := 1e-9 * (loss + losses[k])
 				if beyond[k] > regret[k]+rounding || regret[k] > allowed*(1+1e-9)+1e-12 {
 					t.Errorf("%s, %g: tracker %g: pinball loss %g above its, linearised %g, allowed %g", name, level, c, beyond[k], regret[k], allowed)
