@@ -107,6 +107,9 @@ func look(s model.Spec) (model.Spec, entry, error) {
 	c.coverage()
 	c.at = "spec." + c.spec.Name()
 	e := l.complete(c)
+	if e.classifies && len(c.spec.Coverage) > 0 {
+		c.fail(model.ErrInvalidSpec, "spec.coverage", c.spec.Coverage, "nothing: the labels of this loss are classes, and intervals are of real labels")
+	}
 	c.at = "spec.scaling"
 	if c.err == nil {
 		e = scaled(c, e)

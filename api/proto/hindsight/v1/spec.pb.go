@@ -286,6 +286,7 @@ type ModelSpec struct {
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The levels of the prediction intervals: the shares of labels that are to lie
 	// inside, each from 0.5 to 0.999, ascending, at most 8. Default: 0.9 for auto, else none.
+	// Refused with the logistic and the hinge loss, whose labels are classes.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
 	// The learner; an empty message takes every default. Default: auto.
 	//
