@@ -26,6 +26,11 @@ var (
 	tortureSeed    = flag.Uint64("torture-seed", 1, "seed of the clients' choices")
 )
 
+// advised is the model that learns otherwise from what was predicted before: the
+// serial replay, which sends features, would not end with its digest. It is sent
+// features alone.
+const advised = "auto"
+
 // learned is an acknowledged observation.
 type learned struct {
 	request *hindsightv1.ObserveRequest
@@ -157,6 +162,7 @@ func createTortured(t *testing.T, p *process) []string {
 
 func tortured() map[string]*hindsightv1.ModelSpec {
 	return map[string]*hindsightv1.ModelSpec{
+		advised:   {Dimension: 2, Learner: &hindsightv1.ModelSpec_Auto{Auto: &hindsightv1.Auto{Frequencies: proto.Int32(5)}}},
 		"linear":  {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
 		"taylor":  {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(2)}}},
 		"nystrom": {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
@@ -209,7 +215,11 @@ func (tt *torture) client(number int, models []string) {
 		r := &hindsightv1.ObserveRequest{
 			Model: model, Features: x, ObservationId: id, Target: &hindsightv1.ObserveRequest_Label{Label: rng.NormFloat64()},
 		}
-		switch rng.IntN(4) {
+		choice := rng.IntN(4)
+		if choice == 2 && model == advised {
+			choice = 3
+		}
+		switch choice {
 		case 0:
 			tt.read(number, model, x)
 		case 1:
