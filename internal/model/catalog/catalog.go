@@ -25,15 +25,15 @@ const (
 // learners is the table of learners, in the order of the API.
 func learners() []learner {
 	return []learner{
-		row(func(s *model.Spec) **model.PKAWVTaylor { return &s.PKAWVTaylor }, MaxOutputs, taylor),
-		row(func(s *model.Spec) **model.PKAWVNystrom { return &s.PKAWVNystrom }, MaxOutputs, nystrom),
-		row(func(s *model.Spec) **model.FourierAWV { return &s.FourierAWV }, MaxOutputs, fourier),
-		row(func(s *model.Spec) **model.LinearAWV { return &s.LinearAWV }, MaxOutputs, linear),
-		row(func(s *model.Spec) **model.KernelAWV { return &s.KernelAWV }, MaxOutputs, exact),
-		row(func(s *model.Spec) **model.Raker { return &s.Raker }, 1, rakers),
-		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, 1, adaRaker),
-		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, 1, fogd),
-		row(func(s *model.Spec) **model.Auto { return &s.Auto }, MaxOutputs, automatic),
+		row(func(s *model.Spec) **model.PKAWVTaylor { return &s.PKAWVTaylor }, taylor),
+		row(func(s *model.Spec) **model.PKAWVNystrom { return &s.PKAWVNystrom }, nystrom),
+		row(func(s *model.Spec) **model.FourierAWV { return &s.FourierAWV }, fourier),
+		row(func(s *model.Spec) **model.LinearAWV { return &s.LinearAWV }, linear),
+		row(func(s *model.Spec) **model.KernelAWV { return &s.KernelAWV }, exact),
+		row(func(s *model.Spec) **model.Raker { return &s.Raker }, rakers),
+		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, adaRaker),
+		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, fogd),
+		row(func(s *model.Spec) **model.Auto { return &s.Auto }, automatic),
 	}
 }
 
@@ -44,16 +44,13 @@ type learner struct {
 	// complete fills in and checks the learner's part of the spec. It is
 	// called only where given is true.
 	complete func(*completion) entry
-	// outputs is the largest number of label columns.
-	outputs int
 }
 
 // row is the learner whose part of a spec is a T, which of points to. What
 // complete is handed is a copy of that part.
-func row[T any](of func(*model.Spec) **T, outputs int, complete func(*completion, *T) entry) learner {
+func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) learner {
 	return learner{
-		outputs: outputs,
-		given:   func(s *model.Spec) bool { return *of(s) != nil },
+		given: func(s *model.Spec) bool { return *of(s) != nil },
 		complete: func(c *completion) entry {
 			given := **of(&c.spec)
 			*of(&c.spec) = &given
@@ -142,9 +139,6 @@ func (c *completion) learner() (l learner, ok bool) {
 		}
 		l = each
 		count++
-		if l.outputs == 1 && s.Outputs > 1 {
-			c.refuse("outputs", s.Outputs, "1: "+s.Name()+" learns a single label")
-		}
 	}
 	if count != 1 {
 		c.refuse("learner", fmt.Sprintf("%d learners", count), "at most one, such as "+model.LearnerNames()[0]+": {}")
