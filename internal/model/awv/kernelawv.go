@@ -200,7 +200,7 @@ func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error
 
 // Stats tells how the learner is doing. Its cost does not depend on t.
 func (k *Kernel) Stats() model.Stats {
-	s := summarize(k.columns, k.figures.logDet, k.explained, true)
+	s := summarize(k.columns, k.figures.logDet, k.explained, true, 1)
 	s.Features = k.gram.Order()
 	s.StateBytes = k.Size()
 	return s
