@@ -148,6 +148,9 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 		return there.info()
 	}
 	defer release()
+	if err := catalog.Admit(spec); err != nil {
+		return Info{}, err
+	}
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
@@ -270,7 +273,11 @@ func (e *Engine) ListModels(prefix, after string, limit int) ([]Info, error) {
 
 // ValidateSpec fills in a spec's defaults and tells what it would cost.
 func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
-	return catalog.Complete(spec)
+	spec, cost, err := catalog.Complete(spec)
+	if err == nil {
+		err = catalog.Admit(spec)
+	}
+	return spec, cost, err
 }
 
 // instanceOf makes the model of a registry entry, not yet in memory.

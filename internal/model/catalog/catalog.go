@@ -69,6 +69,8 @@ type entry struct {
 	make func() model.Learner
 	// inputLimit is the largest magnitude of an input, 0 for any.
 	inputLimit float64
+	// unfit is why no new model may have the spec, nil if one may.
+	unfit error
 	// forgetting is the learner's factor, 0 for none.
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
@@ -87,6 +89,16 @@ type entry struct {
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s)
 	return s, e.cost, err
+}
+
+// Admit tells whether a new model may have a spec that Complete accepts. It
+// refuses what earlier servers accepted and stored models may have.
+func Admit(s model.Spec) error {
+	_, e, err := look(s)
+	if err != nil {
+		return err
+	}
+	return e.unfit
 }
 
 // New is a learner of the spec that has seen nothing.

@@ -40,7 +40,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,
+		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, o.Lambda),
 		make: func() model.Learner { return awv.NewNystrom(o) },
 	}
 }
