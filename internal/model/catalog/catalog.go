@@ -84,21 +84,31 @@ type entry struct {
 	scalesItself bool
 }
 
-// Complete checks a spec and fills in its defaults. It does not write to what
+// Complete checks a spec, which may be a stored one, and fills in its defaults. It does not write to what
 // the spec points to, but the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s)
 	return s, e.cost, err
 }
 
-// Admit tells whether a new model may have a spec that Complete accepts. It
-// refuses what earlier servers accepted and stored models may have.
-func Admit(s model.Spec) error {
-	_, e, err := look(s)
-	if err != nil {
-		return err
+// Create is Complete of the spec of a new model. It refuses some of what earlier
+// servers accepted, and completes some of it otherwise: stored models keep what
+// Complete makes of their specs. What Create answers, both leave as it is.
+func Create(s model.Spec) (model.Spec, model.Cost, error) {
+	s, e, err := look(s)
+	if err == nil && s.PKAWVNystrom != nil && s.PKAWVNystrom.Horizon != nil {
+		sampled := *s.PKAWVNystrom
+		oversampled(&sampled)
+		s.PKAWVNystrom = &sampled
+		s, e, err = look(s)
 	}
-	return e.unfit
+	if err == nil {
+		err = e.unfit
+	}
+	if err != nil {
+		return model.Spec{}, model.Cost{}, err
+	}
+	return s, e.cost, nil
 }
 
 // New is a learner of the spec that has seen nothing.
