@@ -169,7 +169,7 @@ const (
 	PkawvNystrom_HISTORY_NONE PkawvNystrom_History = 1
 	// The last history_window rounds.
 	PkawvNystrom_HISTORY_WINDOW PkawvNystrom_History = 2
-	// Every round: exact.
+	// Every round until the dictionary is full: exact.
 	PkawvNystrom_HISTORY_FULL PkawvNystrom_History = 3
 )
 
