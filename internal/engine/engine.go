@@ -132,9 +132,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	if err := CheckID(id); err != nil {
 		return Info{}, err
 	}
-	given := spec
-	spec, cost, err := catalog.Complete(given)
-	if err != nil {
+	if _, _, err := catalog.Complete(spec); err != nil {
 		return Info{}, err
 	}
 	there, release, err := e.claim(ctx, id)
@@ -142,12 +140,16 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 		return Info{}, err
 	}
 	if there != nil {
-		if !isOf(there.Spec, given) {
+		if !isOf(there.Spec, spec) {
 			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 		}
 		return there.info()
 	}
 	defer release()
+	spec, cost, err := catalog.Create(spec)
+	if err != nil {
+		return Info{}, err
+	}
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
@@ -174,13 +176,18 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	return i.info()
 }
 
-// isOf tells whether a model of the completed spec there is one of a given spec.
+// isOf tells whether a model of the completed spec there is one of a given spec,
+// created by this version or by one that completed specs otherwise.
 func isOf(there, given model.Spec) bool {
 	if given.Scaling == nil {
 		given.Scaling = there.Scaling
 	}
-	given, _, err := catalog.Complete(given)
-	return err == nil && reflect.DeepEqual(there, given)
+	created, _, err := catalog.Create(given)
+	if err == nil && reflect.DeepEqual(there, created) {
+		return true
+	}
+	completed, _, err := catalog.Complete(given)
+	return err == nil && reflect.DeepEqual(there, completed)
 }
 
 // registerError says of an error of the registry what it is to the caller.
@@ -270,7 +277,7 @@ func (e *Engine) ListModels(prefix, after string, limit int) ([]Info, error) {
 
 // ValidateSpec fills in a spec's defaults and tells what it would cost.
 func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
-	return catalog.Complete(spec)
+	return catalog.Create(spec)
 }
 
 // instanceOf makes the model of a registry entry, not yet in memory.

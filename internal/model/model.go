@@ -47,6 +47,14 @@ type Learner interface {
 	Restore(state []byte) error
 }
 
+// Admitter is a learner that learns some observations only because a log holds
+// them: an earlier server accepted them. New ones of their kind are refused.
+type Admitter interface {
+	// Admit refuses an observation that Check accepts, but that spoils the
+	// learner. Observe does not ask it.
+	Admit(x []float64, weight float64) error
+}
+
 // Bounded is a learner that takes only so many observations.
 type Bounded interface {
 	// Remaining is how many more observations Observe takes. After that Check

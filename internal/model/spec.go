@@ -196,7 +196,7 @@ type PKAWVNystrom struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
 	// Mu, Epsilon and Beta are the parameters of KORS. Beta may follow from
-	// Horizon and Delta.
+	// Horizon and Delta, and then takes their place.
 	Mu      *float64 `json:"mu,omitempty"`
 	Epsilon *float64 `json:"epsilon,omitempty"`
 	Beta    *float64 `json:"beta,omitempty"`

@@ -188,13 +188,20 @@ func (m *Machine) Predict(p *model.Prediction, x []float64) (err error) {
 	return nil
 }
 
-// Check tells whether Apply would learn the observation.
+// Check tells whether an observation may be logged. Apply then learns it. Apply
+// also learns what an earlier server accepted and model.Admitter refuses.
 func (m *Machine) Check(x, y []float64, weight float64) (err error) {
 	if m.failed != nil {
 		return m.failed
 	}
 	defer contain("check", &err)
-	return m.learner.Check(x, y, weight)
+	if err := m.learner.Check(x, y, weight); err != nil {
+		return err
+	}
+	if admitter, ok := m.learner.(model.Admitter); ok {
+		return admitter.Admit(x, weight)
+	}
+	return nil
 }
 
 // Room is how many more observations the learner takes.

@@ -68,7 +68,8 @@ func (a *account) best(experts int) int {
 }
 
 // tolerance is the rounding that identities are allowed, relative to the sums
-// they are made of.
+// they are made of. It does not grow with the rounds: each difference of losses
+// rounds by ε of their sum at most, and the sums are compensated.
 const tolerance = 1e-8
 
 // holds tells whether the sums are those of the same losses: the learner's is

@@ -66,17 +66,23 @@ func (a *account) deviation(forgetting float64) float64 {
 	if a.n == 0 {
 		return 0
 	}
+	return math.Sqrt(math.Max(a.hindsight.Value(), 0) / a.rounds(forgetting))
+}
+
+// rounds is Σ f^(t−s), which is t when nothing is forgotten.
+func (a *account) rounds(forgetting float64) float64 {
 	n := float64(a.n)
 	if forgetting < 1 {
-		n = -math.Expm1(n*math.Log(forgetting)) / (1 - forgetting) // Σ f^(t−s).
+		return -math.Expm1(n*math.Log(forgetting)) / (1 - forgetting)
 	}
-	return math.Sqrt(math.Max(a.hindsight.Value(), 0) / n)
+	return n
 }
 
 // summarize adds up the figures of every label column, given log det(A/λ) and
-// each column's ‖u‖². Without the theorem there is no bound, and CertificateOK
+// each column's ‖u‖², for a forgetting factor. Without the theorem there is no bound, and CertificateOK
 // speaks of the identities alone. It allocates nothing.
-func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool) model.Stats {
+func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
+	tolerance := leastTolerance + epsilon*columns[0].rounds(forgetting)
 	total := model.Stats{Certified: certified, CertificateOK: true, LogDeterminant: logDet}
 	for j := range columns {
 		a := &columns[j]
@@ -98,22 +104,29 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 		// A determinant within rounding of 1 has lost digits that C has.
 		total.RegretBound += math.Max(s.RegretBound, s.Certificate)
 		total.LabelBound = math.Hypot(total.LabelBound, a.bound)
-		total.CertificateOK = total.CertificateOK && a.holds(s, explained(j))
+		total.CertificateOK = total.CertificateOK && a.holds(s, explained(j), tolerance)
 	}
 	return total
 }
 
-// tolerance is the rounding that the identities are allowed, relative to the
-// sums they are made of.
-const tolerance = 1e-8
+// The identities are allowed a rounding of leastTolerance + n ε, relative to
+// the sums they are made of. Each of the n rotations of a factor rounds its
+// entries by a few ε at most, and these errors add up.
+//
+// Source: Higham, Accuracy and Stability of Numerical Algorithms (2002),
+// Theorem 19.10.
+const (
+	leastTolerance = 1e-8
+	epsilon        = 0x1p-52
+)
 
 // holds tells whether the theorem regret ≤ C ≤ B² log det(A/λ) and the
-// identities regret = loss − L* and L* = Σy² − ‖u‖² hold to rounding. The
-// sums and the factor were built separately, so corruption of either shows.
+// identities regret = loss − L* and L* = Σy² − ‖u‖² hold to the tolerance.
+// The sums and the factor were built separately, so corruption of either shows.
 //
 // Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem
 // 11.8.
-func (a *account) holds(s model.Stats, explained float64) bool {
+func (a *account) holds(s model.Stats, explained, tolerance float64) bool {
 	slack := tolerance * (s.Loss + a.energy.Value())
 	theorem := s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound*(1+tolerance)+slack
 	return (theorem || !s.Certified) &&

@@ -261,7 +261,7 @@ func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
 
 // stats leaves the theorem out of a forecaster whose space has grown.
 func (f *Forecaster) stats(certified bool) model.Stats {
-	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.explained, certified && f.renewal == nil)
+	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.explained, certified && f.renewal == nil, f.o.Forgetting)
 	if f.renewal != nil {
 		s.Loss = f.renewal.loss.Value()
 	}

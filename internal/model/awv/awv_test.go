@@ -1,6 +1,7 @@
 package awv_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"testing"
@@ -166,6 +167,46 @@ func TestCertificateNoticesCorruption(t *testing.T) {
 		}
 		if spoiled.Stats().CertificateOK {
 			t.Errorf("a changed %s is not noticed", name)
+		}
+	}
+}
+
+// The rounding of the factor grows with its rotations, so that an error of
+// 1e-7 of the energy, too much after 50 rounds, is within rounding after 1e9.
+// Without the growth a sound model was called corrupt from some 9e8 rounds on.
+// One of 1e-3 is never within rounding.
+func TestCertificateAllowsForTheRounds(t *testing.T) {
+	for _, c := range []struct {
+		rounds     uint64
+		error      float64
+		forgetting float64
+		want       bool
+	}{
+		{50, 1e-12, 1, true}, {50, 1e-7, 1, false}, {1e6, 1e-7, 1, false}, {1e9, 1e-7, 1, true}, {1e9, 1e-3, 1, false}, {1e12, 1e-3, 1, false},
+		// What is forgotten takes its rounding with it.
+		{1e9, 1e-7, 0.999, false},
+	} {
+		o := awv.Options{Lambda: 1, Forgetting: c.forgetting}
+		l := awv.New(feature.NewAffine(2), o)
+		for _, s := range modeltest.Samples(13, 2, 50) {
+			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, err := l.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The rounds and the energy: see docs/format/snapshot.md.
+		binary.LittleEndian.PutUint64(state, c.rounds)
+		energy := math.Float64frombits(binary.LittleEndian.Uint64(state[40:]))
+		binary.LittleEndian.PutUint64(state[40:], math.Float64bits(energy*(1+c.error)))
+		restored := awv.New(feature.NewAffine(2), o)
+		if err := restored.Restore(state); err != nil {
+			t.Fatal(err)
+		}
+		if got := restored.Stats().CertificateOK; got != c.want {
+			t.Errorf("an error of %g after %d rounds, forgetting %g: certificate %v, want %v", c.error, c.rounds, c.forgetting, got, c.want)
 		}
 	}
 }

@@ -122,6 +122,20 @@ func (k *Kernel) Check(x, y []float64, weight float64) error {
 	return nil
 }
 
+// Admit refuses an observation with weight k(x,x) > 1e12 λ. The ridge is lost in
+// the rounding of the rows of such weights, and their errors grow from row to
+// row until nothing is finite.
+func (k *Kernel) Admit(x []float64, weight float64) error {
+	self := k.o.Kernel.At(x, x)
+	if float64(weight*self) <= KernelRange*k.o.Lambda {
+		return nil
+	}
+	return &model.FieldError{
+		Field: "weight", Err: model.ErrWeightOutOfRange, Got: fmt.Sprint(weight),
+		Want: fmt.Sprintf("at most %g, %g lambda / k(x,x)", KernelRange*k.o.Lambda/self, KernelRange),
+	}
+}
+
 func (k *Kernel) checkFeatures(x []float64) error {
 	return model.CheckFeatures(x, k.o.Dimension, k.limit)
 }
@@ -200,7 +214,7 @@ func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error
 
 // Stats tells how the learner is doing. Its cost does not depend on t.
 func (k *Kernel) Stats() model.Stats {
-	s := summarize(k.columns, k.figures.logDet, k.explained, true)
+	s := summarize(k.columns, k.figures.logDet, k.explained, true, 1)
 	s.Features = k.gram.Order()
 	s.StateBytes = k.Size()
 	return s

@@ -23,7 +23,7 @@ type NystromOptions struct {
 	// MaxDictionary caps the centres: at the cap no point is added.
 	MaxDictionary int
 	// Window is how many rounds a new feature is summed over: 0 takes its
-	// past as 0, WholeHistory keeps every round.
+	// past as 0, WholeHistory keeps every round until the dictionary is full.
 	Window int
 	// Given is a dictionary known beforehand. With one, nothing is sampled and
 	// the feature space is fixed.
@@ -32,8 +32,8 @@ type NystromOptions struct {
 	Seed uint64
 }
 
-// WholeHistory is the Window that keeps every round, and so predicts exactly
-// as eq. (4) of the paper does.
+// WholeHistory is the Window that keeps every round while a centre may be added,
+// and so predicts exactly as eq. (4) of the paper does.
 const WholeHistory = -1
 
 // pcgStream tells the learner's generator from others of the same seed.
@@ -88,7 +88,8 @@ func NewNystrom(o NystromOptions) *Nystrom {
 }
 
 // NystromCost is the cost of a forecaster with a full dictionary. Of a whole
-// history, which grows for ever, it counts nothing.
+// history, which is freed then, it counts a round for each centre: the fewest
+// that are kept before. They are more while points are not kept.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -97,8 +98,12 @@ func NystromCost(o NystromOptions) model.Cost {
 	d := uint64(o.Dimension)
 	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
-	if o.Window > 0 {
+	switch {
+	case len(o.Given) > 0:
+	case o.Window > 0:
 		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
+	case o.Window == WholeHistory:
+		c.StateBytes += m * o.roundBytes(int(m))
 	}
 	c.PredictFlops += m*d + m*m/2
 	c.ObserveFlops += 2*m*d + m*m
@@ -129,11 +134,20 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 		return err
 	}
 	n.consider(x)
+	if n.complete() {
+		n.past, n.next = nil, 0
+	}
 	features := n.forecaster.row[:n.dictionary.Size()]
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
 	n.forecaster.learn(o, y, weight)
 	return nil
+}
+
+// complete tells whether a whole history is of no more use: no centre will be
+// added.
+func (n *Nystrom) complete() bool {
+	return n.o.Window == WholeHistory && n.dictionary.Size() >= n.o.MaxDictionary
 }
 
 // consider draws for a point, and grows the space when it is kept.
@@ -194,7 +208,7 @@ func (n *Nystrom) discounts() []float64 {
 // keep remembers a round for features to come.
 func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	switch {
-	case n.o.Window == 0 || len(n.o.Given) > 0:
+	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
 		return
 	case n.o.Window == WholeHistory || len(n.past) < n.o.Window:
 		n.past = append(n.past, pastRound{})
@@ -347,7 +361,7 @@ const sameProbability = 1e-6
 func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
 	switch {
-	case n.o.Window == 0 || len(n.o.Given) > 0:
+	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
 		return 0, 0
 	case n.o.Window == WholeHistory:
 		return observations, observations
@@ -357,7 +371,8 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 }
 
 // remember reads the past that was kept. It fails unless the past is that of
-// the observations of the accounts.
+// the observations of the accounts. States of versions that kept a whole history
+// for ever hold all of it; it is read, and dropped when it is of no more use.
 func (n *Nystrom) remember(reader *codec.Reader) error {
 	count, err := readCount(reader, 8*(n.o.Dimension+n.o.Outputs+1))
 	if err != nil {
@@ -368,7 +383,9 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 		return err
 	}
 	observations := n.forecaster.columns[0].n
-	if wantCount, wantNext := n.kept(observations); uint64(count) != wantCount || next != wantNext {
+	wantCount, wantNext := n.kept(observations)
+	all := n.complete() && uint64(count) == observations && next == observations
+	if !all && (uint64(count) != wantCount || next != wantNext) {
 		return fmt.Errorf("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d: %w",
 			count, next, observations, wantCount, wantNext, model.ErrCorruptState)
 	}
@@ -383,8 +400,14 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 		if err := n.Check(r.x, r.y, r.weight); err != nil && reader.Err() == nil {
 			return fmt.Errorf("round %d of the past: %w: %w", i, err, model.ErrCorruptState)
 		}
+		if n.complete() {
+			continue
+		}
 		r.features = make([]float64, n.dictionary.Size())
 		n.dictionary.Map(r.features, r.x)
+	}
+	if n.complete() {
+		n.past, n.next = nil, 0
 	}
 	return reader.End()
 }

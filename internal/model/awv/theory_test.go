@@ -519,7 +519,7 @@ func TestNystromIsWithinMuOfKernelAWV_NeurIPS_Prop5(t *testing.T) {
 			exact := awv.NewKernel(awv.KernelOptions{Kernel: k, Dimension: 1, Lambda: lambda, Capacity: n})
 			l := nystrom(func(o *awv.NystromOptions) {
 				o.Kernel, o.Dimension, o.Lambda, o.Mu, o.Seed = k, 1, lambda, mu, seed
-				o.Beta, o.Window, o.MaxDictionary = feature.KORSBeta(float64(n), delta), awv.WholeHistory, n
+				o.Beta, o.Window, o.MaxDictionary = feature.KORSBeta(float64(n), delta, 0.5), awv.WholeHistory, n
 			})
 			worst, used, energy := 0.0, 0.0, 0.0
 			for round := range n {

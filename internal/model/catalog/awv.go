@@ -127,7 +127,7 @@ func exact(c *completion, given *model.KernelAWV) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.KernelCost(o), capacity: o.Capacity,
+		cost: awv.KernelCost(o), capacity: o.Capacity, unfit: c.unfit(o.Kernel, o.Lambda),
 		inputLimit: feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda),
 		make:       func() model.Learner { return awv.NewKernel(o) },
 	}

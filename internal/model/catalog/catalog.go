@@ -66,6 +66,8 @@ type entry struct {
 	make func() model.Learner
 	// inputLimit is the largest magnitude of an input, 0 for any.
 	inputLimit float64
+	// unfit is why no new model may have the spec, nil if one may.
+	unfit error
 	// forgetting is the learner's factor, 0 for none.
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
@@ -79,11 +81,31 @@ type entry struct {
 	scalesItself bool
 }
 
-// Complete checks a spec and fills in its defaults. It does not write to what
+// Complete checks a spec, which may be a stored one, and fills in its defaults. It does not write to what
 // the spec points to, but the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s)
 	return s, e.cost, err
+}
+
+// Create is Complete of the spec of a new model. It refuses some of what earlier
+// servers accepted, and completes some of it otherwise: stored models keep what
+// Complete makes of their specs. What Create answers, both leave as it is.
+func Create(s model.Spec) (model.Spec, model.Cost, error) {
+	s, e, err := look(s)
+	if err == nil && s.PKAWVNystrom != nil && s.PKAWVNystrom.Horizon != nil {
+		sampled := *s.PKAWVNystrom
+		oversampled(&sampled)
+		s.PKAWVNystrom = &sampled
+		s, e, err = look(s)
+	}
+	if err == nil {
+		err = e.unfit
+	}
+	if err != nil {
+		return model.Spec{}, model.Cost{}, err
+	}
+	return s, e.cost, nil
 }
 
 // New is a learner of the spec that has seen nothing.

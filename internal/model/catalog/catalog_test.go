@@ -153,6 +153,61 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Horizon and δ of a new model give the β of KONS, Theorem 2, at its ε, which the
+// completed spec holds. A stored spec of before keeps its own, to the last bit.
+func TestBetaFollowsFromHorizonAndDelta_ICML_Thm2(t *testing.T) {
+	given := model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
+		Horizon: ptr(int64(2)), Delta: ptr(0.5), Epsilon: ptr(0.25), Mu: ptr(100.0),
+	}}
+	created, _, err := catalog.Create(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := created.PKAWVNystrom
+	if n.Horizon != nil || n.Delta != nil || n.Beta == nil || math.Abs(*n.Beta-48*math.Log(4)) > 1e-9 {
+		t.Errorf("created %+v", n)
+	}
+	for name, again := range map[string]func(model.Spec) (model.Spec, model.Cost, error){"Create": catalog.Create, "Complete": catalog.Complete} {
+		if got, _, err := again(created); err != nil || !reflect.DeepEqual(got, created) {
+			t.Errorf("%s again: %+v, %v", name, got.PKAWVNystrom, err)
+		}
+	}
+	if given.PKAWVNystrom.Beta != nil || given.PKAWVNystrom.Horizon == nil {
+		t.Errorf("what was given has changed: %+v", given.PKAWVNystrom)
+	}
+	stored, _, err := catalog.Complete(given)
+	if err != nil || *stored.PKAWVNystrom.Horizon != 2 || stored.PKAWVNystrom.Beta != nil {
+		t.Fatalf("stored %+v, %v", stored.PKAWVNystrom, err)
+	}
+	explicit := given
+	explicit.PKAWVNystrom = &model.PKAWVNystrom{Beta: ptr(12 * math.Log(4)), Epsilon: ptr(0.25), Mu: ptr(100.0)}
+	if got, want := learned(t, stored), learned(t, explicit); !bytes.Equal(got, want) {
+		t.Error("a stored spec has another β than it had")
+	}
+	if bytes.Equal(learned(t, stored), learned(t, created)) {
+		t.Error("β makes no difference: nothing is tested")
+	}
+}
+
+// learned is the state after 200 observations.
+func learned(t *testing.T, s model.Spec) []byte {
+	t.Helper()
+	l, err := catalog.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range modeltest.Samples(7, s.Dimension, 200) {
+		if _, err := modeltest.Observe(l, o.X, o.Y, o.Weight); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
 // Snapshots written by this version are read for ever: the golden ones must
 // decode, restore and predict what they did when they were written.
 func TestGoldenSnapshots(t *testing.T) {

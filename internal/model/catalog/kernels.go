@@ -1,9 +1,12 @@
 package catalog
 
 import (
+	"fmt"
+	"math"
 	"strings"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
 	"hindsight/internal/model/kernel"
 )
 
@@ -63,6 +66,19 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 		c.refuse(at, *given.Degree, none)
 	}
 	return k
+}
+
+// unfit refuses a polynomial kernel with offset^degree > 1e12 λ, which is k(x,x)
+// at x = 0: it leaves no input for which the ridge is not lost.
+func (c *completion) unfit(k kernel.Kernel, lambda float64) error {
+	if k.Kind != kernel.Polynomial || math.Pow(k.Offset, float64(k.Degree)) <= awv.KernelRange*lambda {
+		return nil
+	}
+	return &model.FieldError{
+		Field: c.at + ".kernel.offset", Err: model.ErrInvalidSpec, Got: fmt.Sprint(k.Offset),
+		Want: fmt.Sprintf("at most %g: offset^degree is at most %g lambda",
+			math.Pow(awv.KernelRange*lambda, 1/float64(k.Degree)), awv.KernelRange),
+	}
 }
 
 // spectral is a kernel from whose spectral density frequencies can be drawn.

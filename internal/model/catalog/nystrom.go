@@ -40,13 +40,21 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,
+		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, o.Lambda),
 		make: func() model.Learner { return awv.NewNystrom(o) },
 	}
 }
 
-// oversampling is β of KORS. It is given, follows from horizon and δ, or is 1
-// as in the paper's experiments. The completed spec holds β, or horizon and δ.
+// oversampled replaces the horizon and δ of a completed spec by the β that
+// follows from them.
+func oversampled(given *model.PKAWVNystrom) {
+	beta := math.Max(feature.KORSBeta(float64(*given.Horizon), *given.Delta, *given.Epsilon), minScale)
+	given.Beta, given.Horizon, given.Delta = &beta, nil, nil
+}
+
+// oversampling is β of KORS. It is given, or is 1 as in the paper's experiments.
+// Horizon and δ are those of a stored spec of a version that left them in the
+// completed spec, and that had the β of ε = ½ for every ε.
 func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
 	switch {
 	case (given.Horizon == nil) != (given.Delta == nil):
@@ -64,7 +72,7 @@ func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
 	if !(delta > 0 && delta < 1) {
 		c.refuse("delta", delta, "above 0 and below 1")
 	}
-	return math.Max(feature.KORSBeta(float64(horizon), delta), minScale)
+	return math.Max(feature.KORSBeta(float64(horizon), delta, 0.5), minScale)
 }
 
 // history is the number of rounds that a growing dictionary may look back on.

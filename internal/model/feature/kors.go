@@ -37,8 +37,12 @@ func NewKORS(mu, epsilon, beta float64) *KORS {
 }
 
 // KORSBeta is the β with which, with probability 1−δ over n rounds,
-// ‖(I−P_t)C_t^{1/2}‖² ≤ μ: 12 log(n/δ). Source: KONS, Proposition 1.
-func KORSBeta(n, delta float64) float64 { return 12 * math.Log(n/delta) }
+// (1−ε)A_t ⪯ A_t^I ⪯ (1+ε)A_t and ‖(I−P_t)C_t^{1/2}‖² ≤ μ, for 0 < ε < 1:
+// 3 log(n/δ)/ε². Source: KONS (ICML 2017), Theorem 2; PKAWV-Nyström has its case
+// ε = ½, 12 log(n/δ).
+func KORSBeta(n, delta, epsilon float64) float64 {
+	return 3 * math.Log(n/delta) / float64(epsilon*epsilon)
+}
 
 // Probability is p for a point with the kernel values k_m(x) against the
 // dictionary, m numbers, and self = k(x,x). It costs m²/2 multiply-adds and

@@ -268,7 +268,7 @@ func TestKORSAccuracy_ICML_Thm2(t *testing.T) {
 	if testing.Short() || modeltest.RaceDetector {
 		n, seeds = 140, 1
 	}
-	beta := feature.KORSBeta(float64(n), delta)
+	beta := feature.KORSBeta(float64(n), delta, epsilon)
 	normal := func(d int) func(*rand.Rand) []float64 {
 		return func(rng *rand.Rand) []float64 { return vector(rng, d, math.Abs(rng.NormFloat64())) }
 	}
@@ -351,18 +351,28 @@ func TestKORSNeedsItsBeta_ICML_Thm2(t *testing.T) {
 	}
 }
 
+// β is that of the theorem for every ε; for ε = ½ it is 12 log(n/δ).
+func TestKORSBeta_ICML_Thm2(t *testing.T) {
+	for epsilon, want := range map[float64]float64{0.5: 12, 0.25: 48, 0.1: 300} {
+		if got := feature.KORSBeta(1000, 0.1, epsilon) / math.Log(1e4); math.Abs(got-want) > 1e-12*want {
+			t.Errorf("ε = %g: β is %.15g log(n/δ), want %g", epsilon, got, want)
+		}
+	}
+}
+
 // Where the bounds bite: one direction, seen again and again. There k = 1, the
 // leverages are 1/(t+μ), and all figures have a closed form, so that streams can
 // be long enough for the size's bound to be far below n.
 func TestKORSSizeOnOneDirection_ICML_Thm2(t *testing.T) {
-	const epsilon, delta = 0.5, 0.1
+	const delta = 0.1
 	n := 2500
 	if testing.Short() || modeltest.RaceDetector {
 		n = 1500
 	}
-	for _, mu := range []float64{1, 200} {
+	for _, c := range []struct{ mu, epsilon float64 }{{1, 0.5}, {200, 0.5}, {1, 0.4}, {200, 0.4}} {
+		mu, epsilon := c.mu, c.epsilon
 		for seed := range uint64(2) {
-			beta := feature.KORSBeta(float64(n), delta)
+			beta := feature.KORSBeta(float64(n), delta, epsilon)
 			points := make([][]float64, n)
 			for i := range points {
 				points[i] = []float64{float64(1 - 2*(i%2))}
@@ -385,8 +395,8 @@ func TestKORSSizeOnOneDirection_ICML_Thm2(t *testing.T) {
 			}
 			m, effective := float64(len(s.kept)), float64(n)/(float64(n)+mu)
 			bound := 9 * effective * math.Pow(math.Log(2*float64(n)/delta), 2)
-			t.Logf("μ = %g, seed %d: %g of %d kept, %.0f expected, bound %.0f; used of ε %.2f; τ̃/τ %.3f to %.3f",
-				mu, seed, m, n, expected, bound, accuracy/epsilon, low, high)
+			t.Logf("μ = %g, ε = %g, seed %d: %g of %d kept, %.0f expected, bound %.0f; used of ε %.2f; τ̃/τ %.3f to %.3f",
+				mu, epsilon, seed, m, n, expected, bound, accuracy/epsilon, low, high)
 			if m > bound || m > 3*expected || m > 3*(1+epsilon)/(1-epsilon)*beta*online || bound >= float64(n) {
 				t.Errorf("μ = %g, seed %d: %g points, bound %g, expected %g", mu, seed, m, bound, expected)
 			}

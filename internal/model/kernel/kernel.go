@@ -105,7 +105,8 @@ func (k Kernel) radial(s float64) float64 {
 		t := math.Sqrt(5 * s)
 		return (1 + t + float64(t*t)/3) * math.Exp(-t)
 	case RationalQuadratic:
-		return math.Pow(1+s/(2*k.Alpha), -k.Alpha)
+		// The sum 1 + s/2α would lose the digits of s for a large α.
+		return math.Exp(-k.Alpha * math.Log1p(s/(2*k.Alpha)))
 	case Gaussian, Laplacian, Cauchy, Polynomial, Linear:
 	}
 	return math.Exp(-s / 2)

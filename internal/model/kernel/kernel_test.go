@@ -50,6 +50,26 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// The rational quadratic kernel keeps its digits for every α. For a large α it
+// is the Gaussian kernel: α log1p(s/2α) = s/2 − s²/8α + s³/24α² − …
+func TestRationalQuadraticTendsToTheGaussian(t *testing.T) {
+	for _, alpha := range []float64{1e8, 1e10, 1e13, 1e16, 1e30} {
+		k := kernel.Kernel{Kind: kernel.RationalQuadratic, Sigma: 0.8, Alpha: alpha}
+		for _, distance := range []float64{0, 1e-3, 0.1, 1, 2, 5} {
+			s := distance * distance / 0.64
+			want := math.Exp(-s/2 + s*s/(8*alpha) - s*s*s/(24*alpha*alpha))
+			if got := k.At([]float64{distance}, []float64{0}); math.Abs(got-want) > 1e-14*want {
+				t.Errorf("α = %g, r = %g: %.17g, want %.17g", alpha, distance, got, want)
+			}
+		}
+	}
+	// A small α has heavy tails.
+	k := kernel.Kernel{Kind: kernel.RationalQuadratic, Sigma: 1, Alpha: 1e-3}
+	if got, want := k.At([]float64{3}, []float64{0}), math.Pow(1+4500, -1e-3); math.Abs(got-want) > 1e-14 {
+		t.Errorf("α = 1e-3: %.17g, want %.17g", got, want)
+	}
+}
+
 func TestPositiveDefiniteAndSymmetric(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for _, k := range kinds() {

@@ -172,6 +172,22 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	return l.checkRow(x, y, weight)
 }
 
+// Admit asks the learner, with the inputs as it would learn them now. While
+// warming up there is no scaling yet, and 0 stands for the inputs.
+func (l *Learner) Admit(x []float64, weight float64) error {
+	admitter, ok := l.inner.(model.Admitter)
+	if !ok {
+		return nil
+	}
+	buffer := l.take()
+	defer l.rows.Put(buffer)
+	inputs := (*buffer)[:l.o.Dimension]
+	if clear(inputs); l.warm == nil {
+		l.scaleInput(inputs, x)
+	}
+	return admitter.Admit(inputs, weight)
+}
+
 // checkRow is Check of an observation whose numbers are in range. It does not
 // ask whether there is room.
 func (l *Learner) checkRow(x, y []float64, weight float64) error {

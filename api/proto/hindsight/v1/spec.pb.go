@@ -169,7 +169,7 @@ const (
 	PkawvNystrom_HISTORY_NONE PkawvNystrom_History = 1
 	// The last history_window rounds.
 	PkawvNystrom_HISTORY_WINDOW PkawvNystrom_History = 2
-	// Every round: exact.
+	// Every round until the dictionary is full: exact.
 	PkawvNystrom_HISTORY_FULL PkawvNystrom_History = 3
 )
 
@@ -1169,7 +1169,8 @@ type PkawvNystrom struct {
 	Mu *float64 `protobuf:"fixed64,3,opt,name=mu,proto3,oneof" json:"mu,omitempty"`
 	// KORS approximation. Default 0.5.
 	Epsilon *float64 `protobuf:"fixed64,4,opt,name=epsilon,proto3,oneof" json:"epsilon,omitempty"`
-	// KORS oversampling. Default 1, or from horizon and delta.
+	// KORS oversampling. Default 1, or 3 log(horizon/delta)/epsilon^2, which then
+	// stands in the completed spec in place of horizon and delta.
 	Beta *float64 `protobuf:"fixed64,5,opt,name=beta,proto3,oneof" json:"beta,omitempty"`
 	// Number of rounds from which beta follows, with delta.
 	Horizon *int64 `protobuf:"varint,6,opt,name=horizon,proto3,oneof" json:"horizon,omitempty"`

@@ -1,0 +1,124 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+)
+
+// flooded are specs whose kernel at 0, offset^degree, is more than 1e12 λ.
+func flooded() map[string]model.Spec {
+	kernel := &model.Kernel{Kind: "polynomial", Offset: ptr(1e4), Degree: ptr(4)}
+	return map[string]model.Spec{
+		"kernel_awv":    {Dimension: 1, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: kernel}},
+		"pkawv_nystrom": {Dimension: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Kernel: kernel}},
+		"scaled":        {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{Kernel: kernel}},
+	}
+}
+
+// A polynomial kernel that leaves the ridge to rounding is refused to new models.
+// Its learner panicked or served NaN.
+func TestAFloodedRidgeIsRefused(t *testing.T) {
+	h := start(t, files{newFS()}, newClock())
+	for name, spec := range flooded() {
+		var field *model.FieldError
+		_, _, err := h.ValidateSpec(spec)
+		if !errors.Is(err, model.ErrInvalidSpec) || !errors.As(err, &field) || field.Field != "spec."+spec.Name()+".kernel.offset" {
+			t.Errorf("%s: ValidateSpec says %v", name, err)
+		}
+		if _, err := h.CreateModel(context.Background(), "m", spec); !errors.Is(err, model.ErrInvalidSpec) {
+			t.Errorf("%s: CreateModel says %v", name, err)
+		}
+	}
+	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
+	if _, _, err := h.ValidateSpec(fits); err != nil {
+		t.Errorf("an offset that fits: %v", err)
+	}
+}
+
+// A model that was stored before its spec was refused comes back: from an export,
+// from the registry, and to who creates it again.
+func TestAStoredModelOfARefusedSpecOpens(t *testing.T) {
+	for name, given := range flooded() {
+		t.Run(name, func(t *testing.T) {
+			spec, _, err := catalog.Complete(given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := machine.New(spec, catalog.New)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := record.Record{Observations: []record.Observation{{Features: []float64{0}, Labels: []float64{1}, Weight: 1}}}
+			if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
+				t.Fatal(err)
+			}
+			snapshot, err := m.Snapshot(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snapshot.Digest = codec.Digest(snapshot.Learner)
+			data, err := codec.Encode(snapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, c := files{newFS()}, newClock()
+			h := start(t, d, c)
+			if _, err := h.ImportModel(context.Background(), "m", data); err != nil {
+				t.Fatal(err)
+			}
+			h.stop(t)
+			h = start(t, d, c)
+			h.predict(t, "m", 0)
+			if _, err := h.CreateModel(context.Background(), "m", given); err != nil {
+				t.Errorf("created again: %v", err)
+			}
+		})
+	}
+}
+
+// kernel_awv with weight k(x,x) > 1e12 λ lost its ridge in the rounding, and
+// served NaN some rounds later. A new observation of that weight is refused. A
+// log that holds one is learned as it was.
+func TestAWeightThatFloodsTheRidgeIsRefused(t *testing.T) {
+	unscaled := model.Spec{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6)}}
+	scaled := model.Spec{Dimension: 2, KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6)}}
+	linear := model.Spec{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6), Kernel: &model.Kernel{Kind: "linear"}}}
+	h := start(t, files{newFS()}, newClock())
+	for name, c := range map[string]struct {
+		spec     model.Spec
+		x        float64
+		weight   float64
+		accepted bool
+	}{
+		"unscaled-at-the-limit": {unscaled, 1, 1e6, true}, "unscaled-above": {unscaled, 1, 1.01e6, false},
+		"scaled-at-the-limit": {scaled, 1, 1e6, true}, "scaled-above": {scaled, 1, 1e9, false},
+		"linear-at-the-limit": {linear, 10, 5e3, true}, "linear-above": {linear, 10, 5.1e3, false}, "linear-at-0": {linear, 0, 1e9, true},
+	} {
+		h.create(t, name, c.spec)
+		o := engine.Observation{Features: []float64{c.x, -c.x}, Labels: []float64{1}, Weight: c.weight}
+		_, err := h.Observe(context.Background(), name, []engine.Observation{o})
+		if (err == nil) != c.accepted || err != nil && !errors.Is(err, model.ErrWeightOutOfRange) {
+			t.Errorf("%s: %v", name, err)
+		}
+		spec, _, err := catalog.Complete(c.spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := machine.New(spec, catalog.New)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := record.Record{Observations: []record.Observation{{Features: o.Features, Labels: o.Labels, Weight: o.Weight}}}
+		if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
+			t.Errorf("%s, from a log: %v", name, err)
+		}
+	}
+}
