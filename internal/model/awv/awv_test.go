@@ -189,7 +189,12 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 		forgetting float64
 		want       bool
 	}{
-		{50, 1e-12, 1, true}, {50, 1e-7, 1, false}, {1e6, 1e-7, 1, false}, {1e9, 1e-7, 1, true}, {1e9, 1e-3, 1, false}, {1e12, 1e-3, 1, false},
+		{50, 1e-12, 1, true},
+		{50, 1e-7, 1, false},
+		{1e6, 1e-7, 1, false},
+		{1e9, 1e-7, 1, true},
+		{1e9, 1e-3, 1, false},
+		{1e12, 1e-3, 1, false},
 		// What is forgotten takes its rounding with it.
 		{1e9, 1e-7, 0.999, false},
 	} {
