@@ -43,10 +43,14 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 	}
 }
 
-// A model that was stored before its spec was refused comes back: from an export,
-// from the registry, and to who creates it again.
+// A model that was stored before its spec was refused, or completed otherwise,
+// comes back: from an export, from the registry, and to who creates it again.
 func TestAStoredModelOfARefusedSpecOpens(t *testing.T) {
-	for name, given := range flooded() {
+	specs := flooded()
+	specs["horizon"] = model.Spec{Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{
+		Horizon: ptr(int64(100)), Delta: ptr(0.1), Epsilon: ptr(0.3),
+	}}
+	for name, given := range specs {
 		t.Run(name, func(t *testing.T) {
 			spec, _, err := catalog.Complete(given)
 			if err != nil {

@@ -86,7 +86,8 @@ type Prediction struct {
 	Values []float64
 	// StandardErrors are sqrt(σ̂² q) with σ̂² = L*/n, one per output: how sure
 	// the learner is of the mean at this input. There are none if the learner
-	// has no such figure, and before the first observation.
+	// has no such figure, and before the first observation. For features that are
+	// cut short, q is that of the kernel: see docs/theory.md.
 	StandardErrors []float64
 	// Leverage is q/(1+q) in [0, 1), q = zᵀA⁻¹z before the input is added. It is
 	// NoLeverage if the learner has no such figure.

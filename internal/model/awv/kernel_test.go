@@ -244,3 +244,54 @@ func TestNystromConvergesToKernelAWV(t *testing.T) {
 		}
 	}
 }
+
+// Leverage and standard error of what approximates a kernel are those of exact
+// Kernel-AWV everywhere: between the inputs that were learned, beside them, and far
+// from all, where the features are 0.
+func TestLeverageIsThatOfTheKernel(t *testing.T) {
+	const lambda, n = 0.3, 300
+	far := []float64{0, 0.3, 0.9, 1.2, 1.7, 3, 6, 50, 1e6}
+	for name, c := range map[string]struct {
+		kernel  kernel.Kernel
+		learner model.Learner
+	}{
+		"taylor": {gaussian(0.8), awv.New(feature.NewTaylor(1, 0.8, 16), awv.Options{Lambda: lambda})},
+		"nystrom": {gaussian(0.8), nystrom(func(o *awv.NystromOptions) {
+			o.Kernel, o.Dimension, o.Lambda, o.Mu, o.Window = gaussian(0.8), 1, lambda, 1e-6, awv.WholeHistory
+		})},
+		"nystrom, quadratic": {kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}, nystrom(func(o *awv.NystromOptions) {
+			o.Kernel = kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}
+			o.Dimension, o.Lambda, o.Mu, o.Window = 1, lambda, 1e-6, awv.WholeHistory
+		})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			exact := awv.NewKernel(awv.KernelOptions{Kernel: c.kernel, Dimension: 1, Lambda: lambda, Capacity: n})
+			rng := rand.New(rand.NewPCG(8, 8))
+			for round := range n {
+				for _, v := range far {
+					if c.kernel.Kind == kernel.Polynomial && v > 100 {
+						continue // Beyond the limit of inputs.
+					}
+					want, err := modeltest.Predict(exact, []float64{v})
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := modeltest.Predict(c.learner, []float64{v})
+					if err != nil {
+						t.Fatal(err)
+					}
+					what := fmt.Sprintf("round %d at %g", round, v)
+					near(t, "leverage, "+what, got.Leverage, want.Leverage, 1, 1e-4)
+					near(t, "standard error, "+what, got.StandardError, want.StandardError, want.StandardError, 1e-2)
+				}
+				x := []float64{2*rng.Float64() - 1}
+				y := math.Sin(3*x[0]) + 0.1*rng.NormFloat64()
+				for _, l := range []model.Learner{exact, c.learner} {
+					if _, err := modeltest.Observe(l, x, y, 1); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}

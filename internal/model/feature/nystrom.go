@@ -73,6 +73,9 @@ func (n *Nystrom) Map(z, x []float64) {
 	n.gram.Solve(z)
 }
 
+// Self is k(x,x), of which ‖φ(x)‖² is the part in the span of the centres.
+func (n *Nystrom) Self(x []float64) float64 { return n.kernel.At(x, x) }
+
 // Kernels writes the kernel values k(c_i, x) into z, m numbers.
 func (n *Nystrom) Kernels(z, x []float64) {
 	if len(x) != n.dimension || len(z) != n.Size() {

@@ -107,6 +107,9 @@ func (t *Taylor) Size() int { return t.size }
 // since the features are bounded by 1.
 func (t *Taylor) InputLimit() float64 { return math.MaxFloat64 }
 
+// Self is k(x,x) of the kernel that is not cut short: 1.
+func (t *Taylor) Self([]float64) float64 { return 1 }
+
 // Bytes is the memory that the map takes.
 func (t *Taylor) Bytes() uint64 { return 16 * uint64(len(t.spans)) }
 

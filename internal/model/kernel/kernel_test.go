@@ -51,7 +51,7 @@ func TestValues(t *testing.T) {
 }
 
 // The rational quadratic kernel keeps its digits for every α. For a large α it
-// is the Gaussian kernel: α log1p(s/2α) = s/2 − s²/8α + s³/24α² − …
+// is the Gaussian kernel: α log1p(s/2α) = s/2 − s²/8α + s³/24α² and so on.
 func TestRationalQuadraticTendsToTheGaussian(t *testing.T) {
 	for _, alpha := range []float64{1e8, 1e10, 1e13, 1e16, 1e30} {
 		k := kernel.Kernel{Kind: kernel.RationalQuadratic, Sigma: 0.8, Alpha: alpha}
