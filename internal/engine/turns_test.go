@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/engine/check"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 )
@@ -263,19 +262,12 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	h = start(t, d, c)
 	refuses()
 	h.observe(t, "good", one("b", 1)...)
-	if !panics { // Check has the learners of the catalogue.
-		findings, _, err := check.Store(t.Context(), h.store, false)
-		if err != nil || len(findings) != 1 || findings[0].Model != "bad" || !findings[0].Refused {
-			t.Errorf("a check of it: %+v, %v", findings, err)
-		}
-	}
 	if kept, err := h.ListSnapshots("bad"); err != nil || len(kept) > 0 {
 		t.Errorf("kept: %+v, %v", kept, err)
 	}
 	if _, err := h.RestoreModel(t.Context(), "bad", 0); err != nil {
 		t.Fatal(err)
 	}
-	rows[0].Weight = 1
 	if a := h.observe(t, "bad", rows[0])[0]; a.Sequence != 1 || a.Duplicate {
 		t.Errorf("after going back: %+v", a)
 	}
