@@ -102,12 +102,15 @@ func (i *instance) live() (Live, bool) {
 		ID: i.id, Learner: i.name(), Stats: stats, Summary: figures.summary, ReadOnly: broken,
 		Predictions: i.predictions.Load(), Expired: i.expired.Load(), Pending: uint64(i.waitingLabels()),
 	}
+	told := figures.summary
 	if s := i.solved.Load(); s != nil && math.IsNaN(stats.Regret) {
+		// Both parts of the served regret are of one state.
+		told = s.summary
 		live.Regret, live.HindsightLoss = s.report.Regret, s.report.HindsightLoss
 		live.CertificateOK = stats.CertificateOK && s.report.CertificateOK
 		live.RegretAge = stats.Observations - min(s.stats.Observations, stats.Observations)
 	}
-	live.ServedRegret = servedRegret(live.Stats, live.Summary)
+	live.ServedRegret = servedRegret(live.Stats, told)
 	return live, known
 }
 

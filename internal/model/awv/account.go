@@ -79,8 +79,8 @@ func (a *account) rounds(forgetting float64) float64 {
 }
 
 // summarize adds up the figures of every label column, given log det(A/λ) and
-// each column's ‖u‖², for a forgetting factor. Without the theorem there is no bound, and CertificateOK
-// speaks of the identities alone. It allocates nothing.
+// each column's ‖u‖², for a forgetting factor. Without the theorem there is no
+// bound, and CertificateOK speaks of the identities alone. It allocates nothing.
 func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
 	tolerance := leastTolerance + epsilon*columns[0].rounds(forgetting)
 	total := model.Stats{Certified: certified, CertificateOK: true, LogDeterminant: logDet}

@@ -81,8 +81,8 @@ type entry struct {
 	scalesItself bool
 }
 
-// Complete checks a spec, which may be a stored one, and fills in its defaults. It does not write to what
-// the spec points to, but the result may share it.
+// Complete checks a spec, which may be a stored one, and fills in its defaults.
+// It does not write to what the spec points to, but the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s)
 	return s, e.cost, err

@@ -13,8 +13,8 @@ import (
 //
 // The layout, every number of 8 bytes: residuals known, observations judged,
 // Σ 0.95^i |residual|, Σ 0.95^i, Σ |residual|; each level: q of the
-// trackers, their mixture, covered, the same discounted, least covered of a window, the two parts of the sum of
-// widths and of that of scores; if any was judged: the ring of scores, and the
+// trackers, their mixture, covered, the same discounted, least covered of a
+// window, the two parts of the sum of widths and of that of scores; if any was judged: the ring of scores, and the
 // ring of bits of each level.
 func (s *State) AppendBinary(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, s.known)
