@@ -57,7 +57,7 @@
 //	h = h XOR h>>33; h = h · 0xc4ceb9fe1a85ec53; h = h XOR h>>33
 //
 // modulo 2⁶⁴. The bucket is (h>>1) modulo hash_buckets, and the sign is −1 if h is
-// odd. Of "Oslo" h is 0x7c4eb4b3d2d34dc9.
+// odd. Of "Oslo" h is 0xdc68eec548e3bfdd.
 //
 // A number that is a category is its shortest decimal text that reads back as the same
 // number: 17, 0.1, 1e+21. A boolean is true or false.

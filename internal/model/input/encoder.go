@@ -87,7 +87,7 @@ func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 		out := x[f.from:f.to]
 		switch {
 		case v.kind != Missing:
-			e.inputs[i].encode(f, out[:f.values()], v)
+			e.inputs[i].encode(f, out[:f.values()], r, v)
 		case f.indicates:
 			for k, mean := range e.means[f.mean : f.mean+f.values()] {
 				out[k] = mean.Value()
@@ -101,12 +101,12 @@ func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 }
 
 // encode writes the features of a value, which are 0 before.
-func (l *learned) encode(f *field, out []float64, v *Value) {
+func (l *learned) encode(f *field, out []float64, r *Record, v *Value) {
 	switch f.kind {
 	case numeric:
-		out[0] = f.transform(v.number)
+		out[0] = f.transform(v.number())
 	case boolean:
-		out[0] = v.number
+		out[0] = v.number()
 	case oneHot:
 		column, known := l.categories.column(v)
 		if !known {
@@ -117,9 +117,9 @@ func (l *learned) encode(f *field, out []float64, v *Value) {
 		bucket, sign := bucketOf(v.hash(), f.limit)
 		out[bucket] = sign
 	case moment:
-		l.encodeTime(f, out, v.time)
+		l.encodeTime(f, out, v.time())
 	default:
-		copy(out, v.numbers)
+		copy(out, r.list(v))
 	}
 }
 
@@ -173,17 +173,17 @@ func (e *Encoder) Learn(r *Record) {
 			continue
 		}
 		if f.indicates {
-			e.learnMeans(f, l, v)
+			e.learnMeans(f, l, r, v)
 		}
-		e.learnValue(f, l, v)
+		e.learnValue(f, l, r, v)
 	}
 }
 
 // learnMeans updates the means of the features of a value that is not missing.
-func (e *Encoder) learnMeans(f *field, l *learned, v *Value) {
+func (e *Encoder) learnMeans(f *field, l *learned, r *Record, v *Value) {
 	x := e.scratch[:f.values()]
 	clear(x)
-	l.encode(f, x, v)
+	l.encode(f, x, r, v)
 	n := float64(e.n - l.missing)
 	for k, value := range x {
 		mean := &e.means[f.mean+k]
@@ -191,17 +191,17 @@ func (e *Encoder) learnMeans(f *field, l *learned, v *Value) {
 	}
 }
 
-func (e *Encoder) learnValue(f *field, l *learned, v *Value) {
+func (e *Encoder) learnValue(f *field, l *learned, r *Record, v *Value) {
 	switch f.kind {
 	case numeric:
-		if l.summary.excludes(v.number) {
+		if l.summary.excludes(v.number()) {
 			l.outside++
 		}
-		l.summary.add(v.number)
-		e.addNumber(l, v.number)
+		l.summary.add(v.number())
+		e.addNumber(l, v.number())
 	case boolean:
-		l.summary.add(v.number)
-		l.shift.add(int(v.number))
+		l.summary.add(v.number())
+		l.shift.add(int(v.number()))
 	case oneHot:
 		bytes, known := l.categories.learn(v, f.limit)
 		e.grown += bytes
@@ -218,11 +218,11 @@ func (e *Encoder) learnValue(f *field, l *learned, v *Value) {
 		l.shift.add(bin)
 	case moment:
 		if l.summary.n == 0 {
-			l.first = v.time
+			l.first = v.time()
 		}
-		l.summary.add(v.time.number())
+		l.summary.add(v.time().number())
 	default:
-		e.learnVector(l, v.numbers)
+		e.learnVector(l, r.list(v))
 	}
 }
 

@@ -30,29 +30,47 @@ const (
 	Other
 )
 
-// Value is one value of a record.
+// Value is one value of a record. It has 32 bytes: a record is made for every
+// request.
 type Value struct {
-	kind Kind
-	time Time
-	// number is 0 or 1 of a boolean.
-	number  float64
-	text    string
-	numbers []float64
+	text string
+	// bits are those of a number, of 0 and 1 for a boolean; the seconds of a time;
+	// where a list begins among the numbers of the record.
+	bits uint64
+	// extra is the nanoseconds of a time, the length of a list.
+	extra  uint32
+	offset int16
+	kind   Kind
 }
 
 // Kind says what the value is.
 func (v *Value) Kind() Kind { return v.kind }
 
+// number is that of a number or a boolean.
+func (v *Value) number() float64 { return math.Float64frombits(v.bits) }
+
+// time is that of a moment.
+func (v *Value) time() Time {
+	return Time{Seconds: int64(v.bits), Nanos: int32(v.extra), Offset: v.offset}
+}
+
+func valueOf(t Time) Value {
+	return Value{kind: Moment, bits: uint64(t.Seconds), extra: uint32(t.Nanos), offset: t.Offset}
+}
+
+// list is the list of numbers of a value.
+func (r *Record) list(v *Value) []float64 { return r.numbers[v.bits : v.bits+uint64(v.extra)] }
+
 // appendText appends the text of a value as a category: see the package.
 func (v *Value) appendText(dst []byte) []byte {
 	switch v.kind {
 	case Number:
-		if v.number == 0 {
+		if v.number() == 0 {
 			return append(dst, '0') // Of either sign.
 		}
-		return strconv.AppendFloat(dst, v.number, 'g', -1, 64)
+		return strconv.AppendFloat(dst, v.number(), 'g', -1, 64)
 	case Boolean:
-		return strconv.AppendBool(dst, v.number != 0)
+		return strconv.AppendBool(dst, v.number() != 0)
 	default:
 		return append(dst, v.text...)
 	}
@@ -64,18 +82,15 @@ func (v *Value) String() string {
 	case Missing:
 		return "null"
 	case Number:
-		return "the number " + strconv.FormatFloat(v.number, 'g', -1, 64)
+		return "the number " + strconv.FormatFloat(v.number(), 'g', -1, 64)
 	case Boolean:
-		return strconv.FormatBool(v.number != 0)
+		return strconv.FormatBool(v.number() != 0)
 	case Text:
 		return fmt.Sprintf("the text %.40q", v.text)
 	case Moment:
 		return "a time"
 	case Numbers:
-		if len(v.numbers) == 1 {
-			return "a list of 1 number"
-		}
-		return fmt.Sprintf("a list of %d numbers", len(v.numbers))
+		return "a list of " + plural(int(v.extra), "number")
 	default:
 		return v.text
 	}
@@ -107,13 +122,15 @@ func (r *Record) Len() int { return len(r.values) }
 func (r *Record) At(i int) *Value { return &r.values[i] }
 
 // SetNumber makes the value of input i a number.
-func (r *Record) SetNumber(i int, v float64) { r.values[i] = Value{kind: Number, number: v} }
+func (r *Record) SetNumber(i int, v float64) {
+	r.values[i] = Value{kind: Number, bits: math.Float64bits(v)}
+}
 
 // SetBoolean makes the value of input i true or false.
 func (r *Record) SetBoolean(i int, v bool) {
 	r.values[i] = Value{kind: Boolean}
 	if v {
-		r.values[i].number = 1
+		r.values[i].bits = math.Float64bits(1)
 	}
 }
 
@@ -121,13 +138,13 @@ func (r *Record) SetBoolean(i int, v bool) {
 func (r *Record) SetText(i int, v string) { r.values[i] = Value{kind: Text, text: v} }
 
 // SetNumbers makes the value of input i a list of n numbers, which the caller
-// fills before the next Reset.
+// fills before the next SetNumbers or Reset.
 func (r *Record) SetNumbers(i, n int) []float64 {
 	from := len(r.numbers)
 	r.numbers = slices.Grow(r.numbers, n)[:from+n]
-	list := r.numbers[from : from+n : from+n]
+	r.values[i] = Value{kind: Numbers, bits: uint64(from), extra: uint32(n)}
+	list := r.numbers[from:]
 	clear(list)
-	r.values[i] = Value{kind: Numbers, numbers: list}
 	return list
 }
 
@@ -162,19 +179,19 @@ func (r *Record) Append(dst []byte) []byte {
 		case Missing:
 			dst = append(dst, tagMissing)
 		case Boolean:
-			dst = append(dst, tagFalse+byte(v.number))
+			dst = append(dst, tagFalse+byte(v.number()))
 		case Number:
-			dst = appendNumber(dst, v.number)
+			dst = appendNumber(dst, v.number())
 		case Text:
 			dst = binary.AppendUvarint(append(dst, tagText), uint64(len(v.text)))
 			dst = append(dst, v.text...)
 		case Moment:
-			dst = binary.AppendVarint(append(dst, tagTime), v.time.Seconds)
-			dst = binary.AppendUvarint(dst, uint64(v.time.Nanos))
-			dst = binary.AppendVarint(dst, int64(v.time.Offset))
+			dst = binary.AppendVarint(append(dst, tagTime), int64(v.bits))
+			dst = binary.AppendUvarint(dst, uint64(v.extra))
+			dst = binary.AppendVarint(dst, int64(v.offset))
 		case Numbers:
-			dst = binary.AppendUvarint(append(dst, tagNumbers), uint64(len(v.numbers)))
-			dst = codec.AppendFloats(dst, v.numbers...)
+			dst = binary.AppendUvarint(append(dst, tagNumbers), uint64(v.extra))
+			dst = codec.AppendFloats(dst, r.list(v)...)
 		default:
 			panic("input: a record that is not settled has no bytes")
 		}
@@ -254,7 +271,7 @@ func (d *decoder) value(r *Record, i int) {
 		if !t.valid() {
 			d.fail("a time is out of range")
 		}
-		r.values[i] = Value{kind: Moment, time: t}
+		r.values[i] = valueOf(t)
 	case tagNumbers:
 		n := d.count(8)
 		list, b := r.SetNumbers(i, n), d.bytes(8*n)

@@ -147,14 +147,14 @@ func (s *Schema) Settle(r *Record) error {
 		}
 	}
 	for i := range s.fields {
-		if err := s.fields[i].settle(&r.values[i]); err != nil {
+		if err := s.fields[i].settle(r, &r.values[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *field) settle(v *Value) error {
+func (f *field) settle(r *Record, v *Value) error {
 	if v.kind == Missing {
 		if f.refuses {
 			return f.error(ErrMissingInput, v.String(), f.want()+`: missing is "refuse"`)
@@ -163,7 +163,7 @@ func (f *field) settle(v *Value) error {
 	}
 	switch {
 	case f.kind == numeric && v.kind == Number:
-		return f.settleNumber("", v.number)
+		return f.settleNumber("", v.number())
 	case f.kind == boolean && v.kind == Boolean:
 	case f.kind == oneHot || f.kind == hashed:
 		return f.settleCategory(v)
@@ -173,12 +173,12 @@ func (f *field) settle(v *Value) error {
 		if !ok {
 			return f.error(ErrInputType, v.String(), f.want())
 		}
-		*v = Value{kind: Moment, time: t}
+		*v = valueOf(t)
 	case f.kind == vector && v.kind == Numbers:
-		if len(v.numbers) != f.limit {
+		if int(v.extra) != f.limit {
 			return f.error(model.ErrDimensionMismatch, v.String(), f.want())
 		}
-		for i, number := range v.numbers {
+		for i, number := range r.list(v) {
 			if !(math.Abs(number) <= model.MaxMagnitude) {
 				return f.settleNumber("["+strconv.Itoa(i)+"]", number)
 			}
@@ -205,7 +205,7 @@ func (f *field) settleCategory(v *Value) error {
 	switch {
 	case v.kind == Boolean:
 	case v.kind == Number:
-		return f.settleNumber("", v.number)
+		return f.settleNumber("", v.number())
 	case v.kind != Text:
 		return f.error(ErrInputType, v.String(), f.want())
 	case len(v.text) > maxText:

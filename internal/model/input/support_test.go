@@ -104,7 +104,7 @@ func rows(seed uint64, n int) []row {
 	for i := range out {
 		m := row{
 			"load":    1e6 + rng.NormFloat64(),
-			"price":   200*rng.ExpFloat64() - 50,
+			"price":   float64(200*rng.ExpFloat64()) - 50,
 			"size":    float64(rng.IntN(40)),
 			"open":    rng.IntN(3) == 0,
 			"city":    fmt.Sprint("city ", int(3*rng.ExpFloat64())),
