@@ -2,6 +2,7 @@ package input_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"maps"
@@ -465,4 +466,27 @@ func FuzzRestore(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// What "hindsight infer" prints, word for word as its own test has it, is a list of
+// declarations.
+func TestTheSpecThatInferPrints(t *testing.T) {
+	decoder := json.NewDecoder(strings.NewReader(`{"inputs": [
+  {"name":"at","time":{"cycles":["hour_of_day","day_of_week","day_of_year"],"trend":true},"missing":"refuse"},
+  {"name":"temp","numeric":{}},
+  {"name":"city","categorical":{"max_categories":3},"missing":"refuse"},
+  {"name":"rain","boolean":{},"missing":"refuse"},
+  {"name":"zip","categorical":{"hash_buckets":128},"missing":"refuse"}
+]}
+`))
+	decoder.DisallowUnknownFields()
+	var spec struct {
+		Inputs []*model.Input `json:"inputs"`
+	}
+	if err := decoder.Decode(&spec); err != nil {
+		t.Fatal(err)
+	}
+	if got := schemaOf(t, spec.Inputs).Dimension(); got != 7+2+4+1+128 {
+		t.Errorf("%d features", got)
+	}
 }
