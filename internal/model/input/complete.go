@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -154,18 +155,16 @@ func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, er
 
 func completeCategorical(at string, in *model.CategoricalInput) (*model.CategoricalInput, error) {
 	out := &model.CategoricalInput{}
-	name, value := ".max_categories", 0
 	switch {
 	case in.MaxCategories != nil && in.HashBuckets != nil:
 		return nil, refuse(at, "max_categories and hash_buckets", "at most one of them")
 	case in.HashBuckets != nil:
 		out.HashBuckets = pointer(in.HashBuckets, 0)
-		name, value = ".hash_buckets", *out.HashBuckets
+		return out, within(at+".hash_buckets", *out.HashBuckets, maxCategories)
 	default:
 		out.MaxCategories = pointer(in.MaxCategories, defaultCategories)
-		value = *out.MaxCategories
+		return out, within(at+".max_categories", *out.MaxCategories, maxCategories)
 	}
-	return out, within(at+name, value, maxCategories)
 }
 
 func completeTime(at string, in *model.TimeInput) (*model.TimeInput, error) {
@@ -199,7 +198,7 @@ func completeVector(at string, in *model.VectorInput) (*model.VectorInput, error
 
 func within(field string, value, most int) error {
 	if value < 1 || value > most {
-		return refuse(field, fmt.Sprint(value), fmt.Sprintf("a number from 1 to %d", most))
+		return refuse(field, strconv.Itoa(value), fmt.Sprintf("a number from 1 to %d", most))
 	}
 	return nil
 }

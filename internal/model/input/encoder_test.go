@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -460,7 +461,7 @@ func TestShift(t *testing.T) {
 	take := func(n int, by float64) {
 		for range n {
 			m := row{
-				"x": rng.NormFloat64() + by, "c": fmt.Sprint(int(2*rng.ExpFloat64() + by)), "h": fmt.Sprint(rng.IntN(8) + int(3*by)),
+				"x": rng.NormFloat64() + by, "c": strconv.Itoa(int(2*rng.ExpFloat64() + by)), "h": strconv.Itoa(rng.IntN(8) + int(3*by)),
 				"b": rng.Float64() < 0.5+0.3*by, "v": []any{rng.NormFloat64() + by, rng.NormFloat64() + by}, "gaps": rng.ExpFloat64(),
 			}
 			if rng.Float64() < 0.1+0.4*by {

@@ -279,11 +279,9 @@ func (s *Schema) CheckNames(names iter.Seq[string]) error {
 
 // unknown is the error about a name that no input has.
 func (s *Schema) unknown(name string, given map[string]bool) error {
-	want := ""
+	want := "one of " + s.list()
 	if near := s.near(name, given); near != "" {
 		want = fmt.Sprintf("%q, which is nearly the same", near)
-	} else {
-		want = "one of " + s.list()
 	}
 	return &model.FieldError{
 		Field: "inputs." + shorten(name), Err: ErrUnknownInput, Got: "a name that no input has", Want: want,

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// window is how many records a window has.
+	// How many records a window has.
 	window = 512
-	// bins are those of an input, the last for missing values, the one before it
+	// The bins of an input, the last for missing values, the one before it
 	// also for categories after the first nine.
 	bins       = 11
 	missingBin = bins - 1
 	restBin    = bins - 2
-	// sampled is how many numbers the bins of numbers are made from.
+	// How many numbers the bins of numbers are made from.
 	sampled = 100
 )
 

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// stateVersion begins every state.
+	// The byte that begins every state.
 	stateVersion = 1
-	// maxSquares bounds a sum of squares: (2e100)² each, and 2⁶² of them.
+	// What no sum of squares is above: (2e100)² each, and 2⁶² of them.
 	maxSquares = 1e224
-	// maxCount bounds every count, so that sums of them do not overflow.
+	// What no count is above, so that sums of them do not overflow.
 	maxCount = 1 << 50
 )
 

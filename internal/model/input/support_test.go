@@ -31,11 +31,11 @@ func declared() []*model.Input {
 	}
 }
 
-func schemaOf(t testing.TB, inputs []*model.Input) *input.Schema {
-	t.Helper()
+func schemaOf(tb testing.TB, inputs []*model.Input) *input.Schema {
+	tb.Helper()
 	completed, err := input.Complete(inputs)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return input.NewSchema(completed)
 }
@@ -84,15 +84,15 @@ func setValue(r *input.Record, i int, v *structpb.Value) {
 type row = map[string]any
 
 // record is the settled record of a row.
-func record(t testing.TB, s *input.Schema, m row) *input.Record {
-	t.Helper()
+func record(tb testing.TB, s *input.Schema, m row) *input.Record {
+	tb.Helper()
 	from, err := structpb.NewStruct(m)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var r input.Record
 	if err := fromStruct(s, &r, from); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return &r
 }
@@ -135,11 +135,11 @@ func moment(rng *rand.Rand) string {
 	return text + fmt.Sprintf("%+03d:%02d", rng.IntN(24)-12, 15*rng.IntN(4))
 }
 
-func state(t testing.TB, e *input.Encoder) []byte {
-	t.Helper()
+func state(tb testing.TB, e *input.Encoder) []byte {
+	tb.Helper()
 	b, err := e.AppendBinary(nil)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return b
 }

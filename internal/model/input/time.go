@@ -1,9 +1,6 @@
 package input
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // Time is a moment, and how far the clock was ahead of UTC that wrote it.
 type Time struct {
@@ -26,11 +23,6 @@ const (
 func (t Time) valid() bool {
 	return t.Seconds >= minSeconds && t.Seconds <= maxSeconds &&
 		t.Nanos >= 0 && t.Nanos < 1e9 && t.Offset >= -maxOffset && t.Offset <= maxOffset
-}
-
-// compare orders moments, whatever their clocks said.
-func (t Time) compare(u Time) int {
-	return cmp.Or(cmp.Compare(t.Seconds, u.Seconds), cmp.Compare(t.Nanos, u.Nanos))
 }
 
 // number is t in seconds, rounded to a double.

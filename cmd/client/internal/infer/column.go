@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const (
-	// maxCategories is how many texts of a column are told apart, as long as they
-	// have maxTexts bytes together.
+	// How many texts of a column are told apart, as long as they have so many bytes
+	// together.
 	maxCategories, maxTexts = 1_000, 1 << 16
-	// ownFeatures is up to how many categories get a feature each, and buckets the
-	// most that more of them share.
+	// Up to how many categories get a feature each, and the most features that more
+	// of them share.
 	ownFeatures, buckets = 64, 256
-	// fewNumbers is up to how many different integers may be codes.
+	// Up to how many different integers may be codes.
 	fewNumbers = 12
 	day        = 24 * time.Hour
 )
@@ -42,6 +43,8 @@ type column struct {
 	zeros int
 	// bytes are those of the texts, and long is the length of the longest cell.
 	bytes, long int
+	// broken says that a cell is not UTF-8.
+	broken bool
 }
 
 // span is what the times of a column are by one form.
@@ -94,6 +97,7 @@ func (c *column) add(cell string) {
 
 func (c *column) addText(cell string) {
 	c.long = max(c.long, len(cell))
+	c.broken = c.broken || !utf8.ValidString(cell)
 	if len(cell) > maxText || bits.LeadingZeros64(hash(cell)) < c.zeros {
 		return
 	}
@@ -191,11 +195,11 @@ func (c *column) decide(rows int) *Column {
 	if out.gaps {
 		empty += c.gaps
 	}
-	switch {
-	case empty == 0:
+	switch empty {
+	case 0:
 		out.Reason += "; no cell is empty, so that a missing value is refused"
 		out.Input.Missing = "refuse"
-	case empty == 1:
+	case 1:
 		out.Reason += "; 1 cell is empty"
 	default:
 		out.Reason += fmt.Sprintf("; %d cells are empty", empty)
@@ -270,6 +274,9 @@ func (c *column) decideCategory(out *Column) {
 	out.Kind = Category
 	n := c.different()
 	switch {
+	case c.broken:
+		out.Kind, out.Reason = LeftOut, "texts that are not UTF-8: convert the file"
+		return
 	case c.long > maxText:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes; a category has at most %d", c.long, maxText)
 		return

@@ -15,16 +15,18 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
 
 	"hindsight/cmd/internal/dataset"
 )
 
 const (
 	maxColumns = 1_000
-	// maxRow is how many bytes a row may have: a quote that is never closed would
-	// take the whole file for one field.
+	// How many bytes a row may have: a quote that is never closed would take the
+	// whole file for one field.
 	maxRow = 16 << 20
-	// maxName and maxText are what the server takes, in bytes.
+	// What the server takes, in bytes.
 	maxName, maxText = 64, 256
 )
 
@@ -183,6 +185,9 @@ func (f *file) header(fields, targets []string) error {
 		}
 		if len(name) > maxName {
 			return at(i, "the name has %d bytes, at most %d are possible", len(name), maxName)
+		}
+		if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			return at(i, "the name %q is not UTF-8 without control characters", name)
 		}
 		if first, twice := seen[name]; twice {
 			return at(i, "column %d is called %q already", first+1, name)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func column(t *testing.T, cells ...string) *infer.Column {
 	w := csv.NewWriter(&b)
 	rows := [][]string{{"c", "other"}}
 	for i, cell := range cells {
-		rows = append(rows, []string{cell, fmt.Sprint(i)})
+		rows = append(rows, []string{cell, strconv.Itoa(i)})
 	}
 	if err := w.WriteAll(rows); err != nil {
 		t.Fatal(err)
@@ -128,6 +129,7 @@ func TestKinds(t *testing.T) {
 		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
 		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories, which share 256"},
 		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories, which share 256"},
+		"Latin 1":            {[]string{"Troms\xf8"}, infer.LeftOut, "not UTF-8"},
 		"long":               {[]string{strings.Repeat("x", 257)}, infer.LeftOut, "up to 257 bytes"},
 		"RFC 3339":           {[]string{"2026-11-21T18:00:00Z", "2026-11-22T18:00:00+01:00"}, infer.Moment, "2006-01-02T15:04:05Z07:00"},
 		"date":               {[]string{"2026-11-21", "2026-12-21", ""}, infer.Moment, "30 days: day_of_week; 1 cell is empty"},
@@ -194,6 +196,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"a,b\n1,\"2\n":                     "line 2",
 		strings.Repeat("x", 65) + "\n1\n":  "the name has 65 bytes",
 		strings.Repeat("x,", 1000) + "y\n": "1001 columns",
+		"a\x01b\n1\n":                      "control characters",
 		"\x1f\x8b\x08\x00":                 "a.csv",
 	} {
 		if _, err := infer.Read(strings.NewReader(text), "a.csv"); err == nil || !strings.Contains(err.Error(), says) {
