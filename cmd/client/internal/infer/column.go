@@ -17,9 +17,11 @@ const (
 	// Up to how many categories get a feature each, and the most features that more
 	// of them share.
 	ownFeatures, buckets = 64, 256
-	// Up to how many different integers may be codes.
-	fewNumbers = 12
-	day        = 24 * time.Hour
+	// Up to how many different integers may be categories, such as hours or days of a
+	// month; how many cells each must have in the mean; and how many features all
+	// columns of the kind may have together, or else they stay numbers.
+	fewIntegers, cellsEach, integerFeatures = 31, 30, 128
+	day                                     = 24 * time.Hour
 )
 
 // column is what is known of a column while the file is being read.
@@ -166,8 +168,21 @@ func (s *span) add(t time.Time) {
 	s.before = t
 }
 
-// decide says what the column is, of a file of so many rows.
-func (c *column) decide(rows int) *Column {
+// fewIntegers is how many different integers the column has, 0 if it has other cells,
+// or too many of them for categories. An hour, a month or a grade has no effect that
+// is a smooth function of its number.
+func (c *column) fewIntegers() int {
+	values, n := c.cells-c.gaps, c.different()
+	if c.kind == Target || c.isBoolean(values) || c.integers < values || c.codes > 0 || c.low == c.high ||
+		n > fewIntegers || cellsEach*n > values {
+		return 0
+	}
+	return n
+}
+
+// decide says what the column is, of a file of so many rows. Categorize says that
+// few integers are categories.
+func (c *column) decide(rows int, categorize bool) *Column {
 	out := &Column{Name: c.name, Kind: c.kind}
 	values := c.cells - c.gaps
 	switch {
@@ -183,6 +198,10 @@ func (c *column) decide(rows int) *Column {
 		out.Input = &Input{Name: c.name, Boolean: &struct{}{}}
 	case len(c.times) > 0 && (c.numbers < values || c.looksDated()):
 		c.decideTime(out)
+	case c.fewIntegers() > 0 && categorize:
+		out.Kind, out.gaps, out.integers = Category, true, true
+		out.Reason = fmt.Sprintf("%d different integers, each a category", c.fewIntegers())
+		out.Input = &Input{Name: c.name, Categorical: &Categorical{MaxCategories: c.fewIntegers()}}
 	case c.numbers == values && c.codes == 0:
 		c.decideNumber(out)
 	default:
@@ -225,7 +244,7 @@ func (c *column) decideNumber(out *Column) {
 	switch {
 	case c.low == c.high:
 		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", c.low)
-	case c.integers == c.numbers && c.different() <= fewNumbers:
+	case c.integers == c.numbers && c.different() <= fewIntegers:
 		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
 	}
 }

@@ -77,8 +77,9 @@ type Column struct {
 	Form Form `json:"form,omitempty"`
 	// Input is its declaration, nil if it is no input.
 	Input *Input `json:"-"`
-	// gaps says that texts such as NA are empty cells here.
-	gaps bool
+	// gaps says that texts such as NA are empty cells here, integers that the
+	// categories are integers, of which 1.0 is the same as 1.
+	gaps, integers bool
 }
 
 // Result is what was found out of a file.
@@ -216,8 +217,12 @@ func (f *file) header(fields, targets []string) error {
 // result decides what the columns are.
 func (f *file) result() *Result {
 	r := &Result{Rows: f.rows, Inputs: []*Input{}}
+	features := 0
 	for _, c := range f.columns {
-		column := c.decide(f.rows)
+		features += c.fewIntegers()
+	}
+	for _, c := range f.columns {
+		column := c.decide(f.rows, features <= integerFeatures)
 		r.Columns = append(r.Columns, column)
 		if column.Input != nil {
 			r.Inputs = append(r.Inputs, column.Input)
@@ -275,7 +280,12 @@ func (c *Column) Value(cell string) (any, error) {
 			return t.Format(rfc3339), nil
 		}
 	case Category:
-		return cell, nil
+		if !c.integers {
+			return cell, nil
+		}
+		if v, ok := parseNumber(cell); ok {
+			return v, nil
+		}
 	default:
 		return nil, fmt.Errorf("column %s is no input", c.Name)
 	}
