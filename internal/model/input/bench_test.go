@@ -95,6 +95,16 @@ func BenchmarkTwentyInputs(b *testing.B) {
 		}
 	})
 	x, bytes := e.Encode(nil, r), r.Append(nil)
+	var again input.Record
+	b.Run("request again", func(b *testing.B) { // In the memory of the one before.
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := fromStruct(s, &again, from); err != nil {
+				b.Fatal(err)
+			}
+			x = e.Encode(x[:0], &again)
+		}
+	})
 	b.Run("encode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
