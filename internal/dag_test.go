@@ -63,6 +63,7 @@ func layers() []layer {
 		{"internal/model/raker", append([]string{"internal/model/exponential"}, learner...)},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
+		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{"internal/model/auto", "internal/model/awv", "internal/model/raker", "internal/model/scaling"}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},

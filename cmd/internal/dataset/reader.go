@@ -69,7 +69,7 @@ type Reader struct {
 // labels, or several columns with commas between them; every other column is a
 // feature. If there is no column y, the target "y" means y1, y2 and so on.
 func NewReader(r io.Reader, name, target string) (*Reader, error) {
-	plain, err := plainText(r)
+	plain, err := PlainText(r)
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
 	}
@@ -89,8 +89,8 @@ func NewReader(r io.Reader, name, target string) (*Reader, error) {
 	return d, nil
 }
 
-// plainText undoes gzip and skips a byte order mark.
-func plainText(r io.Reader) (io.Reader, error) {
+// PlainText undoes gzip and skips a byte order mark.
+func PlainText(r io.Reader) (io.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(in)

@@ -1,0 +1,128 @@
+package infer
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// isGap tells whether a cell of numbers, booleans or times says that there is no
+// value. In other columns such a text may be a category: NA is also a country.
+func isGap(cell string) bool {
+	switch strings.ToLower(cell) {
+	case "na", "n/a", "nan", "null", "none", "nil", "?", "-":
+		return true
+	}
+	return false
+}
+
+// parseNumber reads a finite decimal number that the server takes: no hexadecimal
+// one, no underscores.
+func parseNumber(cell string) (float64, bool) {
+	if strings.Trim(cell, "0123456789+-.eE") != "" {
+		return 0, false
+	}
+	v, err := strconv.ParseFloat(cell, 64)
+	return v, err == nil && math.Abs(v) <= 1e100
+}
+
+// isCode tells whether a number is written as codes are: with a 0 in front that
+// means nothing.
+func isCode(cell string) bool {
+	return len(cell) > 1 && cell[0] == '0' && strings.Trim(cell, "0123456789") == ""
+}
+
+// parseBoolean reads one of the pairs in which truth is written. The pair is its
+// place among them.
+func parseBoolean(cell string) (pair int, value, ok bool) {
+	switch strings.ToLower(cell) {
+	case "true":
+		return 0, true, true
+	case "false":
+		return 0, false, true
+	case "yes":
+		return 1, true, true
+	case "no":
+		return 1, false, true
+	case "t":
+		return 2, true, true
+	case "f":
+		return 2, false, true
+	case "y":
+		return 3, true, true
+	case "n":
+		return 3, false, true
+	case "on":
+		return 4, true, true
+	case "off":
+		return 4, false, true
+	case "1":
+		return 5, true, true
+	case "0":
+		return 5, false, true
+	}
+	return 0, false, false
+}
+
+// booleanPairs is how many pairs there are.
+const booleanPairs = 6
+
+// Form is how a column writes its times: a layout of package time.
+type Form string
+
+// rfc3339 is what records have.
+const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
+
+// forms are the forms that are known. Of two that fit all cells the first is taken,
+// unless the rows ascend in time by the second alone. Those with the day first and
+// with the month first follow each other.
+func forms() []Form {
+	out := []Form{
+		"2006-01-02T15:04:05Z07:00",
+		"2006-01-02 15:04:05Z07:00",
+		"2006-01-02 15:04:05 -0700",
+		"2006-01-02 15:04:05 MST",
+		"20060102",
+		"20060102T150405",
+		"20060102150405",
+		"Mon, 02 Jan 2006 15:04:05 MST",
+	}
+	for _, date := range []Form{
+		"2006-01-02", "2006/1/2", "2006.1.2", "1/2/2006", "2/1/2006", "1-2-2006", "2-1-2006", "2.1.2006", "1/2/06", "2/1/06", "2.1.06",
+		"2-Jan-2006", "2 Jan 2006", "Jan 2, 2006", "2 January 2006", "January 2, 2006",
+	} {
+		out = append(out, date)
+		for _, clock := range []Form{" 15:04:05", " 15:04", "T15:04:05", "T15:04", " 3:04:05 PM", " 3:04 PM"} {
+			out = append(out, date+clock)
+		}
+	}
+	return out
+}
+
+// maxTime bounds the length of a time that is written.
+const maxTime = 48
+
+// Parse reads a time of the form. One without a zone is taken as UTC.
+func (f Form) Parse(cell string) (time.Time, bool) {
+	if len(cell) > maxTime {
+		return time.Time{}, false
+	}
+	t, err := time.ParseInLocation(string(f), cell, time.UTC) // Not the zone of this machine.
+	if err != nil || t.Year() < 1 || t.Year() > 9998 {
+		return time.Time{}, false
+	}
+	// A name of a zone without its offset would silently be UTC.
+	if name, offset := t.Zone(); strings.HasSuffix(string(f), "MST") && offset == 0 && !slices.Contains([]string{"UTC", "GMT"}, name) {
+		return time.Time{}, false
+	}
+	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
+		return time.Time{}, false
+	}
+	// Digits alone are a date only of years that data are of.
+	if strings.HasPrefix(string(f), "20060102") && (t.Year() < 1900 || t.Year() > 2100) {
+		return time.Time{}, false
+	}
+	return t, true
+}

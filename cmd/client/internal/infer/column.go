@@ -1,0 +1,327 @@
+package infer
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// How many texts of a column are told apart, as long as they have so many bytes
+	// together.
+	maxCategories, maxTexts = 1_000, 1 << 16
+	// Up to how many categories get a feature each, and the most features that more
+	// of them share.
+	ownFeatures, buckets = 64, 256
+	// Up to how many different integers may be categories, such as hours or days of a
+	// month; how many cells each must have in the mean; and how many features all
+	// columns of the kind may have together, or else they stay numbers.
+	fewIntegers, cellsEach, integerFeatures = 31, 30, 128
+	day                                     = 24 * time.Hour
+)
+
+// column is what is known of a column while the file is being read.
+type column struct {
+	name string
+	kind Kind
+	// cells are those with something in them, gaps those of them that may say that
+	// there is nothing.
+	cells, gaps int
+	// numbers, integers, codes and booleans count the cells, those that may be gaps
+	// left out.
+	numbers, integers, codes int
+	low, high                float64
+	pairs                    [booleanPairs]int
+	truths                   int
+	// times are the forms that fit all cells so far.
+	times []span
+	// texts are the different cells whose hash begins with so many zero bits, so that
+	// each of them stands for 2^zeros: adaptive sampling, Flajolet, Computing 43 (1990).
+	texts map[string]struct{}
+	zeros int
+	// bytes are those of the texts, and long is the length of the longest cell.
+	bytes, long int
+	// broken says that a cell is not UTF-8.
+	broken bool
+}
+
+// span is what the times of a column are by one form.
+type span struct {
+	form        Form
+	first, last time.Time
+	before      time.Time
+	descends    int
+	ofDay       bool // Not all at the same time of the day.
+}
+
+func newColumn(name string) *column {
+	c := &column{name: name, texts: make(map[string]struct{}), low: math.Inf(1), high: math.Inf(-1)}
+	for _, f := range forms() {
+		c.times = append(c.times, span{form: f})
+	}
+	return c
+}
+
+// add takes one cell in. Its cost does not depend on the cells before, but for the
+// forms of times that are still possible.
+func (c *column) add(cell string) {
+	if cell == "" {
+		return
+	}
+	c.cells++
+	c.addText(cell)
+	if isGap(cell) {
+		c.gaps++
+		return
+	}
+	if v, ok := parseNumber(cell); ok {
+		c.numbers++
+		c.low, c.high = min(c.low, v), max(c.high, v)
+		if v == math.Trunc(v) {
+			c.integers++
+		}
+		if isCode(cell) {
+			c.codes++
+		}
+	}
+	if pair, v, ok := parseBoolean(cell); ok {
+		c.pairs[pair]++
+		if v {
+			c.truths++
+		}
+	}
+	c.addTime(cell)
+}
+
+func (c *column) addText(cell string) {
+	c.long = max(c.long, len(cell))
+	c.broken = c.broken || !utf8.ValidString(cell)
+	if len(cell) > maxText || bits.LeadingZeros64(hash(cell)) < c.zeros {
+		return
+	}
+	if _, known := c.texts[cell]; known {
+		return
+	}
+	c.bytes += len(cell)
+	c.texts[strings.Clone(cell)] = struct{}{}
+	for len(c.texts) > maxCategories || c.bytes > maxTexts {
+		c.zeros++
+		for text := range c.texts {
+			if bits.LeadingZeros64(hash(text)) < c.zeros {
+				c.bytes -= len(text)
+				delete(c.texts, text)
+			}
+		}
+	}
+}
+
+// different is how many different cells there are: exact up to maxCategories short ones, and
+// beyond with an error of 3 to 10 %.
+func (c *column) different() int { return len(c.texts) << c.zeros }
+
+// hash is FNV-1a and the finalizer of MurmurHash3.
+func hash(text string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 1099511628211
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+func (c *column) addTime(cell string) {
+	if len(c.times) == 0 {
+		return
+	}
+	kept := c.times[:0]
+	for _, s := range c.times {
+		if t, ok := s.form.Parse(cell); ok {
+			s.add(t)
+			kept = append(kept, s)
+		}
+	}
+	c.times = kept
+}
+
+func (s *span) add(t time.Time) {
+	if s.before.IsZero() {
+		s.first, s.last, s.before = t, t, t
+		return
+	}
+	if t.Before(s.before) {
+		s.descends++
+	}
+	if t.Before(s.first) {
+		s.first = t
+	}
+	if t.After(s.last) {
+		s.last = t
+	}
+	hour, minute, second := t.Clock()
+	h, m, sec := s.before.Clock()
+	s.ofDay = s.ofDay || hour != h || minute != m || second != sec
+	s.before = t
+}
+
+// fewIntegers is how many different integers the column has, 0 if it has other cells,
+// or too many of them for categories. An hour, a month or a grade has no effect that
+// is a smooth function of its number.
+func (c *column) fewIntegers() int {
+	values, n := c.cells-c.gaps, c.different()
+	if c.kind == Target || c.isBoolean(values) || c.integers < values || c.codes > 0 || c.low == c.high ||
+		n > fewIntegers || cellsEach*n > values {
+		return 0
+	}
+	return n
+}
+
+// decide says what the column is, of a file of so many rows. Categorize says that
+// few integers are categories.
+func (c *column) decide(rows int, categorize bool) *Column {
+	out := &Column{Name: c.name, Kind: c.kind}
+	values := c.cells - c.gaps
+	switch {
+	case c.kind == Target:
+		out.Reason = "a column with labels"
+	case c.cells == 0:
+		out.Kind, out.Reason = LeftOut, "every cell is empty"
+	case values == 0:
+		c.decideCategory(out)
+	case c.isBoolean(values):
+		out.Kind, out.gaps = Boolean, true
+		out.Reason = fmt.Sprintf("%d cells are true and %d false", c.truths, values-c.truths)
+		out.Input = &Input{Name: c.name, Boolean: &struct{}{}}
+	case len(c.times) > 0 && (c.numbers < values || c.looksDated()):
+		c.decideTime(out)
+	case c.fewIntegers() > 0 && categorize:
+		out.Kind, out.gaps, out.integers = Category, true, true
+		out.Reason = fmt.Sprintf("%d different integers, each a category", c.fewIntegers())
+		out.Input = &Input{Name: c.name, Categorical: &Categorical{MaxCategories: c.fewIntegers()}}
+	case c.numbers == values && c.codes == 0:
+		c.decideNumber(out)
+	default:
+		c.decideCategory(out)
+	}
+	if out.Input == nil {
+		return out
+	}
+	empty := rows - c.cells
+	if out.gaps {
+		empty += c.gaps
+	}
+	switch empty {
+	case 0:
+		out.Reason += "; no cell is empty, so that a missing value is refused"
+		out.Input.Missing = "refuse"
+	case 1:
+		out.Reason += "; 1 cell is empty"
+	default:
+		out.Reason += fmt.Sprintf("; %d cells are empty", empty)
+	}
+	return out
+}
+
+// isBoolean tells whether all values are of one pair, and both of it occur.
+func (c *column) isBoolean(values int) bool {
+	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
+}
+
+// looksDated tells whether numbers without punctuation are dates: several of them,
+// and no other form of number.
+func (c *column) looksDated() bool {
+	return c.different() > 1 && c.integers == c.numbers
+}
+
+func (c *column) decideNumber(out *Column) {
+	out.Kind, out.gaps = Number, true
+	out.Input = &Input{Name: c.name, Numeric: &struct{}{}}
+	out.Reason = fmt.Sprintf("numbers from %g to %g", c.low, c.high)
+	switch {
+	case c.low == c.high:
+		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", c.low)
+	case c.integers == c.numbers && c.different() <= fewIntegers:
+		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
+	}
+}
+
+// decideTime takes the first form that fits, unless the rows ascend by another alone.
+func (c *column) decideTime(out *Column) {
+	best := c.times[0]
+	for _, s := range c.times[1:] {
+		if best.descends > 0 && s.descends == 0 {
+			best = s
+		}
+	}
+	out.Kind, out.gaps, out.Form = Moment, true, best.form
+	in := &Time{}
+	length := best.last.Sub(best.first)
+	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
+	if c.ambiguous(best) {
+		out.Reason += ", where day and month could also be swapped"
+	}
+	if best.ofDay {
+		in.Cycles = append(in.Cycles, "hour_of_day")
+	}
+	if length >= 14*day {
+		in.Cycles = append(in.Cycles, "day_of_week")
+	}
+	if length >= 365*day {
+		in.Cycles = append(in.Cycles, "day_of_year")
+	}
+	// A trend tells apart what the cycles repeat. Without any cycle it is all there is.
+	in.Trend = length >= 365*day || len(in.Cycles) == 0
+	out.Reason += fmt.Sprintf(", %d days: %s", int(length/day), strings.Join(in.Cycles, ", "))
+	if in.Trend {
+		out.Reason = strings.TrimSuffix(out.Reason, " ") + " and a trend"
+	}
+	out.Input = &Input{Name: c.name, Time: in}
+}
+
+// ambiguous tells whether another form makes other times of the cells and is as good.
+func (c *column) ambiguous(best span) bool {
+	return slices.ContainsFunc(c.times, func(s span) bool {
+		return (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
+	})
+}
+
+func (c *column) decideCategory(out *Column) {
+	out.Kind = Category
+	n := c.different()
+	switch {
+	case c.broken:
+		out.Kind, out.Reason = LeftOut, "texts that are not UTF-8: convert the file"
+		return
+	case c.long > maxText:
+		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes; a category has at most %d", c.long, maxText)
+		return
+	case n > ownFeatures && 4*n > 3*c.cells:
+		out.Kind, out.Reason = LeftOut, "most cells are texts of their own: it names the row"
+		return
+	}
+	reason := "texts,"
+	if c.codes > 0 && c.numbers == c.cells-c.gaps {
+		reason = "codes with a leading 0,"
+	}
+	if n > ownFeatures {
+		b := ownFeatures
+		for b < n && b < buckets {
+			b *= 2
+		}
+		if c.zeros > 0 {
+			reason += " about"
+		}
+		out.Reason = fmt.Sprintf("%s %d categories, which share %d features by their hashes", reason, n, b)
+		out.Input = &Input{Name: c.name, Categorical: &Categorical{HashBuckets: b}}
+		return
+	}
+	out.Reason = fmt.Sprintf("%s %d categories", reason, n)
+	if n == 1 {
+		out.Reason = "the same text in every row: it tells nothing"
+	}
+	out.Input = &Input{Name: c.name, Categorical: &Categorical{MaxCategories: n}}
+}

@@ -1,0 +1,399 @@
+package infer_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/cmd/client/internal/infer"
+)
+
+func read(t *testing.T, text string, targets ...string) *infer.Result {
+	t.Helper()
+	r, err := infer.Read(strings.NewReader(text), "a.csv", targets...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// column reads a file of one column with these cells, beside one of numbers.
+func column(t *testing.T, cells ...string) *infer.Column {
+	t.Helper()
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	rows := [][]string{{"c", "other"}}
+	for i, cell := range cells {
+		rows = append(rows, []string{cell, strconv.Itoa(i)})
+	}
+	if err := w.WriteAll(rows); err != nil {
+		t.Fatal(err)
+	}
+	return read(t, b.String()).Columns[0]
+}
+
+// each are n cells.
+func each(n int, f func(i int) string) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = f(i)
+	}
+	return out
+}
+
+func TestAWholeSpec(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("at,temp,city,rain,zip,y\n")
+	start := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 20000 {
+		temp := fmt.Sprint(float64(i%70) / 2)
+		if i%9 == 0 {
+			temp = ""
+		}
+		fmt.Fprintf(&b, "%s,%s,%s,%v,%05d,%d\n", start.Add(time.Duration(i)*time.Hour).Format("2006-01-02 15:04"), temp, []string{"Oslo", "Bergen", "Å"}[i%3], i%5 == 0, i%100, i)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(z, b.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := infer.Read(&packed, "a.csv.gz", "y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := r.Spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A test of the server's declarations reads the same text.
+	want := `{"inputs": [
+  {"name":"at","time":{"cycles":["hour_of_day","day_of_week","day_of_year"],"trend":true},"missing":"refuse"},
+  {"name":"temp","numeric":{}},
+  {"name":"city","categorical":{"max_categories":3},"missing":"refuse"},
+  {"name":"rain","boolean":{},"missing":"refuse"},
+  {"name":"zip","categorical":{"hash_buckets":128},"missing":"refuse"}
+]}
+`
+	if string(spec) != want {
+		t.Errorf("got  %s\nwant %s", spec, want)
+	}
+	var why strings.Builder
+	if err := r.Explain(&why); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{
+		"at    time      times as 2006-01-02 15:04 from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; no cell is empty",
+		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
+		"zip   category  codes with a leading 0, 100 categories, which share 128", "y     target",
+	} {
+		if !strings.Contains(why.String(), says) {
+			t.Errorf("%q is not in\n%s", says, why.String())
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for name, c := range map[string]struct {
+		cells []string
+		kind  infer.Kind
+		says  string
+	}{
+		"numbers":            {[]string{"1.5", "-2e3", " 7 "}, infer.Number, "from -2000 to 7; no cell is empty"},
+		"gaps":               {[]string{"1", "NA", "", "?", "2.5"}, infer.Number, "3 cells are empty"},
+		"codes":              {[]string{"1", "2", "3", "2"}, infer.Number, "3 different integers: if they are codes"},
+		"hours":              {each(800, func(i int) string { return strconv.Itoa(i % 24) }), infer.Category, "24 different integers, each a category; no cell"},
+		"hours with gaps":    {each(800, func(i int) string { return []string{"1", "2.0", "NA", "3"}[i%4] }), infer.Category, "each a category; 200 cells are empty"},
+		"many integers":      {each(2000, func(i int) string { return strconv.Itoa(i % 32) }), infer.Number, "from 0 to 31; no"},
+		"leading 0":          {[]string{"01", "02", "10"}, infer.Category, "codes with a leading 0, 3 categories"},
+		"constant":           {[]string{"3", "3"}, infer.Number, "tells nothing"},
+		"no decimal":         {[]string{"0x10", "0x11"}, infer.Category, "2 categories"},
+		"infinite":           {[]string{"1", "Inf"}, infer.Category, ""},
+		"too large":          {[]string{"1", "1e101"}, infer.Category, ""},
+		"0 and 1":            {[]string{"0", "1", "1"}, infer.Boolean, "2 cells are true and 1 false"},
+		"only 1":             {[]string{"1", "1"}, infer.Number, ""},
+		"true and false":     {[]string{"TRUE", "false", "null"}, infer.Boolean, "1 cell is empty"},
+		"yes and no":         {[]string{"yes", "No"}, infer.Boolean, ""},
+		"two pairs":          {[]string{"yes", "false"}, infer.Category, ""},
+		"texts":              {[]string{"Oslo", "NA", "Oslo", ""}, infer.Category, "2 categories; 1 cell is empty"},
+		"empty":              {[]string{"", " "}, infer.LeftOut, "every cell is empty"},
+		"names":              {each(300, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
+		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
+		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories, which share 256"},
+		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories, which share 256"},
+		"Latin 1":            {[]string{"Troms\xf8"}, infer.LeftOut, "not UTF-8"},
+		"long":               {[]string{strings.Repeat("x", 257)}, infer.LeftOut, "up to 257 bytes"},
+		"RFC 3339":           {[]string{"2026-11-21T18:00:00Z", "2026-11-22T18:00:00+01:00"}, infer.Moment, "2006-01-02T15:04:05Z07:00"},
+		"date":               {[]string{"2026-11-21", "2026-12-21", ""}, infer.Moment, "30 days: day_of_week; 1 cell is empty"},
+		"short":              {[]string{"2026-11-21", "2026-11-22"}, infer.Moment, "1 days: and a trend"},
+		"compact":            {[]string{"20261121", "20261122"}, infer.Moment, "as 20060102 from"},
+		"a number of 8":      {[]string{"20261121", "20261199"}, infer.Number, ""},
+		"the month first":    {[]string{"01/31/2026", "02/01/2026"}, infer.Moment, "as 1/2/2006 from 2026-01-31 to 2026-02-01"},
+		"the day first":      {[]string{"31/01/2026", "01/02/2026"}, infer.Moment, "as 2/1/2006 from 2026-01-31 to 2026-02-01"},
+		"either, by order":   {[]string{"11/02/2026", "12/02/2026", "01/03/2026"}, infer.Moment, "as 2/1/2006 from 2026-02-11 to 2026-03-01"},
+		"either":             {[]string{"01/02/2026", "02/03/2026"}, infer.Moment, "as 1/2/2006 from 2026-01-02 to 2026-02-03, where day and month could also be swapped"},
+		"dots":               {[]string{"21.11.2026 18:00", "22.11.2026 19:00"}, infer.Moment, "as 2.1.2006 15:04 "},
+		"a name of a zone":   {[]string{"2026-11-21 18:00:00 PST", "2026-11-22 18:00:00 PST"}, infer.Category, ""},
+		"UTC":                {[]string{"2026-11-21 18:00:00 UTC", "2026-11-22 18:00:00 UTC"}, infer.Moment, ""},
+		"a date and no date": {[]string{"2026-11-21", "soon"}, infer.Category, ""},
+	} {
+		got := column(t, c.cells...)
+		if got.Kind != c.kind || !strings.Contains(got.Reason, c.says) {
+			t.Errorf("%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
+		}
+		if (got.Input == nil) != (c.kind == infer.LeftOut) {
+			t.Errorf("%s: %+v", name, got.Input)
+		}
+		if got.Input == nil {
+			continue
+		}
+		for _, cell := range c.cells {
+			if _, err := got.Value(cell); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestValues(t *testing.T) {
+	for _, c := range []struct {
+		cells []string
+		want  []any
+	}{
+		{[]string{"1.5", " 2 ", "NA", ""}, []any{1.5, 2.0, nil, nil}},
+		{[]string{"yes", "NO", ""}, []any{true, false, nil}},
+		{[]string{"NA", "Oslo", ""}, []any{"NA", "Oslo", nil}},
+		{[]string{"21.11.2026 18:00", "22.11.2026 9:30", "-"}, []any{"2026-11-21T18:00:00Z", "2026-11-22T09:30:00Z", nil}},
+		{[]string{"2026-11-21T18:00:00.25+02:00"}, []any{"2026-11-21T18:00:00.25+02:00"}},
+	} {
+		column := column(t, c.cells...)
+		for i, cell := range c.cells {
+			if got, err := column.Value(cell); err != nil || got != c.want[i] {
+				t.Errorf("%q: %v, %v, want %v", cell, got, err, c.want[i])
+			}
+		}
+	}
+	hours := column(t, each(800, func(i int) string { return strconv.Itoa(i % 24) })...)
+	if v, err := hours.Value("7.0"); v != 7.0 || err != nil {
+		t.Errorf("the hour 7.0 is %v, %v", v, err)
+	}
+	if v, err := column(t, "1", "2.5").Value("x"); err == nil {
+		t.Errorf("x is %v", v)
+	}
+}
+
+func TestErrorsNameTheirPlace(t *testing.T) {
+	for text, says := range map[string]string{
+		"":                                 "a.csv: the file is empty",
+		"a,\n1,2\n":                        "line 1, column 2: the column has no name",
+		"a,b,a\n1,2,3\n":                   `column 3: column 1 is called "a" already`,
+		"1,2\n3,4\n":                       "line 1, column 1: the first line holds numbers",
+		"a,b\n1,2\n3\n":                    "line 3: wrong number of fields",
+		"a,b\n1,\"2\n":                     "line 2",
+		strings.Repeat("x", 65) + "\n1\n":  "the name has 65 bytes",
+		strings.Repeat("x,", 1000) + "y\n": "1001 columns",
+		"a\x01b\n1\n":                      "control characters",
+		"\x1f\x8b\x08\x00":                 "a.csv",
+	} {
+		if _, err := infer.Read(strings.NewReader(text), "a.csv"); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%.20q: %v, want %s", text, err, says)
+		}
+	}
+	if _, err := infer.Read(strings.NewReader("a,b\n1,2\n"), "a.csv", "y"); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
+		t.Error(err)
+	}
+}
+
+// endless is a text again and again.
+type endless struct {
+	text string
+	at   int
+	read int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.text[(e.at+i)%len(e.text)]
+	}
+	e.at = (e.at + len(p)) % len(e.text)
+	e.read += len(p)
+	return len(p), nil
+}
+
+// A quote that is never closed takes no more than a row may have.
+func TestAnOpenQuoteEnds(t *testing.T) {
+	tail := &endless{text: "x,\n"}
+	_, err := infer.Read(io.MultiReader(strings.NewReader("a,b\n1,\"2"), tail), "a.csv")
+	if err == nil || !strings.Contains(err.Error(), "is a quote not closed?") || tail.read > 20<<20 {
+		t.Errorf("%v after %d bytes", err, tail.read)
+	}
+}
+
+// different are n rows of columns in which every cell is another text. Before the
+// last it measures the memory in use.
+type different struct {
+	n, columns int
+	rest       []byte
+	used       uint64
+}
+
+func (d *different) Read(p []byte) (int, error) {
+	if len(d.rest) == 0 {
+		if d.n == 0 {
+			return 0, io.EOF
+		}
+		d.n--
+		for c := range d.columns {
+			d.rest = fmt.Appendf(d.rest, "%d %0200d,", c, d.n)
+		}
+		d.rest[len(d.rest)-1] = '\n'
+	}
+	if d.n == 0 && d.used == 0 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		d.used = m.HeapAlloc
+	}
+	n := copy(p, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	const columns = 100
+	header := strings.Join(each(columns, func(i int) string { return fmt.Sprint("c", i) }), ",") + "\n"
+	used := func(rows int) uint64 {
+		d := &different{n: rows, columns: columns}
+		r, err := infer.Read(io.MultiReader(strings.NewReader(header), d), "a.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Columns {
+			if c.Kind != infer.LeftOut {
+				t.Fatalf("%s: %s", c.Name, c.Reason)
+			}
+		}
+		return d.used
+	}
+	few, many := used(400), used(2000)
+	if many > few+(4<<20) { // The texts alone have 40 MB.
+		t.Errorf("%d bytes for 400 rows, %d for 2000", few, many)
+	}
+}
+
+func TestStreams(t *testing.T) {
+	directory := os.Getenv("HINDSIGHT_STREAMS")
+	if directory == "" {
+		t.Skip("HINDSIGHT_STREAMS does not name the directory of the streams")
+	}
+	for name, want := range map[string]string{
+		"bike":   "category boolean category category boolean category boolean category number number number number",
+		"elec2":  "number category number number number number number number",
+		"digits": "", // 64 grey values: too many for categories.
+	} {
+		f, err := os.Open(filepath.Join(directory, name+".csv.gz"))
+		if err != nil {
+			t.Skip(err)
+		}
+		r, err := infer.Read(f, name, "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var kinds []string
+		for _, c := range r.Columns {
+			if c.Kind != infer.Target {
+				kinds = append(kinds, string(c.Kind))
+			}
+		}
+		got := strings.Join(kinds, " ")
+		if want == "" && !strings.Contains(got, "category") {
+			continue
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// FuzzRead: any file is an error, or every cell of it is a value of its column.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("a,b,c\n1,yes,2026-11-21\n,no,2026-11-22\nNA,,x\n"))
+	f.Add([]byte("t\n21.11.2026 18:00\n\"3.2.26\"\n"))
+	f.Add([]byte("z,q\n007,1e5\n0,\"-\"\n01/02/2026,Jan 2, 2006\n"))
+	f.Add([]byte{0x1f, 0x8b, 8})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := infer.Read(bytes.NewReader(data), "f")
+		if err != nil {
+			return
+		}
+		if _, err := r.Spec(); err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 1 && data[0] == 0x1f && data[1] == 0x8b {
+			return
+		}
+		rows, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))).ReadAll()
+		if err != nil || len(rows) != r.Rows+1 {
+			t.Fatalf("%d rows, %v, want %d", len(rows)-1, err, r.Rows)
+		}
+		for _, row := range rows[1:] {
+			for i, c := range r.Columns {
+				if c.Input == nil {
+					continue
+				}
+				v, err := c.Value(row[i])
+				if err != nil || (v == nil && c.Input.Missing != "") {
+					t.Fatalf("%q of %+v: %v, %v", row[i], c, v, err)
+				}
+			}
+		}
+	})
+}
+
+// FuzzForm: a time of any form is read back from what a record has of it.
+func FuzzForm(f *testing.F) {
+	f.Add("2006-01-02 15:04", "2026-11-21 18:00")
+	f.Add("2.1.06", "3.4.69")
+	f.Add("2006-01-02 15:04:05 MST", "2026-11-21 18:00:00 GMT+3")
+	f.Add("2006-01-02T15:04:05Z07:00", "0001-01-01T00:00:00.123456789+23:59")
+	f.Fuzz(func(t *testing.T, form, text string) {
+		at, ok := infer.Form(form).Parse(text)
+		if !ok {
+			return
+		}
+		written := at.Format("2006-01-02T15:04:05.999999999Z07:00")
+		again, err := time.Parse(time.RFC3339, written)
+		if err != nil || !again.Equal(at) {
+			t.Fatalf("%q is %v, written as %s, read as %v (%v)", text, at, written, again, err)
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	var text strings.Builder
+	text.WriteString("at,x,y,city,n\n")
+	start := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 10000 {
+		fmt.Fprintf(&text, "%s,%g,%g,city %d,%d\n", start.Add(time.Duration(i)*time.Hour).Format(time.DateTime), float64(i)/7, float64(i)/3, i%20, i)
+	}
+	b.SetBytes(int64(text.Len()))
+	for b.Loop() {
+		if _, err := infer.Read(strings.NewReader(text.String()), "a.csv"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

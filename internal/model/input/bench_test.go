@@ -1,0 +1,144 @@
+package input_test
+
+import (
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+	"hindsight/internal/model/modeltest"
+)
+
+const (
+	documentedHash = 0xdc68eec548e3bfdd
+	documentedBits = 0x37730e8bf438e781
+)
+
+// twenty is a record of 20 inputs: twelve numbers, four categories, a hash, two
+// booleans and a time.
+func twenty(tb testing.TB) (*input.Schema, *structpb.Struct) {
+	tb.Helper()
+	var inputs []*model.Input
+	m := row{}
+	add := func(in *model.Input, v any) {
+		inputs = append(inputs, in)
+		m[in.Name] = v
+	}
+	for k := range 12 {
+		add(&model.Input{Name: fmt.Sprint("temperature ", k), Numeric: &model.NumericInput{Log1p: ptr(k%4 == 0)}}, 21.5+float64(k))
+	}
+	for k := range 4 {
+		add(&model.Input{Name: fmt.Sprint("city ", k), Categorical: &model.CategoricalInput{MaxCategories: ptr(16)}}, fmt.Sprint("Oslo ", k))
+	}
+	add(&model.Input{Name: "shop", Categorical: &model.CategoricalInput{HashBuckets: ptr(32)}}, "shop 1234")
+	add(&model.Input{Name: "open", Boolean: &model.BooleanInput{}}, true)
+	add(&model.Input{Name: "holiday", Boolean: &model.BooleanInput{}}, nil)
+	add(&model.Input{Name: "at", Time: &model.TimeInput{}}, "2026-11-21T18:00:00Z")
+	from, err := structpb.NewStruct(m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return schemaOf(tb, inputs), from
+}
+
+// Beyond the decoding of the Struct, a request allocates its record and its features.
+func TestARequestAllocatesTwice(t *testing.T) {
+	if modeltest.RaceDetector {
+		t.Skip("the race detector allocates")
+	}
+	s, from := twenty(t)
+	e := input.NewEncoder(s)
+	e.Learn(record(t, s, from.AsMap()))
+	n := testing.AllocsPerRun(100, func() {
+		var r input.Record
+		if err := fromStruct(s, &r, from); err != nil {
+			t.Error(err)
+		}
+		if len(e.Encode(nil, &r)) != s.Dimension() {
+			t.Error("features are missing")
+		}
+	})
+	if n > 2 {
+		t.Errorf("%g allocations, want 2", n)
+	}
+}
+
+func BenchmarkTwentyInputs(b *testing.B) {
+	s, from := twenty(b)
+	e := input.NewEncoder(s)
+	r := record(b, s, from.AsMap())
+	e.Learn(r)
+	wire, err := proto.Marshal(from)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("struct", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var decoded structpb.Struct
+			if err := proto.Unmarshal(wire, &decoded); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("request", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var r input.Record
+			if err := fromStruct(s, &r, from); err != nil {
+				b.Fatal(err)
+			}
+			_ = e.Encode(nil, &r)
+		}
+	})
+	x, bytes := e.Encode(nil, r), r.Append(nil)
+	var again input.Record
+	b.Run("request again", func(b *testing.B) { // In the memory of the one before.
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := fromStruct(s, &again, from); err != nil {
+				b.Fatal(err)
+			}
+			x = e.Encode(x[:0], &again)
+		}
+	})
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			x = e.Encode(x[:0], r)
+		}
+	})
+	b.Run("learn", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			e.Learn(r)
+		}
+	})
+	b.Run("append", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			bytes = r.Append(bytes[:0])
+		}
+		b.ReportMetric(float64(len(bytes)), "bytes")
+	})
+	var decoded input.Record
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := decoded.Decode(bytes); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("statistics", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for i := range s.Len() {
+				_ = e.Statistics(i)
+			}
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package input
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"hindsight/internal/model"
+)
+
+// Bounds of declarations.
+const (
+	maxInputs         = 1_000
+	maxName           = 64
+	maxCategories     = 4_096
+	maxLength         = 4_096
+	defaultCategories = 64
+)
+
+func cycleNames() []string {
+	return []string{model.CycleHourOfDay, model.CycleDayOfWeek, model.CycleDayOfYear}
+}
+
+func cycleOf(name string) cycle { return cycle(slices.Index(cycleNames(), name)) }
+
+// Complete is a copy of declarations with every default filled in. It refuses those
+// that cannot be, with an error that names the field. What it returns is complete.
+func Complete(inputs []*model.Input) ([]*model.Input, error) {
+	if len(inputs) > maxInputs {
+		return nil, refuse("inputs", plural(len(inputs), "input"), fmt.Sprintf("at most %d", maxInputs))
+	}
+	out := make([]*model.Input, len(inputs))
+	named := make(map[string]int, len(inputs))
+	for i, in := range inputs {
+		at := fmt.Sprintf("inputs[%d]", i)
+		if in == nil {
+			return nil, refuse(at, "nothing", "an input")
+		}
+		if err := checkName(at+".name", in.Name); err != nil {
+			return nil, err
+		}
+		if first, twice := named[in.Name]; twice {
+			return nil, refuse(at+".name", fmt.Sprintf("%q", in.Name), fmt.Sprintf("a name other than that of inputs[%d]", first))
+		}
+		named[in.Name] = i
+		completed, err := complete(at, in)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = completed
+	}
+	return out, nil
+}
+
+func refuse(field, got, want string) error {
+	return &model.FieldError{Field: field, Err: model.ErrInvalidSpec, Got: got, Want: want}
+}
+
+func checkName(field, name string) error {
+	bad := func(r rune) bool { return !unicode.IsGraphic(r) }
+	switch {
+	case name == "":
+		return refuse(field, "nothing", "a name")
+	case len(name) > maxName:
+		return refuse(field, fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d bytes", maxName))
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, bad):
+		return refuse(field, fmt.Sprintf("%q", name), "UTF-8 without control characters")
+	}
+	return nil
+}
+
+// complete completes one declaration whose name is good.
+func complete(at string, in *model.Input) (*model.Input, error) {
+	out := &model.Input{Name: in.Name, Missing: in.Missing}
+	kinds := 0
+	var err error
+	if in.Numeric != nil {
+		kinds++
+		out.Numeric, err = completeNumeric(at+".numeric", in.Numeric)
+	}
+	if in.Boolean != nil {
+		kinds++
+		out.Boolean = &model.BooleanInput{}
+	}
+	if in.Categorical != nil && err == nil {
+		kinds++
+		out.Categorical, err = completeCategorical(at+".categorical", in.Categorical)
+	}
+	if in.Time != nil && err == nil {
+		kinds++
+		out.Time, err = completeTime(at+".time", in.Time)
+	}
+	if in.Vector != nil && err == nil {
+		kinds++
+		out.Vector, err = completeVector(at+".vector", in.Vector)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if kinds != 1 {
+		return nil, refuse(at, plural(kinds, "kind"), "one of numeric, boolean, categorical, time, vector")
+	}
+	usual := model.MissingIndicator
+	if out.Categorical != nil {
+		usual = model.MissingCategory
+	}
+	switch out.Missing {
+	case "":
+		out.Missing = usual
+	case model.MissingRefuse, usual:
+	default:
+		return nil, refuse(at+".missing", fmt.Sprintf("%q", out.Missing), fmt.Sprintf("%s or %s", model.MissingRefuse, usual))
+	}
+	return out, nil
+}
+
+// pointer is a pointer to the value of another, or to a default.
+func pointer[T any](p *T, otherwise T) *T {
+	if p != nil {
+		otherwise = *p
+	}
+	return &otherwise
+}
+
+func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, error) {
+	out := &model.NumericInput{Log1p: pointer(in.Log1p, false)}
+	if in.Clip == nil || (in.Clip.Low == nil && in.Clip.High == nil) {
+		return out, nil
+	}
+	out.Clip = &model.Clip{}
+	low, high := math.Inf(-1), math.Inf(1)
+	for _, end := range []struct {
+		name  string
+		in    *float64
+		out   **float64
+		bound *float64
+	}{{"low", in.Clip.Low, &out.Clip.Low, &low}, {"high", in.Clip.High, &out.Clip.High, &high}} {
+		if end.in == nil {
+			continue
+		}
+		if !(math.Abs(*end.in) <= model.MaxMagnitude) {
+			return nil, refuse(at+".clip."+end.name, fmt.Sprintf("%g", *end.in), fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude))
+		}
+		*end.out, *end.bound = pointer(end.in, 0), *end.in
+	}
+	if !(low < high) {
+		return nil, refuse(at+".clip.low", fmt.Sprintf("%g", low), fmt.Sprintf("less than high, %g", high))
+	}
+	return out, nil
+}
+
+func completeCategorical(at string, in *model.CategoricalInput) (*model.CategoricalInput, error) {
+	out := &model.CategoricalInput{}
+	switch {
+	case in.MaxCategories != nil && in.HashBuckets != nil:
+		return nil, refuse(at, "max_categories and hash_buckets", "at most one of them")
+	case in.HashBuckets != nil:
+		out.HashBuckets = pointer(in.HashBuckets, 0)
+		return out, within(at+".hash_buckets", *out.HashBuckets, maxCategories)
+	default:
+		out.MaxCategories = pointer(in.MaxCategories, defaultCategories)
+		return out, within(at+".max_categories", *out.MaxCategories, maxCategories)
+	}
+}
+
+func completeTime(at string, in *model.TimeInput) (*model.TimeInput, error) {
+	out := &model.TimeInput{Trend: pointer(in.Trend, false)}
+	var chosen [cycles]bool
+	for i, name := range in.Cycles {
+		c := cycleOf(name)
+		field := fmt.Sprintf("%s.cycles[%d]", at, i)
+		if c < 0 {
+			return nil, refuse(field, fmt.Sprintf("%q", name), "one of "+strings.Join(cycleNames(), ", "))
+		}
+		if chosen[c] {
+			return nil, refuse(field, name+" again", "each at most once")
+		}
+		chosen[c] = true
+	}
+	for c, name := range cycleNames() { // In the order of the features.
+		if chosen[c] || (len(in.Cycles) == 0 && !*out.Trend) {
+			out.Cycles = append(out.Cycles, name)
+		}
+	}
+	return out, nil
+}
+
+func completeVector(at string, in *model.VectorInput) (*model.VectorInput, error) {
+	if in.Length == nil {
+		return nil, refuse(at+".length", "nothing", "how many numbers the vector has")
+	}
+	return &model.VectorInput{Length: pointer(in.Length, 0)}, within(at+".length", *in.Length, maxLength)
+}
+
+func within(field string, value, most int) error {
+	if value < 1 || value > most {
+		return refuse(field, strconv.Itoa(value), fmt.Sprintf("a number from 1 to %d", most))
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package input
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"hindsight/internal/model/codec"
+)
+
+// ErrRecord is bytes that are not a record.
+var ErrRecord = errors.New("not a record")
+
+// Kind says what a value is.
+type Kind uint8
+
+// Kinds of values.
+const (
+	Missing Kind = iota
+	Boolean
+	Number
+	Text
+	Moment
+	Numbers
+	// Other is a value that no input takes.
+	Other
+)
+
+// Value is one value of a record. It has 32 bytes: a record is made for every
+// request.
+type Value struct {
+	text string
+	// bits are those of a number, of 0 and 1 for a boolean; the seconds of a time;
+	// where a list begins among the numbers of the record.
+	bits uint64
+	// extra is the nanoseconds of a time, the length of a list.
+	extra  uint32
+	offset int16
+	kind   Kind
+}
+
+// Kind says what the value is.
+func (v *Value) Kind() Kind { return v.kind }
+
+// number is that of a number or a boolean.
+func (v *Value) number() float64 { return math.Float64frombits(v.bits) }
+
+// time is that of a moment.
+func (v *Value) time() Time {
+	return Time{Seconds: int64(v.bits), Nanos: int32(v.extra), Offset: v.offset}
+}
+
+func valueOf(t Time) Value {
+	return Value{kind: Moment, bits: uint64(t.Seconds), extra: uint32(t.Nanos), offset: t.Offset}
+}
+
+// list is the list of numbers of a value.
+func (r *Record) list(v *Value) []float64 { return r.numbers[v.bits : v.bits+uint64(v.extra)] }
+
+// appendText appends the text of a value as a category: see the package.
+func (v *Value) appendText(dst []byte) []byte {
+	switch v.kind {
+	case Number:
+		if v.number() == 0 {
+			return append(dst, '0') // Of either sign.
+		}
+		return strconv.AppendFloat(dst, v.number(), 'g', -1, 64)
+	case Boolean:
+		return strconv.AppendBool(dst, v.number() != 0)
+	default:
+		return append(dst, v.text...)
+	}
+}
+
+// String is the value as an error shows it.
+func (v *Value) String() string {
+	switch v.kind {
+	case Missing:
+		return "null"
+	case Number:
+		return "the number " + strconv.FormatFloat(v.number(), 'g', -1, 64)
+	case Boolean:
+		return strconv.FormatBool(v.number() != 0)
+	case Text:
+		return fmt.Sprintf("the text %.40q", v.text)
+	case Moment:
+		return "a time"
+	case Numbers:
+		return "a list of " + plural(int(v.extra), "number")
+	default:
+		return v.text
+	}
+}
+
+// Record is the values of all inputs, in the order of their declarations. Reset
+// makes the zero value ready. It may be used again, and then allocates nothing.
+type Record struct {
+	values []Value
+	// numbers has the lists of the values.
+	numbers []float64
+}
+
+// Reset makes a record of n values that are all missing.
+func (r *Record) Reset(n int) {
+	r.numbers = r.numbers[:0]
+	if cap(r.values) < n {
+		r.values = make([]Value, n)
+		return
+	}
+	clear(r.values[:cap(r.values)]) // Nothing of an earlier record stays in memory.
+	r.values = r.values[:n]
+}
+
+// Len is the number of values.
+func (r *Record) Len() int { return len(r.values) }
+
+// At is the value of the input i.
+func (r *Record) At(i int) *Value { return &r.values[i] }
+
+// SetNumber makes the value of input i a number.
+func (r *Record) SetNumber(i int, v float64) {
+	r.values[i] = Value{kind: Number, bits: math.Float64bits(v)}
+}
+
+// SetBoolean makes the value of input i true or false.
+func (r *Record) SetBoolean(i int, v bool) {
+	r.values[i] = Value{kind: Boolean}
+	if v {
+		r.values[i].bits = math.Float64bits(1)
+	}
+}
+
+// SetText makes the value of input i a text, which is shared.
+func (r *Record) SetText(i int, v string) { r.values[i] = Value{kind: Text, text: v} }
+
+// SetNumbers makes the value of input i a list of n numbers, which the caller
+// fills before the next SetNumbers or Reset.
+func (r *Record) SetNumbers(i, n int) []float64 {
+	from := len(r.numbers)
+	r.numbers = slices.Grow(r.numbers, n)[:from+n]
+	r.values[i] = Value{kind: Numbers, bits: uint64(from), extra: uint32(n)}
+	list := r.numbers[from:]
+	clear(list)
+	return list
+}
+
+// SetOther makes the value of input i one that no input takes. What says what it
+// is, such as "an object".
+func (r *Record) SetOther(i int, what string) { r.values[i] = Value{kind: Other, text: what} }
+
+// Tags of the values in the bytes of a record.
+const (
+	tagMissing = iota
+	tagFalse
+	tagTrue
+	tagInteger // A varint, zigzag.
+	tagSingle  // A float32 that is the same number.
+	tagDouble
+	tagText
+	tagTime // Seconds as a varint, nanoseconds as an unsigned one, minutes of offset as a varint.
+	tagNumbers
+)
+
+// maxInteger bounds what is written as a varint: below it one is not longer
+// than the double.
+const maxInteger = 1 << 48
+
+// Append appends the bytes of a settled record, which need no schema. Equal records
+// have equal bytes. It panics at a value that no input takes.
+func (r *Record) Append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(r.values)))
+	for i := range r.values {
+		v := &r.values[i]
+		switch v.kind {
+		case Missing:
+			dst = append(dst, tagMissing)
+		case Boolean:
+			dst = append(dst, tagFalse+byte(v.number()))
+		case Number:
+			dst = appendNumber(dst, v.number())
+		case Text:
+			dst = binary.AppendUvarint(append(dst, tagText), uint64(len(v.text)))
+			dst = append(dst, v.text...)
+		case Moment:
+			dst = binary.AppendVarint(append(dst, tagTime), int64(v.bits))
+			dst = binary.AppendUvarint(dst, uint64(v.extra))
+			dst = binary.AppendVarint(dst, int64(v.offset))
+		case Numbers:
+			dst = binary.AppendUvarint(append(dst, tagNumbers), uint64(v.extra))
+			dst = codec.AppendFloats(dst, r.list(v)...)
+		default:
+			panic("input: a record that is not settled has no bytes")
+		}
+	}
+	return dst
+}
+
+// appendNumber appends a number in the shortest form that keeps its bits.
+func appendNumber(dst []byte, v float64) []byte {
+	bits := math.Float64bits(v)
+	if math.Abs(v) < maxInteger {
+		if n := int64(v); math.Float64bits(float64(n)) == bits { // Not −0.
+			return binary.AppendVarint(append(dst, tagInteger), n)
+		}
+	}
+	if single := float32(v); math.Float64bits(float64(single)) == bits {
+		return binary.LittleEndian.AppendUint32(append(dst, tagSingle), math.Float32bits(single))
+	}
+	return codec.AppendFloats(append(dst, tagDouble), v)
+}
+
+// Decode reads a record that Append wrote at the beginning of data and returns what
+// follows it. It takes any bytes; what it allocates is bounded by their number. The
+// record is a copy. It still has to be settled.
+func (r *Record) Decode(data []byte) (rest []byte, err error) {
+	d := decoder{rest: data}
+	n := d.count(1)
+	r.Reset(n)
+	for i := range n {
+		d.value(r, i)
+		if d.err != nil {
+			break
+		}
+	}
+	if d.err != nil {
+		r.Reset(0)
+		return nil, d.err
+	}
+	return d.rest, nil
+}
+
+// decoder reads the parts of a record. Its first failure sticks.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+func (d *decoder) value(r *Record, i int) {
+	tag := d.bytes(1)
+	if d.err != nil {
+		return
+	}
+	switch tag[0] {
+	case tagMissing:
+	case tagFalse, tagTrue:
+		r.SetBoolean(i, tag[0] == tagTrue)
+	case tagInteger:
+		r.SetNumber(i, float64(d.varint()))
+	case tagSingle:
+		if b := d.bytes(4); b != nil {
+			r.SetNumber(i, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		}
+	case tagDouble:
+		if b := d.bytes(8); b != nil {
+			r.SetNumber(i, math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		}
+	case tagText:
+		text := d.bytes(d.count(1))
+		if !utf8.Valid(text) {
+			d.fail("a text is not UTF-8")
+		}
+		r.SetText(i, string(text))
+	case tagTime:
+		t := Time{Seconds: d.varint()}
+		nanos, offset := d.uvarint(), d.varint()
+		t.Nanos, t.Offset = int32(min(nanos, math.MaxInt32)), int16(max(min(offset, math.MaxInt16), math.MinInt16))
+		if !t.valid() {
+			d.fail("a time is out of range")
+		}
+		r.values[i] = valueOf(t)
+	case tagNumbers:
+		n := d.count(8)
+		list, b := r.SetNumbers(i, n), d.bytes(8*n)
+		for k := range list {
+			list[k] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*k:]))
+		}
+	default:
+		d.fail(fmt.Sprintf("a value has the tag %d", tag[0]))
+	}
+}
+
+func (d *decoder) fail(what string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("input: %s: %w", what, ErrRecord)
+	}
+}
+
+// bytes reads n bytes, nil after a failure.
+func (d *decoder) bytes(n int) []byte {
+	if n > len(d.rest) {
+		d.fail("it is cut off")
+	}
+	if d.err != nil {
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	d.skip(n)
+	return v
+}
+
+func (d *decoder) skip(n int) {
+	if n <= 0 {
+		d.fail("a varint is cut off or too long")
+		return
+	}
+	d.rest = d.rest[n:]
+}
+
+// count reads how many items of at least size bytes follow, 0 after a failure.
+func (d *decoder) count(size int) int {
+	n := d.uvarint()
+	if n > uint64(len(d.rest)/size) {
+		d.fail("it is cut off")
+	}
+	if d.err != nil {
+		return 0
+	}
+	return int(n)
+}

@@ -1,0 +1,364 @@
+package input
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"hindsight/internal/model"
+)
+
+// maxText bounds a category, in bytes.
+const maxText = 256
+
+// kind is that of an input.
+type kind int
+
+const (
+	numeric kind = iota
+	boolean
+	oneHot
+	hashed
+	moment
+	vector
+)
+
+// field is one declared input made ready.
+type field struct {
+	name string
+	kind kind
+	// refuses, indicates and categorizes say what becomes of a missing value.
+	refuses, indicates, categorizes bool
+	// The features from from to to are the input's. With an indicator or a
+	// category for missing values, it is the last of them.
+	from, to int
+	// mean is the place of the mean of its first feature, if it indicates.
+	mean int
+	// Of a number.
+	low, high float64
+	log1p     bool
+	// limit is the number of categories, of buckets, or the length of a vector.
+	limit int
+	// Of a time.
+	cycles [cycles]bool
+	trend  bool
+}
+
+// values is how many of its features say what its value is.
+func (f *field) values() int {
+	n := f.to - f.from
+	if f.indicates || f.categorizes {
+		n--
+	}
+	return n
+}
+
+// Schema is declarations made ready. It is immutable.
+type Schema struct {
+	fields           []field
+	dimension, means int
+}
+
+// NewSchema makes declarations ready that Complete has completed. It panics at
+// others.
+func NewSchema(inputs []*model.Input) *Schema {
+	s := &Schema{fields: make([]field, len(inputs))}
+	for i, in := range inputs {
+		f := &s.fields[i]
+		f.name = in.Name
+		f.refuses, f.indicates, f.categorizes = in.Missing == model.MissingRefuse, in.Missing == model.MissingIndicator, in.Missing == model.MissingCategory
+		f.from = s.dimension
+		f.to = f.from + f.declare(in)
+		if f.indicates {
+			f.mean = s.means
+			s.means += f.to - f.from
+		}
+		if f.indicates || f.categorizes {
+			f.to++
+		}
+		s.dimension = f.to
+	}
+	return s
+}
+
+// declare takes the kind of a declaration over and returns how many features the
+// value has.
+func (f *field) declare(in *model.Input) int {
+	switch {
+	case in.Numeric != nil:
+		f.kind, f.low, f.high = numeric, math.Inf(-1), math.Inf(1)
+		f.log1p = *in.Numeric.Log1p
+		if clip := in.Numeric.Clip; clip != nil {
+			if clip.Low != nil {
+				f.low = *clip.Low
+			}
+			if clip.High != nil {
+				f.high = *clip.High
+			}
+		}
+		return 1
+	case in.Boolean != nil:
+		f.kind = boolean
+		return 1
+	case in.Categorical != nil && in.Categorical.HashBuckets != nil:
+		f.kind, f.limit = hashed, *in.Categorical.HashBuckets
+		return f.limit
+	case in.Categorical != nil:
+		f.kind, f.limit = oneHot, *in.Categorical.MaxCategories
+		return f.limit + 1
+	case in.Time != nil:
+		f.kind, f.trend = moment, *in.Time.Trend
+		n := 0
+		for _, name := range in.Time.Cycles {
+			f.cycles[cycleOf(name)] = true
+			n += 2
+		}
+		if f.trend {
+			n++
+		}
+		return n
+	default:
+		f.kind, f.limit = vector, *in.Vector.Length
+		return f.limit
+	}
+}
+
+// Len is the number of inputs.
+func (s *Schema) Len() int { return len(s.fields) }
+
+// Name is the name of the input i.
+func (s *Schema) Name(i int) string { return s.fields[i].name }
+
+// Dimension is the number of features.
+func (s *Schema) Dimension() int { return s.dimension }
+
+// Settle checks that every value of a record is one that its input takes, and
+// reads the times among them. What it accepts, an Encoder encodes and learns. It
+// costs O(values) and allocates nothing unless it refuses. A refused record must not
+// be encoded.
+func (s *Schema) Settle(r *Record) error {
+	if len(r.values) != len(s.fields) {
+		return &model.FieldError{
+			Field: "inputs", Err: model.ErrDimensionMismatch,
+			Got: strconv.Itoa(len(r.values)) + " values", Want: strconv.Itoa(len(s.fields)) + " values",
+		}
+	}
+	for i := range s.fields {
+		if err := s.fields[i].settle(r, &r.values[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *field) settle(r *Record, v *Value) error {
+	if v.kind == Missing {
+		if f.refuses {
+			return f.error(ErrMissingInput, v.String(), f.want()+`: missing is "refuse"`)
+		}
+		return nil
+	}
+	switch {
+	case f.kind == numeric && v.kind == Number:
+		return f.settleNumber("", v.number())
+	case f.kind == boolean && v.kind == Boolean:
+	case f.kind == oneHot || f.kind == hashed:
+		return f.settleCategory(v)
+	case f.kind == moment && v.kind == Moment:
+	case f.kind == moment && v.kind == Text:
+		t, ok := ParseTime(v.text)
+		if !ok {
+			return f.error(ErrInputType, v.String(), f.want())
+		}
+		*v = valueOf(t)
+	case f.kind == vector && v.kind == Numbers:
+		if int(v.extra) != f.limit {
+			return f.error(model.ErrDimensionMismatch, v.String(), f.want())
+		}
+		for i, number := range r.list(v) {
+			if !(math.Abs(number) <= model.MaxMagnitude) {
+				return f.settleNumber("["+strconv.Itoa(i)+"]", number)
+			}
+		}
+	default:
+		return f.error(ErrInputType, v.String(), f.want())
+	}
+	return nil
+}
+
+func (f *field) settleNumber(place string, v float64) error {
+	if math.Abs(v) <= model.MaxMagnitude {
+		return nil
+	}
+	err := f.error(model.ErrFeatureOutOfRange, fmt.Sprintf("%g", v), fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude))
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		err.Err, err.Want = model.ErrNotFinite, "a finite number"
+	}
+	err.Field += place
+	return err
+}
+
+func (f *field) settleCategory(v *Value) error {
+	switch {
+	case v.kind == Boolean:
+	case v.kind == Number:
+		return f.settleNumber("", v.number())
+	case v.kind != Text:
+		return f.error(ErrInputType, v.String(), f.want())
+	case len(v.text) > maxText:
+		return f.error(ErrInputTooLarge, fmt.Sprintf("a text of %d bytes", len(v.text)), fmt.Sprintf("at most %d bytes", maxText))
+	case !utf8.ValidString(v.text):
+		return f.error(ErrInputType, "a text that is not UTF-8", f.want())
+	}
+	return nil
+}
+
+// error is one about the input.
+func (f *field) error(sentinel error, got, want string) *model.FieldError {
+	return &model.FieldError{Field: "inputs." + f.name, Err: sentinel, Got: got, Want: want}
+}
+
+// want says what the input takes.
+func (f *field) want() string {
+	switch f.kind {
+	case numeric:
+		return "a number"
+	case boolean:
+		return "true or false"
+	case moment:
+		return "a time such as 2026-11-21T18:00:00Z"
+	case vector:
+		return "a list of " + plural(f.limit, "number")
+	default:
+		return "a text"
+	}
+}
+
+func plural(n int, unit string) string {
+	if n == 1 {
+		return "1 " + unit
+	}
+	return strconv.Itoa(n) + " " + unit + "s"
+}
+
+// CheckNames tells what is wrong with the names of a record: the first in
+// alphabetical order that no input has, else the first declared one that is not
+// among them, else nil. It is for errors and costs O(names × inputs).
+func (s *Schema) CheckNames(names iter.Seq[string]) error {
+	given := make(map[string]bool)
+	unknown, found := "", false
+	declared := make(map[string]bool, len(s.fields))
+	for i := range s.fields {
+		declared[s.fields[i].name] = true
+	}
+	for name := range names {
+		given[name] = true
+		if !declared[name] && (!found || name < unknown) {
+			unknown, found = name, true
+		}
+	}
+	if found {
+		return s.unknown(unknown, given)
+	}
+	for i := range s.fields {
+		f := &s.fields[i]
+		if given[f.name] {
+			continue
+		}
+		want := f.want()
+		if !f.refuses {
+			want += ", or null if it is missing"
+		}
+		return f.error(ErrMissingInput, "nothing", want)
+	}
+	return nil
+}
+
+// unknown is the error about a name that no input has.
+func (s *Schema) unknown(name string, given map[string]bool) error {
+	want := "one of " + s.list()
+	if near := s.near(name, given); near != "" {
+		want = fmt.Sprintf("%q, which is nearly the same", near)
+	}
+	return &model.FieldError{
+		Field: "inputs." + shorten(name), Err: ErrUnknownInput, Got: "a name that no input has", Want: want,
+	}
+}
+
+// list is the first few names.
+func (s *Schema) list() string {
+	const most = 10
+	var names []string
+	for i := range s.fields {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(s.fields)-most))
+			break
+		}
+		names = append(names, s.fields[i].name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// near is the declared name that is nearest to a name, those first that are
+// not given. It is empty if none is near.
+func (s *Schema) near(name string, given map[string]bool) string {
+	if len(name) > 2*maxName {
+		return ""
+	}
+	best, nearest := 2*len(s.fields)+1000, ""
+	for i := range s.fields {
+		declared := s.fields[i].name
+		allowed := 2
+		if min(len(name), len(declared)) < 5 {
+			allowed = 1
+		}
+		d := distance(strings.ToLower(name), strings.ToLower(declared))
+		if d > allowed {
+			continue
+		}
+		if given[declared] {
+			d += 10
+		}
+		if d < best {
+			best, nearest = d, declared
+		}
+	}
+	return nearest
+}
+
+// distance is how many runes have to be inserted, deleted, replaced or swapped
+// with their neighbours to make one text the other, none of them twice (optimal
+// string alignment). It costs O(product of the lengths).
+func distance(a, b string) int {
+	x, y := []rune(a), []rune(b)
+	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		row[0] = i
+		for j := 1; j <= len(y); j++ {
+			replace := last[j-1]
+			if x[i-1] != y[j-1] {
+				replace++
+			}
+			row[j] = min(replace, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(y)]
+}
+
+// shorten cuts a text for an error.
+func shorten(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxName], "") + "…"
+}

@@ -1,0 +1,116 @@
+package input
+
+import (
+	"math"
+	"slices"
+)
+
+const (
+	// How many records a window has.
+	window = 512
+	// The bins of an input, the last for missing values, the one before it
+	// also for categories after the first nine.
+	bins       = 11
+	missingBin = bins - 1
+	restBin    = bins - 2
+	// How many numbers the bins of numbers are made from.
+	sampled = 100
+)
+
+// shift compares the last complete window with all records before it; see the
+// package. Its state is bins and, at first, a sample.
+type shift struct {
+	// sample has the first numbers until there are edges. It is nil after that, and
+	// for values that need no edges.
+	sample  []float64
+	sampled bool // There are edges, or no need for any.
+	edges   [bins - 2]float64
+	// before has the records before the recent window, open those after it.
+	before, recent, open [bins]uint64
+	opened               uint64
+}
+
+// newShift makes the bins of an input. Numbers say that bins need edges.
+func newShift(numbers bool) *shift { return &shift{sampled: !numbers} }
+
+// size is the memory of the sample, in bytes.
+func (s *shift) size() uint64 { return 8 * uint64(cap(s.sample)) }
+
+// addMissing counts a missing value.
+func (s *shift) addMissing() {
+	if s.sampled {
+		s.add(missingBin)
+	} else {
+		s.before[missingBin]++
+	}
+}
+
+// addNumber counts a number.
+func (s *shift) addNumber(v float64) {
+	if s.sampled {
+		s.add(s.bin(v))
+		return
+	}
+	if s.sample == nil {
+		s.sample = make([]float64, 0, sampled)
+	}
+	s.sample = append(s.sample, v)
+	if len(s.sample) < sampled {
+		return
+	}
+	slices.Sort(s.sample)
+	for k := range s.edges {
+		s.edges[k] = s.sample[(k+1)*sampled/(len(s.edges)+1)]
+	}
+	for _, v := range s.sample {
+		s.before[s.bin(v)]++
+	}
+	s.sample, s.sampled = nil, true
+}
+
+// bin is the bin of a number: how many edges it reaches.
+func (s *shift) bin(v float64) int {
+	n := 0
+	for _, edge := range s.edges {
+		if v >= edge {
+			n++
+		}
+	}
+	return n
+}
+
+// add counts a record in a bin.
+func (s *shift) add(bin int) {
+	s.open[bin]++
+	s.opened++
+	if s.opened < window {
+		return
+	}
+	for i, n := range s.recent {
+		s.before[i] += n
+	}
+	s.recent, s.open, s.opened = s.open, [bins]uint64{}, 0
+}
+
+// index is the population stability index. It is not known before there is a recent
+// window and as many records before it.
+func (s *shift) index() (psi float64, known bool) {
+	recent, before := total(&s.recent), total(&s.before)
+	if recent == 0 || before < window {
+		return 0, false
+	}
+	for i := range bins {
+		p := (float64(s.recent[i]) + 0.5) / (float64(recent) + bins/2.0)
+		q := (float64(s.before[i]) + 0.5) / (float64(before) + bins/2.0)
+		psi += float64((p - q) * math.Log(p/q))
+	}
+	return psi, true
+}
+
+func total(counts *[bins]uint64) uint64 {
+	var sum uint64
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}

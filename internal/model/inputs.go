@@ -1,0 +1,73 @@
+package model
+
+// What a value that is missing becomes.
+const (
+	// MissingRefuse refuses the record.
+	MissingRefuse = "refuse"
+	// MissingIndicator puts the running mean of each feature in its place, and 1
+	// into a feature of its own. It is the default of all but categorical inputs.
+	MissingIndicator = "indicator"
+	// MissingCategory is a category of its own, the default of categorical inputs.
+	MissingCategory = "category"
+)
+
+// Cycles of a time, each a sine and a cosine.
+const (
+	CycleHourOfDay = "hour_of_day"
+	CycleDayOfWeek = "day_of_week"
+	CycleDayOfYear = "day_of_year"
+)
+
+// Input declares one named input of a record. It has exactly one kind.
+type Input struct {
+	// Name is the name that records call it by.
+	Name        string            `json:"name"`
+	Numeric     *NumericInput     `json:"numeric,omitempty" oneof:"kind"`
+	Boolean     *BooleanInput     `json:"boolean,omitempty" oneof:"kind"`
+	Categorical *CategoricalInput `json:"categorical,omitempty" oneof:"kind"`
+	Time        *TimeInput        `json:"time,omitempty" oneof:"kind"`
+	Vector      *VectorInput      `json:"vector,omitempty" oneof:"kind"`
+	// Missing is refuse, indicator or category.
+	Missing string `json:"missing,omitempty"`
+}
+
+// NumericInput is a number.
+type NumericInput struct {
+	// Log1p takes v as sign(v) log(1 + |v|), after Clip.
+	Log1p *bool `json:"log1p,omitempty"`
+	// Clip moves a number outside of a range to its nearest end.
+	Clip *Clip `json:"clip,omitempty"`
+}
+
+// Clip is a range. An end that is left out bounds nothing.
+type Clip struct {
+	Low  *float64 `json:"low,omitempty"`
+	High *float64 `json:"high,omitempty"`
+}
+
+// BooleanInput is true or false.
+type BooleanInput struct{}
+
+// CategoricalInput is one of several texts. Numbers and booleans are texts too.
+type CategoricalInput struct {
+	// MaxCategories is how many categories get a feature of their own, in the
+	// order of first appearance.
+	MaxCategories *int `json:"max_categories,omitempty" oneof:"encoding"`
+	// HashBuckets is how many features all categories share by their hashes.
+	HashBuckets *int `json:"hash_buckets,omitempty" oneof:"encoding"`
+}
+
+// TimeInput is a moment, as RFC 3339 writes it.
+type TimeInput struct {
+	// Cycles are hour_of_day, day_of_week and day_of_year. All of them if none is
+	// named, unless there is a trend.
+	Cycles []string `json:"cycles,omitempty"`
+	// Trend adds the days since the first time that was observed.
+	Trend *bool `json:"trend,omitempty"`
+}
+
+// VectorInput is a list of numbers, each a feature.
+type VectorInput struct {
+	// Length is how many numbers it has.
+	Length *int `json:"length,omitempty"`
+}
