@@ -63,6 +63,10 @@ func layers() []layer {
 		{"internal/model/raker", append([]string{"internal/model/exponential"}, learner...)},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
+		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
+		{"internal/model/rlsc", []string{
+			"internal/model", "internal/model/awv", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
+		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{"internal/model/auto", "internal/model/awv", "internal/model/raker", "internal/model/scaling"}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
@@ -71,6 +75,7 @@ func layers() []layer {
 		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
+		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",
