@@ -75,7 +75,7 @@ func layers() []layer {
 		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
-		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
+		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",
