@@ -83,7 +83,7 @@ type ClassOutcome struct {
 
 // CheckClass accepts valid UTF-8 of 1 to MaxClassBytes bytes.
 func CheckClass(class string) error {
-	got := ""
+	var got string
 	switch {
 	case class == "":
 		got = "nothing"

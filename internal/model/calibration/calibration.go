@@ -8,8 +8,8 @@
 //	P_k ∝ exp(θ·φ_k),  φ_k = (s_k, log max(s_k, 0.01), log π_k)
 //
 // θ = (0, 1, 0) takes the scores as probabilities; the first entry is a temperature,
-// the last a shift towards classes that are frequent. θ makes online Newton steps on
-// the logistic loss of P, each after the probabilities of its round were told: what
+// the last a shift towards classes that are frequent. Online Newton steps move θ
+// on the logistic loss of P, each after the probabilities of its round were told: what
 // they are judged by has not been learned.
 //
 //	A ← f A + (1−f) a₀ I + ω Cov_P(φ),   θ ← θ − A⁻¹ ω (E_P φ − φ_truth)

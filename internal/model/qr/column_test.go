@@ -12,10 +12,8 @@ import (
 
 // columned is a factor under test and what its passes yielded.
 type columned struct {
-	factor   *qr.Factor
-	row      []float64
-	priors   []float64
-	rotation qr.Rotation
+	factor      *qr.Factor
+	row, priors []float64
 }
 
 func newColumned(r, k int) *columned {

@@ -36,7 +36,8 @@ const maxMetaStep = 0.5
 // its weights, a warm one keeps them.
 //
 // All experts share the random features: a round costs one feature map and
-// O(PD log t).
+// O(PD log t). So do several outputs, each of which has experts of its own: it is that
+// many AdaRakers.
 //
 // Source: AdaRaker (JMLR 2019), Algorithm 2, eqs (31)-(33) and Figure 2. The
 // paper's (31) and (32) together shrink the weight of the better expert; the
@@ -44,10 +45,14 @@ const maxMetaStep = 0.5
 // at a first slot, where at t = 2^j all experts are at theirs: ŷ would be 0/0.
 type AdaRaker struct {
 	core
-	experts []hedged
+	// outputs are the experts of each output. There are as many for each.
+	outputs []hedge
 	// exponentials are Observe's scratch: what weigh appends.
 	exponentials []float64
 }
+
+// hedge are the experts of an output, those of the shortest intervals first.
+type hedge []hedged
 
 // hedged is an expert with its meta weight.
 type hedged struct {
@@ -68,6 +73,7 @@ func NewAdaRaker(maps []Map, o Options) *AdaRaker {
 		panic(fmt.Sprintf("raker: options %+v", o))
 	}
 	a := &AdaRaker{core: newCore(maps, o)}
+	a.outputs = make([]hedge, a.options.Outputs)
 	a.begin(1)
 	return a
 }
@@ -111,23 +117,25 @@ func (a *AdaRaker) newHedged(j int) hedged {
 // there start anew. At a power of two there is a new one, which allocates.
 // Observe calls begin for the slot after its own, so that Predict only reads.
 func (a *AdaRaker) begin(t uint64) {
-	for j := range min(a.starting(t), len(a.experts)) {
-		e := &a.experts[j]
-		e.logh = math.Log(e.step)
-		if a.options.Cold {
-			e.restart()
+	for k, experts := range a.outputs {
+		for j := range min(a.starting(t), len(experts)) {
+			e := &experts[j]
+			e.logh = math.Log(e.step)
+			if a.options.Cold {
+				e.restart()
+			}
 		}
-	}
-	for len(a.experts) < a.active(t) {
-		a.experts = append(a.experts, a.newHedged(len(a.experts)))
+		for len(a.outputs[k]) < a.active(t) {
+			a.outputs[k] = append(a.outputs[k], a.newHedged(len(a.outputs[k])))
+		}
 	}
 }
 
 // topWeight is the largest log h_j: weights are taken relative to it.
-func (a *AdaRaker) topWeight() float64 {
+func (h hedge) topWeight() float64 {
 	top := math.Inf(-1)
-	for j := range a.experts {
-		top = max(top, a.experts[j].logh)
+	for j := range h {
+		top = max(top, h[j].logh)
 	}
 	return top
 }
@@ -135,14 +143,14 @@ func (a *AdaRaker) topWeight() float64 {
 // weigh appends the weights of the kernels of every expert to dst, expert after
 // expert, and then the weights h_j of the experts, relative to the largest: so that
 // one call takes all exponentials of a round.
-func (a *AdaRaker) weigh(dst []float64) []float64 {
+func (h hedge) weigh(dst []float64) []float64 {
 	from := len(dst)
-	for j := range a.experts {
-		dst = append(dst, a.experts[j].logw...)
+	for j := range h {
+		dst = append(dst, h[j].logw...)
 	}
-	top := a.topWeight()
-	for j := range a.experts {
-		dst = append(dst, a.experts[j].logh-top)
+	top := h.topWeight()
+	for j := range h {
+		dst = append(dst, h[j].logh-top)
 	}
 	exponential.Exp(dst[from:], dst[from:])
 	return dst
@@ -157,16 +165,20 @@ func (a *AdaRaker) Predict(p *model.Prediction, x []float64) error {
 	}
 	buffer := a.scratch.Get().(*[]float64) // The pool holds nothing else.
 	defer a.scratch.Put(buffer)
-	z, w := a.split(*buffer)
+	z, room := a.split(*buffer)
 	a.features(z, x)
-	w = a.weigh(w)
-	kernels, h := len(a.maps), w[len(a.experts)*len(a.maps):]
-	value, total := 0.0, 0.0
-	for j := range a.experts {
-		value += float64(h[j] * a.mix(&a.experts[j].expert, z, w[j*kernels:(j+1)*kernels], nil))
-		total += h[j]
+	a.answer(p)
+	kernels := len(a.maps)
+	for k, experts := range a.outputs {
+		w := experts.weigh(room)
+		h := w[len(experts)*kernels:]
+		value, total := 0.0, 0.0
+		for j := range experts {
+			value += float64(h[j] * a.mix(&experts[j].expert, z, w[j*kernels:(j+1)*kernels], nil))
+			total += h[j]
+		}
+		p.Values[k] = value / total
 	}
-	answer(p, value/total)
 	return nil
 }
 
@@ -178,32 +190,38 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 	if err := a.Check(x, labels, weight); err != nil {
 		return err
 	}
-	y := labels[0]
 	a.prepare(x)
-	a.exponentials = a.weigh(a.exponentials[:0])
+	a.outcome(o)
+	t := a.ledgers[0].n + 1
+	for k, y := range labels {
+		a.round(o, k, t, y, weight)
+	}
+	a.finish(labels, weight)
+	a.begin(t + 1)
+	return nil
+}
+
+// round is slot t of an output, whose features prepare has made.
+func (a *AdaRaker) round(o *model.Outcome, output int, t uint64, y, weight float64) {
+	experts, kernels := a.outputs[output], len(a.maps)
+	a.exponentials = experts.weigh(a.exponentials[:0])
 	w := a.exponentials
-	kernels, h := len(a.maps), w[len(a.experts)*len(a.maps):]
+	h := w[len(experts)*kernels:]
 	value, total := 0.0, 0.0
-	for j := range a.experts {
-		e := &a.experts[j]
+	for j := range experts {
+		e := &experts[j]
 		e.value = a.mix(&e.expert, a.z, w[j*kernels:(j+1)*kernels], e.f)
 		value += float64(h[j] * e.value)
 		total += h[j]
 		// It learns from its own losses alone, while its θ is at hand.
 		a.learn(&e.expert, e.step, y, weight)
 	}
-	prediction := value / total
-	t := a.ledger.n + 1
-	loss := float64(weight * a.options.Loss.Value(prediction, y))
-	for j := min(a.starting(t), len(a.experts)); j < len(a.experts); j++ {
-		e := &a.experts[j]
+	loss := a.record(o, output, y, weight, value/total)
+	for j := min(a.starting(t), len(experts)); j < len(experts); j++ {
+		e := &experts[j]
 		gain := loss - float64(weight*a.options.Loss.Value(e.value, y))
 		e.logh += float64(e.meta * gain)
 	}
-	a.record(y, weight, loss)
-	a.begin(t + 1)
-	outcome(o, prediction, loss)
-	return nil
 }
 
 // Stats tells how the learner is doing, without the regret, which Report
@@ -211,7 +229,7 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 func (a *AdaRaker) Stats() model.Stats { return a.stats(a.Size()) }
 
 // Size is the memory that the state takes.
-func (a *AdaRaker) Size() uint64 { return a.fixedBytes + uint64(len(a.experts))*a.expertBytes }
+func (a *AdaRaker) Size() uint64 { return a.fixedBytes + uint64(len(a.outputs[0]))*a.expertBytes }
 
 // Expert is one expert of an AdaRaker at the slot to come.
 type Expert struct {
@@ -227,15 +245,16 @@ type Expert struct {
 	Kernels []float64
 }
 
-// Experts are the experts that the next prediction is made of, those of the
-// shortest intervals first.
-func (a *AdaRaker) Experts() []Expert {
-	number, _ := a.block(a.ledger.n + 1)
+// Experts are the experts that the next prediction of an output is made of, those of
+// the shortest intervals first.
+func (a *AdaRaker) Experts(output int) []Expert {
+	number, _ := a.block(a.ledgers[0].n + 1)
 	base := uint64(a.options.BaseInterval)
-	top, total := a.topWeight(), 0.0
-	experts := make([]Expert, len(a.experts))
+	of := a.outputs[output]
+	top, total := of.topWeight(), 0.0
+	experts := make([]Expert, len(of))
 	for j := range experts {
-		e := &a.experts[j]
+		e := &of[j]
 		experts[j] = Expert{
 			Start:  (number>>j<<j-1)*base + 1,
 			Length: base << j,

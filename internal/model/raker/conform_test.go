@@ -2,6 +2,7 @@ package raker_test
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"hindsight/internal/model"
@@ -22,17 +23,18 @@ func TestConform(t *testing.T) {
 		},
 	}
 	for name, create := range learners {
-		for _, l := range losses() {
-			t.Run(name+" "+l.String(), func(t *testing.T) {
+		for n, l := range losses() {
+			outputs := 1 + (n+len(name))%2 // Each loss and each learner has both.
+			t.Run(fmt.Sprint(name, " ", l, ", ", outputs), func(t *testing.T) {
 				modeltest.Conform(t, modeltest.Subject{
 					New: func() model.Learner {
 						o := raker.DefaultOptions(l, name != "raker" && name != "fogd")
-						o.TrackRegret = true
+						o.TrackRegret, o.Outputs = true, outputs
 						return create(o)
 					},
-					Dimension: dimension,
-					Label:     func(y float64) float64 { return label(l, y) },
-					Refuses:   func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+					Dimension: dimension, Outputs: outputs,
+					Label:   func(y float64) float64 { return label(l, y) },
+					Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 					// Of an AdaRaker the next expert then comes at 2047 or later.
 					Warm: 1100,
 				})

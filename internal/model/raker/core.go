@@ -34,6 +34,9 @@ const maxParameter = 1e9
 type Options struct {
 	// Loss is what is minimized.
 	Loss Loss
+	// Outputs is how many labels there are; 0 is 1. They share the features. Each has
+	// its own parameters, weights and accounts.
+	Outputs int
 	// Step is η of Raker, η0 of AdaRaker, in (0, 1e9]. With the squared loss
 	// steps above 1/(‖z‖²+λ), about 1, are cut to it.
 	Step float64
@@ -93,7 +96,8 @@ type core struct {
 	limit   float64
 	// fixedBytes is the memory of all but the experts, expertBytes that of one.
 	fixedBytes, expertBytes uint64
-	ledger                  ledger
+	// ledgers has an entry each output.
+	ledgers []ledger
 	// hindsight is nil unless regret is tracked.
 	hindsight *moments
 	// z and stable are Observe's scratch: the features of all kernels, and their
@@ -109,8 +113,11 @@ func newCore(maps []Map, o Options) core {
 	if len(maps) == 0 || !o.valid(false) {
 		panic(fmt.Sprintf("raker: %d maps, options %+v", len(maps), o))
 	}
-	o.BaseInterval = max(o.BaseInterval, 1)
-	c := core{maps: maps, options: o, offsets: make([]int, len(maps)+1), limit: model.MaxMagnitude}
+	o.BaseInterval, o.Outputs = max(o.BaseInterval, 1), max(o.Outputs, 1)
+	c := core{
+		maps: maps, options: o, offsets: make([]int, len(maps)+1), limit: model.MaxMagnitude,
+		ledgers: make([]ledger, o.Outputs),
+	}
 	for p, m := range maps {
 		if m.Dimension() != maps[0].Dimension() {
 			panic(fmt.Sprintf("raker: maps of %d and %d dimensions", maps[0].Dimension(), m.Dimension()))
@@ -119,7 +126,7 @@ func newCore(maps []Map, o Options) core {
 		c.limit = math.Min(c.limit, m.InputLimit())
 	}
 	if o.TrackRegret && o.Loss == Squared {
-		c.hindsight = newMoments(c.offsets)
+		c.hindsight = newMoments(c.offsets, o.Outputs)
 	}
 	c.expertBytes = c.bytes(1) - c.bytes(0)
 	c.fixedBytes = c.bytes(0)
@@ -147,11 +154,16 @@ func (c *core) Check(x, y []float64, weight float64) error {
 	if err := c.checkFeatures(x); err != nil {
 		return err
 	}
-	if err := model.CheckLabels(y, 1); err != nil {
+	if err := model.CheckLabels(y, c.options.Outputs); err != nil {
 		return err
 	}
-	if err := c.options.Loss.check(y[0]); err != nil {
-		return err
+	for j, v := range y {
+		if err := c.options.Loss.check(v); err != nil {
+			if len(y) > 1 {
+				err.Field = fmt.Sprintf("labels[%d]", j)
+			}
+			return err
+		}
 	}
 	return model.CheckWeight(weight)
 }
@@ -167,16 +179,16 @@ func (c *core) features(z, x []float64) {
 	}
 }
 
-// answer is a prediction. Standard error and leverage are not known.
-func answer(p *model.Prediction, value float64) {
-	p.Resize(1)
-	p.Values[0], p.StandardErrors, p.Leverage = value, p.StandardErrors[:0], model.NoLeverage
+// answer makes room for a prediction. Standard error and leverage are not known.
+func (c *core) answer(p *model.Prediction) {
+	p.Resize(c.options.Outputs)
+	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
 }
 
-// outcome is that of a round. The regret of a round is not known: NaN.
-func outcome(o *model.Outcome, prediction, loss float64) {
-	o.Resize(1)
-	o.Predictions[0], o.Loss, o.Regret = prediction, loss, math.NaN()
+// outcome makes room for that of a round. The regret of a round is not known: NaN.
+func (c *core) outcome(o *model.Outcome) {
+	o.Resize(c.options.Outputs)
+	o.Loss, o.Regret = 0, math.NaN()
 }
 
 // prepare maps x into the scratch of Observe.
@@ -188,9 +200,18 @@ func (c *core) prepare(x []float64) {
 	}
 }
 
-// record accounts for the round that prepare began.
-func (c *core) record(y, weight, loss float64) {
-	c.ledger.add(y, weight, loss)
+// record accounts for an output of the round that prepare began, given its label and
+// what was predicted. It returns the loss, times the weight.
+func (c *core) record(o *model.Outcome, output int, y, weight, prediction float64) (loss float64) {
+	loss = float64(weight * c.options.Loss.Value(prediction, y))
+	c.ledgers[output].add(y, weight, loss)
+	o.Predictions[output] = prediction
+	o.Loss += loss
+	return loss
+}
+
+// finish ends the round that prepare began.
+func (c *core) finish(y []float64, weight float64) {
 	if c.hindsight != nil {
 		c.hindsight.add(c.z, y, weight)
 	}
@@ -198,23 +219,31 @@ func (c *core) record(y, weight, loss float64) {
 
 // stats tells how the learner that takes so many bytes is doing.
 func (c *core) stats(size uint64) model.Stats {
-	return model.Stats{
-		Observations:  c.ledger.n,
-		Loss:          c.ledger.loss.Value(),
-		LabelBound:    c.ledger.bound,
+	s := model.Stats{
+		Observations:  c.ledgers[0].n,
 		Features:      c.total(),
 		StateBytes:    size,
 		HindsightLoss: math.NaN(), Regret: math.NaN(), // Report solves for them.
 		ReportFlops:   c.reportFlops(),
 		CertificateOK: c.sumsOK(),
 	}
+	for j := range c.ledgers {
+		s.Loss += c.ledgers[j].loss.Value()
+		s.LabelBound = math.Hypot(s.LabelBound, c.ledgers[j].bound)
+	}
+	return s
 }
 
 // sumsOK tells whether the sums can be those of losses and labels. It is what
 // can be said of the state without solving.
 func (c *core) sumsOK() bool {
-	loss, energy := c.ledger.loss.Value(), c.ledger.energy.Value()
-	return loss >= 0 && energy >= 0 && !math.IsInf(loss+energy, 1)
+	for j := range c.ledgers {
+		loss, energy := c.ledgers[j].loss.Value(), c.ledgers[j].energy.Value()
+		if !(loss >= 0 && energy >= 0) || math.IsInf(loss+energy, 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // Cost is the cost of a Raker over maps of these sizes, which take mapBytes
@@ -245,12 +274,13 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 		total += uint64(r)
 		pairs += uint64(r) * uint64(r+1) / 2
 	}
-	kernels, e := uint64(len(sizes)), uint64(experts)
-	numbers := e*(total+3*kernels+2) + 2*total + kernels + 8
+	kernels, k := uint64(len(sizes)), uint64(max(o.Outputs, 1))
+	e := uint64(experts) * k
+	numbers := e*(total+3*kernels+2) + 2*total + kernels + 2 + 6*k
 	flops := e * 3 * total
 	if o.TrackRegret && o.Loss == Squared {
-		numbers += pairs + total + loops.Rows*(total+1)
-		flops += pairs + total
+		numbers += pairs + k*total + loops.Rows*(total+1)
+		flops += pairs + k*total
 	}
 	return model.Cost{
 		Features:     int(total),

@@ -13,11 +13,13 @@ import (
 )
 
 // moments are the sufficient statistics of every kernel under the squared loss:
-// C = Σ w z zᵀ and b = Σ w y z.
+// C = Σ w z zᵀ, which all outputs share, and b = Σ w y z of each output.
 //
 // The comparator of the regret is the best fixed function of the best kernel,
 //
 //	L* = min_p min_θ Σ w (y − θ·z_p)² + λ‖θ‖²
+//
+// summed over the outputs, each with its own best kernel,
 //
 // with the penalty once, as everywhere in this module. The paper's loss
 // carries λ‖θ‖² in every round; that comparator pays more and is the easier
@@ -29,8 +31,10 @@ import (
 // state that is written has it in C.
 type moments struct {
 	kernels []kernelMoments
-	// b holds the b of all kernels, one after the other.
-	b []float64
+	// b holds, for each output, the b of all kernels, one after the other.
+	b [][]float64
+	// total is the number of features of all kernels.
+	total int
 	// rows are the features of the rounds that wait, of all kernels, weights
 	// their w.
 	rows    []float64
@@ -42,38 +46,47 @@ type moments struct {
 type kernelMoments struct {
 	// packed is C by rows of its upper triangle, without what waits.
 	packed []float64
-	b      []float64
-	// offset says where the kernel's features start in a row.
-	offset int
+	// offset says where the kernel's features start in a row, size how many they are.
+	offset, size int
 }
 
 // newMoments are those of no observation. The features of kernel p are
 // offsets[p] to offsets[p+1].
-func newMoments(offsets []int) *moments {
+func newMoments(offsets []int, outputs int) *moments {
 	kernels := len(offsets) - 1
 	total := offsets[kernels]
 	m := &moments{
-		kernels: make([]kernelMoments, kernels),
-		b:       make([]float64, total), rows: make([]float64, loops.Rows*total),
+		kernels: make([]kernelMoments, kernels), b: make([][]float64, outputs),
+		rows: make([]float64, loops.Rows*total), total: total,
+	}
+	for j := range m.b {
+		m.b[j] = make([]float64, total)
 	}
 	for p := range m.kernels {
-		from, to := offsets[p], offsets[p+1]
-		m.kernels[p] = kernelMoments{packed: make([]float64, (to-from)*(to-from+1)/2), b: m.b[from:to], offset: from}
+		r := offsets[p+1] - offsets[p]
+		m.kernels[p] = kernelMoments{packed: make([]float64, r*(r+1)/2), offset: offsets[p], size: r}
 	}
 	return m
 }
 
+// right is the b of a kernel for an output.
+func (m *moments) right(k *kernelMoments, output int) []float64 {
+	return m.b[output][k.offset : k.offset+k.size]
+}
+
 // add takes one observation in, at a copy of its features. Every loops.Rows-th
 // time it costs loops.Rows r²/2 multiply-adds a kernel, in one pass over C.
-func (m *moments) add(z []float64, y, weight float64) {
-	loops.Axpy(m.b, z, float64(weight*y))
+func (m *moments) add(z, labels []float64, weight float64) {
+	for j, y := range labels {
+		loops.Axpy(m.b[j], z, float64(weight*y))
+	}
 	copy(m.rows[m.waiting*len(z):], z)
 	m.weights[m.waiting] = weight
 	if m.waiting++; m.waiting < loops.Rows {
 		return
 	}
 	for _, k := range m.kernels {
-		loops.AddSquares(k.packed, m.rows[k.offset:], len(m.b), len(k.b), m.weights[:])
+		loops.AddSquares(k.packed, m.rows[k.offset:], m.total, k.size, m.weights[:])
 	}
 	m.waiting = 0
 }
@@ -82,34 +95,48 @@ func (m *moments) add(z []float64, y, weight float64) {
 // some on. It leaves m as it is, since several may read it at a time.
 func (m *moments) settle(copied []float64, k *kernelMoments, i, from int) {
 	for n, w := range m.weights[:m.waiting] {
-		z := m.rows[n*len(m.b)+k.offset:][:len(k.b)]
+		z := m.rows[n*m.total+k.offset:][:k.size]
 		loops.Axpy(copied, z[from:], float64(w*z[i]))
 	}
 }
 
-// appendBinary appends C, with the rounds that wait, and b of every kernel.
+// appendBinary appends C, with the rounds that wait, and the b of every output, kernel
+// after kernel.
 func (m *moments) appendBinary(dst []byte) []byte {
 	var room [64]float64
 	for p := range m.kernels {
 		k := &m.kernels[p]
 		rest := k.packed
-		for i := range k.b {
-			for from := i; from < len(k.b); from += len(room) {
-				piece := room[:min(len(room), len(k.b)-from)]
+		for i := range k.size {
+			for from := i; from < k.size; from += len(room) {
+				piece := room[:min(len(room), k.size-from)]
 				rest = rest[copy(piece, rest):]
 				m.settle(piece, k, i, from)
 				dst = codec.AppendFloats(dst, piece...)
 			}
 		}
-		dst = codec.AppendFloats(dst, k.b...)
+		for j := range m.b {
+			dst = codec.AppendFloats(dst, m.right(k, j)...)
+		}
 	}
 	return dst
 }
 
-// solution is the best function of one kernel.
+// read reads what appendBinary wrote.
+func (m *moments) read(r *codec.Reader) {
+	for p := range m.kernels {
+		k := &m.kernels[p]
+		r.FloatsWithin(maxSum, k.packed)
+		for j := range m.b {
+			r.FloatsWithin(maxSum, m.right(k, j))
+		}
+	}
+}
+
+// solution is the best function of one kernel for each output.
 type solution struct {
-	// loss is L*, penalty the λ‖θ̂‖² in it.
-	loss, penalty float64
+	// losses are L*, penalties the λ‖θ̂‖² in them.
+	losses, penalties []float64
 	// ridge is the λ that was used, factor the Cholesky factor of C+λI. It is
 	// without data when C has none.
 	ridge  float64
@@ -124,7 +151,7 @@ const ridgeFloor = 1e-12
 
 // regularized is C+λI of a kernel as a dense matrix, with the λ that it took.
 func (m *moments) regularized(k *kernelMoments, lambda float64) (blas64.Symmetric, float64) {
-	r := len(k.b)
+	r := k.size
 	full := blas64.Symmetric{N: r, Stride: r, Data: make([]float64, r*r), Uplo: blas.Upper}
 	rest, trace := k.packed, 0.0
 	for i := range r {
@@ -143,25 +170,30 @@ func (m *moments) regularized(k *kernelMoments, lambda float64) (blas64.Symmetri
 	return full, lambda
 }
 
-// solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂, at r³/3 multiply-adds
-// and a scratch of r² numbers. It answers NaN when C is no matrix of moments:
-// corrupt state.
-func (m *moments) solve(k *kernelMoments, lambda, energy float64, pause func()) solution {
+// solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂ of each output, given its
+// Σ w y², at r³/3 multiply-adds and a scratch of r² numbers. It answers NaN when C is
+// no matrix of moments: corrupt state.
+func (m *moments) solve(k *kernelMoments, lambda float64, energies []float64, pause func()) solution {
 	full, lambda := m.regularized(k, lambda)
 	factor, ok := cholesky(full, pause)
-	if !ok {
-		return solution{loss: math.NaN(), penalty: math.NaN(), ridge: lambda}
+	s := solution{losses: make([]float64, len(energies)), penalties: make([]float64, len(energies)), ridge: lambda}
+	if ok {
+		s.factor = factor
 	}
-	b := blas64.Vector{N: len(k.b), Inc: 1, Data: k.b}
-	theta := blas64.Vector{N: len(k.b), Inc: 1, Data: append([]float64(nil), k.b...)}
-	lapack64.Potrs(factor, blas64.General{Rows: theta.N, Cols: 1, Stride: 1, Data: theta.Data})
-	norm := blas64.Nrm2(theta)
-	return solution{
+	for j, energy := range energies {
+		if !ok {
+			s.losses[j], s.penalties[j] = math.NaN(), math.NaN()
+			continue
+		}
+		b := blas64.Vector{N: k.size, Inc: 1, Data: m.right(k, j)}
+		theta := blas64.Vector{N: k.size, Inc: 1, Data: append([]float64(nil), b.Data...)}
+		lapack64.Potrs(factor, blas64.General{Rows: theta.N, Cols: 1, Stride: 1, Data: theta.Data})
+		norm := blas64.Nrm2(theta)
 		// The difference of two nearly equal sums may round below 0.
-		loss:    math.Max(0, energy-blas64.Dot(b, theta)),
-		penalty: lambda * norm * norm,
-		ridge:   lambda, factor: factor,
+		s.losses[j] = math.Max(0, energy-blas64.Dot(b, theta))
+		s.penalties[j] = lambda * norm * norm
 	}
+	return s
 }
 
 // effectiveDimension is r − λ tr (C+λI)⁻¹, at r³/6 multiply-adds.
@@ -180,15 +212,30 @@ func (c *core) tracked() []kernelMoments {
 	return c.hindsight.kernels
 }
 
-// best solves for the best fixed function of the best kernel. It keeps one
-// factor beside the one that it works on.
+// best solves for the best fixed function of the best kernel of each output. The
+// solution that it returns holds them; ridge and factor are those of the kernel with the
+// least sum of losses. It keeps one factor beside the one that it works on.
 func (c *core) best(pause func()) solution {
-	energy := c.ledger.energy.Value()
-	best := solution{loss: math.Inf(1)}
+	energies := make([]float64, len(c.ledgers))
+	for j := range energies {
+		energies[j] = c.ledgers[j].energy.Value()
+	}
+	var best solution
+	least := math.Inf(1)
 	for p := range c.hindsight.kernels {
-		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energy, pause)
-		if s.loss < best.loss || math.IsNaN(s.loss) {
-			best = s
+		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energies, pause)
+		if p == 0 {
+			best.losses, best.penalties = append([]float64(nil), s.losses...), append([]float64(nil), s.penalties...)
+		}
+		sum := 0.0
+		for j, loss := range s.losses {
+			sum += loss
+			if loss < best.losses[j] || math.IsNaN(loss) {
+				best.losses[j], best.penalties[j] = loss, s.penalties[j]
+			}
+		}
+		if sum < least || math.IsNaN(sum) {
+			least, best.ridge, best.factor = sum, s.ridge, s.factor
 		}
 	}
 	return best
@@ -198,15 +245,15 @@ func (c *core) best(pause func()) solution {
 func (c *core) reportFlops() uint64 {
 	flops := uint64(0)
 	for _, k := range c.tracked() {
-		r := uint64(len(k.b))
+		r := uint64(k.size)
 		flops += r * r * r / 3
 	}
 	return flops
 }
 
-// Report solves for the best kernel in hindsight, at r³/3 multiply-adds a
-// kernel of r features, and for the effective dimension of that kernel, when
-// asked, at r³/6. Without TrackRegret all but CertificateOK is NaN.
+// Report solves for the best kernel in hindsight of each output, at r³/3 multiply-adds
+// a kernel of r features, and for the effective dimension of the one that is best for
+// all outputs together, when asked, at r³/6. Without TrackRegret all but CertificateOK is NaN.
 func (c *core) Report(o model.ReportOptions) model.Report {
 	nan := math.NaN()
 	r := model.Report{
@@ -216,12 +263,18 @@ func (c *core) Report(o model.ReportOptions) model.Report {
 	if c.hindsight == nil {
 		return r
 	}
-	best, loss, energy := c.best(o.Pause), c.ledger.loss.Value(), c.ledger.energy.Value()
-	r.HindsightLoss, r.Regret = best.loss, loss-best.loss
-	r.RegretUnpenalized = loss - (best.loss - best.penalty)
-	// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
-	// leave it NaN.
-	r.CertificateOK = r.CertificateOK && best.loss <= energy*(1+1e-8)
+	best, loss, least, penalty := c.best(o.Pause), 0.0, 0.0, 0.0
+	for j := range c.ledgers {
+		l := &c.ledgers[j]
+		loss += l.loss.Value()
+		least += best.losses[j]
+		penalty += best.penalties[j]
+		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
+		// leave it NaN.
+		r.CertificateOK = r.CertificateOK && best.losses[j] <= l.energy.Value()*(1+1e-8)
+	}
+	r.HindsightLoss, r.Regret = least, loss-least
+	r.RegretUnpenalized = loss - (least - penalty)
 	if o.EffectiveDimension {
 		r.EffectiveDimension = best.effectiveDimension(o.Pause)
 	}

@@ -74,11 +74,8 @@ func (l Loss) Slope(f, y float64) float64 {
 	}
 }
 
-// check accepts the labels of the loss.
-func (l Loss) check(y float64) error {
-	if err := model.CheckLabel(y); err != nil {
-		return err
-	}
+// check accepts the labels of the loss, of the numbers that are labels.
+func (l Loss) check(y float64) *model.FieldError {
 	if l != Squared && y != 1 && y != -1 {
 		return &model.FieldError{
 			Field: "label", Err: model.ErrLabelOutOfRange,

@@ -191,7 +191,7 @@ func TestRakerIsAlgorithm1_JMLR_2019(t *testing.T) {
 				for _, w := range n.w {
 					total += w
 				}
-				for p, w := range r.Weights() {
+				for p, w := range r.Weights(0) {
 					if math.Abs(w-n.w[p]/total) > 1e-10 {
 						t.Errorf("kernel %d weighs %g, want %g", p, w, n.w[p]/total)
 					}
@@ -241,7 +241,7 @@ func TestIntervals_JMLR_Figure2(t *testing.T) {
 	o := options(raker.Squared)
 	a := raker.NewAdaRaker(gaussians(1, 1, 2), o)
 	for slot := 1; slot <= 300; slot++ {
-		got, want := a.Experts(), spans(slot)
+		got, want := a.Experts(0), spans(slot)
 		if len(got) != len(want) {
 			t.Fatalf("slot %d: %d experts, want %v", slot, len(got), want)
 		}

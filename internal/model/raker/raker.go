@@ -24,13 +24,15 @@ import (
 //	w_p ← w_p exp(−η_w (C(f_p, y) + λ‖θ_p‖²))
 //
 // Both losses are taken before the step, and times the observation's weight.
-// With one kernel it is FOGD: Fourier online gradient descent.
+// With one kernel it is FOGD: Fourier online gradient descent. With several outputs
+// each has its own θ and w, over the same features: it is that many Rakers.
 //
 // Source: AdaRaker (JMLR 2019), Algorithm 1, eqs (18), (19), (21). The
 // gradients are those of the losses, see Loss.
 type Raker struct {
 	core
-	expert expert
+	// experts has an entry each output.
+	experts []expert
 	// exponentials are Observe's scratch: the weights of the kernels.
 	exponentials []float64
 }
@@ -40,7 +42,7 @@ type Raker struct {
 // options are in their ranges.
 func NewRaker(maps []Map, o Options) *Raker {
 	r := &Raker{core: newCore(maps, o)}
-	r.expert = r.newExpert()
+	r.experts = r.newExperts()
 	return r
 }
 
@@ -55,12 +57,16 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	defer r.scratch.Put(buffer)
 	z, room := r.split(*buffer)
 	r.features(z, x)
-	answer(p, r.mix(&r.expert, z, r.expert.weigh(room), nil))
+	r.answer(p)
+	for j := range r.experts {
+		e := &r.experts[j]
+		p.Values[j] = r.mix(e, z, e.weigh(room), nil)
+	}
 	return nil
 }
 
-// Observe learns (x, y) by one gradient step a kernel: one feature map and two
-// passes over the features. With TrackRegret it keeps the features, and every
+// Observe learns (x, y) by one gradient step a kernel: one feature map and, for each
+// output, two passes over the features. With TrackRegret it keeps the features, and every
 // loops.Rows-th round adds what is kept to each kernel's r(r+1)/2 second moments,
 // in one pass of as many products an entry. It allocates nothing. The regret of a
 // round is not known: NaN.
@@ -68,19 +74,21 @@ func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) e
 	if err := r.Check(x, labels, weight); err != nil {
 		return err
 	}
-	y := labels[0]
 	r.prepare(x)
-	r.exponentials = r.expert.weigh(r.exponentials[:0])
-	prediction := r.mix(&r.expert, r.z, r.exponentials, r.expert.f)
-	loss := float64(weight * r.options.Loss.Value(prediction, y))
-	r.learn(&r.expert, r.options.Step, y, weight)
-	r.record(y, weight, loss)
-	outcome(o, prediction, loss)
+	r.outcome(o)
+	for j, y := range labels {
+		e := &r.experts[j]
+		r.exponentials = e.weigh(r.exponentials[:0])
+		prediction := r.mix(e, r.z, r.exponentials, e.f)
+		r.learn(e, r.options.Step, y, weight)
+		r.record(o, j, y, weight, prediction)
+	}
+	r.finish(labels, weight)
 	return nil
 }
 
-// Weights are the normalized weights of the kernels, of sum 1.
-func (r *Raker) Weights() []float64 { return r.expert.weights() }
+// Weights are the normalized weights of the kernels of an output, of sum 1.
+func (r *Raker) Weights(output int) []float64 { return r.experts[output].weights() }
 
 // Stats tells how the learner is doing, without the regret, which Report
 // solves for.
@@ -106,6 +114,15 @@ func (c *core) newExpert() expert {
 		logw:  make([]float64, len(c.maps)),
 		f:     make([]float64, len(c.maps)),
 	}
+}
+
+// newExperts are one for each output.
+func (c *core) newExperts() []expert {
+	experts := make([]expert, c.options.Outputs)
+	for j := range experts {
+		experts[j] = c.newExpert()
+	}
+	return experts
 }
 
 // restart is θ = 0 and uniform weights.

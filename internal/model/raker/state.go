@@ -14,10 +14,15 @@ const (
 	tagAdaRaker = 0x4144_4152_0001
 )
 
-// AppendBinary appends the accounts, the moments and θ with the weights.
+// AppendBinary appends the accounts, the moments and θ with the weights, output after
+// output.
 func (r *Raker) AppendBinary(dst []byte) ([]byte, error) {
-	dst = r.appendCore(slices.Grow(dst, r.coreBytes()+r.expertStateBytes()), tagRaker)
-	return r.expert.appendBinary(dst), nil
+	dst = slices.Grow(dst, r.coreBytes()+len(r.experts)*r.expertStateBytes())
+	dst = r.appendCore(dst, tagRaker)
+	for j := range r.experts {
+		dst = r.experts[j].appendBinary(dst)
+	}
+	return dst, nil
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
@@ -28,23 +33,27 @@ func (r *Raker) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
-	e := r.newExpert()
-	ok := e.read(reader)
+	experts, ok := r.newExperts(), true
+	for j := range experts {
+		ok = experts[j].read(reader) && ok
+	}
 	if err := end(reader, ok); err != nil {
 		return err
 	}
-	r.ledger, r.hindsight, r.expert = l, tracked, e
+	r.ledgers, r.hindsight, r.experts = l, tracked, experts
 	return nil
 }
 
 // AppendBinary appends the accounts, the moments and, for every expert, θ
-// with the weights and log h.
+// with the weights and log h, output after output.
 func (a *AdaRaker) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, a.coreBytes()+len(a.experts)*(a.expertStateBytes()+8))
+	dst = slices.Grow(dst, a.coreBytes()+len(a.outputs)*len(a.outputs[0])*(a.expertStateBytes()+8))
 	dst = a.appendCore(dst, tagAdaRaker)
-	for j := range a.experts {
-		e := &a.experts[j]
-		dst = codec.AppendFloats(e.appendBinary(dst), e.logh)
+	for _, experts := range a.outputs {
+		for j := range experts {
+			e := &experts[j]
+			dst = codec.AppendFloats(e.appendBinary(dst), e.logh)
+		}
 	}
 	return dst, nil
 }
@@ -58,30 +67,33 @@ func (a *AdaRaker) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
-	count := a.active(l.n + 1)
+	count, outputs := a.active(l[0].n+1), len(l)
 	// Checked before memory is taken: the count was only read.
-	if reader.Len() != count*(a.expertStateBytes()+8) {
-		return fmt.Errorf("raker: restore %d experts from %d bytes: %w", count, reader.Len(), model.ErrCorruptState)
+	if reader.Len() != outputs*count*(a.expertStateBytes()+8) {
+		return fmt.Errorf("raker: restore %d experts of %d outputs from %d bytes: %w", count, outputs, reader.Len(), model.ErrCorruptState)
 	}
-	experts, ok := make([]hedged, count), true
-	for j := range experts {
-		e := a.newHedged(j)
-		ok = e.read(reader) && ok
-		reader.Within(maxSum, &e.logh)
-		experts[j] = e
+	restored, ok := make([]hedge, outputs), true
+	for k := range restored {
+		restored[k] = make(hedge, count)
+		for j := range restored[k] {
+			e := a.newHedged(j)
+			ok = e.read(reader) && ok
+			reader.Within(maxSum, &e.logh)
+			restored[k][j] = e
+		}
 	}
 	if err := end(reader, ok); err != nil {
 		return err
 	}
-	a.ledger, a.hindsight, a.experts = l, tracked, experts
+	a.ledgers, a.hindsight, a.outputs = l, tracked, restored
 	return nil
 }
 
 // coreBytes is what appendCore appends, expertStateBytes what an expert does.
 func (c *core) coreBytes() int {
-	numbers := 4 + 6
+	numbers := 4 + 6*len(c.ledgers)
 	for _, k := range c.tracked() {
-		numbers += len(k.packed) + len(k.b)
+		numbers += len(k.packed) + len(c.ledgers)*k.size
 	}
 	return 8 * numbers
 }
@@ -94,7 +106,9 @@ func (c *core) appendCore(dst []byte, tag uint64) []byte {
 	for _, v := range []int{len(c.maps), c.total(), len(c.tracked())} {
 		dst = codec.AppendUint64(dst, uint64(v))
 	}
-	dst = c.ledger.appendBinary(dst)
+	for j := range c.ledgers {
+		dst = c.ledgers[j].appendBinary(dst)
+	}
 	if c.hindsight == nil {
 		return dst
 	}
@@ -102,29 +116,30 @@ func (c *core) appendCore(dst []byte, tag uint64) []byte {
 }
 
 // readCore reads what appendCore wrote, into new memory.
-func (c *core) readCore(r *codec.Reader, tag uint64) (ledger, *moments, error) {
+func (c *core) readCore(r *codec.Reader, tag uint64) ([]ledger, *moments, error) {
 	for _, want := range []uint64{tag, uint64(len(c.maps)), uint64(c.total()), uint64(len(c.tracked()))} {
 		if got := r.Uint64(); r.Err() == nil && got != want {
-			return ledger{}, nil, fmt.Errorf("raker: restore: header holds %d, want %d: %w", got, want, model.ErrCorruptState)
+			return nil, nil, fmt.Errorf("raker: restore: header holds %d, want %d: %w", got, want, model.ErrCorruptState)
 		}
 	}
-	l := readLedger(r)
-	ok := l.valid()
+	ledgers := make([]ledger, len(c.ledgers))
+	for j := range ledgers {
+		ledgers[j] = readLedger(r)
+	}
 	var tracked *moments
 	if c.hindsight != nil {
-		tracked = newMoments(c.offsets)
-		for _, k := range tracked.kernels {
-			r.FloatsWithin(maxSum, k.packed)
-			r.FloatsWithin(maxSum, k.b)
-		}
+		tracked = newMoments(c.offsets, len(ledgers))
+		tracked.read(r)
 	}
 	if err := r.Err(); err != nil {
-		return ledger{}, nil, fmt.Errorf("raker: restore: %w", err)
+		return nil, nil, fmt.Errorf("raker: restore: %w", err)
 	}
-	if !ok {
-		return ledger{}, nil, fmt.Errorf("raker: restore: accounts of %d rounds, label bound %g: %w", l.n, l.bound, model.ErrCorruptState)
+	for j := range ledgers {
+		if l := &ledgers[j]; !l.valid() || l.n != ledgers[0].n {
+			return nil, nil, fmt.Errorf("raker: restore: accounts of %d rounds, label bound %g: %w", l.n, l.bound, model.ErrCorruptState)
+		}
 	}
-	return l, tracked, nil
+	return ledgers, tracked, nil
 }
 
 func (e *expert) appendBinary(dst []byte) []byte {

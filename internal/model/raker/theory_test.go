@@ -51,7 +51,7 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 					}
 				}
 				steps, starting := 0.0, 0
-				got := a.Experts()
+				got := a.Experts(0)
 				for _, e := range got {
 					i := span{int(e.Start), int(e.Start + e.Length - 1)}
 					if !active[i] {
@@ -98,7 +98,7 @@ func TestIntervalsCoverAnyOther_JMLR_AppendixC(t *testing.T) {
 	a := raker.NewAdaRaker(gaussians(1, 1, 2), options(raker.Squared))
 	for slot := 1; slot <= horizon; slot++ {
 		longest[slot] = map[int]bool{}
-		for _, e := range a.Experts() {
+		for _, e := range a.Experts(0) {
 			if int(e.Start) == slot {
 				longest[slot][int(e.Length)] = true
 			}
@@ -249,7 +249,7 @@ func TestRegretOfKernels_JMLR_Lemma1_Lemma4(t *testing.T) {
 			stream := bounded(raker.Squared, 10+seed, rounds)
 			loss, squares, largest, each := 0.0, 0.0, 0.0, make([]float64, len(maps))
 			for round, s := range stream {
-				weights, mixed := r.Weights(), 0.0
+				weights, mixed := r.Weights(0), 0.0
 				for p, l := range alone {
 					out := observe(t, l, s)
 					if out.Loss > 1 {

@@ -97,12 +97,11 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 }
 
 const (
-	// fixedBytes and classBytes are the memory of a learner beside its forecaster,
-	// of all and of a class: its name's head, number and count, without its name.
+	// The memory of a learner beside its forecaster is fixedBytes, and classBytes a
+	// class: its name's head, number and count, without its name.
 	fixedBytes = 256
 	classBytes = 80
-	// flopsPerClass is what a class costs beside its output: logarithms and
-	// exponentials.
+	// What a class costs beside its output: logarithms and exponentials.
 	flopsPerClass = 60
 )
 

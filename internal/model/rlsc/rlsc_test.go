@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -281,7 +282,7 @@ func TestRestoreRefuses(t *testing.T) {
 	rounds := affine(options())
 	learn(t, rounds, samples(6, 1))
 	// The forecaster's state of a round behind the head of none.
-	mixed := append(fresh[:8+8+72:8+8+72], encoded(t, rounds)[8+16+7+8+72:]...)
+	mixed := slices.Concat(fresh[:8+8+72], encoded(t, rounds)[8+16+7+8+72:])
 	for name, c := range map[string]struct {
 		l     *rlsc.Learner
 		state []byte

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"testing"
 
 	"hindsight/internal/model"
@@ -81,14 +82,15 @@ func (y *tally) worst() (worst float64) {
 
 func (y *tally) String() string {
 	n := float64(y.rounds)
-	text := fmt.Sprintf("errors %.2f %%, log-loss %.4f, Brier score %.4f, worst bin %.3f:",
+	var text strings.Builder
+	fmt.Fprintf(&text, "errors %.2f %%, log-loss %.4f, Brier score %.4f, worst bin %.3f:",
 		100*float64(y.errors)/n, y.loss/n, y.brier/n, y.worst())
 	for b, members := range y.members {
 		if members > 0 {
-			text += fmt.Sprintf(" %d at %.3f %+.3f", members, y.promised[b]/float64(members), (y.found[b]-y.promised[b])/float64(members))
+			fmt.Fprintf(&text, " %d at %.3f %+.3f", members, y.promised[b]/float64(members), (y.found[b]-y.promised[b])/float64(members))
 		}
 	}
-	return text
+	return text.String()
 }
 
 // run observes a stream, whose labels are the classes.

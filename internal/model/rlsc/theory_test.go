@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -387,7 +388,7 @@ func TestOneBoundForAllClasses(t *testing.T) {
 	l := rlsc.New(feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 0.3}, dimension, 20, true, rand.New(rand.NewPCG(2, 2))), o)
 	rng := rand.New(rand.NewPCG(3, 3))
 	for n, s := range modeltest.Samples(18, dimension, 400) {
-		learn(t, l, []sample{{s.X, fmt.Sprint(rng.IntN(min(n+1, 100))), 1}})
+		learn(t, l, []sample{{s.X, strconv.Itoa(rng.IntN(min(n+1, 100))), 1}})
 		stats := l.Stats()
 		if !stats.CertificateOK || !stats.Certified || stats.Certificate > stats.RegretBound {
 			t.Fatalf("%+v", stats)

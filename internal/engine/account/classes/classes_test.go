@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"hindsight/internal/engine/account/classes"
@@ -167,14 +168,15 @@ func (all naive) summary() classes.Summary {
 
 // text is a summary, its sums to twelve digits.
 func text(s classes.Summary) string {
-	out := fmt.Sprintf("%d, %.11e, %.11e, %.11e", s.Predicted, s.Served, s.Whole, s.Recent)
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d, %.11e, %.11e, %.11e", s.Predicted, s.Served, s.Whole, s.Recent)
 	for _, b := range s.Reliability {
-		out += fmt.Sprintf("\n%d of %d, %.11e", b.Found, b.Members, b.Expected)
+		fmt.Fprintf(&out, "\n%d of %d, %.11e", b.Found, b.Members, b.Expected)
 	}
 	for _, c := range s.Classes {
-		out += fmt.Sprintf("\n%d, %d, %d, %.11e", c.Observed, c.Errors, c.Predicted, c.Expected)
+		fmt.Fprintf(&out, "\n%d, %d, %d, %.11e", c.Observed, c.Errors, c.Predicted, c.Expected)
 	}
-	return out
+	return out.String()
 }
 
 // The account is what going through all rounds gives, whenever it is asked.
