@@ -30,9 +30,9 @@ func learners() []learner {
 		row(func(s *model.Spec) **model.FourierAWV { return &s.FourierAWV }, MaxOutputs, fourier),
 		row(func(s *model.Spec) **model.LinearAWV { return &s.LinearAWV }, MaxOutputs, linear),
 		row(func(s *model.Spec) **model.KernelAWV { return &s.KernelAWV }, MaxOutputs, exact),
-		row(func(s *model.Spec) **model.Raker { return &s.Raker }, 1, rakers),
-		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, 1, adaRaker),
-		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, 1, fogd),
+		row(func(s *model.Spec) **model.Raker { return &s.Raker }, MaxOutputs, rakers),
+		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, MaxOutputs, adaRaker),
+		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, MaxOutputs, fogd),
 		row(func(s *model.Spec) **model.Auto { return &s.Auto }, MaxOutputs, automatic),
 	}
 }

@@ -101,7 +101,6 @@ func TestRefusals(t *testing.T) {
 		"long warm-up":  {model.Spec{Dimension: 1, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 9}}, KernelAWV: &model.KernelAWV{MaxObservations: ptr(8)}}, model.ErrInvalidSpec, "spec.scaling.warmup.observations", "max_observations = 8"},
 		"scaled class":  {model.Spec{Dimension: 1, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 9, Labels: ptr(true)}}, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Loss: "hinge"}}}, model.ErrInvalidSpec, "spec.scaling.warmup.labels", "-1 and 1"},
 		"moved class":   {model.Spec{Dimension: 1, Scaling: &model.Scaling{Fixed: &model.FixedScaling{LabelOffset: []float64{2}}}, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Loss: "logistic"}}}, model.ErrInvalidSpec, "spec.scaling.fixed.label_offset[0]", "-1 and 1"},
-		"two outputs":   {model.Spec{Dimension: 1, Outputs: 2, FOGD: &model.FOGD{}}, model.ErrInvalidSpec, "spec.outputs", "single label"},
 		"many outputs":  {model.Spec{Dimension: 1, Outputs: 2000, LinearAWV: &model.LinearAWV{}}, model.ErrInvalidSpec, "spec.outputs", "1 to 1024"},
 		"forgetting":    {taylor(model.PKAWVTaylor{Forgetting: ptr(1.1)}), model.ErrInvalidSpec, "spec.pkawv_taylor.forgetting", "to 1"},
 		"forgets all":   {nystrom(model.PKAWVNystrom{Forgetting: ptr(0.0)}), model.ErrInvalidSpec, "spec.pkawv_nystrom.forgetting", "0.01"},

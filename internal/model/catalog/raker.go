@@ -93,6 +93,7 @@ func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder
 		loss = raker.Squared
 	}
 	o := raker.DefaultOptions(loss, adaptive)
+	o.Outputs = c.spec.Outputs
 	o.Step = c.step("step", &given.Step, o.Step)
 	o.Lambda = c.number("lambda", &given.Lambda, o.Lambda, 0, maxStep)
 	o.TrackRegret = filled(&given.TrackRegret, loss == raker.Squared)

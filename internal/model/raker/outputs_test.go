@@ -86,7 +86,8 @@ func sameReport(t *testing.T, whole model.Learner, single []model.Learner) {
 		t.Errorf("%+v, one by one %+v", got, s)
 	}
 	for _, c := range []struct{ got, want float64 }{
-		{report.HindsightLoss, r.HindsightLoss}, {report.Regret, s.Loss - r.HindsightLoss},
+		{report.HindsightLoss, r.HindsightLoss},
+		{report.Regret, s.Loss - r.HindsightLoss},
 		{report.RegretUnpenalized, r.RegretUnpenalized},
 	} {
 		if math.IsNaN(c.got) != math.IsNaN(c.want) || math.Abs(c.got-c.want) > 1e-9*(1+math.Abs(c.want)) {

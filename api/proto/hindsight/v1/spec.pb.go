@@ -275,8 +275,8 @@ type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of input features d, at least 1. Required.
 	Dimension int32 `protobuf:"varint,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	// The number of label columns. Default 1. Several share one factor: auto and
-	// the AWV family take up to 1024, the first-order learners 1.
+	// The number of label columns, up to 1024. Default 1. Several share one factor in
+	// auto and the AWV family, and the random features in the first-order learners.
 	Outputs int32 `protobuf:"varint,2,opt,name=outputs,proto3" json:"outputs,omitempty"`
 	// Seeds every random draw of the learner. The same spec, seed and
 	// observations in the same order give the same state, bit for bit.
