@@ -64,6 +64,10 @@ func layers() []layer {
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
 		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},
+		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
+		{"internal/model/rlsc", []string{
+			"internal/model", "internal/model/awv", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
+		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{"internal/model/auto", "internal/model/awv", "internal/model/raker", "internal/model/scaling"}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
@@ -73,6 +77,7 @@ func layers() []layer {
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/mlpoly"}},
+		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec",

@@ -269,6 +269,16 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	}
 }
 
+// AddOutput adds an output behind the others, of which all labels so far were 0.
+// It is the output that was there from the start, bit for bit: labels of 0 have
+// no loss, and leave nothing in the factor. It costs no more than Observe.
+func (f *Forecaster) AddOutput() {
+	f.factor.AddColumn()
+	f.columns = append(f.columns, account{n: f.columns[0].n})
+	f.row, f.priors = append(f.row, 0), append(f.priors, 0)
+	f.o.Outputs++
+}
+
 // Stats tells how the forecaster is doing. It costs r logarithms and, with k
 // outputs, rk multiply-adds. It allocates nothing.
 func (f *Forecaster) Stats() model.Stats {

@@ -1,9 +1,11 @@
 package awv_test
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"hindsight/internal/model"
@@ -177,5 +179,50 @@ func TestGrowingWhileForgetting(t *testing.T) {
 		if m := grown.Stats().Dictionary; m < 5 || m != given.Stats().Dictionary {
 			t.Errorf("%d centres grown, %d given", m, given.Stats().Dictionary)
 		}
+	}
+}
+
+// An output that is added late is one from the start whose labels were 0: every
+// answer, every figure and the whole state agree in every bit.
+func TestALateOutputIsOneFromTheStart(t *testing.T) {
+	for _, forgetting := range []float64{1, 0.97} {
+		t.Run(fmt.Sprint("forgetting ", forgetting), func(t *testing.T) {
+			create := func(k int) *awv.Forecaster {
+				return awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.5, Outputs: k, Forgetting: forgetting})
+			}
+			late, all := create(1), create(3)
+			var o, p model.Outcome
+			for n, s := range modeltest.Samples(22, 2, 120) {
+				k := min(1+n/40, 3)
+				if k > 1 && n%40 == 0 {
+					late.AddOutput()
+				}
+				y := make([]float64, 3)
+				y[n%k] = s.Y
+				if err := late.Observe(&o, s.X, y[:k], s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				if err := all.Observe(&p, s.X, y, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				if o.Loss != p.Loss || o.Regret != p.Regret || !slices.Equal(o.Predictions, p.Predictions[:k]) {
+					t.Fatalf("round %d: %+v, with all outputs %+v", n, o, p)
+				}
+			}
+			if late.Stats() != all.Stats() {
+				t.Errorf("%+v, with all outputs %+v", late.Stats(), all.Stats())
+			}
+			a, err := late.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := all.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(a, b) {
+				t.Error("another state than with all outputs")
+			}
+		})
 	}
 }

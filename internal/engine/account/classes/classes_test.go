@@ -1,0 +1,310 @@
+package classes_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+const limit = 12
+
+// rounds are n observations of classes that appear one after the other, predicted
+// some rounds before, or not at all. The notes are those of the account that they are
+// given to.
+func rounds(seed uint64, n int) []classes.Round {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	predict := func(known int) classes.Prediction {
+		p := classes.Prediction{Class: model.NoClass, Probabilities: make([]float64, known)}
+		sum := 0.0
+		for k := range p.Probabilities {
+			p.Probabilities[k] = math.Exp(2 * rng.NormFloat64())
+			sum += p.Probabilities[k]
+		}
+		for k := range p.Probabilities {
+			p.Probabilities[k] /= sum
+		}
+		if known > 0 {
+			p.Class = rng.IntN(known)
+		}
+		return p
+	}
+	out, known := make([]classes.Round, n), 0
+	for i := range out {
+		out[i].Prequential = predict(known)
+		if rng.IntN(3) == 0 {
+			served := predict(max(known-rng.IntN(2), 0))
+			out[i].Served = &served
+			out[i].Notes = [][]float64{nil, {-1, -1}, {0, 1}, {2, float64(limit)}, {math.NaN(), 0}, {0.5, 0}, {1}}[rng.IntN(7)]
+		}
+		out[i].Class = rng.IntN(min(1+i/20, limit-2))
+		known = max(known, out[i].Class+1)
+	}
+	return out
+}
+
+func observe(a *classes.Account, rounds []classes.Round) {
+	for _, r := range rounds {
+		a.Observe(r)
+	}
+}
+
+// naive goes through all rounds anew for whatever is asked.
+type naive []classes.Round
+
+// baselines are what the two baselines say before round n.
+func (all naive) baselines(n int) (majority, last int) {
+	majority, last = model.NoClass, model.NoClass
+	counts := make([]int, limit)
+	for _, r := range all[:n] {
+		counts[r.Class]++
+		last = r.Class
+	}
+	for k, c := range counts {
+		if c > 0 && (majority < 0 || c > counts[majority]) {
+			majority = k
+		}
+	}
+	return majority, last
+}
+
+func (all naive) figures(n int, p classes.Prediction, notes []float64) (f classes.Figures) {
+	class := all[n].Class
+	majority, last := all.baselines(n)
+	if len(notes) == 2 && notes[0] >= -1 && notes[1] >= -1 && notes[0] < limit && notes[1] < limit && notes[0] != 0.5 {
+		majority, last = int(notes[0]), int(notes[1])
+	}
+	for _, c := range []struct {
+		predicted int
+		errors    *float64
+	}{{p.Class, &f.Errors}, {majority, &f.Majority}, {last, &f.Last}} {
+		if c.predicted != class {
+			*c.errors++
+		}
+	}
+	told := append(append([]float64(nil), p.Probabilities...), make([]float64, limit-len(p.Probabilities))...)
+	f.LogLoss = -math.Log(math.Max(told[class], 1e-9))
+	for k, v := range told {
+		if k == class {
+			v--
+		}
+		f.Brier += v * v
+	}
+	return f
+}
+
+func sum(fs ...classes.Figures) (total classes.Figures) {
+	for _, f := range fs {
+		total.Errors += f.Errors
+		total.LogLoss += f.LogLoss
+		total.Brier += f.Brier
+		total.Majority += f.Majority
+		total.Last += f.Last
+	}
+	return total
+}
+
+func (all naive) performance(from int) (p classes.Performance) {
+	for n := from; n < len(all); n++ {
+		r := all[n]
+		now := all.figures(n, r.Prequential, nil)
+		told := now
+		if r.Served != nil {
+			told = all.figures(n, *r.Served, r.Notes)
+		}
+		p.Observations++
+		p.Prequential, p.Served = sum(p.Prequential, now), sum(p.Served, told)
+	}
+	return p
+}
+
+func (all naive) summary() classes.Summary {
+	s := classes.Summary{Whole: all.performance(0)}
+	// Twenty full blocks of 50, and the one that is being filled.
+	from := 0
+	if n := len(all); n > 1050 {
+		from = (n-1)/50*50 - 1000
+	}
+	s.Recent = all.performance(from)
+	for n, r := range all {
+		told := r.Prequential
+		if r.Served != nil {
+			s.Predicted++
+			s.Served = sum(s.Served, all.figures(n, *r.Served, r.Notes))
+			told = *r.Served
+		}
+		for len(s.Classes) < max(len(told.Probabilities), r.Class+1) {
+			s.Classes = append(s.Classes, classes.Class{})
+		}
+		for k, v := range told.Probabilities {
+			for b := range s.Reliability {
+				if v >= float64(b)/10 && (v < float64(b+1)/10 || b == 9) {
+					s.Reliability[b].Members++
+					s.Reliability[b].Expected += v
+					if k == r.Class {
+						s.Reliability[b].Found++
+					}
+				}
+			}
+			s.Classes[k].Expected += v
+		}
+		s.Classes[r.Class].Observed++
+		if told.Class != r.Class {
+			s.Classes[r.Class].Errors++
+		}
+		if told.Class >= 0 {
+			s.Classes[told.Class].Predicted++
+		}
+	}
+	return s
+}
+
+// text is a summary, its sums to twelve digits.
+func text(s classes.Summary) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d, %.11e, %.11e, %.11e", s.Predicted, s.Served, s.Whole, s.Recent)
+	for _, b := range s.Reliability {
+		fmt.Fprintf(&out, "\n%d of %d, %.11e", b.Found, b.Members, b.Expected)
+	}
+	for _, c := range s.Classes {
+		fmt.Fprintf(&out, "\n%d, %d, %d, %.11e", c.Observed, c.Errors, c.Predicted, c.Expected)
+	}
+	return out.String()
+}
+
+// The account is what going through all rounds gives, whenever it is asked.
+func TestAccountIsItsDefinition(t *testing.T) {
+	all := rounds(1, 1330)
+	a := classes.New(limit)
+	for n, r := range all {
+		if n < 5 || n%97 == 0 || n == 1050 || n == 1051 {
+			if got, want := text(a.Summary()), text(naive(all[:n]).summary()); got != want {
+				t.Fatalf("after %d:\n%s, want\n%s", n, got, want)
+			}
+		}
+		a.Observe(r)
+	}
+	if got, want := text(a.Summary()), text(naive(all).summary()); got != want {
+		t.Fatalf("%s, want\n%s", got, want)
+	}
+	if a.Recent() != a.Summary().Recent {
+		t.Error("Recent is another than the summary's")
+	}
+}
+
+// The notes of a prediction are the baselines of its moment.
+func TestNotes(t *testing.T) {
+	all := rounds(2, 300)
+	a := classes.New(limit)
+	for n, r := range all {
+		majority, last := naive(all).baselines(n)
+		if got := fmt.Sprint(a.AppendNotes(nil)); got != fmt.Sprint([]int{majority, last}) || classes.NotesLength != 2 {
+			t.Fatalf("round %d: notes %s, want %d and %d", n, got, majority, last)
+		}
+		a.Observe(r)
+	}
+}
+
+// Restored anywhere, an account continues bit for bit.
+func TestRestore(t *testing.T) {
+	all := rounds(3, 1200)
+	whole := classes.New(limit)
+	observe(whole, all)
+	want := whole.AppendBinary(nil)
+	for _, at := range []int{0, 1, 2, 50, 51, 700, 1050, 1051, 1199, 1200} {
+		first := classes.New(limit)
+		observe(first, all[:at])
+		second := classes.New(limit)
+		observe(second, all[:10])
+		if err := second.Restore(first.AppendBinary(nil)); err != nil {
+			t.Fatalf("after %d: %v", at, err)
+		}
+		if text(first.Summary()) != text(second.Summary()) {
+			t.Errorf("restored after %d: %s, want %s", at, text(second.Summary()), text(first.Summary()))
+		}
+		observe(second, all[at:])
+		if !bytes.Equal(second.AppendBinary(nil), want) {
+			t.Errorf("restored after %d, it ends elsewhere", at)
+		}
+	}
+	if size := whole.Size(); size < uint64(len(want)) || size > 3*uint64(len(want)) {
+		t.Errorf("a size of %d bytes, %d encoded", size, len(want))
+	}
+}
+
+// Neither a round nor an encoding allocates in the steady state.
+func TestAllocations(t *testing.T) {
+	all := rounds(4, 1500)
+	a := classes.New(limit)
+	observe(a, all)
+	room, n := a.AppendBinary(nil), 0
+	for name, call := range map[string]func(){
+		"Observe":      func() { a.Observe(all[n%len(all)]); n++ },
+		"AppendBinary": func() { room = a.AppendBinary(room[:0]) },
+	} {
+		if got := testing.AllocsPerRun(200, call); got != 0 {
+			t.Errorf("%s allocates %g times", name, got)
+		}
+	}
+}
+
+// What nobody should tell counts as what is nearest: no figure ends as NaN.
+func TestProbabilitiesThatAreNone(t *testing.T) {
+	a := classes.New(3)
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, 2} {
+		served := classes.Prediction{Class: 70, Probabilities: []float64{v, 0.5, v, 0.25, v}}
+		a.Observe(classes.Round{Class: 2, Served: &served})
+	}
+	f := a.Summary().Whole.Served
+	if !(f.LogLoss >= 0 && f.Brier >= 0 && f.Errors == 5) {
+		t.Errorf("%+v", f)
+	}
+	if b := classes.New(3); b.Restore(a.AppendBinary(nil)) != nil {
+		t.Error("its state is refused")
+	}
+}
+
+// The skill is against the better baseline.
+func TestSkill(t *testing.T) {
+	f := classes.Figures{Errors: 3, Majority: 10, Last: 6}
+	if got := f.Skill(); got != 0.5 {
+		t.Errorf("a skill of %g", got)
+	}
+	if f.Last = 0; !math.IsNaN(f.Skill()) {
+		t.Errorf("a skill of %g beside a baseline without errors", f.Skill())
+	}
+}
+
+// FuzzRestore: an account takes any bytes as its state and works, or refuses them and
+// stays as it was.
+func FuzzRestore(f *testing.F) {
+	all := rounds(6, 1100)
+	for _, n := range []int{0, 1, 60, 1100} {
+		a := classes.New(limit)
+		observe(a, all[:n])
+		f.Add(a.AppendBinary(nil))
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		a := classes.New(limit)
+		observe(a, all[:3])
+		before := a.AppendBinary(nil)
+		if err := a.Restore(state); err != nil {
+			if !errors.Is(err, codec.ErrCorrupt) || !bytes.Equal(before, a.AppendBinary(nil)) {
+				t.Fatalf("%v, and the account has changed", err)
+			}
+			return
+		}
+		if !bytes.Equal(state, a.AppendBinary(nil)) {
+			t.Fatal("what was restored is encoded otherwise")
+		}
+		observe(a, all)
+		_, _, _ = a.Summary(), a.Size(), a.AppendNotes(nil)
+	})
+}

@@ -1,0 +1,248 @@
+package calibration_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model/calibration"
+	"hindsight/internal/model/codec"
+)
+
+// naive is the calibration as its formulas say, with gonum's solver.
+type naive struct {
+	theta []float64
+	a     *mat.SymDense
+}
+
+func newNaive() *naive {
+	n := &naive{theta: []float64{2, 1, 0}, a: mat.NewSymDense(3, nil)}
+	for i := range 3 {
+		n.a.SetSym(i, i, 2)
+	}
+	return n
+}
+
+func (n *naive) phi(score, share float64) []float64 {
+	clipped := math.Min(math.Max(score, -4), 4)
+	return []float64{clipped, math.Log(math.Max(clipped, 0.01)), math.Log(math.Max(share, 1e-9))}
+}
+
+func (n *naive) probabilities(scores, counts []float64) []float64 {
+	total, sum := 0.0, 0.0
+	for _, c := range counts {
+		total += c
+	}
+	logits, most := make([]float64, len(scores)), math.Inf(-1)
+	for k, s := range scores {
+		for i, v := range n.phi(s, counts[k]/total) {
+			logits[k] += n.theta[i] * v
+		}
+		most = math.Max(most, logits[k])
+	}
+	for k := range logits {
+		logits[k] = math.Exp(math.Max(logits[k]-most, -30))
+		sum += logits[k]
+	}
+	for k := range logits {
+		logits[k] /= sum
+	}
+	return logits
+}
+
+func (n *naive) learn(t *testing.T, scores, counts []float64, truth int, weight float64) {
+	t.Helper()
+	p, total := n.probabilities(scores, counts), 0.0
+	for _, c := range counts {
+		total += c
+	}
+	weight = math.Min(weight, 1000)
+	mean := make([]float64, 3)
+	for k := range p {
+		for i, v := range n.phi(scores[k], counts[k]/total) {
+			mean[i] += p[k] * v
+		}
+	}
+	gradient := mat.NewVecDense(3, nil)
+	n.a.ScaleSym(0.95, n.a)
+	for i, v := range n.phi(scores[truth], counts[truth]/total) {
+		gradient.SetVec(i, weight*(mean[i]-v))
+		n.a.SetSym(i, i, n.a.At(i, i)+0.1)
+	}
+	for k := range p {
+		off := n.phi(scores[k], counts[k]/total)
+		for i := range off {
+			off[i] -= mean[i]
+		}
+		n.a.SymRankOne(n.a, weight*p[k], mat.NewVecDense(3, off))
+	}
+	var step mat.VecDense
+	if err := step.SolveVec(n.a, gradient); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n.theta {
+		n.theta[i] = math.Min(math.Max(n.theta[i]-step.AtVec(i), -50), 50)
+	}
+}
+
+// round is one observation of a stream of scores.
+type round struct {
+	scores, counts []float64
+	total          float64
+	truth          int
+}
+
+// rounds draws scores of which the first class that is drawn is the truth with the
+// probability that its score says, more or less.
+func rounds(seed uint64, classes, n int) []round {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	out := make([]round, n)
+	for i := range out {
+		r := round{scores: make([]float64, classes), counts: make([]float64, classes), truth: rng.IntN(classes)}
+		for k := range classes {
+			r.scores[k] = 0.3 * rng.NormFloat64()
+			r.counts[k] = rng.ExpFloat64() + 0.01
+			r.total += r.counts[k]
+		}
+		r.scores[r.truth] += 0.6
+		out[i] = r
+	}
+	return out
+}
+
+// What the calibration does is what its formulas say.
+func TestSoftmaxIsItsFormulas(t *testing.T) {
+	for _, classes := range []int{2, 3, 10, 200} {
+		c, n := calibration.New(), newNaive()
+		p := make([]float64, classes)
+		for i, r := range rounds(1, classes, 400) {
+			c.Probabilities(p, r.scores, r.counts, r.total)
+			for k, want := range n.probabilities(r.scores, r.counts) {
+				if math.Abs(p[k]-want) > 1e-6*want+1e-12 { // Large weights amplify rounding.
+					t.Fatalf("%d classes, round %d: a probability of %.15g, want %.15g", classes, i, p[k], want)
+				}
+			}
+			weight := 1.0
+			if i%7 == 3 {
+				weight = math.Pow(10, float64(i%13)-6)
+			}
+			c.Learn(p, r.scores, r.counts, r.total, r.truth, weight)
+			n.learn(t, r.scores, r.counts, r.truth, weight)
+		}
+	}
+}
+
+// Probabilities are above 0, below 1 and have the sum 1, whatever the scores are.
+func TestProbabilities(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	c := calibration.New()
+	for n := range 3000 {
+		classes := 2 + rng.IntN(5)
+		scores, counts, p := make([]float64, classes), make([]float64, classes), make([]float64, classes)
+		total := 0.0
+		for k := range classes {
+			scores[k] = math.Pow(10, 200*rng.Float64()-100) * rng.NormFloat64()
+			counts[k] = math.Pow(10, 40*rng.Float64()-20)
+			total += counts[k]
+		}
+		c.Probabilities(p, scores, counts, total)
+		sum := 0.0
+		for _, v := range p {
+			if !(v > 0 && v < 1) {
+				t.Fatalf("round %d: probabilities %v of %v", n, p, scores)
+			}
+			sum += v
+		}
+		if math.Abs(sum-1) > 1e-12 {
+			t.Fatalf("round %d: a sum of %.17g", n, sum)
+		}
+		c.Learn(p, scores, counts, total, rng.IntN(classes), math.Pow(10, 18*rng.Float64()-9))
+	}
+}
+
+// Scores that are the logits of the truth, in any unit and with any shift towards
+// frequent classes, are told apart as well as their own logits would.
+func TestSoftmaxLearns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	c := calibration.New()
+	share := []float64{0.7, 0.2, 0.1}
+	p, truth := make([]float64, 3), make([]float64, 3)
+	var loss, best float64
+	for n := range 30_000 {
+		scores, sum := make([]float64, 3), 0.0
+		for k := range scores {
+			scores[k] = 0.2 + 0.2*rng.Float64()
+			truth[k] = share[k] * math.Exp(12*scores[k])
+			sum += truth[k]
+		}
+		u, label := rng.Float64()*sum, 0
+		for u > truth[label] && label < 2 {
+			u -= truth[label]
+			label++
+		}
+		c.Probabilities(p, scores, share, 1)
+		if n >= 1000 {
+			loss -= math.Log(p[label])
+			best -= math.Log(truth[label] / sum)
+		}
+		c.Learn(p, scores, share, 1, label, 1)
+	}
+	t.Logf("a mean loss of %.5f, the least %.5f", loss/29_000, best/29_000)
+	if loss-best > 0.02*29_000 {
+		t.Errorf("a mean loss of %.5f, the least is %.5f", loss/29_000, best/29_000)
+	}
+}
+
+// A state continues bit for bit.
+func TestRead(t *testing.T) {
+	all := rounds(7, 4, 200)
+	p := make([]float64, 4)
+	learn := func(c *calibration.Softmax, rounds []round) {
+		for _, r := range rounds {
+			c.Probabilities(p, r.scores, r.counts, r.total)
+			c.Learn(p, r.scores, r.counts, r.total, r.truth, 1)
+		}
+	}
+	whole := calibration.New()
+	learn(&whole, all)
+	first := calibration.New()
+	learn(&first, all[:77])
+	state := first.AppendBinary(nil)
+	if len(state) != calibration.Bytes {
+		t.Fatalf("%d bytes, want %d", len(state), calibration.Bytes)
+	}
+	second, err := calibration.Read(codec.NewReader(state))
+	if err != nil {
+		t.Fatal(err)
+	}
+	learn(&second, all[77:])
+	if !bytes.Equal(whole.AppendBinary(nil), second.AppendBinary(nil)) {
+		t.Error("restored, it ends elsewhere")
+	}
+}
+
+// Read takes any bytes. What it accepts can be learned with, and stays finite.
+func FuzzRead(f *testing.F) {
+	fresh := calibration.New()
+	f.Add(fresh.AppendBinary(nil))
+	f.Add(bytes.Repeat([]byte{0xff}, calibration.Bytes))
+	f.Add(make([]byte, calibration.Bytes))
+	f.Fuzz(func(t *testing.T, state []byte) {
+		c, err := calibration.Read(codec.NewReader(state))
+		if err != nil {
+			return
+		}
+		p := make([]float64, 3)
+		for _, r := range rounds(8, 3, 20) {
+			c.Probabilities(p, r.scores, r.counts, r.total)
+			c.Learn(p, r.scores, r.counts, r.total, r.truth, 1)
+			if s := fmt.Sprint(p); math.IsNaN(p[0] + p[1] + p[2]) {
+				t.Fatalf("probabilities %s", s)
+			}
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package exponential
+
+import "math"
+
+// On |s| ≤ 0.1716, with s = f/(2+f), to 2^-58.45:
+//
+//	log(1+f) = 2s + s R(s²),  R(z) = l1 z + l2 z² + … + l7 z⁷
+const (
+	l1 = 0x1.5555555555593p-01
+	l2 = 0x1.999999997fa04p-02
+	l3 = 0x1.2492494229359p-02
+	l4 = 0x1.c71c51d8e78afp-03
+	l5 = 0x1.7466496cb03dep-03
+	l6 = 0x1.39a09d078c69fp-03
+	l7 = 0x1.2f112df3e5244p-03
+)
+
+// Log is the natural logarithm of a positive finite number, to one unit in the
+// last place. It has the same bits on every target. That of any other number is
+// what math.Log says.
+//
+// Source: fdlibm, as Exp.
+func Log(x float64) float64 {
+	if !(x > 0) || math.IsInf(x, 1) {
+		return math.Log(x)
+	}
+	fraction, e := math.Frexp(x) // x = fraction 2^e, fraction in [½, 1).
+	if fraction < math.Sqrt2/2 {
+		fraction *= 2
+		e--
+	}
+	f, n := fraction-1, float64(e)
+	s := f / (2 + f)
+	z := float64(s * s)
+	w := float64(z * z)
+	even := float64(w*l6) + l4
+	even = float64(w*even) + l2
+	odd := float64(w*l7) + l5
+	odd = float64(w*odd) + l3
+	odd = float64(w*odd) + l1
+	r := float64(w*even) + float64(z*odd)
+	half := float64(0.5 * float64(f*f))
+	low := float64(s*(half+r)) + float64(n*part2)
+	return float64(n*part1) - ((half - low) - f)
+}

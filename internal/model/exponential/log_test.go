@@ -1,0 +1,65 @@
+package exponential_test
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model/exponential"
+)
+
+// Log is the library's logarithm, whose bits differ between targets, to a unit in
+// the last place, wherever the number is.
+func TestLog(t *testing.T) {
+	check := func(x float64) {
+		t.Helper()
+		got, want := exponential.Log(x), math.Log(x)
+		if x < 0x1p-1022 { // Where the library's has large errors on some targets.
+			want = math.Log(x*0x1p200) - 200*math.Ln2
+		}
+		unit := math.Nextafter(math.Abs(want), math.Inf(1)) - math.Abs(want)
+		if !(math.Abs(got-want) <= unit) {
+			t.Fatalf("log %g is %.17g, want %.17g", x, got, want)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		if x := math.Abs(math.Float64frombits(rng.Uint64())); x > 0 && !math.IsInf(x, 0) && !math.IsNaN(x) {
+			check(x)
+		}
+		check(rng.Float64() + 0.5)
+	}
+	for _, x := range []float64{
+		1, 2, 0.5, math.Sqrt2, math.Sqrt2 / 2, math.Nextafter(1, 0), math.Nextafter(1, 2),
+		math.MaxFloat64, math.SmallestNonzeroFloat64, 0x1p-1022,
+	} {
+		check(x)
+	}
+	if exponential.Log(1) != 0 {
+		t.Error("log 1 is not 0")
+	}
+	for x, want := range map[float64]float64{0: math.Inf(-1), math.Inf(1): math.Inf(1)} {
+		if got := exponential.Log(x); got != want {
+			t.Errorf("log %g is %g", x, got)
+		}
+	}
+	if !math.IsNaN(exponential.Log(-1)) || !math.IsNaN(exponential.Log(math.NaN())) {
+		t.Error("the logarithm of what has none")
+	}
+}
+
+// These bits are those of every target.
+func TestLogBits(t *testing.T) {
+	var sum big.Int
+	for n := range uint64(4000) {
+		x := math.Float64frombits(n*0x0003_1234_5678_9abc + 1)
+		if x > 0 && !math.IsInf(x, 0) {
+			sum.Add(&sum, new(big.Int).SetUint64(math.Float64bits(exponential.Log(x))))
+		}
+	}
+	const want = "55477796324946853603429"
+	if sum.String() != want {
+		t.Errorf("the sum of the bits is %s, want %s", &sum, want)
+	}
+}

@@ -1,0 +1,245 @@
+package rlsc_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/rlsc"
+)
+
+// fourier is a learner over frequencies of a Gaussian kernel whose σ² is the mean
+// squared distance of the inputs.
+func fourier(stream []modeltest.Sample, frequencies int, seed uint64, o rlsc.Options) *rlsc.Learner {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	square := 0.0
+	const pairs = 5000
+	for range pairs {
+		a, b := stream[rng.IntN(len(stream))].X, stream[rng.IntN(len(stream))].X
+		for j, v := range a {
+			square += (v - b[j]) * (v - b[j]) / pairs
+		}
+	}
+	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: math.Sqrt(square)}
+	return rlsc.New(feature.NewFourier(k, len(stream[0].X), frequencies, true, rng), o)
+}
+
+// tally judges prequential predictions. Bins are of the probability of class 1 where
+// there are two classes, and of the most probable class where there are more.
+type tally struct {
+	rounds, errors  int
+	loss, brier     float64
+	members         [10]int
+	promised, found [10]float64
+}
+
+func (y *tally) add(o *model.ClassOutcome) {
+	y.rounds++
+	p := o.Prediction.Probabilities
+	if o.Class != o.Prediction.Class {
+		y.errors++
+	}
+	if o.Class >= len(p) || len(p) < 2 {
+		return
+	}
+	y.loss -= math.Log(p[o.Class])
+	judged := 1
+	for k, v := range p {
+		if len(p) > 2 && v > p[judged] {
+			judged = k
+		}
+		miss := v
+		if k == o.Class {
+			miss--
+		}
+		y.brier += miss * miss
+	}
+	bin := min(int(10*p[judged]), 9)
+	y.members[bin]++
+	y.promised[bin] += p[judged]
+	if judged == o.Class {
+		y.found[bin]++
+	}
+}
+
+// worst is the largest distance of a bin with at least 500 members from what it
+// promised.
+func (y *tally) worst() (worst float64) {
+	for b, n := range y.members {
+		if n >= 500 {
+			worst = math.Max(worst, math.Abs(y.found[b]-y.promised[b])/float64(n))
+		}
+	}
+	return worst
+}
+
+func (y *tally) String() string {
+	n := float64(y.rounds)
+	var text strings.Builder
+	fmt.Fprintf(&text, "errors %.2f %%, log-loss %.4f, Brier score %.4f, worst bin %.3f:",
+		100*float64(y.errors)/n, y.loss/n, y.brier/n, y.worst())
+	for b, members := range y.members {
+		if members > 0 {
+			fmt.Fprintf(&text, " %d at %.3f %+.3f", members, y.promised[b]/float64(members), (y.found[b]-y.promised[b])/float64(members))
+		}
+	}
+	return text.String()
+}
+
+// run observes a stream, whose labels are the classes.
+func run(t *testing.T, l *rlsc.Learner, stream []modeltest.Sample) *tally {
+	t.Helper()
+	var y tally
+	var o model.ClassOutcome
+	for _, s := range stream {
+		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1); err != nil {
+			t.Fatal(err)
+		}
+		y.add(&o)
+	}
+	if s := l.Stats(); !s.CertificateOK {
+		t.Errorf("%+v", s)
+	}
+	return &y
+}
+
+// Ten digits are told apart with 200 frequencies, recoded or not, with probabilities
+// that hold. Inputs are scaled to [0, 1].
+func TestDigits(t *testing.T) {
+	if modeltest.RaceDetector {
+		t.Skip("too slow with the race detector")
+	}
+	stream := modeltest.Stream(t, "digits.csv.gz", -1)
+	modeltest.Scale(stream)
+	for _, a := range []float64{0, 0.5} {
+		y := run(t, fourier(stream, 200, 1, rlsc.Options{Lambda: 0.01, Recoding: a, MaxClasses: 256}), stream)
+		t.Logf("a = %g: %s", a, y)
+		if y.errors > y.rounds*25/1000 {
+			t.Errorf("a = %g: %d errors in %d rounds", a, y.errors, y.rounds)
+		}
+		if y.worst() > 0.05 {
+			t.Errorf("a = %g: a bin is off by %.3f", a, y.worst())
+		}
+	}
+	y := run(t, rlsc.New(feature.NewAffine(len(stream[0].X)), rlsc.Options{Lambda: 1, MaxClasses: 10}), stream)
+	t.Logf("affine: %s", y)
+	if y.errors > y.rounds*8/100 {
+		t.Errorf("affine: %d errors in %d rounds", y.errors, y.rounds)
+	}
+}
+
+// A digit that is withheld for 3,000 rounds is found among its first 20 with a = ½,
+// at little cost afterwards. Mean of the ten.
+func TestAWithheldDigitIsFound(t *testing.T) {
+	if modeltest.RaceDetector || testing.Short() {
+		t.Skip("too slow with the race detector")
+	}
+	stream := modeltest.Stream(t, "digits.csv.gz", -1)
+	modeltest.Scale(stream)
+	const withheld, first = 3000, 20
+	for _, c := range []struct{ a, wrong, others float64 }{{0, 1, 0.03}, {0.5, 0.25, 0.03}} {
+		l := fourier(stream, 200, 2, rlsc.Options{Lambda: 0.01, Recoding: c.a, MaxClasses: 10})
+		empty := encoded(t, l)
+		var missed, seen, errors, after float64
+		for digit := range 10 {
+			if err := l.Restore(empty); err != nil {
+				t.Fatal(err)
+			}
+			came := 0
+			var o model.ClassOutcome
+			for n, s := range stream {
+				own := int(s.Y) == digit
+				if own && n < withheld {
+					continue
+				}
+				if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1); err != nil {
+					t.Fatal(err)
+				}
+				wrong := 0.0
+				if o.Class != o.Prediction.Class {
+					wrong = 1
+				}
+				switch {
+				case own && came < first:
+					came++
+					seen++
+					missed += wrong
+				case !own && n >= withheld:
+					after++
+					errors += wrong
+				}
+			}
+		}
+		t.Logf("a = %g: %.0f %% of the first %d wrong, %.1f %% of the others", c.a, 100*missed/seen, first, 100*errors/after)
+		if missed > c.wrong*seen || errors > c.others*after {
+			t.Errorf("a = %g: %g of %g wrong, %g of %g others", c.a, missed, seen, errors, after)
+		}
+	}
+}
+
+// On streams of two classes that drift every bin of the reliability table that has
+// 500 members or more is within 0.05 of what it promised.
+func TestProbabilitiesHold(t *testing.T) {
+	if modeltest.RaceDetector || testing.Short() {
+		t.Skip("too slow with the race detector")
+	}
+	for _, name := range []string{"elec2.csv.gz", "ijcnn1.csv.gz"} {
+		t.Run(name, func(t *testing.T) {
+			stream := modeltest.Stream(t, name, -1)
+			modeltest.Scale(stream)
+			for _, forgetting := range []float64{1, 0.999} {
+				y := run(t, fourier(stream, 50, 1, rlsc.Options{Lambda: 0.1, Recoding: 0.5, MaxClasses: 2, Forgetting: forgetting}), stream)
+				t.Logf("forgetting %g: %s", forgetting, y)
+				if y.worst() > 0.05 {
+					t.Errorf("forgetting %g: a bin is off by %.3f", forgetting, y.worst())
+				}
+			}
+		})
+	}
+}
+
+// A round of ten classes and 200 frequencies, and of 256 classes.
+func BenchmarkRounds(b *testing.B) {
+	for _, classes := range []int{2, 10, 256} {
+		const frequencies = 200
+		k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}
+		rng := rand.New(rand.NewPCG(1, 1))
+		l := rlsc.New(feature.NewFourier(k, 64, frequencies, true, rng), rlsc.Options{Lambda: 0.1, Recoding: 0.5, MaxClasses: classes})
+		inputs := modeltest.Samples(1, 64, 512)
+		names := make([]string, classes)
+		for k := range names {
+			names[k] = strconv.Itoa(k)
+		}
+		var p model.ClassPrediction
+		var o model.ClassOutcome
+		observe := func(n int) {
+			if err := l.ObserveClass(&o, inputs[n%len(inputs)].X, names[n%classes], 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for n := range 600 {
+			observe(n)
+		}
+		b.Run(fmt.Sprint("Observe/", classes), func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				observe(n)
+			}
+		})
+		b.Run(fmt.Sprint("Predict/", classes), func(b *testing.B) {
+			b.ReportAllocs()
+			for n := 0; b.Loop(); n++ {
+				if err := l.PredictClass(&p, inputs[n%len(inputs)].X); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
