@@ -72,9 +72,9 @@ func layers() []layer {
 		{"internal/model/catalog", append([]string{"internal/model/auto", "internal/model/awv", "internal/model/raker", "internal/model/scaling"}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine/mailbox", nil},
-		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec"}},
+		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
-		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec"}},
+		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/mlpoly"}},
 		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/exponential"}},
@@ -88,9 +88,9 @@ func layers() []layer {
 		}},
 		{"internal/engine", []string{
 			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
-			"internal/model", "internal/model/catalog", "internal/model/codec",
+			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
 		}},
-		{"internal/rpc", []string{"api/...", "internal/engine", "internal/engine/account/...", "internal/model"}},
+		{"internal/rpc", []string{"api/...", "internal/engine", "internal/engine/account/...", "internal/model", "internal/model/input"}},
 		{"cmd/server", []string{
 			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/metrics", "internal/rpc", "internal/store",
 		}},

@@ -201,7 +201,7 @@ func BenchmarkWake(b *testing.B) {
 					b.Fatal("it stays in memory")
 				}
 				b.StartTimer()
-				if _, err := e.Predict(b.Context(), "m0", [][]float64{make([]float64, 10)}, engine.PredictOptions{}); err != nil {
+				if _, err := e.Predict(b.Context(), "m0", vectors(make([]float64, 10)), engine.PredictOptions{}); err != nil {
 					b.Fatal(err)
 				}
 			}

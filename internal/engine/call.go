@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // Info is what a model is.
@@ -19,11 +20,40 @@ type Info struct {
 	Spec     model.Spec
 	Created  time.Time
 	Sequence uint64
+	// Inputs are what has been learned of named inputs, Classes the classes of a
+	// classifier by their numbers. GetModel knows them.
+	Inputs  []LearnedInput
+	Classes []string
 }
 
-// Prediction is the answer to one row of Predict.
+// LearnedInput is what has been learned of one named input.
+type LearnedInput struct {
+	Name string
+	// Features are the names of its features, in their order.
+	Features []string
+	// Categories have a feature, in the order of first appearance.
+	Categories []Category
+	Statistics input.Statistics
+}
+
+// Category is a category of an input, with how often it was observed.
+type Category struct {
+	Name         string
+	Observations uint64
+}
+
+// Row is what a prediction is of: features, or a record of a model with named
+// inputs.
+type Row struct {
+	Features []float64
+	// Inputs is nil for features. The engine reads it during the call alone.
+	Inputs *input.Record
+}
+
+// Prediction is the answer to one row of Predict. Classes and Probabilities are
+// those of a classifier; for others there are none, and Class is NoClass.
 type Prediction struct {
-	model.Prediction
+	model.ClassPrediction
 	// ID names the prediction in Observe; empty when it is not remembered.
 	ID string
 	// Sequence is how many observations the answer had learned from.
@@ -62,13 +92,16 @@ type PredictOptions struct {
 
 // Observation is what a caller reports.
 type Observation struct {
-	// PredictionID refers to a remembered prediction; else Features are the
-	// input. With Features, ObservationID is the identity, or empty.
+	// PredictionID refers to a remembered prediction; else Features or Inputs are
+	// the input, as in Row. With them, ObservationID is the identity, or empty.
 	PredictionID  string
 	Features      []float64
+	Inputs        *input.Record
 	ObservationID string
-	// Labels are one per output.
+	// Labels are one per output. Class is the label of a classifier, which has no
+	// Labels.
 	Labels []float64
+	Class  string
 	// Weight is the importance of the observation; 1 when there is nothing
 	// to say.
 	Weight float64

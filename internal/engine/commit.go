@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // maxCommitRows bounds what one commit takes from the queue. A single call may
@@ -19,6 +20,9 @@ const maxCommitRows = 1024
 // newInstance is a model that is not in memory.
 func newInstance(s *shared, id string, from recovery.Source, created time.Time) *instance {
 	i := &instance{shared: s, Source: from, id: id, created: created, disk: make(chan struct{}, 1)}
+	if len(from.Spec.Inputs) > 0 {
+		i.schema = input.NewSchema(from.Spec.Inputs)
+	}
 	i.snapshotTime.Store(s.o.Now().UnixNano())
 	i.box = mailbox.New[*Ticket](writer{i}, mailbox.Options{
 		Limit: s.o.Queue, Batch: maxCommitRows, Goroutines: &s.turns,

@@ -254,7 +254,7 @@ func testBadObservationsAreRefused(t *testing.T, newDisk func() disk) {
 	if after := h.stats(t, "m"); !reflect.DeepEqual(after, before) {
 		t.Errorf("refused observations changed the model: %+v, before %+v", after, before)
 	}
-	if _, err := h.Predict(context.Background(), "m", [][]float64{{1, 2}, {1}}, engine.PredictOptions{}); !errors.Is(err, model.ErrDimensionMismatch) {
+	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}, []float64{1}), engine.PredictOptions{}); !errors.Is(err, model.ErrDimensionMismatch) {
 		t.Errorf("predict: %v", err)
 	}
 	if _, err := h.Predict(context.Background(), "nobody", nil, engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
@@ -269,7 +269,7 @@ func testChosenPredictionIDs(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	predict := func(x float64) (engine.Prediction, error) {
-		p, err := h.Predict(context.Background(), "m", [][]float64{{x}}, engine.PredictOptions{Remember: true, IDs: []string{"mine"}})
+		p, err := h.Predict(context.Background(), "m", vectors([]float64{x}), engine.PredictOptions{Remember: true, IDs: []string{"mine"}})
 		if err != nil {
 			return engine.Prediction{}, err
 		}
@@ -327,11 +327,11 @@ func testLimits(t *testing.T, newDisk func() disk) {
 	h.create(t, "m", linear(1))
 	h.predict(t, "m", 1)
 	h.predict(t, "m", 1)
-	_, err := h.Predict(context.Background(), "m", [][]float64{{1}}, engine.PredictOptions{Remember: true})
+	_, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})
 	if !errors.Is(err, engine.ErrPendingLimit) {
 		t.Errorf("a third: %v", err)
 	}
-	if _, err := h.Predict(context.Background(), "m", [][]float64{{1}}, engine.PredictOptions{}); err != nil {
+	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{}); err != nil {
 		t.Errorf("not remembered: %v", err)
 	}
 }

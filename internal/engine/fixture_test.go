@@ -204,7 +204,7 @@ func (h *host) create(t *testing.T, id string, spec model.Spec) {
 
 func (h *host) predict(t *testing.T, id string, x ...float64) engine.Prediction {
 	t.Helper()
-	p, err := h.Predict(context.Background(), id, [][]float64{x}, engine.PredictOptions{Remember: true})
+	p, err := h.Predict(context.Background(), id, vectors(x), engine.PredictOptions{Remember: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,3 +245,12 @@ func newLearner(t *testing.T, spec model.Spec) model.Learner {
 }
 
 func digestOf(state []byte) [32]byte { return codec.Digest(state) }
+
+// vectors are rows of features.
+func vectors(all ...[]float64) []engine.Row {
+	rows := make([]engine.Row, len(all))
+	for n, x := range all {
+		rows[n].Features = x
+	}
+	return rows
+}

@@ -17,6 +17,7 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/input"
 )
 
 // Timings takes the durations of a model's calls, in seconds.
@@ -157,6 +158,8 @@ type instance struct {
 	recovery.Source
 	id      string
 	created time.Time
+	// schema is that of the spec's inputs, nil without any.
+	schema  *input.Schema
 	timings Timings
 	box     *mailbox.Box[*Ticket]
 

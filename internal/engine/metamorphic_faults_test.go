@@ -200,7 +200,7 @@ func (m *meta) fault() string {
 	id := m.newID("f")
 	o := m.observation(p, id)
 	// In memory, so that it can predict without the disk.
-	if _, err := m.host.Predict(context.Background(), name, [][]float64{o.Features}, engine.PredictOptions{}); err != nil {
+	if _, err := m.host.Predict(context.Background(), name, vectors(o.Features), engine.PredictOptions{}); err != nil {
 		m.fatalf("%v", err)
 	}
 	m.failing.Store(true)
@@ -288,10 +288,10 @@ func (m *meta) repeatedIDs() string {
 	}
 	x, id, now := m.input(), m.newID("r"), m.clock.now()
 	o := engine.PredictOptions{Remember: true, IDs: []string{id, id, id}, TTL: time.Hour}
-	if _, err := m.host.Predict(context.Background(), name, [][]float64{x, x, m.input()}, o); !errors.Is(err, engine.ErrConflict) {
+	if _, err := m.host.Predict(context.Background(), name, vectors(x, x, m.input()), o); !errors.Is(err, engine.ErrConflict) {
 		m.fatalf("one id for two inputs: %v", err)
 	}
-	said, err := m.host.Predict(context.Background(), name, [][]float64{x, x, x}, o)
+	said, err := m.host.Predict(context.Background(), name, vectors(x, x, x), o)
 	if err != nil || !reflect.DeepEqual(said[0], said[1]) || !reflect.DeepEqual(said[0], said[2]) {
 		m.fatalf("one id three times: %+v, %v", said, err)
 	}

@@ -294,7 +294,7 @@ func (m *meta) predict() string {
 		o.IDs = []string{m.newID("p")}
 	}
 	now := m.clock.now()
-	said, err := m.host.Predict(context.Background(), name, [][]float64{x}, o)
+	said, err := m.host.Predict(context.Background(), name, vectors(x), o)
 	if err != nil {
 		m.fatalf("predict %s: %v", name, err)
 	}

@@ -216,7 +216,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 				t.Errorf("statistics: %v", err)
 			}
 		}
-		_, err = h.Predict(context.Background(), "m", [][]float64{{1, 2}}, engine.PredictOptions{})
+		_, err = h.Predict(context.Background(), "m", vectors([]float64{1, 2}), engine.PredictOptions{})
 		if !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("predict: %v", err)
 		}

@@ -35,7 +35,7 @@ func testHibernation(t *testing.T, newDisk func() disk) {
 				id := fmt.Sprint("m-", m)
 				for n := range rounds {
 					x := []float64{rng.NormFloat64(), rng.NormFloat64()}
-					p, err := h.Predict(context.Background(), id, [][]float64{x}, engine.PredictOptions{Remember: n%2 == 0, IDs: []string{fmt.Sprint("p-", n)}})
+					p, err := h.Predict(context.Background(), id, vectors(x), engine.PredictOptions{Remember: n%2 == 0, IDs: []string{fmt.Sprint("p-", n)}})
 					if err != nil {
 						t.Error(err)
 						return
@@ -160,7 +160,7 @@ func testLimitsOfAServer(t *testing.T, newDisk func() disk) {
 	predict := func(id string, rows int) error {
 		var err error
 		for range rows {
-			if _, err = h.Predict(ctx, id, [][]float64{{1}}, engine.PredictOptions{Remember: true}); err != nil {
+			if _, err = h.Predict(ctx, id, vectors([]float64{1}), engine.PredictOptions{Remember: true}); err != nil {
 				break
 			}
 		}

@@ -58,7 +58,7 @@ func TestDiskThatStandsStill(t *testing.T) {
 		})
 	}
 	group.Wait() // All leave, while the disk stands still.
-	if p, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); err != nil || p[0].Sequence != 1 {
+	if p, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); err != nil || p[0].Sequence != 1 {
 		t.Errorf("predict: %+v, %v", p, err)
 	}
 	still.Store(false)

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // Stats tells how a model is doing, all of one state. Regret, HindsightLoss and
@@ -25,10 +27,31 @@ type Stats struct {
 	// level.
 	OutputIntervals [][]interval.Statistics
 	Experts         []model.Expert
+	// Weights are those of Report, FeatureNames the names of the features of named
+	// inputs.
+	Weights      []model.Weight
+	FeatureNames []string
+	// Inputs are those of a model with named inputs, ClassAccount that of a
+	// classifier, nil for others.
+	Inputs       []InputStatistics
+	ClassAccount *ClassStatistics
 	Pending         uint64
 	Digest          [32]byte
 	Durability      string
 	Snapshot        uint64
+}
+
+// InputStatistics is what has been seen of one named input.
+type InputStatistics struct {
+	Name string
+	input.Statistics
+}
+
+// ClassStatistics is how a classifier does.
+type ClassStatistics struct {
+	// Names are the classes by their numbers.
+	Names []string
+	classes.Summary
 }
 
 // ModelStats tells how a model is doing. What has to be solved for is solved
@@ -80,6 +103,9 @@ type Live struct {
 	account.Summary
 	// ServedRegret is the regret of what was served, NaN when it is not known.
 	ServedRegret float64
+	// Inputs and ClassAccount are those of Stats.
+	Inputs       []InputStatistics
+	ClassAccount *ClassStatistics
 	ReadOnly     bool
 }
 

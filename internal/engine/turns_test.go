@@ -101,7 +101,7 @@ func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
 			t.Errorf("behind a deletion: %v", err)
 		}
 	}
-	if _, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
+	if _, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
 }
@@ -235,7 +235,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 		if _, err := h.Observe(t.Context(), "bad", one("x", 0)); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("observe: %v", err)
 		}
-		if _, err := h.Predict(t.Context(), "bad", [][]float64{{0}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrCorrupt) {
+		if _, err := h.Predict(t.Context(), "bad", vectors([]float64{0}), engine.PredictOptions{}); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("predict: %v", err)
 		}
 		if _, err := h.ModelStats(t.Context(), "bad", true); !errors.Is(err, engine.ErrCorrupt) {
@@ -292,7 +292,7 @@ func testUnreadableLog(t *testing.T, newDisk func() disk) {
 	}
 	unreadable := errors.New("input/output error")
 	f.replayFails.Store(&unreadable)
-	if _, err := h.Predict(t.Context(), "m", [][]float64{{1}}, engine.PredictOptions{}); !errors.Is(err, engine.ErrStorage) {
+	if _, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); !errors.Is(err, engine.ErrStorage) {
 		t.Errorf("predict: %v", err)
 	}
 	if _, err := h.Observe(t.Context(), "m", one("b", 1)); !errors.Is(err, engine.ErrStorage) {
@@ -313,7 +313,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), c)
 	h.create(t, "m", linear(1))
 	batch := func(rows [][]float64, ids ...string) ([]engine.Prediction, error) {
-		return h.Predict(t.Context(), "m", rows, engine.PredictOptions{Remember: true, IDs: ids, TTL: time.Minute})
+		return h.Predict(t.Context(), "m", vectors(rows...), engine.PredictOptions{Remember: true, IDs: ids, TTL: time.Minute})
 	}
 	pending := func(want uint64, when string) {
 		t.Helper()

@@ -7,12 +7,13 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
 )
 
 // remember keeps the features of every row under its id. An id that the caller
 // chose and that waits already, with the same features, is answered with the
 // prediction first given under it.
-func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOptions, now time.Time) error {
+func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
 	if err := i.waitingRoom(i.id, i.waitingLabels(), int64(len(rows))); err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (i *instance) remember(answers []Prediction, rows [][]float64, o PredictOpt
 				continue
 			}
 		}
-		w := record.Waiting{Prediction: answers[n].Prediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes, Features: x}
+		w := record.Waiting{Prediction: answers[n].Prediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes, Features: x.Features}
 		keep = append(keep, storage.Prediction{ID: answers[n].ID, Value: w.Encode(), Expiry: expiry, Minted: minted})
 	}
 	if len(keep) == 0 {
@@ -70,13 +71,13 @@ func (s *shared) waitingRoom(id string, waiting, more int64) error {
 // prediction is there already, from before or from an earlier row of the call.
 // Chosen are the places of the ids of this call.
 func (i *instance) choose(
-	answers []Prediction, rows [][]float64, chosen map[string]int, n int, id string, now time.Time,
+	answers []Prediction, rows []Row, chosen map[string]int, n int, id string, now time.Time,
 ) (there bool, err error) {
 	if err := checkObservationID("prediction_id", id); err != nil {
 		return false, err
 	}
 	if first, twice := chosen[id]; twice {
-		if !record.SameNumbers(rows[first], rows[n]) {
+		if !record.SameNumbers(rows[first].Features, rows[n].Features) {
 			return false, fmt.Errorf("prediction_id %q: %w: row %d has it with other features", id, ErrConflict, first)
 		}
 		answers[n] = answers[first]
@@ -95,10 +96,10 @@ func (i *instance) choose(
 		answers[n].ID = id
 		return false, err
 	}
-	if !record.SameNumbers(w.Features, rows[n]) {
+	if !record.SameNumbers(w.Features, rows[n].Features) {
 		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other features", id, ErrConflict)
 	}
-	answers[n] = Prediction{Prediction: w.Prediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: i.Spec.Coverage}
+	answers[n] = Prediction{ClassPrediction: model.ClassPrediction{Prediction: w.Prediction}, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: i.Spec.Coverage}
 	return true, nil
 }
 

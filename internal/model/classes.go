@@ -20,11 +20,11 @@ const MaxClassBytes = 256
 // number: its place in the order of first appearance, which never changes. Renaming
 // classes changes names alone.
 //
-// As a Learner it predicts what it regresses on, an output a class. Its Check and
-// Observe refuse real labels with ErrLabelKind.
+// As a Learner it predicts what it regresses on: the raw values, of which it makes
+// probabilities. Its Check and Observe refuse real labels with ErrLabelKind.
 //
-// PredictClass, CheckClass and Classes only read; ObserveClass needs exclusive
-// access.
+// PredictClass, CheckClass, LossOfClass and Classes only read; ObserveClass needs
+// exclusive access.
 type Classifier interface {
 	Learner
 	// PredictClass answers from the present state, which it leaves as it was, into
@@ -35,9 +35,14 @@ type Classifier interface {
 	// ErrClassLimit.
 	CheckClass(x []float64, class string, weight float64) error
 	// ObserveClass learns one observation and says what came of it in o, whose
-	// slices it reuses. A class that is not known is one from then on. On an error
-	// the state is as it was.
-	ObserveClass(o *ClassOutcome, x []float64, class string, weight float64) error
+	// slices it reuses. A class that is not known is one from then on. Advice is what
+	// Prediction.Advice held when the input was predicted before, nil if it was not;
+	// advice that no state of the learner gives is ignored. On an error the state is
+	// as it was.
+	ObserveClass(o *ClassOutcome, x []float64, class string, weight float64, advice []float64) error
+	// LossOfClass is the learner's loss of raw values that were predicted, now or
+	// when there were fewer classes, under the class of a number.
+	LossOfClass(values []float64, class int) float64
 	// Classes are the names of the classes by their numbers, to be read only. What
 	// was returned stays as it is when classes appear.
 	Classes() []string
@@ -48,6 +53,9 @@ const NoClass = -1
 
 // ClassPrediction is what a classifier says of one input.
 type ClassPrediction struct {
+	// Prediction are the raw values, which the learner's loss is of. Its Probability
+	// is 0.
+	Prediction
 	// Class is the number of the class that is predicted, NoClass while none is
 	// known. It need not be the most probable: a classifier may favour classes that
 	// are rare.
@@ -57,8 +65,6 @@ type ClassPrediction struct {
 	// Probabilities are those of the classes. They are neither 0 nor 1 where there
 	// are two or more, and their sum is 1 to rounding.
 	Probabilities []float64
-	// Leverage is that of Prediction.
-	Leverage float64
 }
 
 // Name is the class that is predicted, empty while none is known.

@@ -203,7 +203,24 @@ type Report struct {
 	// Experts are those of an Advised learner, in an order that is always the
 	// same.
 	Experts []Expert
+	// Weights are those of a learner whose functions are affine in its inputs,
+	// output by output, in the order of the inputs, the constant last. There are
+	// none for others.
+	Weights []Weight
 }
+
+// Weight is a weight of an affine function.
+type Weight struct {
+	// Output is the number of the output, Input that of the input, NoInput for the
+	// constant.
+	Output, Input int
+	// Value is in units of label and input. Effect is Value times the deviation of
+	// the input, NaN if that is not known.
+	Value, Effect float64
+}
+
+// NoInput stands for the constant.
+const NoInput = -1
 
 // Expert is one of the predictors that a learner mixes.
 type Expert struct {

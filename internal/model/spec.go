@@ -22,6 +22,10 @@ type Spec struct {
 	Scaling *Scaling `json:"scaling,omitempty"`
 	// Coverage are the levels of the prediction intervals, ascending.
 	Coverage []float64 `json:"coverage,omitempty"`
+	// Inputs are the named inputs, from which Dimension follows; none for vectors.
+	Inputs []*Input `json:"inputs,omitempty"`
+	// Classes says that labels are classes; nil: they are real.
+	Classes *Classes `json:"classes,omitempty"`
 
 	// At most one learner is set, none for Auto; in a completed spec exactly one.
 	// Its JSON name is the learner's name.
@@ -34,6 +38,25 @@ type Spec struct {
 	AdaRaker     *AdaRaker     `json:"ada_raker,omitempty" oneof:"learner"`
 	FOGD         *FOGD         `json:"fogd,omitempty" oneof:"learner"`
 	Auto         *Auto         `json:"auto,omitempty" oneof:"learner"`
+	RLSC         *RLSC         `json:"rlsc,omitempty" oneof:"learner"`
+}
+
+// Classes says that labels are classes.
+type Classes struct {
+	// MaxClasses is how many there may be.
+	MaxClasses *int `json:"max_classes,omitempty"`
+}
+
+// RLSC is regularised least squares classification.
+type RLSC struct {
+	// Kernel is the one whose random features are used, nil for (x, 1).
+	Kernel *Kernel `json:"kernel,omitempty"`
+	// Frequencies is D, nil without a kernel.
+	Frequencies *int     `json:"frequencies,omitempty"`
+	Lambda      *float64 `json:"lambda,omitempty"`
+	// Recoding is how much decisions favour rare classes.
+	Recoding   *float64 `json:"recoding,omitempty"`
+	Forgetting *float64 `json:"forgetting,omitempty"`
 }
 
 // DefaultLearner is the name of the learner of a spec that names none.

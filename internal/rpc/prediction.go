@@ -43,7 +43,7 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if r.GetPredictionId() != "" {
 		o.IDs = []string{r.GetPredictionId()}
 	}
-	answers, err := p.engine.Predict(ctx, r.GetModel(), [][]float64{r.GetFeatures()}, o)
+	answers, err := p.engine.Predict(ctx, r.GetModel(), []engine.Row{{Features: r.GetFeatures()}}, o)
 	if err != nil {
 		return nil, alone(err)
 	}
@@ -64,9 +64,9 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(r.GetRows())),
 		}
 	}
-	rows := make([][]float64, len(r.GetRows()))
+	rows := make([]engine.Row, len(r.GetRows()))
 	for n, row := range r.GetRows() {
-		rows[n] = row.GetFeatures()
+		rows[n].Features = row.GetFeatures()
 	}
 	answers, err := p.engine.Predict(ctx, r.GetModel(), rows, o)
 	if err != nil {

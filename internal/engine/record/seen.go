@@ -22,6 +22,9 @@ type Answer struct {
 	Served            bool
 	ServedPredictions []float64
 	ServedLoss        float64
+	// Class and ServedClass are the classes that were predicted, prequentially and
+	// to the client, empty for none.
+	Class, ServedClass string
 	// RecentLoss is the mean loss of the last observations, this one included, and
 	// RecentSkill its skill: of what the client was told, or of the prequential
 	// predictions where it was told nothing. They are NaN when they are not known.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -61,10 +60,9 @@ type Learner struct {
 	// bound is the largest √weight.
 	bound       float64
 	calibration calibration.Softmax
-	// labels and outcome are scratch of Observe, raw that of Predict.
+	// labels and outcome are scratch of Observe.
 	labels  []float64
 	outcome model.Outcome
-	raw     sync.Pool
 }
 
 // New is a learner that has seen nothing. It panics unless the options are in their
@@ -131,28 +129,21 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 // PredictClass answers from one forward solve. It reads the state and allocates
 // nothing once its scratch is warm.
 func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
-	raw, ok := l.raw.Get().(*model.Prediction)
-	if !ok {
-		raw = new(model.Prediction)
-	}
-	defer l.raw.Put(raw)
-	if err := l.Predict(raw, x); err != nil {
+	if err := l.Predict(&p.Prediction, x); err != nil {
 		return err
 	}
-	l.answer(p, raw.Values)
-	p.Leverage = raw.Leverage
+	l.answer(p, p.Values)
 	return nil
 }
 
-// answer makes a prediction of the scores of the first classes, which has no
-// leverage.
+// answer makes a prediction of the scores of the first classes.
 func (l *Learner) answer(p *model.ClassPrediction, scores []float64) {
 	k := len(scores)
 	if cap(p.Probabilities) < k {
 		p.Probabilities = make([]float64, k, k+k/2)
 	}
 	p.Probabilities, p.Classes = p.Probabilities[:k], l.names[:k:k]
-	p.Class, p.Leverage = model.NoClass, model.NoLeverage
+	p.Class = model.NoClass
 	if k == 0 {
 		return
 	}
@@ -209,7 +200,7 @@ func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
 
 // ObserveClass learns one observation by one rotation pass. It allocates nothing
 // once the outcome has room, unless the class is new.
-func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string, weight float64) error {
+func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string, weight float64, _ []float64) error {
 	if err := l.CheckClass(x, class, weight); err != nil {
 		return err
 	}
@@ -224,6 +215,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 		return fmt.Errorf("rlsc: %w", err)
 	}
 	scores := l.outcome.Predictions[:before]
+	o.Prediction.Values, o.Prediction.Leverage = append(o.Prediction.Values[:0], scores...), model.NoLeverage
 	l.answer(&o.Prediction, scores)
 	if known {
 		l.calibrate(o.Prediction.Probabilities, scores, number, weight)
@@ -237,6 +229,20 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	l.bound = math.Max(l.bound, math.Sqrt(weight))
 	o.Class, o.Loss, o.Regret = number, l.outcome.Loss, l.outcome.Regret
 	return nil
+}
+
+// LossOfClass is ‖e − s‖² of scores s, 0 for a class that they do not have.
+func (l *Learner) LossOfClass(scores []float64, class int) (loss float64) {
+	for k, s := range scores {
+		if k == class {
+			s = 1 - s
+		}
+		loss += float64(s * s)
+	}
+	if class >= len(scores) {
+		loss++
+	}
+	return loss
 }
 
 // calibrate learns what a prediction was worth, if there was something to decide.

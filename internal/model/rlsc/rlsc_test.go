@@ -51,7 +51,7 @@ func learn(t *testing.T, l *rlsc.Learner, samples []sample) {
 	t.Helper()
 	var o model.ClassOutcome
 	for n, s := range samples {
-		if err := l.ObserveClass(&o, s.x, s.class, s.weight); err != nil {
+		if err := l.ObserveClass(&o, s.x, s.class, s.weight, nil); err != nil {
 			t.Fatalf("observation %d: %v", n, err)
 		}
 	}
@@ -120,7 +120,7 @@ func (n *numeric) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	if err := n.Check(x, y, weight); err != nil {
 		return err
 	}
-	if err := n.ObserveClass(&n.o, x, n.class(y[0]), weight); err != nil {
+	if err := n.ObserveClass(&n.o, x, n.class(y[0]), weight, nil); err != nil {
 		return err
 	}
 	o.Resize(1)
@@ -206,7 +206,7 @@ func TestTheFirstClasses(t *testing.T) {
 		t.Errorf("%+v, %v, want no score", raw, err)
 	}
 	var o model.ClassOutcome
-	if err := l.ObserveClass(&o, x, "α", 2); err != nil {
+	if err := l.ObserveClass(&o, x, "α", 2, nil); err != nil {
 		t.Fatal(err)
 	}
 	if o.Class != 0 || o.Prediction.Class != model.NoClass || math.Abs(o.Loss-2) > 1e-15 || len(o.Prediction.Classes) != 0 {
@@ -215,7 +215,7 @@ func TestTheFirstClasses(t *testing.T) {
 	if p = predict(t, l, x); p.Class != 0 || p.Name() != "α" || p.Probabilities[0] != 1 {
 		t.Errorf("%+v, want α for certain", p)
 	}
-	if err := l.ObserveClass(&o, x, "β", 1); err != nil {
+	if err := l.ObserveClass(&o, x, "β", 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	if o.Class != 1 || o.Prediction.Name() != "α" || len(o.Prediction.Classes) != 1 {
@@ -246,7 +246,7 @@ func TestRefusals(t *testing.T) {
 		"weight":   {sample{x, "a", 0}, model.ErrWeightOutOfRange, "weight"},
 	} {
 		var field *model.FieldError
-		err := l.ObserveClass(&model.ClassOutcome{}, c.x, c.class, c.weight)
+		err := l.ObserveClass(&model.ClassOutcome{}, c.x, c.class, c.weight, nil)
 		if !errors.Is(err, c.want) || !errors.As(err, &field) || field.Field != c.field {
 			t.Errorf("%s: %v, want %v of %s", name, err, c.want, c.field)
 		}
@@ -314,7 +314,7 @@ func FuzzRestore(f *testing.F) {
 			l := affine(o)
 			var out model.ClassOutcome
 			for _, s := range all[:n] {
-				if err := l.ObserveClass(&out, s.x, s.class, s.weight); err != nil {
+				if err := l.ObserveClass(&out, s.x, s.class, s.weight, nil); err != nil {
 					f.Fatal(err)
 				}
 			}
@@ -347,7 +347,7 @@ func FuzzRestore(f *testing.F) {
 			if err := l.PredictClass(&p, s.x); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.ObserveClass(&out, s.x, s.class, s.weight); err != nil && !errors.Is(err, model.ErrClassLimit) {
+			if err := l.ObserveClass(&out, s.x, s.class, s.weight, nil); err != nil && !errors.Is(err, model.ErrClassLimit) {
 				t.Fatal(err)
 			}
 			_, _, _ = l.Stats(), l.Size(), l.Report(model.ReportOptions{EffectiveDimension: true})

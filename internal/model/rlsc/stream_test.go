@@ -99,7 +99,7 @@ func run(t *testing.T, l *rlsc.Learner, stream []modeltest.Sample) *tally {
 	var y tally
 	var o model.ClassOutcome
 	for _, s := range stream {
-		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1); err != nil {
+		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		y.add(&o)
@@ -159,7 +159,7 @@ func TestAWithheldDigitIsFound(t *testing.T) {
 				if own && n < withheld {
 					continue
 				}
-				if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1); err != nil {
+				if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
 					t.Fatal(err)
 				}
 				wrong := 0.0
@@ -220,7 +220,7 @@ func BenchmarkRounds(b *testing.B) {
 		var p model.ClassPrediction
 		var o model.ClassOutcome
 		observe := func(n int) {
-			if err := l.ObserveClass(&o, inputs[n%len(inputs)].X, names[n%classes], 1); err != nil {
+			if err := l.ObserveClass(&o, inputs[n%len(inputs)].X, names[n%classes], 1, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

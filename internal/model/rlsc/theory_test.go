@@ -191,7 +191,7 @@ func TestLearnerIsItsTheory(t *testing.T) {
 					wanted, coded = n.class(scores)
 					n.counts = now
 				}
-				if err := l.ObserveClass(&out, s.x, s.class, s.weight); err != nil {
+				if err := l.ObserveClass(&out, s.x, s.class, s.weight, nil); err != nil {
 					t.Fatal(err)
 				}
 				near(t, "loss", out.Loss, loss, 1e-10)

@@ -34,7 +34,13 @@ type Model struct {
 	// How many observations it has learned.
 	Sequence uint64 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The name of its learner, such as pkawv_taylor.
-	Learner       string `protobuf:"bytes,5,opt,name=learner,proto3" json:"learner,omitempty"`
+	Learner string `protobuf:"bytes,5,opt,name=learner,proto3" json:"learner,omitempty"`
+	// What has been learned of the inputs of a model that has them, in their order.
+	// GetModel tells it; ListModels does not.
+	Inputs []*LearnedInput `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// The classes of a classifier, in the order of their first appearance. GetModel
+	// tells them; ListModels does not.
+	Classes       []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -104,6 +110,157 @@ func (x *Model) GetLearner() string {
 	return ""
 }
 
+func (x *Model) GetInputs() []*LearnedInput {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *Model) GetClasses() []string {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// LearnedInput is what has been learned of one named input.
+type LearnedInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The names of its features, in their order.
+	Features []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
+	// Its categories that have a feature, in the order of their first appearance.
+	Categories []*Category `protobuf:"bytes,3,rep,name=categories,proto3" json:"categories,omitempty"`
+	// The mean of the observed values of a number, a list or a boolean.
+	Mean *float64 `protobuf:"fixed64,4,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
+	// Their deviation.
+	Deviation     *float64 `protobuf:"fixed64,5,opt,name=deviation,proto3,oneof" json:"deviation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LearnedInput) Reset() {
+	*x = LearnedInput{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LearnedInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LearnedInput) ProtoMessage() {}
+
+func (x *LearnedInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LearnedInput.ProtoReflect.Descriptor instead.
+func (*LearnedInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *LearnedInput) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LearnedInput) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *LearnedInput) GetCategories() []*Category {
+	if x != nil {
+		return x.Categories
+	}
+	return nil
+}
+
+func (x *LearnedInput) GetMean() float64 {
+	if x != nil && x.Mean != nil {
+		return *x.Mean
+	}
+	return 0
+}
+
+func (x *LearnedInput) GetDeviation() float64 {
+	if x != nil && x.Deviation != nil {
+		return *x.Deviation
+	}
+	return 0
+}
+
+// Category is a category of an input.
+type Category struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How often it was observed.
+	Observations  uint64 `protobuf:"varint,2,opt,name=observations,proto3" json:"observations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Category) Reset() {
+	*x = Category{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Category) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Category) ProtoMessage() {}
+
+func (x *Category) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Category.ProtoReflect.Descriptor instead.
+func (*Category) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Category) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Category) GetObservations() uint64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
 // CreateModelRequest asks for a new model.
 type CreateModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -117,7 +274,7 @@ type CreateModelRequest struct {
 
 func (x *CreateModelRequest) Reset() {
 	*x = CreateModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -129,7 +286,7 @@ func (x *CreateModelRequest) String() string {
 func (*CreateModelRequest) ProtoMessage() {}
 
 func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -142,7 +299,7 @@ func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelRequest.ProtoReflect.Descriptor instead.
 func (*CreateModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CreateModelRequest) GetId() string {
@@ -170,7 +327,7 @@ type CreateModelResponse struct {
 
 func (x *CreateModelResponse) Reset() {
 	*x = CreateModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -182,7 +339,7 @@ func (x *CreateModelResponse) String() string {
 func (*CreateModelResponse) ProtoMessage() {}
 
 func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -195,7 +352,7 @@ func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelResponse.ProtoReflect.Descriptor instead.
 func (*CreateModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateModelResponse) GetModel() *Model {
@@ -216,7 +373,7 @@ type GetModelRequest struct {
 
 func (x *GetModelRequest) Reset() {
 	*x = GetModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -228,7 +385,7 @@ func (x *GetModelRequest) String() string {
 func (*GetModelRequest) ProtoMessage() {}
 
 func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -241,7 +398,7 @@ func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelRequest.ProtoReflect.Descriptor instead.
 func (*GetModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetModelRequest) GetId() string {
@@ -262,7 +419,7 @@ type GetModelResponse struct {
 
 func (x *GetModelResponse) Reset() {
 	*x = GetModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -274,7 +431,7 @@ func (x *GetModelResponse) String() string {
 func (*GetModelResponse) ProtoMessage() {}
 
 func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -287,7 +444,7 @@ func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelResponse.ProtoReflect.Descriptor instead.
 func (*GetModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetModelResponse) GetModel() *Model {
@@ -312,7 +469,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -324,7 +481,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -337,7 +494,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListModelsRequest) GetPageSize() int32 {
@@ -374,7 +531,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -386,7 +543,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -399,7 +556,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -427,7 +584,7 @@ type DeleteModelRequest struct {
 
 func (x *DeleteModelRequest) Reset() {
 	*x = DeleteModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +596,7 @@ func (x *DeleteModelRequest) String() string {
 func (*DeleteModelRequest) ProtoMessage() {}
 
 func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +609,7 @@ func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DeleteModelRequest) GetId() string {
@@ -471,7 +628,7 @@ type DeleteModelResponse struct {
 
 func (x *DeleteModelResponse) Reset() {
 	*x = DeleteModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +640,7 @@ func (x *DeleteModelResponse) String() string {
 func (*DeleteModelResponse) ProtoMessage() {}
 
 func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +653,7 @@ func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
 }
 
 // GetModelStatsRequest names a model.
@@ -512,7 +669,7 @@ type GetModelStatsRequest struct {
 
 func (x *GetModelStatsRequest) Reset() {
 	*x = GetModelStatsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +681,7 @@ func (x *GetModelStatsRequest) String() string {
 func (*GetModelStatsRequest) ProtoMessage() {}
 
 func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +694,7 @@ func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStatsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetModelStatsRequest) GetId() string {
@@ -565,7 +722,7 @@ type GetModelStatsResponse struct {
 
 func (x *GetModelStatsResponse) Reset() {
 	*x = GetModelStatsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +734,7 @@ func (x *GetModelStatsResponse) String() string {
 func (*GetModelStatsResponse) ProtoMessage() {}
 
 func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +747,7 @@ func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStatsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetModelStatsResponse) GetStats() *ModelStats {
@@ -675,14 +832,21 @@ type ModelStats struct {
 	// Changes of the loss.
 	Drift *Drift `protobuf:"bytes,30,opt,name=drift,proto3" json:"drift,omitempty"`
 	// The experts that the learner mixes, of auto.
-	Experts       []*Expert `protobuf:"bytes,31,rep,name=experts,proto3" json:"experts,omitempty"`
+	Experts []*Expert `protobuf:"bytes,31,rep,name=experts,proto3" json:"experts,omitempty"`
+	// What has been seen of the named inputs.
+	Inputs []*InputStats `protobuf:"bytes,32,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// How a classifier does.
+	Classes *ClassStats `protobuf:"bytes,33,opt,name=classes,proto3" json:"classes,omitempty"`
+	// The weights of a learner whose functions are affine in its features, those with
+	// the largest effect first, at most 100.
+	Weights       []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
 	*x = ModelStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +858,7 @@ func (x *ModelStats) String() string {
 func (*ModelStats) ProtoMessage() {}
 
 func (x *ModelStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +871,7 @@ func (x *ModelStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStats.ProtoReflect.Descriptor instead.
 func (*ModelStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ModelStats) GetId() string {
@@ -927,6 +1091,636 @@ func (x *ModelStats) GetExperts() []*Expert {
 	return nil
 }
 
+func (x *ModelStats) GetInputs() []*InputStats {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *ModelStats) GetClasses() *ClassStats {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *ModelStats) GetWeights() []*FeatureWeight {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+// InputStats is what has been seen of one named input.
+type InputStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The observed records with a value.
+	Seen uint64 `protobuf:"varint,2,opt,name=seen,proto3" json:"seen,omitempty"`
+	// The observed records without one.
+	Missing uint64 `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
+	// The categories that have a feature of their own.
+	Categories uint32 `protobuf:"varint,4,opt,name=categories,proto3" json:"categories,omitempty"`
+	// The values that lay outside of what had been learned when they came: outside of
+	// the range of a number, and categories that were not known.
+	Outside uint64 `protobuf:"varint,5,opt,name=outside,proto3" json:"outside,omitempty"`
+	// outside / seen.
+	OutsideShare float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3" json:"outside_share,omitempty"`
+	// The least value. This and the next three are absent for categories, and before
+	// the first value. Of a time they are seconds since 1970.
+	Low *float64 `protobuf:"fixed64,7,opt,name=low,proto3,oneof" json:"low,omitempty"`
+	// The largest value.
+	High *float64 `protobuf:"fixed64,8,opt,name=high,proto3,oneof" json:"high,omitempty"`
+	// The mean.
+	Mean *float64 `protobuf:"fixed64,9,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
+	// The standard deviation.
+	Deviation *float64 `protobuf:"fixed64,10,opt,name=deviation,proto3,oneof" json:"deviation,omitempty"`
+	// The population stability index of the last 512 records against all before:
+	// above 0.1 the input has moved, above 0.25 by much. Absent until it is known.
+	Shift         *float64 `protobuf:"fixed64,11,opt,name=shift,proto3,oneof" json:"shift,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InputStats) Reset() {
+	*x = InputStats{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputStats) ProtoMessage() {}
+
+func (x *InputStats) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
+func (*InputStats) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *InputStats) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InputStats) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *InputStats) GetMissing() uint64 {
+	if x != nil {
+		return x.Missing
+	}
+	return 0
+}
+
+func (x *InputStats) GetCategories() uint32 {
+	if x != nil {
+		return x.Categories
+	}
+	return 0
+}
+
+func (x *InputStats) GetOutside() uint64 {
+	if x != nil {
+		return x.Outside
+	}
+	return 0
+}
+
+func (x *InputStats) GetOutsideShare() float64 {
+	if x != nil {
+		return x.OutsideShare
+	}
+	return 0
+}
+
+func (x *InputStats) GetLow() float64 {
+	if x != nil && x.Low != nil {
+		return *x.Low
+	}
+	return 0
+}
+
+func (x *InputStats) GetHigh() float64 {
+	if x != nil && x.High != nil {
+		return *x.High
+	}
+	return 0
+}
+
+func (x *InputStats) GetMean() float64 {
+	if x != nil && x.Mean != nil {
+		return *x.Mean
+	}
+	return 0
+}
+
+func (x *InputStats) GetDeviation() float64 {
+	if x != nil && x.Deviation != nil {
+		return *x.Deviation
+	}
+	return 0
+}
+
+func (x *InputStats) GetShift() float64 {
+	if x != nil && x.Shift != nil {
+		return *x.Shift
+	}
+	return 0
+}
+
+// ClassStats is how a classifier does.
+type ClassStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Over all observations.
+	Performance *ClassPerformance `protobuf:"bytes,1,opt,name=performance,proto3" json:"performance,omitempty"`
+	// Over the last 1000 observations, and up to 50 more.
+	Recent *ClassPerformance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
+	// What became of the probabilities that were told: ten bins of the same width.
+	Reliability []*ReliabilityBin `protobuf:"bytes,3,rep,name=reliability,proto3" json:"reliability,omitempty"`
+	// What became of each class, in the order of first appearance.
+	Classes       []*ClassCounts `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassStats) Reset() {
+	*x = ClassStats{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassStats) ProtoMessage() {}
+
+func (x *ClassStats) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
+func (*ClassStats) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ClassStats) GetPerformance() *ClassPerformance {
+	if x != nil {
+		return x.Performance
+	}
+	return nil
+}
+
+func (x *ClassStats) GetRecent() *ClassPerformance {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+func (x *ClassStats) GetReliability() []*ReliabilityBin {
+	if x != nil {
+		return x.Reliability
+	}
+	return nil
+}
+
+func (x *ClassStats) GetClasses() []*ClassCounts {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+// ClassPerformance is how a classifier did over some observations, beside two
+// predictors that ignore the inputs: the class that was most frequent so far, and
+// the last one.
+type ClassPerformance struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many observations these are.
+	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
+	// Of the prequential predictions.
+	Prequential *ClassFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
+	// Of what the client was told. Where it was told nothing, the prequential figures
+	// stand for it.
+	Served        *ClassFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassPerformance) Reset() {
+	*x = ClassPerformance{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassPerformance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassPerformance) ProtoMessage() {}
+
+func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
+func (*ClassPerformance) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ClassPerformance) GetObservations() float64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *ClassPerformance) GetPrequential() *ClassFigures {
+	if x != nil {
+		return x.Prequential
+	}
+	return nil
+}
+
+func (x *ClassPerformance) GetServed() *ClassFigures {
+	if x != nil {
+		return x.Served
+	}
+	return nil
+}
+
+// ClassFigures are means.
+type ClassFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The share of predictions of another class than was observed.
+	ErrorRate float64 `protobuf:"fixed64,1,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
+	// The mean of -log p, p being the probability of the class that was observed, at
+	// least 1e-9.
+	LogLoss float64 `protobuf:"fixed64,2,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
+	// The mean of sum over the classes of (p - 1 or 0)^2.
+	BrierScore float64 `protobuf:"fixed64,3,opt,name=brier_score,json=brierScore,proto3" json:"brier_score,omitempty"`
+	// The error rate of the class that was most frequent so far.
+	MajorityErrorRate float64 `protobuf:"fixed64,4,opt,name=majority_error_rate,json=majorityErrorRate,proto3" json:"majority_error_rate,omitempty"`
+	// The error rate of the last class.
+	LastClassErrorRate float64 `protobuf:"fixed64,5,opt,name=last_class_error_rate,json=lastClassErrorRate,proto3" json:"last_class_error_rate,omitempty"`
+	// 1 - error_rate / the smaller error rate of the baselines. Absent when a baseline
+	// made no error.
+	Skill         *float64 `protobuf:"fixed64,6,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassFigures) Reset() {
+	*x = ClassFigures{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassFigures) ProtoMessage() {}
+
+func (x *ClassFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
+func (*ClassFigures) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ClassFigures) GetErrorRate() float64 {
+	if x != nil {
+		return x.ErrorRate
+	}
+	return 0
+}
+
+func (x *ClassFigures) GetLogLoss() float64 {
+	if x != nil {
+		return x.LogLoss
+	}
+	return 0
+}
+
+func (x *ClassFigures) GetBrierScore() float64 {
+	if x != nil {
+		return x.BrierScore
+	}
+	return 0
+}
+
+func (x *ClassFigures) GetMajorityErrorRate() float64 {
+	if x != nil {
+		return x.MajorityErrorRate
+	}
+	return 0
+}
+
+func (x *ClassFigures) GetLastClassErrorRate() float64 {
+	if x != nil {
+		return x.LastClassErrorRate
+	}
+	return 0
+}
+
+func (x *ClassFigures) GetSkill() float64 {
+	if x != nil && x.Skill != nil {
+		return *x.Skill
+	}
+	return 0
+}
+
+// ReliabilityBin is a bin of the reliability table.
+type ReliabilityBin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The least probability of the bin.
+	Low float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
+	// The largest.
+	High float64 `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
+	// The probabilities in it. Each class of each prediction has one.
+	Members uint64 `protobuf:"varint,3,opt,name=members,proto3" json:"members,omitempty"`
+	// Their mean.
+	Predicted *float64 `protobuf:"fixed64,4,opt,name=predicted,proto3,oneof" json:"predicted,omitempty"`
+	// The share of them whose class was observed.
+	Found         *float64 `protobuf:"fixed64,5,opt,name=found,proto3,oneof" json:"found,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReliabilityBin) Reset() {
+	*x = ReliabilityBin{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReliabilityBin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReliabilityBin) ProtoMessage() {}
+
+func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
+func (*ReliabilityBin) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReliabilityBin) GetLow() float64 {
+	if x != nil {
+		return x.Low
+	}
+	return 0
+}
+
+func (x *ReliabilityBin) GetHigh() float64 {
+	if x != nil {
+		return x.High
+	}
+	return 0
+}
+
+func (x *ReliabilityBin) GetMembers() uint64 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *ReliabilityBin) GetPredicted() float64 {
+	if x != nil && x.Predicted != nil {
+		return *x.Predicted
+	}
+	return 0
+}
+
+func (x *ReliabilityBin) GetFound() float64 {
+	if x != nil && x.Found != nil {
+		return *x.Found
+	}
+	return 0
+}
+
+// ClassCounts is what became of one class.
+type ClassCounts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The class.
+	Class string `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
+	// Its observations.
+	Observed uint64 `protobuf:"varint,2,opt,name=observed,proto3" json:"observed,omitempty"`
+	// Those of them for which another class was predicted.
+	Errors uint64 `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
+	// How often it was predicted.
+	Predicted uint64 `protobuf:"varint,4,opt,name=predicted,proto3" json:"predicted,omitempty"`
+	// The sum of its probabilities: how often it was expected.
+	Expected      float64 `protobuf:"fixed64,5,opt,name=expected,proto3" json:"expected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassCounts) Reset() {
+	*x = ClassCounts{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassCounts) ProtoMessage() {}
+
+func (x *ClassCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
+func (*ClassCounts) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ClassCounts) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *ClassCounts) GetObserved() uint64 {
+	if x != nil {
+		return x.Observed
+	}
+	return 0
+}
+
+func (x *ClassCounts) GetErrors() uint64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *ClassCounts) GetPredicted() uint64 {
+	if x != nil {
+		return x.Predicted
+	}
+	return 0
+}
+
+func (x *ClassCounts) GetExpected() float64 {
+	if x != nil {
+		return x.Expected
+	}
+	return 0
+}
+
+// FeatureWeight is a weight of an affine function.
+type FeatureWeight struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the feature, x[i] without named inputs; empty for the constant.
+	Feature string `protobuf:"bytes,1,opt,name=feature,proto3" json:"feature,omitempty"`
+	// The weight, in the units of label and feature.
+	Weight float64 `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// The weight times the deviation of the feature. Absent when that is not known.
+	Effect *float64 `protobuf:"fixed64,3,opt,name=effect,proto3,oneof" json:"effect,omitempty"`
+	// The output, from 0.
+	Output        int32 `protobuf:"varint,4,opt,name=output,proto3" json:"output,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureWeight) Reset() {
+	*x = FeatureWeight{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureWeight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureWeight) ProtoMessage() {}
+
+func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
+func (*FeatureWeight) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FeatureWeight) GetFeature() string {
+	if x != nil {
+		return x.Feature
+	}
+	return ""
+}
+
+func (x *FeatureWeight) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *FeatureWeight) GetEffect() float64 {
+	if x != nil && x.Effect != nil {
+		return *x.Effect
+	}
+	return 0
+}
+
+func (x *FeatureWeight) GetOutput() int32 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
 // Performance is how a model did over some observations, beside two predictors
 // that ignore the inputs: the running mean of the labels, and the last label.
 // Losses are the model's own, times the weights of the observations.
@@ -946,7 +1740,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -958,7 +1752,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -971,7 +1765,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -1014,7 +1808,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1820,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1833,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -1099,7 +1893,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1905,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1918,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -1211,7 +2005,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +2017,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +2030,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -1291,7 +2085,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +2097,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +2110,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Expert) GetName() string {
@@ -1358,7 +2152,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +2164,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +2177,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -1412,7 +2206,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +2218,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +2231,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -1492,7 +2286,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +2298,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +2311,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -1559,7 +2353,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +2365,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +2378,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SnapshotModelRequest) GetId() string {
@@ -1605,7 +2399,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +2411,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +2424,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -1651,7 +2445,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +2457,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +2470,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListSnapshotsRequest) GetId() string {
@@ -1697,7 +2491,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1709,7 +2503,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1722,7 +2516,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -1746,7 +2540,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +2552,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +2565,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RestoreModelRequest) GetId() string {
@@ -1799,7 +2593,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2605,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2618,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -1847,7 +2641,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +2653,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2666,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ExportModelRequest) GetId() string {
@@ -1900,7 +2694,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2706,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2719,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -1948,7 +2742,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2754,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2767,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -2001,7 +2795,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2807,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2820,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -2040,14 +2834,30 @@ var File_hindsight_v1_model_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17hindsight/v1/spec.proto\"\xb7\x01\n" +
+	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17hindsight/v1/spec.proto\"\x85\x02\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12;\n" +
 	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x1a\n" +
 	"\bsequence\x18\x04 \x01(\x04R\bsequence\x12\x18\n" +
-	"\alearner\x18\x05 \x01(\tR\alearner\"Q\n" +
+	"\alearner\x18\x05 \x01(\tR\alearner\x122\n" +
+	"\x06inputs\x18\x06 \x03(\v2\x1a.hindsight.v1.LearnedInputR\x06inputs\x12\x18\n" +
+	"\aclasses\x18\a \x03(\tR\aclasses\"\xc9\x01\n" +
+	"\fLearnedInput\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x126\n" +
+	"\n" +
+	"categories\x18\x03 \x03(\v2\x16.hindsight.v1.CategoryR\n" +
+	"categories\x12\x17\n" +
+	"\x04mean\x18\x04 \x01(\x01H\x00R\x04mean\x88\x01\x01\x12!\n" +
+	"\tdeviation\x18\x05 \x01(\x01H\x01R\tdeviation\x88\x01\x01B\a\n" +
+	"\x05_meanB\f\n" +
+	"\n" +
+	"_deviation\"B\n" +
+	"\bCategory\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
+	"\fobservations\x18\x02 \x01(\x04R\fobservations\"Q\n" +
 	"\x12CreateModelRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\"@\n" +
@@ -2072,8 +2882,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xc4\n" +
-	"\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xe1\v\n" +
 	"\n" +
 	"ModelStats\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -2115,13 +2924,79 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\rserved_regret\x18\x1c \x01(\x01H\x05R\fservedRegret\x88\x01\x01\x129\n" +
 	"\tintervals\x18\x1d \x03(\v2\x1b.hindsight.v1.IntervalStatsR\tintervals\x12)\n" +
 	"\x05drift\x18\x1e \x01(\v2\x13.hindsight.v1.DriftR\x05drift\x12.\n" +
-	"\aexperts\x18\x1f \x03(\v2\x14.hindsight.v1.ExpertR\aexpertsB\x11\n" +
+	"\aexperts\x18\x1f \x03(\v2\x14.hindsight.v1.ExpertR\aexperts\x120\n" +
+	"\x06inputs\x18  \x03(\v2\x18.hindsight.v1.InputStatsR\x06inputs\x122\n" +
+	"\aclasses\x18! \x01(\v2\x18.hindsight.v1.ClassStatsR\aclasses\x125\n" +
+	"\aweights\x18\" \x03(\v2\x1b.hindsight.v1.FeatureWeightR\aweightsB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
 	"\a_regretB\x15\n" +
 	"\x13_regret_unpenalizedB\x16\n" +
 	"\x14_effective_dimensionB\r\n" +
 	"\v_dictionaryB\x10\n" +
-	"\x0e_served_regret\"\xaf\x01\n" +
+	"\x0e_served_regret\"\xe6\x02\n" +
+	"\n" +
+	"InputStats\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04seen\x18\x02 \x01(\x04R\x04seen\x12\x18\n" +
+	"\amissing\x18\x03 \x01(\x04R\amissing\x12\x1e\n" +
+	"\n" +
+	"categories\x18\x04 \x01(\rR\n" +
+	"categories\x12\x18\n" +
+	"\aoutside\x18\x05 \x01(\x04R\aoutside\x12#\n" +
+	"\routside_share\x18\x06 \x01(\x01R\foutsideShare\x12\x15\n" +
+	"\x03low\x18\a \x01(\x01H\x00R\x03low\x88\x01\x01\x12\x17\n" +
+	"\x04high\x18\b \x01(\x01H\x01R\x04high\x88\x01\x01\x12\x17\n" +
+	"\x04mean\x18\t \x01(\x01H\x02R\x04mean\x88\x01\x01\x12!\n" +
+	"\tdeviation\x18\n" +
+	" \x01(\x01H\x03R\tdeviation\x88\x01\x01\x12\x19\n" +
+	"\x05shift\x18\v \x01(\x01H\x04R\x05shift\x88\x01\x01B\x06\n" +
+	"\x04_lowB\a\n" +
+	"\x05_highB\a\n" +
+	"\x05_meanB\f\n" +
+	"\n" +
+	"_deviationB\b\n" +
+	"\x06_shift\"\xfb\x01\n" +
+	"\n" +
+	"ClassStats\x12@\n" +
+	"\vperformance\x18\x01 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\vperformance\x126\n" +
+	"\x06recent\x18\x02 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\x06recent\x12>\n" +
+	"\vreliability\x18\x03 \x03(\v2\x1c.hindsight.v1.ReliabilityBinR\vreliability\x123\n" +
+	"\aclasses\x18\x04 \x03(\v2\x19.hindsight.v1.ClassCountsR\aclasses\"\xa8\x01\n" +
+	"\x10ClassPerformance\x12\"\n" +
+	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12<\n" +
+	"\vprequential\x18\x02 \x01(\v2\x1a.hindsight.v1.ClassFiguresR\vprequential\x122\n" +
+	"\x06served\x18\x03 \x01(\v2\x1a.hindsight.v1.ClassFiguresR\x06served\"\xf1\x01\n" +
+	"\fClassFigures\x12\x1d\n" +
+	"\n" +
+	"error_rate\x18\x01 \x01(\x01R\terrorRate\x12\x19\n" +
+	"\blog_loss\x18\x02 \x01(\x01R\alogLoss\x12\x1f\n" +
+	"\vbrier_score\x18\x03 \x01(\x01R\n" +
+	"brierScore\x12.\n" +
+	"\x13majority_error_rate\x18\x04 \x01(\x01R\x11majorityErrorRate\x121\n" +
+	"\x15last_class_error_rate\x18\x05 \x01(\x01R\x12lastClassErrorRate\x12\x19\n" +
+	"\x05skill\x18\x06 \x01(\x01H\x00R\x05skill\x88\x01\x01B\b\n" +
+	"\x06_skill\"\xa6\x01\n" +
+	"\x0eReliabilityBin\x12\x10\n" +
+	"\x03low\x18\x01 \x01(\x01R\x03low\x12\x12\n" +
+	"\x04high\x18\x02 \x01(\x01R\x04high\x12\x18\n" +
+	"\amembers\x18\x03 \x01(\x04R\amembers\x12!\n" +
+	"\tpredicted\x18\x04 \x01(\x01H\x00R\tpredicted\x88\x01\x01\x12\x19\n" +
+	"\x05found\x18\x05 \x01(\x01H\x01R\x05found\x88\x01\x01B\f\n" +
+	"\n" +
+	"_predictedB\b\n" +
+	"\x06_found\"\x91\x01\n" +
+	"\vClassCounts\x12\x14\n" +
+	"\x05class\x18\x01 \x01(\tR\x05class\x12\x1a\n" +
+	"\bobserved\x18\x02 \x01(\x04R\bobserved\x12\x16\n" +
+	"\x06errors\x18\x03 \x01(\x04R\x06errors\x12\x1c\n" +
+	"\tpredicted\x18\x04 \x01(\x04R\tpredicted\x12\x1a\n" +
+	"\bexpected\x18\x05 \x01(\x01R\bexpected\"\x81\x01\n" +
+	"\rFeatureWeight\x12\x18\n" +
+	"\afeature\x18\x01 \x01(\tR\afeature\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x01R\x06weight\x12\x1b\n" +
+	"\x06effect\x18\x03 \x01(\x01H\x00R\x06effect\x88\x01\x01\x12\x16\n" +
+	"\x06output\x18\x04 \x01(\x05R\x06outputB\t\n" +
+	"\a_effect\"\xaf\x01\n" +
 	"\vPerformance\x12\"\n" +
 	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12B\n" +
 	"\vprequential\x18\x02 \x01(\v2 .hindsight.v1.PerformanceFiguresR\vprequential\x128\n" +
@@ -2234,91 +3109,111 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_model_proto_rawDescData
 }
 
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(*Model)(nil),                 // 0: hindsight.v1.Model
-	(*CreateModelRequest)(nil),    // 1: hindsight.v1.CreateModelRequest
-	(*CreateModelResponse)(nil),   // 2: hindsight.v1.CreateModelResponse
-	(*GetModelRequest)(nil),       // 3: hindsight.v1.GetModelRequest
-	(*GetModelResponse)(nil),      // 4: hindsight.v1.GetModelResponse
-	(*ListModelsRequest)(nil),     // 5: hindsight.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),    // 6: hindsight.v1.ListModelsResponse
-	(*DeleteModelRequest)(nil),    // 7: hindsight.v1.DeleteModelRequest
-	(*DeleteModelResponse)(nil),   // 8: hindsight.v1.DeleteModelResponse
-	(*GetModelStatsRequest)(nil),  // 9: hindsight.v1.GetModelStatsRequest
-	(*GetModelStatsResponse)(nil), // 10: hindsight.v1.GetModelStatsResponse
-	(*ModelStats)(nil),            // 11: hindsight.v1.ModelStats
-	(*Performance)(nil),           // 12: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),    // 13: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),         // 14: hindsight.v1.IntervalStats
-	(*Drift)(nil),                 // 15: hindsight.v1.Drift
-	(*Expert)(nil),                // 16: hindsight.v1.Expert
-	(*ValidateSpecRequest)(nil),   // 17: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),  // 18: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),              // 19: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),  // 20: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil), // 21: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),  // 22: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 23: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),   // 24: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),  // 25: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),    // 26: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),   // 27: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),    // 28: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),   // 29: hindsight.v1.ImportModelResponse
-	(*ModelSpec)(nil),             // 30: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*LearnedInput)(nil),          // 1: hindsight.v1.LearnedInput
+	(*Category)(nil),              // 2: hindsight.v1.Category
+	(*CreateModelRequest)(nil),    // 3: hindsight.v1.CreateModelRequest
+	(*CreateModelResponse)(nil),   // 4: hindsight.v1.CreateModelResponse
+	(*GetModelRequest)(nil),       // 5: hindsight.v1.GetModelRequest
+	(*GetModelResponse)(nil),      // 6: hindsight.v1.GetModelResponse
+	(*ListModelsRequest)(nil),     // 7: hindsight.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),    // 8: hindsight.v1.ListModelsResponse
+	(*DeleteModelRequest)(nil),    // 9: hindsight.v1.DeleteModelRequest
+	(*DeleteModelResponse)(nil),   // 10: hindsight.v1.DeleteModelResponse
+	(*GetModelStatsRequest)(nil),  // 11: hindsight.v1.GetModelStatsRequest
+	(*GetModelStatsResponse)(nil), // 12: hindsight.v1.GetModelStatsResponse
+	(*ModelStats)(nil),            // 13: hindsight.v1.ModelStats
+	(*InputStats)(nil),            // 14: hindsight.v1.InputStats
+	(*ClassStats)(nil),            // 15: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),      // 16: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),          // 17: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),        // 18: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),           // 19: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),         // 20: hindsight.v1.FeatureWeight
+	(*Performance)(nil),           // 21: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),    // 22: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),         // 23: hindsight.v1.IntervalStats
+	(*Drift)(nil),                 // 24: hindsight.v1.Drift
+	(*Expert)(nil),                // 25: hindsight.v1.Expert
+	(*ValidateSpecRequest)(nil),   // 26: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),  // 27: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),              // 28: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),  // 29: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil), // 30: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),  // 31: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil), // 32: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),   // 33: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),  // 34: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),    // 35: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),   // 36: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),    // 37: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),   // 38: hindsight.v1.ImportModelResponse
+	(*ModelSpec)(nil),             // 39: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	30, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	31, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	30, // 2: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	0,  // 3: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 4: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 5: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	11, // 6: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	12, // 7: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	12, // 8: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	12, // 9: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	14, // 10: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	15, // 11: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	16, // 12: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	13, // 13: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	13, // 14: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	30, // 15: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	30, // 16: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	31, // 17: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	19, // 18: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	19, // 19: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	0,  // 20: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 21: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 22: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	3,  // 23: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	5,  // 24: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	7,  // 25: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	9,  // 26: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	17, // 27: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	20, // 28: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	22, // 29: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	24, // 30: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	26, // 31: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	28, // 32: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	2,  // 33: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	4,  // 34: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	6,  // 35: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	8,  // 36: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	10, // 37: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	18, // 38: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	21, // 39: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	23, // 40: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	25, // 41: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	27, // 42: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	29, // 43: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	33, // [33:44] is the sub-list for method output_type
-	22, // [22:33] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	39, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	40, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	1,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
+	2,  // 3: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	39, // 4: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	0,  // 5: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	0,  // 6: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	0,  // 7: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	13, // 8: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	21, // 9: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	21, // 10: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	21, // 11: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	23, // 12: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	24, // 13: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	25, // 14: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	14, // 15: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	15, // 16: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	20, // 17: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	16, // 18: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	16, // 19: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	18, // 20: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	19, // 21: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	17, // 22: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	17, // 23: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	22, // 24: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	22, // 25: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	39, // 26: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	39, // 27: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	40, // 28: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	28, // 29: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	28, // 30: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	0,  // 31: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	0,  // 32: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	3,  // 33: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	5,  // 34: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	7,  // 35: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	9,  // 36: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	11, // 37: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	26, // 38: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	29, // 39: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	31, // 40: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	33, // 41: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	35, // 42: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	37, // 43: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	4,  // 44: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	6,  // 45: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	8,  // 46: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	10, // 47: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	12, // 48: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	27, // 49: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	30, // 50: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	32, // 51: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	34, // 52: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	36, // 53: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	38, // 54: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	44, // [44:55] is the sub-list for method output_type
+	33, // [33:44] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -2327,18 +3222,23 @@ func file_hindsight_v1_model_proto_init() {
 		return
 	}
 	file_hindsight_v1_spec_proto_init()
-	file_hindsight_v1_model_proto_msgTypes[11].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[1].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[13].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[14].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[15].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[17].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

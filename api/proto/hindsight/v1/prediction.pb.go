@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -35,7 +36,10 @@ type PredictRequest struct {
 	// How long to wait for the label. Default 24 h.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
 	// false: no label will come; nothing is stored and no id given. Default true.
-	Remember      *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
+	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
+	// The input by names, for a model with inputs: a value for each, null where it is
+	// missing.
+	Inputs        *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -105,6 +109,13 @@ func (x *PredictRequest) GetRemember() bool {
 	return false
 }
 
+func (x *PredictRequest) GetInputs() *structpb.Struct {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
 // PredictResponse answers Predict.
 type PredictResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -162,7 +173,7 @@ type Prediction struct {
 	Values []float64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
 	// The predicted class of a classifier.
 	Class string `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`
-	// The scores of a classifier's classes.
+	// The probabilities of a classifier's classes, which sum to 1.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// sqrt(L*/n q): the standard error of the predicted mean. It is no error of the
 	// label: see intervals. Absent when the learner has no such figure, and before
@@ -389,7 +400,9 @@ type PredictBatchRequest struct {
 	// How long to wait for the labels. Default 24 h.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
 	// false: no labels will come. Default true.
-	Remember      *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
+	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
+	// The inputs by names, for a model with inputs, in place of rows.
+	Inputs        []*structpb.Struct `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +470,13 @@ func (x *PredictBatchRequest) GetRemember() bool {
 		return *x.Remember
 	}
 	return false
+}
+
+func (x *PredictBatchRequest) GetInputs() []*structpb.Struct {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
 }
 
 // PredictBatchResponse answers PredictBatch.
@@ -556,7 +576,7 @@ type ObserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model's id.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The id of the prediction this label belongs to. Give this or features.
+	// The id of the prediction this label belongs to. Give this, or the input.
 	PredictionId string `protobuf:"bytes,2,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
 	// The input, when there is no prediction to refer to. With the id of an
 	// expired prediction as observation_id, its late label is still learned.
@@ -574,6 +594,8 @@ type ObserveRequest struct {
 	// Identity of an observation given by its features: the same id is learned
 	// once, however often it is sent. Without one, a retry is learned again.
 	ObservationId string `protobuf:"bytes,8,opt,name=observation_id,json=observationId,proto3" json:"observation_id,omitempty"`
+	// The input by names, for a model with inputs, in place of features.
+	Inputs        *structpb.Struct `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -677,6 +699,13 @@ func (x *ObserveRequest) GetObservationId() string {
 	return ""
 }
 
+func (x *ObserveRequest) GetInputs() *structpb.Struct {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
 type isObserveRequest_Target interface {
 	isObserveRequest_Target()
 }
@@ -777,7 +806,11 @@ type Outcome struct {
 	RecentLoss *float64 `protobuf:"fixed64,10,opt,name=recent_loss,json=recentLoss,proto3,oneof" json:"recent_loss,omitempty"`
 	// 1 - loss / best baseline over the same rounds: above 0 the model is better
 	// than the running mean and the last label, below 0 it is worse.
-	RecentSkill   *float64 `protobuf:"fixed64,11,opt,name=recent_skill,json=recentSkill,proto3,oneof" json:"recent_skill,omitempty"`
+	RecentSkill *float64 `protobuf:"fixed64,11,opt,name=recent_skill,json=recentSkill,proto3,oneof" json:"recent_skill,omitempty"`
+	// The class that a classifier predicted prequentially, empty before the first.
+	Class string `protobuf:"bytes,12,opt,name=class,proto3" json:"class,omitempty"`
+	// The class that the client had been told.
+	ServedClass   string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +920,20 @@ func (x *Outcome) GetRecentSkill() float64 {
 		return *x.RecentSkill
 	}
 	return 0
+}
+
+func (x *Outcome) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *Outcome) GetServedClass() string {
+	if x != nil {
+		return x.ServedClass
+	}
+	return ""
 }
 
 // ObserveBatchRequest carries many observations of one model.
@@ -1268,13 +1315,14 @@ var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17hindsight/v1/spec.proto\"\xcd\x01\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17hindsight/v1/spec.proto\"\xfe\x01\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
 	"\rprediction_id\x18\x03 \x01(\tR\fpredictionId\x126\n" +
 	"\tlabel_ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x12\x1f\n" +
-	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01B\v\n" +
+	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01\x12/\n" +
+	"\x06inputs\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06inputsB\v\n" +
 	"\t_remember\"K\n" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
@@ -1308,18 +1356,19 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06lowers\x18\x04 \x03(\x01R\x06lowers\x12\x16\n" +
 	"\x06uppers\x18\x05 \x03(\x01R\x06uppersB\b\n" +
 	"\x06_lowerB\b\n" +
-	"\x06_upper\"\xdf\x01\n" +
+	"\x06_upper\"\x90\x02\n" +
 	"\x13PredictBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
 	"\x04rows\x18\x02 \x03(\v2\x11.hindsight.v1.RowR\x04rows\x12%\n" +
 	"\x0eprediction_ids\x18\x03 \x03(\tR\rpredictionIds\x126\n" +
 	"\tlabel_ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x12\x1f\n" +
-	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01B\v\n" +
+	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01\x12/\n" +
+	"\x06inputs\x18\x06 \x03(\v2\x17.google.protobuf.StructR\x06inputsB\v\n" +
 	"\t_remember\"R\n" +
 	"\x14PredictBatchResponse\x12:\n" +
 	"\vpredictions\x18\x01 \x03(\v2\x18.hindsight.v1.PredictionR\vpredictions\" \n" +
 	"\x06Labels\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x01R\x06values\"\xa0\x02\n" +
+	"\x06values\x18\x01 \x03(\x01R\x06values\"\xd1\x02\n" +
 	"\x0eObserveRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12#\n" +
 	"\rprediction_id\x18\x02 \x01(\tR\fpredictionId\x12\x1a\n" +
@@ -1328,11 +1377,12 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x01(\v2\x14.hindsight.v1.LabelsH\x00R\x06labels\x12\x16\n" +
 	"\x05class\x18\x06 \x01(\tH\x00R\x05class\x12\x1b\n" +
 	"\x06weight\x18\a \x01(\x01H\x01R\x06weight\x88\x01\x01\x12%\n" +
-	"\x0eobservation_id\x18\b \x01(\tR\robservationIdB\b\n" +
+	"\x0eobservation_id\x18\b \x01(\tR\robservationId\x12/\n" +
+	"\x06inputs\x18\t \x01(\v2\x17.google.protobuf.StructR\x06inputsB\b\n" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xff\x03\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xb8\x04\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12#\n" +
 	"\n" +
@@ -1349,7 +1399,9 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\vrecent_loss\x18\n" +
 	" \x01(\x01H\x05R\n" +
 	"recentLoss\x88\x01\x01\x12&\n" +
-	"\frecent_skill\x18\v \x01(\x01H\x06R\vrecentSkill\x88\x01\x01B\r\n" +
+	"\frecent_skill\x18\v \x01(\x01H\x06R\vrecentSkill\x88\x01\x01\x12\x14\n" +
+	"\x05class\x18\f \x01(\tR\x05class\x12!\n" +
+	"\fserved_class\x18\r \x01(\tR\vservedClassB\r\n" +
 	"\v_predictionB\a\n" +
 	"\x05_lossB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +
@@ -1417,40 +1469,44 @@ var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*SessionError)(nil),         // 14: hindsight.v1.SessionError
 	nil,                          // 15: hindsight.v1.Prediction.ScoresEntry
 	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
-	(*Row)(nil),                  // 17: hindsight.v1.Row
+	(*structpb.Struct)(nil),      // 17: google.protobuf.Struct
+	(*Row)(nil),                  // 18: hindsight.v1.Row
 }
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
 	16, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
-	2,  // 1: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	15, // 2: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
-	3,  // 3: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
-	17, // 4: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	16, // 5: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	2,  // 6: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
-	6,  // 7: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	9,  // 8: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
-	7,  // 9: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
-	9,  // 10: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
-	0,  // 11: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
-	7,  // 12: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
-	2,  // 13: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
-	9,  // 14: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
-	14, // 15: hindsight.v1.SessionResponse.error:type_name -> hindsight.v1.SessionError
-	0,  // 16: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
-	4,  // 17: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
-	7,  // 18: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
-	10, // 19: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
-	12, // 20: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
-	1,  // 21: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
-	5,  // 22: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
-	8,  // 23: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
-	11, // 24: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
-	13, // 25: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
-	21, // [21:26] is the sub-list for method output_type
-	16, // [16:21] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	17, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
+	2,  // 2: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
+	15, // 3: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	3,  // 4: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
+	18, // 5: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	16, // 6: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	17, // 7: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
+	2,  // 8: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
+	6,  // 9: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
+	17, // 10: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
+	9,  // 11: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
+	7,  // 12: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
+	9,  // 13: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
+	0,  // 14: hindsight.v1.SessionRequest.predict:type_name -> hindsight.v1.PredictRequest
+	7,  // 15: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
+	2,  // 16: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
+	9,  // 17: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
+	14, // 18: hindsight.v1.SessionResponse.error:type_name -> hindsight.v1.SessionError
+	0,  // 19: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
+	4,  // 20: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
+	7,  // 21: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
+	10, // 22: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
+	12, // 23: hindsight.v1.PredictionService.Session:input_type -> hindsight.v1.SessionRequest
+	1,  // 24: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
+	5,  // 25: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
+	8,  // 26: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
+	11, // 27: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
+	13, // 28: hindsight.v1.PredictionService.Session:output_type -> hindsight.v1.SessionResponse
+	24, // [24:29] is the sub-list for method output_type
+	19, // [19:24] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_prediction_proto_init() }

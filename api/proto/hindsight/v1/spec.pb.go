@@ -78,6 +78,120 @@ func (Loss) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{0}
 }
 
+// What becomes of a value that is null or left out.
+type Input_Missing int32
+
+const (
+	// Category for a categorical input, else indicator.
+	Input_MISSING_UNSPECIFIED Input_Missing = 0
+	// The record is refused.
+	Input_MISSING_REFUSE Input_Missing = 1
+	// The running mean stands for it, and a feature of its own is 1.
+	Input_MISSING_INDICATOR Input_Missing = 2
+	// It is a category of its own.
+	Input_MISSING_CATEGORY Input_Missing = 3
+)
+
+// Enum value maps for Input_Missing.
+var (
+	Input_Missing_name = map[int32]string{
+		0: "MISSING_UNSPECIFIED",
+		1: "MISSING_REFUSE",
+		2: "MISSING_INDICATOR",
+		3: "MISSING_CATEGORY",
+	}
+	Input_Missing_value = map[string]int32{
+		"MISSING_UNSPECIFIED": 0,
+		"MISSING_REFUSE":      1,
+		"MISSING_INDICATOR":   2,
+		"MISSING_CATEGORY":    3,
+	}
+)
+
+func (x Input_Missing) Enum() *Input_Missing {
+	p := new(Input_Missing)
+	*p = x
+	return p
+}
+
+func (x Input_Missing) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Input_Missing) Descriptor() protoreflect.EnumDescriptor {
+	return file_hindsight_v1_spec_proto_enumTypes[1].Descriptor()
+}
+
+func (Input_Missing) Type() protoreflect.EnumType {
+	return &file_hindsight_v1_spec_proto_enumTypes[1]
+}
+
+func (x Input_Missing) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Input_Missing.Descriptor instead.
+func (Input_Missing) EnumDescriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1, 0}
+}
+
+// A cycle of the calendar, at the moment's own offset from UTC.
+type TimeInput_Cycle int32
+
+const (
+	// None.
+	TimeInput_CYCLE_UNSPECIFIED TimeInput_Cycle = 0
+	// The hour of the day.
+	TimeInput_CYCLE_HOUR_OF_DAY TimeInput_Cycle = 1
+	// The day of the week.
+	TimeInput_CYCLE_DAY_OF_WEEK TimeInput_Cycle = 2
+	// The day of the year.
+	TimeInput_CYCLE_DAY_OF_YEAR TimeInput_Cycle = 3
+)
+
+// Enum value maps for TimeInput_Cycle.
+var (
+	TimeInput_Cycle_name = map[int32]string{
+		0: "CYCLE_UNSPECIFIED",
+		1: "CYCLE_HOUR_OF_DAY",
+		2: "CYCLE_DAY_OF_WEEK",
+		3: "CYCLE_DAY_OF_YEAR",
+	}
+	TimeInput_Cycle_value = map[string]int32{
+		"CYCLE_UNSPECIFIED": 0,
+		"CYCLE_HOUR_OF_DAY": 1,
+		"CYCLE_DAY_OF_WEEK": 2,
+		"CYCLE_DAY_OF_YEAR": 3,
+	}
+)
+
+func (x TimeInput_Cycle) Enum() *TimeInput_Cycle {
+	p := new(TimeInput_Cycle)
+	*p = x
+	return p
+}
+
+func (x TimeInput_Cycle) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TimeInput_Cycle) Descriptor() protoreflect.EnumDescriptor {
+	return file_hindsight_v1_spec_proto_enumTypes[2].Descriptor()
+}
+
+func (TimeInput_Cycle) Type() protoreflect.EnumType {
+	return &file_hindsight_v1_spec_proto_enumTypes[2]
+}
+
+func (x TimeInput_Cycle) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TimeInput_Cycle.Descriptor instead.
+func (TimeInput_Cycle) EnumDescriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6, 0}
+}
+
 // Which kernel.
 type Kernel_Kind int32
 
@@ -143,11 +257,11 @@ func (x Kernel_Kind) String() string {
 }
 
 func (Kernel_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_hindsight_v1_spec_proto_enumTypes[1].Descriptor()
+	return file_hindsight_v1_spec_proto_enumTypes[3].Descriptor()
 }
 
 func (Kernel_Kind) Type() protoreflect.EnumType {
-	return &file_hindsight_v1_spec_proto_enumTypes[1]
+	return &file_hindsight_v1_spec_proto_enumTypes[3]
 }
 
 func (x Kernel_Kind) Number() protoreflect.EnumNumber {
@@ -156,7 +270,7 @@ func (x Kernel_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kernel_Kind.Descriptor instead.
 func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18, 0}
 }
 
 // What a growing dictionary knows of the rounds before.
@@ -200,11 +314,11 @@ func (x PkawvNystrom_History) String() string {
 }
 
 func (PkawvNystrom_History) Descriptor() protoreflect.EnumDescriptor {
-	return file_hindsight_v1_spec_proto_enumTypes[2].Descriptor()
+	return file_hindsight_v1_spec_proto_enumTypes[4].Descriptor()
 }
 
 func (PkawvNystrom_History) Type() protoreflect.EnumType {
-	return &file_hindsight_v1_spec_proto_enumTypes[2]
+	return &file_hindsight_v1_spec_proto_enumTypes[4]
 }
 
 func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
@@ -213,7 +327,7 @@ func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PkawvNystrom_History.Descriptor instead.
 func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // What an expert keeps at the start of its next interval.
@@ -253,11 +367,11 @@ func (x AdaRaker_Restart) String() string {
 }
 
 func (AdaRaker_Restart) Descriptor() protoreflect.EnumDescriptor {
-	return file_hindsight_v1_spec_proto_enumTypes[3].Descriptor()
+	return file_hindsight_v1_spec_proto_enumTypes[5].Descriptor()
 }
 
 func (AdaRaker_Restart) Type() protoreflect.EnumType {
-	return &file_hindsight_v1_spec_proto_enumTypes[3]
+	return &file_hindsight_v1_spec_proto_enumTypes[5]
 }
 
 func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
@@ -266,14 +380,15 @@ func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdaRaker_Restart.Descriptor instead.
 func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23, 0}
 }
 
 // ModelSpec says what a model is. It is immutable: the server stores it with
 // every default filled in, and GetModel shows it so.
 type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of input features d, at least 1. Required.
+	// The number of input features d, at least 1. Required without inputs; with them
+	// it follows, and may be left out.
 	Dimension int32 `protobuf:"varint,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
 	// The number of label columns, up to 1024. Default 1. Several share one factor in
 	// auto and the AWV family, and the random features in the first-order learners.
@@ -286,8 +401,14 @@ type ModelSpec struct {
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The levels of the prediction intervals: the shares of labels that are to lie
 	// inside, each from 0.5 to 0.999, ascending, at most 8. Default: 0.9 for auto, else none.
-	// Refused with the logistic and the hinge loss, whose labels are classes.
+	// Refused with the logistic and the hinge loss, whose labels are classes, and with
+	// classes.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
+	// The inputs by name, in place of dimension. Requests then carry inputs in place
+	// of features, and the model encodes them.
+	Inputs []*Input `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// The label is a class, a text, in place of a real number. Default for rlsc.
+	Classes *Classes `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
 	// The learner; an empty message takes every default. Default: auto.
 	//
 	// Types that are valid to be assigned to Learner:
@@ -301,6 +422,7 @@ type ModelSpec struct {
 	//	*ModelSpec_AdaRaker
 	//	*ModelSpec_Fogd
 	//	*ModelSpec_Auto
+	//	*ModelSpec_Rlsc
 	Learner       isModelSpec_Learner `protobuf_oneof:"learner"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -367,6 +489,20 @@ func (x *ModelSpec) GetScaling() *Scaling {
 func (x *ModelSpec) GetCoverage() []float64 {
 	if x != nil {
 		return x.Coverage
+	}
+	return nil
+}
+
+func (x *ModelSpec) GetInputs() []*Input {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *ModelSpec) GetClasses() *Classes {
+	if x != nil {
+		return x.Classes
 	}
 	return nil
 }
@@ -459,6 +595,15 @@ func (x *ModelSpec) GetAuto() *Auto {
 	return nil
 }
 
+func (x *ModelSpec) GetRlsc() *Rlsc {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_Rlsc); ok {
+			return x.Rlsc
+		}
+	}
+	return nil
+}
+
 type isModelSpec_Learner interface {
 	isModelSpec_Learner()
 }
@@ -508,6 +653,11 @@ type ModelSpec_Auto struct {
 	Auto *Auto `protobuf:"bytes,18,opt,name=auto,proto3,oneof"`
 }
 
+type ModelSpec_Rlsc struct {
+	// Regularised least squares classification: classes that appear at any time.
+	Rlsc *Rlsc `protobuf:"bytes,19,opt,name=rlsc,proto3,oneof"`
+}
+
 func (*ModelSpec_PkawvTaylor) isModelSpec_Learner() {}
 
 func (*ModelSpec_PkawvNystrom) isModelSpec_Learner() {}
@@ -525,6 +675,549 @@ func (*ModelSpec_AdaRaker) isModelSpec_Learner() {}
 func (*ModelSpec_Fogd) isModelSpec_Learner() {}
 
 func (*ModelSpec_Auto) isModelSpec_Learner() {}
+
+func (*ModelSpec_Rlsc) isModelSpec_Learner() {}
+
+// Input declares one named input. {"name": "city", "categorical": {}} is enough.
+type Input struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name that records call it by.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is.
+	//
+	// Types that are valid to be assigned to Kind:
+	//
+	//	*Input_Numeric
+	//	*Input_Boolean
+	//	*Input_Categorical
+	//	*Input_Time
+	//	*Input_Vector
+	Kind isInput_Kind `protobuf_oneof:"kind"`
+	// What becomes of a missing value.
+	Missing       Input_Missing `protobuf:"varint,7,opt,name=missing,proto3,enum=hindsight.v1.Input_Missing" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Input) Reset() {
+	*x = Input{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Input) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Input) ProtoMessage() {}
+
+func (x *Input) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Input.ProtoReflect.Descriptor instead.
+func (*Input) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Input) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Input) GetKind() isInput_Kind {
+	if x != nil {
+		return x.Kind
+	}
+	return nil
+}
+
+func (x *Input) GetNumeric() *NumericInput {
+	if x != nil {
+		if x, ok := x.Kind.(*Input_Numeric); ok {
+			return x.Numeric
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetBoolean() *BooleanInput {
+	if x != nil {
+		if x, ok := x.Kind.(*Input_Boolean); ok {
+			return x.Boolean
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetCategorical() *CategoricalInput {
+	if x != nil {
+		if x, ok := x.Kind.(*Input_Categorical); ok {
+			return x.Categorical
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetTime() *TimeInput {
+	if x != nil {
+		if x, ok := x.Kind.(*Input_Time); ok {
+			return x.Time
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetVector() *VectorInput {
+	if x != nil {
+		if x, ok := x.Kind.(*Input_Vector); ok {
+			return x.Vector
+		}
+	}
+	return nil
+}
+
+func (x *Input) GetMissing() Input_Missing {
+	if x != nil {
+		return x.Missing
+	}
+	return Input_MISSING_UNSPECIFIED
+}
+
+type isInput_Kind interface {
+	isInput_Kind()
+}
+
+type Input_Numeric struct {
+	// A number.
+	Numeric *NumericInput `protobuf:"bytes,2,opt,name=numeric,proto3,oneof"`
+}
+
+type Input_Boolean struct {
+	// true or false.
+	Boolean *BooleanInput `protobuf:"bytes,3,opt,name=boolean,proto3,oneof"`
+}
+
+type Input_Categorical struct {
+	// One of several texts.
+	Categorical *CategoricalInput `protobuf:"bytes,4,opt,name=categorical,proto3,oneof"`
+}
+
+type Input_Time struct {
+	// A moment, in RFC 3339.
+	Time *TimeInput `protobuf:"bytes,5,opt,name=time,proto3,oneof"`
+}
+
+type Input_Vector struct {
+	// A list of numbers.
+	Vector *VectorInput `protobuf:"bytes,6,opt,name=vector,proto3,oneof"`
+}
+
+func (*Input_Numeric) isInput_Kind() {}
+
+func (*Input_Boolean) isInput_Kind() {}
+
+func (*Input_Categorical) isInput_Kind() {}
+
+func (*Input_Time) isInput_Kind() {}
+
+func (*Input_Vector) isInput_Kind() {}
+
+// NumericInput is a number: one feature.
+type NumericInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Takes v as sign(v) log(1 + |v|), after clip. Default false.
+	Log1P *bool `protobuf:"varint,1,opt,name=log1p,proto3,oneof" json:"log1p,omitempty"`
+	// Moves a number outside of a range to its nearest end.
+	Clip          *Clip `protobuf:"bytes,2,opt,name=clip,proto3" json:"clip,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NumericInput) Reset() {
+	*x = NumericInput{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NumericInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NumericInput) ProtoMessage() {}
+
+func (x *NumericInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NumericInput.ProtoReflect.Descriptor instead.
+func (*NumericInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NumericInput) GetLog1P() bool {
+	if x != nil && x.Log1P != nil {
+		return *x.Log1P
+	}
+	return false
+}
+
+func (x *NumericInput) GetClip() *Clip {
+	if x != nil {
+		return x.Clip
+	}
+	return nil
+}
+
+// Clip is a range. An end that is left out bounds nothing.
+type Clip struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The lower end.
+	Low *float64 `protobuf:"fixed64,1,opt,name=low,proto3,oneof" json:"low,omitempty"`
+	// The upper end.
+	High          *float64 `protobuf:"fixed64,2,opt,name=high,proto3,oneof" json:"high,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clip) Reset() {
+	*x = Clip{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clip) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clip) ProtoMessage() {}
+
+func (x *Clip) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clip.ProtoReflect.Descriptor instead.
+func (*Clip) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Clip) GetLow() float64 {
+	if x != nil && x.Low != nil {
+		return *x.Low
+	}
+	return 0
+}
+
+func (x *Clip) GetHigh() float64 {
+	if x != nil && x.High != nil {
+		return *x.High
+	}
+	return 0
+}
+
+// BooleanInput is true or false: one feature, 1 or 0.
+type BooleanInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BooleanInput) Reset() {
+	*x = BooleanInput{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BooleanInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BooleanInput) ProtoMessage() {}
+
+func (x *BooleanInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BooleanInput.ProtoReflect.Descriptor instead.
+func (*BooleanInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
+}
+
+// CategoricalInput is one of several texts. Numbers and booleans are texts too.
+type CategoricalInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the categories become features.
+	//
+	// Types that are valid to be assigned to Encoding:
+	//
+	//	*CategoricalInput_MaxCategories
+	//	*CategoricalInput_HashBuckets
+	Encoding      isCategoricalInput_Encoding `protobuf_oneof:"encoding"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CategoricalInput) Reset() {
+	*x = CategoricalInput{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CategoricalInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CategoricalInput) ProtoMessage() {}
+
+func (x *CategoricalInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CategoricalInput.ProtoReflect.Descriptor instead.
+func (*CategoricalInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CategoricalInput) GetEncoding() isCategoricalInput_Encoding {
+	if x != nil {
+		return x.Encoding
+	}
+	return nil
+}
+
+func (x *CategoricalInput) GetMaxCategories() int32 {
+	if x != nil {
+		if x, ok := x.Encoding.(*CategoricalInput_MaxCategories); ok {
+			return x.MaxCategories
+		}
+	}
+	return 0
+}
+
+func (x *CategoricalInput) GetHashBuckets() int32 {
+	if x != nil {
+		if x, ok := x.Encoding.(*CategoricalInput_HashBuckets); ok {
+			return x.HashBuckets
+		}
+	}
+	return 0
+}
+
+type isCategoricalInput_Encoding interface {
+	isCategoricalInput_Encoding()
+}
+
+type CategoricalInput_MaxCategories struct {
+	// Each of the first so many categories has a feature, in the order of first
+	// appearance; the others share one. Default 64.
+	MaxCategories int32 `protobuf:"varint,1,opt,name=max_categories,json=maxCategories,proto3,oneof"`
+}
+
+type CategoricalInput_HashBuckets struct {
+	// All categories share so many features by their signed hashes: FNV-1a with 64
+	// bits, mixed by the finalizer of MurmurHash3.
+	HashBuckets int32 `protobuf:"varint,2,opt,name=hash_buckets,json=hashBuckets,proto3,oneof"`
+}
+
+func (*CategoricalInput_MaxCategories) isCategoricalInput_Encoding() {}
+
+func (*CategoricalInput_HashBuckets) isCategoricalInput_Encoding() {}
+
+// TimeInput is a moment: a text in RFC 3339.
+type TimeInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each a sine and a cosine. Default: all, unless there is a trend.
+	Cycles []TimeInput_Cycle `protobuf:"varint,1,rep,packed,name=cycles,proto3,enum=hindsight.v1.TimeInput_Cycle" json:"cycles,omitempty"`
+	// The days since the first time that was observed. Default false.
+	Trend         *bool `protobuf:"varint,2,opt,name=trend,proto3,oneof" json:"trend,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimeInput) Reset() {
+	*x = TimeInput{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimeInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimeInput) ProtoMessage() {}
+
+func (x *TimeInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimeInput.ProtoReflect.Descriptor instead.
+func (*TimeInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TimeInput) GetCycles() []TimeInput_Cycle {
+	if x != nil {
+		return x.Cycles
+	}
+	return nil
+}
+
+func (x *TimeInput) GetTrend() bool {
+	if x != nil && x.Trend != nil {
+		return *x.Trend
+	}
+	return false
+}
+
+// VectorInput is a list of numbers: a feature each.
+type VectorInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many numbers it has. Required.
+	Length        *int32 `protobuf:"varint,1,opt,name=length,proto3,oneof" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VectorInput) Reset() {
+	*x = VectorInput{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VectorInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VectorInput) ProtoMessage() {}
+
+func (x *VectorInput) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VectorInput.ProtoReflect.Descriptor instead.
+func (*VectorInput) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *VectorInput) GetLength() int32 {
+	if x != nil && x.Length != nil {
+		return *x.Length
+	}
+	return 0
+}
+
+// Classes says that labels are classes: texts of 1 to 256 bytes, in the order of
+// their first appearance.
+type Classes struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many there may be. Default 2; 256 for rlsc. With more than two a learner
+	// other than rlsc has an output for each, one class against the rest.
+	MaxClasses    *int32 `protobuf:"varint,1,opt,name=max_classes,json=maxClasses,proto3,oneof" json:"max_classes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Classes) Reset() {
+	*x = Classes{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Classes) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Classes) ProtoMessage() {}
+
+func (x *Classes) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Classes.ProtoReflect.Descriptor instead.
+func (*Classes) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Classes) GetMaxClasses() int32 {
+	if x != nil && x.MaxClasses != nil {
+		return *x.MaxClasses
+	}
+	return 0
+}
 
 // Scaling of inputs and labels before the learner, part of the model's state.
 // What a model is asked and answers, losses and regrets included, stays in the
@@ -546,7 +1239,7 @@ type Scaling struct {
 
 func (x *Scaling) Reset() {
 	*x = Scaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +1251,7 @@ func (x *Scaling) String() string {
 func (*Scaling) ProtoMessage() {}
 
 func (x *Scaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[1]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +1264,7 @@ func (x *Scaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Scaling.ProtoReflect.Descriptor instead.
 func (*Scaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Scaling) GetKind() isScaling_Kind {
@@ -667,7 +1360,7 @@ type FixedScaling struct {
 
 func (x *FixedScaling) Reset() {
 	*x = FixedScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +1372,7 @@ func (x *FixedScaling) String() string {
 func (*FixedScaling) ProtoMessage() {}
 
 func (x *FixedScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[2]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +1385,7 @@ func (x *FixedScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FixedScaling.ProtoReflect.Descriptor instead.
 func (*FixedScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FixedScaling) GetOffset() []float64 {
@@ -741,7 +1434,7 @@ type WarmupScaling struct {
 
 func (x *WarmupScaling) Reset() {
 	*x = WarmupScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +1446,7 @@ func (x *WarmupScaling) String() string {
 func (*WarmupScaling) ProtoMessage() {}
 
 func (x *WarmupScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[3]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +1459,7 @@ func (x *WarmupScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmupScaling.ProtoReflect.Descriptor instead.
 func (*WarmupScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *WarmupScaling) GetObservations() int32 {
@@ -796,7 +1489,7 @@ type RunningScaling struct {
 
 func (x *RunningScaling) Reset() {
 	*x = RunningScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -808,7 +1501,7 @@ func (x *RunningScaling) String() string {
 func (*RunningScaling) ProtoMessage() {}
 
 func (x *RunningScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[4]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -821,7 +1514,7 @@ func (x *RunningScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunningScaling.ProtoReflect.Descriptor instead.
 func (*RunningScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
 }
 
 // NoScaling leaves inputs and labels as they are.
@@ -833,7 +1526,7 @@ type NoScaling struct {
 
 func (x *NoScaling) Reset() {
 	*x = NoScaling{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -845,7 +1538,7 @@ func (x *NoScaling) String() string {
 func (*NoScaling) ProtoMessage() {}
 
 func (x *NoScaling) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[5]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -858,7 +1551,7 @@ func (x *NoScaling) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoScaling.ProtoReflect.Descriptor instead.
 func (*NoScaling) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
 // Auto mixes forecasters over five feature maps, each with three memories and on
@@ -883,7 +1576,7 @@ type Auto struct {
 
 func (x *Auto) Reset() {
 	*x = Auto{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +1588,7 @@ func (x *Auto) String() string {
 func (*Auto) ProtoMessage() {}
 
 func (x *Auto) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[6]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +1601,7 @@ func (x *Auto) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Auto.ProtoReflect.Descriptor instead.
 func (*Auto) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Auto) GetLags() int32 {
@@ -956,7 +1649,7 @@ type PkawvTaylor struct {
 
 func (x *PkawvTaylor) Reset() {
 	*x = PkawvTaylor{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +1661,7 @@ func (x *PkawvTaylor) String() string {
 func (*PkawvTaylor) ProtoMessage() {}
 
 func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[7]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +1674,7 @@ func (x *PkawvTaylor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvTaylor.ProtoReflect.Descriptor instead.
 func (*PkawvTaylor) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PkawvTaylor) GetSigma() float64 {
@@ -1019,6 +1712,91 @@ func (x *PkawvTaylor) GetForgetting() float64 {
 	return 0
 }
 
+// Rlsc is regularised least squares classification: the Azoury-Warmuth-Vovk
+// forecaster of the indicators of the classes, which may appear at any time.
+type Rlsc struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kernel whose random features are used. Default: none, the features are
+	// (x, 1).
+	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// Number of frequencies D with a kernel; the features are 2 D. Default 100.
+	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
+	// Ridge. Default 0.1.
+	Lambda *float64 `protobuf:"fixed64,3,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	// How much decisions favour rare classes, from 0 to 1: a score counts
+	// (n / n_k)^recoding times. It touches nothing that is learned. Default 0.5.
+	Recoding *float64 `protobuf:"fixed64,4,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
+	// The past counts f times as much each round, f from 0.01 to 1. Default 1.
+	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rlsc) Reset() {
+	*x = Rlsc{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rlsc) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rlsc) ProtoMessage() {}
+
+func (x *Rlsc) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rlsc.ProtoReflect.Descriptor instead.
+func (*Rlsc) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Rlsc) GetKernel() *Kernel {
+	if x != nil {
+		return x.Kernel
+	}
+	return nil
+}
+
+func (x *Rlsc) GetFrequencies() int32 {
+	if x != nil && x.Frequencies != nil {
+		return *x.Frequencies
+	}
+	return 0
+}
+
+func (x *Rlsc) GetLambda() float64 {
+	if x != nil && x.Lambda != nil {
+		return *x.Lambda
+	}
+	return 0
+}
+
+func (x *Rlsc) GetRecoding() float64 {
+	if x != nil && x.Recoding != nil {
+		return *x.Recoding
+	}
+	return 0
+}
+
+func (x *Rlsc) GetForgetting() float64 {
+	if x != nil && x.Forgetting != nil {
+		return *x.Forgetting
+	}
+	return 0
+}
+
 // LinearAwv is the Azoury-Warmuth-Vovk forecaster over the features (x, 1).
 type LinearAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1034,7 +1812,7 @@ type LinearAwv struct {
 
 func (x *LinearAwv) Reset() {
 	*x = LinearAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1824,7 @@ func (x *LinearAwv) String() string {
 func (*LinearAwv) ProtoMessage() {}
 
 func (x *LinearAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[8]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1837,7 @@ func (x *LinearAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinearAwv.ProtoReflect.Descriptor instead.
 func (*LinearAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LinearAwv) GetLambda() float64 {
@@ -1095,7 +1873,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1885,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[9]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1898,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Kernel) GetKind() Kernel_Kind {
@@ -1194,7 +1972,7 @@ type PkawvNystrom struct {
 
 func (x *PkawvNystrom) Reset() {
 	*x = PkawvNystrom{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1984,7 @@ func (x *PkawvNystrom) String() string {
 func (*PkawvNystrom) ProtoMessage() {}
 
 func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[10]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1997,7 @@ func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvNystrom.ProtoReflect.Descriptor instead.
 func (*PkawvNystrom) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PkawvNystrom) GetKernel() *Kernel {
@@ -1328,7 +2106,7 @@ type FourierAwv struct {
 
 func (x *FourierAwv) Reset() {
 	*x = FourierAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +2118,7 @@ func (x *FourierAwv) String() string {
 func (*FourierAwv) ProtoMessage() {}
 
 func (x *FourierAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[11]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +2131,7 @@ func (x *FourierAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierAwv.ProtoReflect.Descriptor instead.
 func (*FourierAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FourierAwv) GetKernel() *Kernel {
@@ -1406,7 +2184,7 @@ type KernelAwv struct {
 
 func (x *KernelAwv) Reset() {
 	*x = KernelAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1418,7 +2196,7 @@ func (x *KernelAwv) String() string {
 func (*KernelAwv) ProtoMessage() {}
 
 func (x *KernelAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[12]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1431,7 +2209,7 @@ func (x *KernelAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelAwv.ProtoReflect.Descriptor instead.
 func (*KernelAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KernelAwv) GetKernel() *Kernel {
@@ -1479,7 +2257,7 @@ type Raker struct {
 
 func (x *Raker) Reset() {
 	*x = Raker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +2269,7 @@ func (x *Raker) String() string {
 func (*Raker) ProtoMessage() {}
 
 func (x *Raker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[13]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +2282,7 @@ func (x *Raker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raker.ProtoReflect.Descriptor instead.
 func (*Raker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Raker) GetKernels() []*Kernel {
@@ -1587,7 +2365,7 @@ type AdaRaker struct {
 
 func (x *AdaRaker) Reset() {
 	*x = AdaRaker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +2377,7 @@ func (x *AdaRaker) String() string {
 func (*AdaRaker) ProtoMessage() {}
 
 func (x *AdaRaker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[14]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +2390,7 @@ func (x *AdaRaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaRaker.ProtoReflect.Descriptor instead.
 func (*AdaRaker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AdaRaker) GetKernels() []*Kernel {
@@ -1706,7 +2484,7 @@ type Fogd struct {
 
 func (x *Fogd) Reset() {
 	*x = Fogd{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +2496,7 @@ func (x *Fogd) String() string {
 func (*Fogd) ProtoMessage() {}
 
 func (x *Fogd) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[15]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +2509,7 @@ func (x *Fogd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
 func (*Fogd) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Fogd) GetKernel() *Kernel {
@@ -1787,7 +2565,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2577,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[16]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2590,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -1826,13 +2604,15 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x9b\x05\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xa3\x06\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12/\n" +
 	"\ascaling\x18\x04 \x01(\v2\x15.hindsight.v1.ScalingR\ascaling\x12\x1a\n" +
-	"\bcoverage\x18\x05 \x03(\x01R\bcoverage\x12>\n" +
+	"\bcoverage\x18\x05 \x03(\x01R\bcoverage\x12+\n" +
+	"\x06inputs\x18\x06 \x03(\v2\x13.hindsight.v1.InputR\x06inputs\x12/\n" +
+	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
 	"\rpkawv_nystrom\x18\v \x01(\v2\x1a.hindsight.v1.PkawvNystromH\x00R\fpkawvNystrom\x12;\n" +
@@ -1845,8 +2625,54 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x05raker\x18\x0f \x01(\v2\x13.hindsight.v1.RakerH\x00R\x05raker\x125\n" +
 	"\tada_raker\x18\x10 \x01(\v2\x16.hindsight.v1.AdaRakerH\x00R\badaRaker\x12(\n" +
 	"\x04fogd\x18\x11 \x01(\v2\x12.hindsight.v1.FogdH\x00R\x04fogd\x12(\n" +
-	"\x04auto\x18\x12 \x01(\v2\x12.hindsight.v1.AutoH\x00R\x04autoB\t\n" +
-	"\alearner\"\xe5\x01\n" +
+	"\x04auto\x18\x12 \x01(\v2\x12.hindsight.v1.AutoH\x00R\x04auto\x12(\n" +
+	"\x04rlsc\x18\x13 \x01(\v2\x12.hindsight.v1.RlscH\x00R\x04rlscB\t\n" +
+	"\alearner\"\xd7\x03\n" +
+	"\x05Input\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
+	"\anumeric\x18\x02 \x01(\v2\x1a.hindsight.v1.NumericInputH\x00R\anumeric\x126\n" +
+	"\aboolean\x18\x03 \x01(\v2\x1a.hindsight.v1.BooleanInputH\x00R\aboolean\x12B\n" +
+	"\vcategorical\x18\x04 \x01(\v2\x1e.hindsight.v1.CategoricalInputH\x00R\vcategorical\x12-\n" +
+	"\x04time\x18\x05 \x01(\v2\x17.hindsight.v1.TimeInputH\x00R\x04time\x123\n" +
+	"\x06vector\x18\x06 \x01(\v2\x19.hindsight.v1.VectorInputH\x00R\x06vector\x125\n" +
+	"\amissing\x18\a \x01(\x0e2\x1b.hindsight.v1.Input.MissingR\amissing\"c\n" +
+	"\aMissing\x12\x17\n" +
+	"\x13MISSING_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eMISSING_REFUSE\x10\x01\x12\x15\n" +
+	"\x11MISSING_INDICATOR\x10\x02\x12\x14\n" +
+	"\x10MISSING_CATEGORY\x10\x03B\x06\n" +
+	"\x04kind\"[\n" +
+	"\fNumericInput\x12\x19\n" +
+	"\x05log1p\x18\x01 \x01(\bH\x00R\x05log1p\x88\x01\x01\x12&\n" +
+	"\x04clip\x18\x02 \x01(\v2\x12.hindsight.v1.ClipR\x04clipB\b\n" +
+	"\x06_log1p\"G\n" +
+	"\x04Clip\x12\x15\n" +
+	"\x03low\x18\x01 \x01(\x01H\x00R\x03low\x88\x01\x01\x12\x17\n" +
+	"\x04high\x18\x02 \x01(\x01H\x01R\x04high\x88\x01\x01B\x06\n" +
+	"\x04_lowB\a\n" +
+	"\x05_high\"\x0e\n" +
+	"\fBooleanInput\"l\n" +
+	"\x10CategoricalInput\x12'\n" +
+	"\x0emax_categories\x18\x01 \x01(\x05H\x00R\rmaxCategories\x12#\n" +
+	"\fhash_buckets\x18\x02 \x01(\x05H\x00R\vhashBucketsB\n" +
+	"\n" +
+	"\bencoding\"\xcc\x01\n" +
+	"\tTimeInput\x125\n" +
+	"\x06cycles\x18\x01 \x03(\x0e2\x1d.hindsight.v1.TimeInput.CycleR\x06cycles\x12\x19\n" +
+	"\x05trend\x18\x02 \x01(\bH\x00R\x05trend\x88\x01\x01\"c\n" +
+	"\x05Cycle\x12\x15\n" +
+	"\x11CYCLE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11CYCLE_HOUR_OF_DAY\x10\x01\x12\x15\n" +
+	"\x11CYCLE_DAY_OF_WEEK\x10\x02\x12\x15\n" +
+	"\x11CYCLE_DAY_OF_YEAR\x10\x03B\b\n" +
+	"\x06_trend\"5\n" +
+	"\vVectorInput\x12\x1b\n" +
+	"\x06length\x18\x01 \x01(\x05H\x00R\x06length\x88\x01\x01B\t\n" +
+	"\a_length\"?\n" +
+	"\aClasses\x12$\n" +
+	"\vmax_classes\x18\x01 \x01(\x05H\x00R\n" +
+	"maxClasses\x88\x01\x01B\x0e\n" +
+	"\f_max_classes\"\xe5\x01\n" +
 	"\aScaling\x122\n" +
 	"\x05fixed\x18\x01 \x01(\v2\x1a.hindsight.v1.FixedScalingH\x00R\x05fixed\x125\n" +
 	"\x06warmup\x18\x02 \x01(\v2\x1b.hindsight.v1.WarmupScalingH\x00R\x06warmup\x128\n" +
@@ -1885,6 +2711,18 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\a_degreeB\t\n" +
 	"\a_lambdaB\x0f\n" +
 	"\r_max_featuresB\r\n" +
+	"\v_forgetting\"\xf5\x01\n" +
+	"\x04Rlsc\x12,\n" +
+	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
+	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12\x1b\n" +
+	"\x06lambda\x18\x03 \x01(\x01H\x01R\x06lambda\x88\x01\x01\x12\x1f\n" +
+	"\brecoding\x18\x04 \x01(\x01H\x02R\brecoding\x88\x01\x01\x12#\n" +
+	"\n" +
+	"forgetting\x18\x05 \x01(\x01H\x03R\n" +
+	"forgetting\x88\x01\x01B\x0e\n" +
+	"\f_frequenciesB\t\n" +
+	"\a_lambdaB\v\n" +
+	"\t_recodingB\r\n" +
 	"\v_forgetting\"g\n" +
 	"\tLinearAwv\x12\x1b\n" +
 	"\x06lambda\x18\x01 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12#\n" +
@@ -2039,64 +2877,87 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_spec_proto_rawDescData
 }
 
-var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
-	(Kernel_Kind)(0),          // 1: hindsight.v1.Kernel.Kind
-	(PkawvNystrom_History)(0), // 2: hindsight.v1.PkawvNystrom.History
-	(AdaRaker_Restart)(0),     // 3: hindsight.v1.AdaRaker.Restart
-	(*ModelSpec)(nil),         // 4: hindsight.v1.ModelSpec
-	(*Scaling)(nil),           // 5: hindsight.v1.Scaling
-	(*FixedScaling)(nil),      // 6: hindsight.v1.FixedScaling
-	(*WarmupScaling)(nil),     // 7: hindsight.v1.WarmupScaling
-	(*RunningScaling)(nil),    // 8: hindsight.v1.RunningScaling
-	(*NoScaling)(nil),         // 9: hindsight.v1.NoScaling
-	(*Auto)(nil),              // 10: hindsight.v1.Auto
-	(*PkawvTaylor)(nil),       // 11: hindsight.v1.PkawvTaylor
-	(*LinearAwv)(nil),         // 12: hindsight.v1.LinearAwv
-	(*Kernel)(nil),            // 13: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 14: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 15: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 16: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 17: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 18: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 19: hindsight.v1.Fogd
-	(*Row)(nil),               // 20: hindsight.v1.Row
+	(Input_Missing)(0),        // 1: hindsight.v1.Input.Missing
+	(TimeInput_Cycle)(0),      // 2: hindsight.v1.TimeInput.Cycle
+	(Kernel_Kind)(0),          // 3: hindsight.v1.Kernel.Kind
+	(PkawvNystrom_History)(0), // 4: hindsight.v1.PkawvNystrom.History
+	(AdaRaker_Restart)(0),     // 5: hindsight.v1.AdaRaker.Restart
+	(*ModelSpec)(nil),         // 6: hindsight.v1.ModelSpec
+	(*Input)(nil),             // 7: hindsight.v1.Input
+	(*NumericInput)(nil),      // 8: hindsight.v1.NumericInput
+	(*Clip)(nil),              // 9: hindsight.v1.Clip
+	(*BooleanInput)(nil),      // 10: hindsight.v1.BooleanInput
+	(*CategoricalInput)(nil),  // 11: hindsight.v1.CategoricalInput
+	(*TimeInput)(nil),         // 12: hindsight.v1.TimeInput
+	(*VectorInput)(nil),       // 13: hindsight.v1.VectorInput
+	(*Classes)(nil),           // 14: hindsight.v1.Classes
+	(*Scaling)(nil),           // 15: hindsight.v1.Scaling
+	(*FixedScaling)(nil),      // 16: hindsight.v1.FixedScaling
+	(*WarmupScaling)(nil),     // 17: hindsight.v1.WarmupScaling
+	(*RunningScaling)(nil),    // 18: hindsight.v1.RunningScaling
+	(*NoScaling)(nil),         // 19: hindsight.v1.NoScaling
+	(*Auto)(nil),              // 20: hindsight.v1.Auto
+	(*PkawvTaylor)(nil),       // 21: hindsight.v1.PkawvTaylor
+	(*Rlsc)(nil),              // 22: hindsight.v1.Rlsc
+	(*LinearAwv)(nil),         // 23: hindsight.v1.LinearAwv
+	(*Kernel)(nil),            // 24: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 25: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 26: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 27: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 28: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 29: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 30: hindsight.v1.Fogd
+	(*Row)(nil),               // 31: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
-	5,  // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
-	11, // 1: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	14, // 2: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	15, // 3: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
-	12, // 4: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	16, // 5: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	17, // 6: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	18, // 7: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	19, // 8: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
-	10, // 9: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
-	6,  // 10: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	7,  // 11: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	8,  // 12: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
-	9,  // 13: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
-	1,  // 14: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	13, // 15: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	2,  // 16: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	20, // 17: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	13, // 18: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	13, // 19: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	13, // 20: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 21: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	13, // 22: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 23: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	3,  // 24: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	13, // 25: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 26: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	15, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
+	7,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
+	14, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
+	21, // 3: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
+	25, // 4: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	26, // 5: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	23, // 6: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
+	27, // 7: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	28, // 8: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	29, // 9: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	30, // 10: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	20, // 11: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
+	22, // 12: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
+	8,  // 13: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
+	10, // 14: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
+	11, // 15: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
+	12, // 16: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
+	13, // 17: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
+	1,  // 18: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
+	9,  // 19: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
+	2,  // 20: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
+	16, // 21: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	17, // 22: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	18, // 23: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	19, // 24: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	24, // 25: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
+	3,  // 26: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	24, // 27: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	4,  // 28: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	31, // 29: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	24, // 30: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	24, // 31: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	24, // 32: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 33: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	24, // 34: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 35: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	5,  // 36: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	24, // 37: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 38: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -2114,32 +2975,50 @@ func file_hindsight_v1_spec_proto_init() {
 		(*ModelSpec_AdaRaker)(nil),
 		(*ModelSpec_Fogd)(nil),
 		(*ModelSpec_Auto)(nil),
+		(*ModelSpec_Rlsc)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
+		(*Input_Numeric)(nil),
+		(*Input_Boolean)(nil),
+		(*Input_Categorical)(nil),
+		(*Input_Time)(nil),
+		(*Input_Vector)(nil),
+	}
+	file_hindsight_v1_spec_proto_msgTypes[2].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[3].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[5].OneofWrappers = []any{
+		(*CategoricalInput_MaxCategories)(nil),
+		(*CategoricalInput_HashBuckets)(nil),
+	}
+	file_hindsight_v1_spec_proto_msgTypes[6].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[7].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[9].OneofWrappers = []any{
 		(*Scaling_Fixed)(nil),
 		(*Scaling_Warmup)(nil),
 		(*Scaling_Running)(nil),
 		(*Scaling_None)(nil),
 	}
-	file_hindsight_v1_spec_proto_msgTypes[2].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[3].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[6].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[7].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[8].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[9].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[10].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[11].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[12].OneofWrappers = []any{}
-	file_hindsight_v1_spec_proto_msgTypes[13].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[14].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[15].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[16].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[17].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[18].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[19].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[20].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[21].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[22].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[23].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   17,
+			NumEnums:      6,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
