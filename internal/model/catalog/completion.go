@@ -24,6 +24,9 @@ const (
 // and return that value.
 type completion struct {
 	spec model.Spec
+	// outputs is how many the learner has, or may come to have: those of the spec, or
+	// those that its classes are coded in.
+	outputs int
 	// at is the path of the part of the spec that is being completed.
 	at  string
 	err error
