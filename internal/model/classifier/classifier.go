@@ -77,7 +77,7 @@ type Learner struct {
 	// bound is the largest √weight.
 	bound float64
 	// calibration is not used where the loss is the logistic one.
-	calibration calibration.Softmax
+	calibration *calibration.Link
 	// labels are those of no class, which Check asks the learner about. Observe puts
 	// those of its class in their place while it learns.
 	labels []float64
@@ -240,7 +240,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	l.answer(p, before)
 	if known && before > 1 && !l.o.Logistic {
 		scores := l.o.scores(l.scores, p.Values)
-		l.calibration.Learn(p.Probabilities, scores, l.counts, sum(l.counts), number, weight)
+		l.calibration.Learn(scores, l.counts, sum(l.counts), number, weight)
 	}
 	if l.o.Forgetting < 1 {
 		for k := range l.counts {
