@@ -89,18 +89,17 @@ func (n *softmax) learn(t *testing.T, scores, counts []float64, truth int, weigh
 	}
 }
 
-// naive is a link as its formulas say. The table is a map from knots to the rounds near
-// them, each with its weight there, its probability and whether the class came.
+// naive is a link as its formulas say. The table is a map from knots to n, p and t.
 type naive struct {
 	softmaxes []*softmax
 	mixture   []float64
-	near      map[int][][3]float64
+	near      map[int][3]float64
 }
 
 func newNaive() *naive {
 	return &naive{
 		softmaxes: []*softmax{newSoftmax(0.95), newSoftmax(0.99), newSoftmax(0.999)},
-		mixture:   []float64{1. / 3, 1. / 3, 1. / 3}, near: map[int][][3]float64{},
+		mixture:   []float64{1. / 3, 1. / 3, 1. / 3}, near: map[int][3]float64{},
 	}
 }
 
@@ -127,12 +126,8 @@ func parts(p float64) map[int]float64 {
 }
 
 func (n *naive) shift(knot int) float64 {
-	var count, said, came float64
-	for _, r := range n.near[knot] {
-		count, said, came = 0.998*count+r[0], 0.998*said+r[0]*r[1], 0.998*came+r[0]*r[2]
-	}
-	prior := 20 / (1 + math.Exp(-float64(knot)))
-	return logit((came+prior)/(count+20)) - logit((said+prior)/(count+20))
+	r, prior := n.near[knot], 20/(1+math.Exp(-float64(knot)))
+	return logit((r[2]+prior)/(r[0]+20)) - logit((r[1]+prior)/(r[0]+20))
 }
 
 func (n *naive) probabilities(scores, counts []float64) []float64 {
@@ -168,7 +163,11 @@ func (n *naive) learn(t *testing.T, scores, counts []float64, truth int, weight 
 			came = 1
 		}
 		for knot, part := range parts(p) {
-			n.near[knot] = append(n.near[knot], [3]float64{weight * part, p, came})
+			r := n.near[knot]
+			for i, v := range []float64{1, p, came} {
+				r[i] = 0.998*r[i] + weight*part*v
+			}
+			n.near[knot] = r
 		}
 	}
 	total, best := 0.0, math.Inf(-1)

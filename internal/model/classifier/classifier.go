@@ -125,12 +125,13 @@ func (o Options) Cost() model.Cost {
 }
 
 const (
-	// The memory of a classifier beside its learner is fixedBytes, and classBytes a
-	// class: its name's head, number and count, without its name.
-	fixedBytes = 256
+	// The memory of a classifier beside its learner is fixedBytes, most of it the
+	// calibration, and classBytes a class: its name's head, number, count and label,
+	// without its name.
+	fixedBytes = 1024
 	classBytes = 88
 	// What a class costs beside its output: logarithms and exponentials.
-	flopsPerClass = 60
+	flopsPerClass = 150
 )
 
 // Classes are the names of the classes by their numbers.
