@@ -26,8 +26,7 @@ const (
 	middle     = knots / 2
 	priorCount = 20
 	tableDecay = 0.998
-	// leastProbability keeps log-odds finite, mostLogit probabilities from 0 and 1.
-	leastProbability = 1e-13
+	leastProbability = 1e-13 // It keeps log-odds finite.
 	maxTable         = 1e12
 )
 

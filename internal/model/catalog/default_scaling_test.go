@@ -3,6 +3,8 @@ package catalog_test
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"testing"
 
 	"hindsight/internal/model"
@@ -133,11 +135,11 @@ func observe(l model.Learner, o *model.Outcome, x, y []float64, n int) error {
 		return l.Observe(o, x, y, 1)
 	}
 	var of model.ClassOutcome
-	class := fmt.Sprint(n % 5)
+	class := strconv.Itoa(n % 5)
 	if c.CheckClass(x, class, 1) != nil {
 		class = c.Classes()[0]
 	}
 	err := c.ObserveClass(&of, x, class, 1, nil)
-	o.Predictions, o.Loss = append(of.Prediction.Values, of.Prediction.Probabilities...), of.Loss
+	o.Predictions, o.Loss = slices.Concat(of.Prediction.Values, of.Prediction.Probabilities), of.Loss
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -65,7 +66,7 @@ func TestMain(m *testing.M) {
 				labels = append(labels, s.Y*s.Y)
 			}
 			if c, ok := learner.(model.Classifier); ok {
-				if err := c.ObserveClass(&of, s.X, fmt.Sprint(int(s.Y+4)%3), s.Weight, nil); err != nil {
+				if err := c.ObserveClass(&of, s.X, strconv.Itoa(int(s.Y+4)%3), s.Weight, nil); err != nil {
 					panic(err)
 				}
 				continue

@@ -71,7 +71,9 @@ func TestReliabilityOfEveryLearner(t *testing.T) {
 			"fogd":           {FOGD: &model.FOGD{}},
 			"fogd, hinge":    {FOGD: &model.FOGD{FirstOrder: hinge}},
 			"raker, hinge":   {Raker: &model.Raker{FirstOrder: hinge}},
+			"raker":          {Raker: &model.Raker{}},
 			"ada_raker":      {AdaRaker: &model.AdaRaker{}},
+			"ada, hinge":     {AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: hinge}}},
 			"fogd, logistic": {FOGD: &model.FOGD{FirstOrder: logistic}},
 		} {
 			t.Run(name+"/"+what, func(t *testing.T) {
