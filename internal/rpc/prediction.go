@@ -197,7 +197,7 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	if p.Leverage != model.NoLeverage {
 		out.Leverage = &p.Leverage
 	}
-	if len(p.Classes) > 0 || len(p.Values) == 0 {
+	if p.Classes != nil || len(p.Values) == 0 {
 		classesToProto(out, &p)
 		return out
 	}
