@@ -115,7 +115,7 @@ func (c *completion) numbers(
 	given := *field
 	if len(given) != 0 && len(given) != count {
 		want := fmt.Sprintf("%d, or none", count)
-		if c.schema != nil && count == c.spec.Dimension {
+		if c.schema != nil && name != "fixed.label_offset" {
 			want = fmt.Sprintf("%d, one for each feature of spec.inputs, or none", count)
 		}
 		c.refuse(name, fmt.Sprintf("%d numbers", len(given)), want)
