@@ -50,7 +50,7 @@ func learnedInputs(e *input.Encoder) []LearnedInput {
 	schema, names := e.Schema(), e.Names()
 	all := make([]LearnedInput, schema.Len())
 	for n := range all {
-		from, to := schema.Features(n)
+		from, to := schema.Span(n)
 		all[n] = LearnedInput{Name: schema.Name(n), Features: names[from:to:to], Statistics: e.Statistics(n)}
 		for k := range all[n].Statistics.Categories {
 			name, count := e.Category(n, k)

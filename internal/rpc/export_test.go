@@ -16,6 +16,9 @@ var (
 	SpecToProto   = specToProto
 )
 
+// StatsToProto is the translation of statistics.
+var StatsToProto = statsToProto
+
 // CallTimeout bounds the time of all calls that have a bound.
 func CallTimeout(o *Options, timeout time.Duration) {
 	o.admission = newAdmission(o.MemoryLimit)

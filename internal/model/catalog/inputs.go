@@ -53,7 +53,7 @@ func (c *completion) encoded(e entry) entry {
 	}
 	bounds := c.schema.Bounds()
 	for i := range c.schema.Len() {
-		from, to := c.schema.Features(i)
+		from, to := c.schema.Span(i)
 		for k := from; k < to; k++ {
 			if reach := c.reach(k, bounds[k]); reach*(1+rounding) > limit {
 				c.fail(model.ErrInvalidSpec, fmt.Sprintf("spec.inputs[%d]", i),

@@ -136,8 +136,8 @@ func (s *Schema) Len() int { return len(s.fields) }
 // Name is the name of the input i.
 func (s *Schema) Name(i int) string { return s.fields[i].name }
 
-// Features are the places of the features of the input i, to excluded.
-func (s *Schema) Features(i int) (from, to int) { return s.fields[i].from, s.fields[i].to }
+// Span are the places of the features of the input i, to excluded.
+func (s *Schema) Span(i int) (from, to int) { return s.fields[i].from, s.fields[i].to }
 
 // Dimension is the number of features.
 func (s *Schema) Dimension() int { return s.dimension }
