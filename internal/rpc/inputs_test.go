@@ -118,11 +118,11 @@ func TestRecordsOfRequests(t *testing.T) {
 		}
 	}
 	left := goodRow(t, `{}`)
-	delete(left.Fields, "open")
+	delete(left.GetFields(), "open")
 	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or null if it is missing" {
 		t.Errorf("a name that is left out: %v", err)
 	}
-	delete(left.Fields, "price")
+	delete(left.GetFields(), "price")
 	left.Fields["prices"] = structpb.NewNumberValue(1)
 	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrUnknownInput) || !strings.Contains(err.Error(), `"price"`) {
 		t.Errorf("a name in place of another: %v", err)
