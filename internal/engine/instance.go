@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
@@ -123,6 +124,36 @@ type capture struct {
 type figuresOf struct {
 	stats   model.Stats
 	summary account.Summary
+	// inputs are those of named inputs, classes those of a classifier with the names
+	// of its classes.
+	inputs  []input.Statistics
+	classes *classes.Summary
+	names   []string
+}
+
+// figuresNow are the figures of a machine with these statistics.
+func figuresNow(m *machine.Machine, stats model.Stats) *figuresOf {
+	return &figuresOf{
+		stats: stats, summary: atSequence(m.Summary(), m.Sequence()),
+		inputs: m.Inputs(), classes: m.ClassSummary(), names: m.Classes(),
+	}
+}
+
+// named are the statistics of inputs with their names.
+func (f *figuresOf) named(s *input.Schema) []InputStatistics {
+	all := make([]InputStatistics, len(f.inputs))
+	for n := range all {
+		all[n] = InputStatistics{Name: s.Name(n), Statistics: f.inputs[n]}
+	}
+	return all
+}
+
+// classified are the statistics of a classifier, nil of another learner.
+func (f *figuresOf) classified() *ClassStatistics {
+	if f.classes == nil {
+		return nil
+	}
+	return &ClassStatistics{Names: f.names, Summary: *f.classes}
 }
 
 // atSequence counts the changes of the loss by the model's sequence: an account is
@@ -142,6 +173,8 @@ type solved struct {
 	intervals [][]interval.Statistics
 	digest    [32]byte
 	report    model.Report
+	// features are the names of the features that the report has weights of.
+	features []string
 	// dimension says that the effective dimension was asked for.
 	dimension bool
 	at        time.Time

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 // and return that value.
 type completion struct {
 	spec model.Spec
+	// schema is that of the spec's inputs, nil without any.
+	schema *input.Schema
 	// at is the path of the part of the spec that is being completed.
 	at  string
 	err error
