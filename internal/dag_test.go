@@ -70,7 +70,7 @@ func layers() []layer {
 		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{
-			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/raker", "internal/model/scaling",
+			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/input", "internal/model/raker", "internal/model/scaling",
 		}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine/mailbox", nil},

@@ -42,6 +42,24 @@ type Category struct {
 	Observations uint64
 }
 
+// learnedInputs are what an encoder has learned, none without one.
+func learnedInputs(e *input.Encoder) []LearnedInput {
+	if e == nil {
+		return nil
+	}
+	schema, names := e.Schema(), e.Names()
+	all := make([]LearnedInput, schema.Len())
+	for n := range all {
+		from, to := schema.Span(n)
+		all[n] = LearnedInput{Name: schema.Name(n), Features: names[from:to:to], Statistics: e.Statistics(n)}
+		for k := range all[n].Statistics.Categories {
+			name, count := e.Category(n, k)
+			all[n].Categories = append(all[n].Categories, Category{Name: name, Observations: count})
+		}
+	}
+	return all
+}
+
 // Row is what a prediction is of: features, or a record of a model with named
 // inputs.
 type Row struct {
@@ -51,7 +69,7 @@ type Row struct {
 }
 
 // Prediction is the answer to one row of Predict. Classes and Probabilities are
-// those of a classifier; for others there are none, and Class is NoClass.
+// those of a classifier; for others Classes is nil, and Class is NoClass.
 type Prediction struct {
 	model.ClassPrediction
 	// ID names the prediction in Observe; empty when it is not remembered.
@@ -113,10 +131,14 @@ func (o *Observation) identity() (string, error) {
 	switch {
 	case o.PredictionID == "":
 		return o.ObservationID, checkObservationID("observation_id", o.ObservationID)
-	case len(o.Features) > 0:
+	case len(o.Features) > 0 || o.Inputs != nil:
+		field := "features"
+		if o.Inputs != nil {
+			field = "inputs"
+		}
 		return "", &model.FieldError{
-			Field: "features", Err: ErrInvalidRequest, Got: "both prediction_id and features",
-			Want: "one of them; to send features for a prediction, give its id as observation_id",
+			Field: field, Err: ErrInvalidRequest, Got: "both prediction_id and " + field,
+			Want: "one of them; to send " + field + " for a prediction, give its id as observation_id",
 		}
 	case o.ObservationID != "" && o.ObservationID != o.PredictionID:
 		return "", &model.FieldError{
@@ -134,6 +156,8 @@ type Answer = record.Answer
 // up before its turn.
 type row struct {
 	Observation
+	// inputs are the bytes of Inputs.
+	inputs []byte
 	// id is the observation's identity, empty when it has none.
 	id string
 	// waiting is the prediction that the observation answers, or nil.

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"hindsight/internal/engine/mailbox"
@@ -89,6 +90,8 @@ func (w writer) ready() error {
 type commit struct {
 	*instance
 	record record.Record
+	// classes are those that the record brings.
+	classes []string
 	// places finds an id among the record's observations.
 	places map[string]int
 	// consumed are the predictions that the record answers.
@@ -117,6 +120,8 @@ func (c *commit) reset() {
 	c.instance = nil
 	clear(c.record.Observations)
 	clear(c.places)
+	clear(c.classes)
+	c.classes = c.classes[:0]
 	clear(c.consumed)
 	clear(c.learning)
 	clear(c.answers)
@@ -153,7 +158,7 @@ func (c *commit) perform(batch []*Ticket) {
 // resolve decides of each row of a ticket whether it is new, a duplicate or
 // refused. A ticket is refused whole.
 func (c *commit) resolve(t *Ticket, room int) {
-	observations, copies, consumed := len(c.record.Observations), len(c.copies), len(c.consumed)
+	observations, copies, consumed, known := len(c.record.Observations), len(c.copies), len(c.consumed), len(c.classes)
 	var refused error
 	for n := range t.rows {
 		if err := c.place(&t.rows[n], &t.answers[n]); err != nil {
@@ -170,7 +175,7 @@ func (c *commit) resolve(t *Ticket, room int) {
 			delete(c.places, o.ID)
 		}
 		c.record.Observations = c.record.Observations[:observations]
-		c.copies, c.consumed = c.copies[:copies], c.consumed[:consumed]
+		c.copies, c.consumed, c.classes = c.copies[:copies], c.consumed[:consumed], c.classes[:known]
 		t.refuse(refused)
 	case len(c.copies) > copies:
 		c.learning = append(c.learning, t)
@@ -188,14 +193,22 @@ func (c *commit) place(r *row, answer *Answer) error {
 	if r.PredictionID != "" && r.waiting == nil {
 		return fmt.Errorf("prediction_id %q: %w", r.id, ErrPredictionNotFound)
 	}
-	o := record.Observation{ID: r.id, Features: r.Features, Labels: r.Labels, Weight: r.Weight}
+	o := record.Observation{ID: r.id, Features: r.Features, Inputs: r.inputs, Labels: r.Labels, Class: r.Class, Weight: r.Weight}
+	if w := r.waiting; w != nil {
+		if !record.SameInput(w.Features, w.Inputs, r.Features, r.inputs) {
+			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
+		}
+		if c.mu.machine.Continues(w.Classes) {
+			o.Served = &record.Served{
+				Predictions: w.Values, Class: w.Class, Probabilities: w.Probabilities,
+				Sequence: w.Sequence, Notes: w.Notes, Advice: w.Advice,
+			}
+		}
+	}
+	if err := c.admitClass(r.Class); err != nil {
+		return err
+	}
 	if r.waiting != nil {
-		if !record.SameNumbers(r.waiting.Features, r.Features) {
-			return fmt.Errorf("observation_id %q: %w: it was predicted with other features", r.id, ErrConflict)
-		}
-		o.Served = &record.Served{
-			Predictions: r.waiting.Values, Sequence: r.waiting.Sequence, Notes: r.waiting.Notes, Advice: r.waiting.Advice,
-		}
 		c.consumed = append(c.consumed, r.id)
 	}
 	if r.id != "" {
@@ -206,11 +219,27 @@ func (c *commit) place(r *row, answer *Answer) error {
 	return nil
 }
 
+// admitClass refuses a class that is one too many: others may have come since the
+// row was checked.
+func (c *commit) admitClass(class string) error {
+	if class == "" || slices.Contains(c.classes, class) || slices.Contains(c.mu.machine.Classes(), class) {
+		return nil
+	}
+	if len(c.classes) >= c.mu.machine.ClassRoom() {
+		return &model.FieldError{
+			Field: "class", Err: model.ErrClassLimit, Got: fmt.Sprintf("the new class %q", class),
+			Want: fmt.Sprintf("one that is known: max_classes is %d", *c.Spec.Classes.MaxClasses),
+		}
+	}
+	c.classes = append(c.classes, class)
+	return nil
+}
+
 // placeKnown is place for a row whose id stands for an observation already.
 func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 	if at, ok := c.places[r.id]; ok {
 		o := &c.record.Observations[at]
-		s := record.Seen{Labels: c.digest.Labels(o.Labels, o.Weight), Features: c.digest.Features(o.Features)}
+		s := record.Seen{Labels: c.digest.Labels(o.Labels, o.Class, o.Weight), Features: c.digest.Input(o.Features, o.Inputs)}
 		c.copies = append(c.copies, answerCopy{to: answer, from: at, duplicate: true})
 		return true, c.conflict(r, &s)
 	}
@@ -245,11 +274,11 @@ func (c *commit) seenNow(r *row) ([]byte, error) {
 
 // conflict compares a row with what its id stands for.
 func (c *commit) conflict(r *row, s *record.Seen) error {
-	if c.digest.Labels(r.Labels, r.Weight) != s.Labels {
+	if c.digest.Labels(r.Labels, r.Class, r.Weight) != s.Labels {
 		return fmt.Errorf("id %q: %w: it was observed with another label or weight", r.id, ErrConflict)
 	}
-	if len(r.Features) > 0 && c.digest.Features(r.Features) != s.Features {
-		return fmt.Errorf("id %q: %w: it was observed with other features", r.id, ErrConflict)
+	if len(r.Features)+len(r.inputs) > 0 && c.digest.Input(r.Features, r.inputs) != s.Features {
+		return fmt.Errorf("id %q: %w: it was observed with other %s", r.id, ErrConflict, c.inputField())
 	}
 	return nil
 }

@@ -240,12 +240,25 @@ func (e *Engine) DeleteModel(ctx context.Context, id string) error {
 }
 
 // GetModel tells what a model is.
-func (e *Engine) GetModel(id string) (Info, error) {
+// What has been learned of named inputs and of classes is read from the state, which
+// is loaded for it.
+func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return Info{}, err
 	}
-	return i.info()
+	info, err := i.info()
+	if err != nil || (i.schema == nil && i.Spec.Classes == nil) {
+		return info, err
+	}
+	if err := i.lockLoaded(ctx); err != nil {
+		return Info{}, err
+	}
+	defer i.mu.RUnlock()
+	m := i.mu.machine
+	info.Sequence, info.Classes = m.Sequence(), m.Classes()
+	info.Inputs = learnedInputs(m.Encoder())
+	return info, nil
 }
 
 // ListModels gives up to limit models with the prefix, in the order of their

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
@@ -123,6 +124,19 @@ type capture struct {
 type figuresOf struct {
 	stats   model.Stats
 	summary account.Summary
+	// inputs are those of named inputs, classes those of a classifier with the names
+	// of its classes.
+	inputs  []input.Statistics
+	classes *classes.Summary
+	names   []string
+}
+
+// figuresNow are the figures of a machine with these statistics.
+func figuresNow(m *machine.Machine, stats model.Stats) *figuresOf {
+	return &figuresOf{
+		stats: stats, summary: atSequence(m.Summary(), m.Sequence()),
+		inputs: m.Inputs(), classes: m.ClassSummary(), names: m.Classes(),
+	}
 }
 
 // atSequence counts the changes of the loss by the model's sequence: an account is
@@ -142,6 +156,8 @@ type solved struct {
 	intervals [][]interval.Statistics
 	digest    [32]byte
 	report    model.Report
+	// features are the names of the features that the report has weights of.
+	features []string
 	// dimension says that the effective dimension was asked for.
 	dimension bool
 	at        time.Time

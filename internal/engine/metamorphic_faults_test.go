@@ -353,7 +353,7 @@ func (m *meta) cutDelete() string {
 			m.fatalf("delete %s: %v", name, err)
 		}
 	})
-	_, err := m.host.GetModel(name)
+	_, err := m.host.GetModel(context.Background(), name)
 	if errors.Is(err, engine.ErrModelNotFound) {
 		delete(m.models, name)
 		err = nil
@@ -377,7 +377,7 @@ func (m *meta) cutImport() string {
 			m.fatalf("import %s: %v", to, err)
 		}
 	})
-	_, err := m.host.GetModel(to)
+	_, err := m.host.GetModel(context.Background(), to)
 	switch {
 	case err == nil:
 		for id, w := range q.waiting {

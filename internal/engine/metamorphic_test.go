@@ -246,7 +246,7 @@ func (m *meta) create() string {
 	if _, err := m.host.CreateModel(context.Background(), name, linear(9)); !errors.Is(err, engine.ErrModelExists) {
 		m.fatalf("created twice: %v", err)
 	}
-	info, err := m.host.GetModel(name)
+	info, err := m.host.GetModel(context.Background(), name)
 	if err != nil {
 		m.fatalf("%v", err)
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // Observe is Submit and Wait.
@@ -30,12 +32,16 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 	t := newTicket(len(observations), e.o.Now())
 	i.used.Store(t.started.UnixNano())
 	for n := range observations {
-		if err := i.lookFor(&t.rows[n], observations[n], t.started); err != nil {
+		t.rows[n].Observation = observations[n]
+		if err := i.lookFor(&t.rows[n], t.started); err != nil {
 			return nil, &RowError{Row: n, Err: err}
 		}
 	}
 	if err := i.check(ctx, t.rows); err != nil {
 		return nil, err
+	}
+	for n := range t.rows {
+		t.rows[n].Inputs = nil // It is the caller's again.
 	}
 	err = i.box.Put(t, len(t.rows))
 	if errors.Is(err, mailbox.ErrFull) {
@@ -49,9 +55,20 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 
 // lookFor looks up what is known of an observation's id before its turn: it is
 // the dear part of an observation, and callers share the work of it.
-func (i *instance) lookFor(r *row, o Observation, now time.Time) (err error) {
-	r.Observation = o
-	if r.id, err = o.identity(); err != nil || r.id == "" {
+func (i *instance) lookFor(r *row, now time.Time) (err error) {
+	if r.id, err = r.identity(); err != nil {
+		return err
+	}
+	if r.PredictionID == "" {
+		in := Row{Features: r.Features, Inputs: r.Inputs}
+		if err := i.checkRow(&in); err != nil {
+			return err
+		}
+		if r.Inputs != nil {
+			r.inputs = r.Inputs.Append(nil)
+		}
+	}
+	if err := i.checkKind(&r.Observation); err != nil || r.id == "" {
 		return err
 	}
 	r.looked = i.recent.generation.Load()
@@ -61,8 +78,39 @@ func (i *instance) lookFor(r *row, o Observation, now time.Time) (err error) {
 	if r.waiting, err = i.waitingFor(r.id, now); err != nil {
 		return err
 	}
-	if o.PredictionID != "" && r.waiting != nil {
-		r.Features = r.waiting.Features
+	if r.PredictionID != "" && r.waiting != nil {
+		r.Features, r.inputs = r.waiting.Features, r.waiting.Inputs
+		return i.errorf(fmt.Sprintf("read prediction %q", r.id), i.decode(r))
+	}
+	return nil
+}
+
+// decode reads the record of a prediction that waited.
+func (i *instance) decode(r *row) error {
+	if i.schema == nil {
+		return nil
+	}
+	r.Inputs = new(input.Record)
+	_, err := r.Inputs.Decode(r.inputs)
+	if err == nil {
+		err = i.schema.Settle(r.Inputs)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil
+}
+
+// checkKind refuses a class where labels are real, and a real label where they are
+// classes.
+func (i *instance) checkKind(o *Observation) error {
+	switch {
+	case i.Spec.Classes == nil && o.Class != "":
+		return &model.FieldError{
+			Field: "class", Err: model.ErrLabelKind, Got: fmt.Sprintf("%q", o.Class), Want: "a label, a number: the model's spec has no classes",
+		}
+	case i.Spec.Classes != nil && len(o.Labels) > 0:
+		return &model.FieldError{Field: "label", Err: model.ErrLabelKind, Got: "a number", Want: "a class: the model's spec has classes"}
 	}
 	return nil
 }
@@ -81,7 +129,7 @@ func (i *instance) check(ctx context.Context, rows []row) error {
 			// Unknown, expired, or already observed: its turn will tell.
 			err = i.checkLabel(&r.Observation)
 		} else {
-			err = i.mu.machine.Check(r.Features, r.Labels, r.Weight)
+			err = i.mu.machine.Check(machine.Input{Features: r.Features, Record: r.Inputs}, r.Labels, r.Class, r.Weight)
 		}
 		if err != nil {
 			return &RowError{Row: n, Err: err}
@@ -91,8 +139,13 @@ func (i *instance) check(ctx context.Context, rows []row) error {
 }
 
 func (i *instance) checkLabel(o *Observation) error {
-	if err := model.CheckLabels(o.Labels, i.Spec.Outputs); err != nil {
-		return err
+	err := model.CheckWeight(o.Weight)
+	switch {
+	case err != nil:
+	case i.Spec.Classes != nil:
+		err = model.CheckClass(o.Class)
+	default:
+		err = model.CheckLabels(o.Labels, i.Spec.Outputs)
 	}
-	return model.CheckWeight(o.Weight)
+	return err
 }

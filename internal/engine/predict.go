@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/model"
 	"hindsight/internal/model/input"
 )
 
@@ -14,6 +17,11 @@ func (e *Engine) Predict(ctx context.Context, id string, rows []Row, o PredictOp
 		return nil, err
 	}
 	i.used.Store(started.UnixNano())
+	for n := range rows {
+		if err := i.checkRow(&rows[n]); err != nil {
+			return nil, &RowError{Row: n, Err: err}
+		}
+	}
 	answers := newPredictions(len(rows), i.Spec.Outputs)
 	if err := i.predict(ctx, answers, rows); err != nil {
 		return nil, err
@@ -36,11 +44,37 @@ func (i *instance) predict(ctx context.Context, answers []Prediction, rows []Row
 	defer i.mu.RUnlock()
 	sequence, notes := i.mu.machine.Sequence(), i.mu.machine.AppendNotes(nil)
 	for n, x := range rows {
-		if err := i.mu.machine.Predict(&answers[n].Prediction, x.Features); err != nil {
+		in := machine.Input{Features: x.Features, Record: x.Inputs}
+		if err := i.mu.machine.Predict(&answers[n].ClassPrediction, in); err != nil {
 			i.countPanic(err)
 			return &RowError{Row: n, Err: err}
 		}
 		answers[n].Sequence, answers[n].Notes, answers[n].Levels = sequence, notes, i.Spec.Coverage
+	}
+	return nil
+}
+
+// checkRow refuses features of a model with named inputs, a record of one without
+// them, and a record that is not one of its inputs. It reads the times of a record.
+func (i *instance) checkRow(r *Row) error {
+	switch {
+	case i.schema == nil && r.Inputs != nil:
+		return &model.FieldError{
+			Field: "inputs", Err: ErrInvalidRequest, Got: "inputs by name",
+			Want: fmt.Sprintf("features, %d numbers: the model has no named inputs", i.Spec.Dimension),
+		}
+	case i.schema != nil && r.Inputs == nil:
+		return &model.FieldError{
+			Field: "features", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d numbers", len(r.Features)),
+			Want: "inputs: the model has named inputs, such as " + i.schema.Name(0),
+		}
+	case i.schema != nil && len(r.Features) > 0:
+		return &model.FieldError{
+			Field: "features", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d numbers beside inputs", len(r.Features)),
+			Want: "inputs alone: the model has named inputs",
+		}
+	case i.schema != nil:
+		return i.schema.Settle(r.Inputs)
 	}
 	return nil
 }

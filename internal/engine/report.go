@@ -50,10 +50,11 @@ func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, e
 	}
 	m := i.mu.machine
 	s = &solved{
-		figuresOf: figuresOf{summary: m.Summary()}, intervals: m.Intervals(),
-		sequence: m.Sequence(), epoch: i.epoch.Load(), dimension: o.EffectiveDimension, at: i.o.Now(),
+		intervals: m.Intervals(), sequence: m.Sequence(), epoch: i.epoch.Load(), dimension: o.EffectiveDimension, at: i.o.Now(),
 	}
-	s.stats, err = m.Stats()
+	var stats model.Stats
+	stats, err = m.Stats()
+	s.figuresOf = *figuresNow(m, stats)
 	var copied codec.Snapshot
 	if err == nil {
 		copied, err = m.Snapshot(buffer)
@@ -112,6 +113,9 @@ func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOption
 	o.Pause = runtime.Gosched
 	if s.report, err = m.Report(o); err != nil {
 		return err
+	}
+	if e := m.Encoder(); e != nil && len(s.report.Weights) > 0 {
+		s.features = e.Names()
 	}
 	i.reports.Add(1)
 	i.reportNanoseconds.Add(int64(i.o.Now().Sub(started)))

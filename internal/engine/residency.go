@@ -128,7 +128,7 @@ func (i *instance) forget() {
 	i.mu.Lock()
 	if m := i.mu.machine; m != nil {
 		if stats, err := m.Stats(); err == nil {
-			i.mu.last = &figuresOf{stats, atSequence(m.Summary(), m.Sequence())}
+			i.mu.last = figuresNow(m, stats)
 		}
 		i.mu.machine = nil
 	}

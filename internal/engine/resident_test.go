@@ -131,7 +131,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	if err := h.DeleteModel(context.Background(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.GetModel("a"); !errors.Is(err, engine.ErrModelNotFound) {
+	if _, err := h.GetModel(t.Context(), "a"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
 	if totals := h.Totals(); totals.Pending != 1 || totals.Models != 1 {

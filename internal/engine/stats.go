@@ -35,10 +35,10 @@ type Stats struct {
 	// classifier, nil for others.
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
-	Pending         uint64
-	Digest          [32]byte
-	Durability      string
-	Snapshot        uint64
+	Pending      uint64
+	Digest       [32]byte
+	Durability   string
+	Snapshot     uint64
 }
 
 // InputStatistics is what has been seen of one named input.
@@ -52,6 +52,23 @@ type ClassStatistics struct {
 	// Names are the classes by their numbers.
 	Names []string
 	classes.Summary
+}
+
+// named are the statistics of inputs with their names.
+func (f *figuresOf) named(s *input.Schema) []InputStatistics {
+	all := make([]InputStatistics, len(f.inputs))
+	for n := range all {
+		all[n] = InputStatistics{Name: s.Name(n), Statistics: f.inputs[n]}
+	}
+	return all
+}
+
+// classified are the statistics of a classifier, nil of another learner.
+func (f *figuresOf) classified() *ClassStatistics {
+	if f.classes == nil {
+		return nil
+	}
+	return &ClassStatistics{Names: f.names, Summary: *f.classes}
 }
 
 // ModelStats tells how a model is doing. What has to be solved for is solved
@@ -70,13 +87,15 @@ func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension b
 		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created, Sequence: r.sequence},
 		Stats:             r.stats,
 		RegretUnpenalized: r.report.RegretUnpenalized,
-		Summary:           atSequence(r.summary, r.sequence),
+		Summary:           r.summary,
 		OutputIntervals:   r.intervals, Experts: r.report.Experts,
 		Pending: uint64(i.waitingLabels()),
 		Digest:  r.digest, Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
 	}
 	s.Regret, s.HindsightLoss, s.CertificateOK = r.report.Regret, r.report.HindsightLoss, r.report.CertificateOK
 	s.ServedRegret = servedRegret(s.Stats, s.Summary)
+	s.Inputs, s.ClassAccount = r.named(i.schema), r.classified()
+	s.Weights, s.FeatureNames = r.report.Weights, r.features
 	if effectiveDimension {
 		s.EffectiveDimension = &r.report.EffectiveDimension
 	}
@@ -137,6 +156,7 @@ func (i *instance) live() (Live, bool) {
 		live.RegretAge = stats.Observations - min(s.stats.Observations, stats.Observations)
 	}
 	live.ServedRegret = servedRegret(live.Stats, told)
+	live.Inputs, live.ClassAccount = figures.named(i.schema), figures.classified()
 	return live, known
 }
 
@@ -148,10 +168,10 @@ func (i *instance) read() (f figuresOf, known, broken bool) {
 	}
 	broken = i.mu.broken != nil
 	if m := i.mu.machine; m != nil {
-		f.summary = atSequence(m.Summary(), m.Sequence())
 		if now, err := m.Stats(); err == nil {
 			f.stats = now
 		}
+		f = *figuresNow(m, f.stats)
 	}
 	return f, i.mu.known || broken, broken
 }

@@ -7,7 +7,6 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model"
 )
 
 // remember keeps the features of every row under its id. An id that the caller
@@ -29,7 +28,11 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 	}
 	keep := make([]storage.Prediction, 0, len(rows))
 	chosen := map[string]int{}
+	inputs := make([][]byte, len(rows))
 	for n, x := range rows {
+		if x.Inputs != nil {
+			inputs[n] = x.Inputs.Append(nil)
+		}
 		minted := len(o.IDs) == 0 || o.IDs[n] == ""
 		if minted {
 			id, err := i.o.NewID()
@@ -38,7 +41,7 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 			}
 			answers[n].ID = id
 		} else {
-			there, err := i.choose(answers, rows, chosen, n, o.IDs[n], now)
+			there, err := i.choose(answers, rows, inputs, chosen, n, o.IDs[n], now)
 			if err != nil {
 				return &RowError{Row: n, Err: err}
 			}
@@ -46,8 +49,12 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 				continue
 			}
 		}
-		w := record.Waiting{Prediction: answers[n].Prediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes, Features: x.Features}
-		keep = append(keep, storage.Prediction{ID: answers[n].ID, Value: w.Encode(), Expiry: expiry, Minted: minted})
+		w := record.Waiting{
+			ClassPrediction: answers[n].ClassPrediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes,
+			Features: x.Features, Inputs: inputs[n],
+		}
+		value := w.Encode(i.Spec.Classes != nil)
+		keep = append(keep, storage.Prediction{ID: answers[n].ID, Value: value, Expiry: expiry, Minted: minted})
 	}
 	if len(keep) == 0 {
 		return nil
@@ -69,16 +76,17 @@ func (s *shared) waitingRoom(id string, waiting, more int64) error {
 
 // choose takes an id that the caller chose for a row, and tells whether its
 // prediction is there already, from before or from an earlier row of the call.
-// Chosen are the places of the ids of this call.
+// Chosen are the places of the ids of this call, inputs the bytes of the records up
+// to this row.
 func (i *instance) choose(
-	answers []Prediction, rows []Row, chosen map[string]int, n int, id string, now time.Time,
+	answers []Prediction, rows []Row, inputs [][]byte, chosen map[string]int, n int, id string, now time.Time,
 ) (there bool, err error) {
 	if err := checkObservationID("prediction_id", id); err != nil {
 		return false, err
 	}
 	if first, twice := chosen[id]; twice {
-		if !record.SameNumbers(rows[first].Features, rows[n].Features) {
-			return false, fmt.Errorf("prediction_id %q: %w: row %d has it with other features", id, ErrConflict, first)
+		if !record.SameInput(rows[first].Features, inputs[first], rows[n].Features, inputs[n]) {
+			return false, fmt.Errorf("prediction_id %q: %w: row %d has it with other %s", id, ErrConflict, first, i.inputField())
 		}
 		answers[n] = answers[first]
 		return true, nil
@@ -96,11 +104,19 @@ func (i *instance) choose(
 		answers[n].ID = id
 		return false, err
 	}
-	if !record.SameNumbers(w.Features, rows[n].Features) {
-		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other features", id, ErrConflict)
+	if !record.SameInput(w.Features, w.Inputs, rows[n].Features, inputs[n]) {
+		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other %s", id, ErrConflict, i.inputField())
 	}
-	answers[n] = Prediction{ClassPrediction: model.ClassPrediction{Prediction: w.Prediction}, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: i.Spec.Coverage}
+	answers[n] = Prediction{ClassPrediction: w.ClassPrediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: i.Spec.Coverage}
 	return true, nil
+}
+
+// inputField is the field of a request that has the model's input.
+func (i *instance) inputField() string {
+	if i.schema != nil {
+		return "inputs"
+	}
+	return "features"
 }
 
 // lookUp gives what is remembered under an id, nil if nothing is.

@@ -214,7 +214,8 @@ type Report struct {
 	Experts []Expert
 	// Weights are those of a learner whose functions are affine in its inputs,
 	// output by output, in the order of the inputs, the constant last. There are
-	// none for others.
+	// none for others, before a scaling is known, and if there were more than
+	// 2¹⁶.
 	Weights []Weight
 }
 

@@ -31,8 +31,8 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 	return &hindsightv1.CreateModelResponse{Model: infoToProto(info)}, nil
 }
 
-func (m *models) GetModel(_ context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
-	info, err := m.engine.GetModel(r.GetId())
+func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
+	info, err := m.engine.GetModel(ctx, r.GetId())
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,8 @@ type Account struct {
 }
 
 // New is the account of a model that has learned nothing. Levels are the
-// coverages of its prediction intervals, ascending, or none.
+// coverages of its prediction intervals, ascending, or none. Without outputs, as of
+// a classifier, it knows losses alone: the baselines have none.
 func New(outputs int, levels []float64) *Account {
 	a := &Account{means: make([]float64, outputs), last: make([]float64, outputs), levels: levels, drift: drift.New()}
 	if len(levels) > 0 {
@@ -59,28 +60,28 @@ type Round struct {
 	Weight              float64
 	// Loss is that of Predictions, times the weight.
 	Loss float64
-	// Served is what the client was told, nil if it was told nothing. Notes are
-	// those of that moment; notes that no account gives are ignored.
+	// Served is what the client was told, nil if it was told nothing, ServedLoss its
+	// loss, times the weight. Notes are those of that moment; notes that no account
+	// gives are ignored.
 	Served, Notes []float64
+	ServedLoss    float64
 }
 
-// Observe takes one observation. It returns the loss of what was served, times
-// the weight. It costs O(outputs · levels).
-func (a *Account) Observe(r Round, loss Loss) (servedLoss float64) {
+// Observe takes one observation. It costs O(outputs · levels).
+func (a *Account) Observe(r Round, loss Loss) {
 	now := Figures{Loss: r.Loss}
 	now.RunningMean, now.LastLabel = total(a.means, r, loss), total(a.last, r, loss)
 	told := now
 	notes := a.read(r.Notes)
 	if r.Served != nil {
-		servedLoss = total(r.Served, r, loss)
-		told.Loss = servedLoss
+		told.Loss = r.ServedLoss
 		if notes != nil {
 			k := len(r.Labels)
 			told.RunningMean, told.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
 		}
 		a.predicted++
 		a.served.add(told)
-		a.excess += servedLoss - r.Loss
+		a.excess += r.ServedLoss - r.Loss
 	}
 	round := Performance{Observations: 1, Prequential: now, Served: told}
 	a.whole.add(round)
@@ -90,7 +91,6 @@ func (a *Account) Observe(r Round, loss Loss) (servedLoss float64) {
 	a.judge(r, notes)
 	a.drift.Observe(told.Loss / r.Weight)
 	a.learn(r)
-	return servedLoss
 }
 
 // total is the loss of predictions, times the weight.

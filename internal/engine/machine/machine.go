@@ -19,6 +19,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/input"
 )
 
 // Sentinels.
@@ -30,13 +31,17 @@ var (
 	ErrPanic = errors.New("the learner panicked")
 )
 
-// Machine is one model. Predict, AppendNotes, Check, Room, Stats, Summary, Size
-// and Snapshot only read and may run concurrently; Apply needs exclusive access.
+// Machine is one model. Apply needs exclusive access; all other methods only read
+// and may run concurrently.
 type Machine struct {
 	spec     model.Spec
 	learner  model.Learner
 	sequence uint64
 	account  *account.Account
+	// encoder is nil without named inputs.
+	encoder *encoder
+	// classifier is the learner, nil unless labels are classes.
+	classifier *classifier
 	// failed is why the machine is at an end: its learner may be anywhere.
 	failed error
 }
@@ -51,24 +56,83 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the learner: %w: %w", ErrCorrupt, err)
 	}
-	return &Machine{spec: spec, learner: learner, account: account.New(spec.Outputs, spec.Coverage)}, nil
+	m = &Machine{spec: spec, learner: learner, encoder: newEncoder(spec)}
+	if m.classifier, err = newClassifier(spec, learner); err != nil {
+		return nil, err
+	}
+	m.account = account.New(outputs(spec), spec.Coverage)
+	return m, nil
+}
+
+// outputs is how many real labels the account sees: none of a classifier.
+func outputs(spec model.Spec) int {
+	if spec.Classes != nil {
+		return 0
+	}
+	return spec.Outputs
 }
 
 // Restore is the machine of a spec in the state that a snapshot holds.
 func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, err error) {
 	defer contain("restore the learner", &err)
-	kept, err := account.Decode(s.Account, spec.Outputs, spec.Coverage)
-	if err != nil {
-		return nil, fmt.Errorf("restore sequence %d: %w: %w", s.Sequence, ErrCorrupt, err)
-	}
 	if m, err = New(spec, learners); err != nil {
 		return nil, err
 	}
-	if err := m.learner.Restore(s.Learner); err != nil {
+	m.sequence = s.Sequence
+	if err := m.restore(s); err != nil {
 		return nil, fmt.Errorf("restore sequence %d: %w: %w", s.Sequence, ErrCorrupt, err)
 	}
-	m.sequence, m.account = s.Sequence, kept
 	return m, nil
+}
+
+// restore reads the parts of a snapshot. The state of an encoder goes before that
+// of the learner, the account of classes behind the account, each after a length.
+func (m *Machine) restore(s codec.Snapshot) (err error) {
+	state, kept := s.Learner, s.Account
+	if m.encoder != nil {
+		var own []byte
+		if own, state, err = split(state); err != nil {
+			return err
+		}
+		if err := m.encoder.Restore(own); err != nil {
+			return fmt.Errorf("inputs: %w", err)
+		}
+	}
+	if m.classifier != nil {
+		var own []byte
+		if kept, own, err = split(kept); err != nil {
+			return err
+		}
+		if err := m.classifier.account.Restore(own); err != nil {
+			return fmt.Errorf("classes: %w", err)
+		}
+	}
+	if m.account, err = account.Decode(kept, outputs(m.spec), m.spec.Coverage); err != nil {
+		return err
+	}
+	return m.learner.Restore(state)
+}
+
+// appendPart appends a length and so many bytes.
+func appendPart(dst []byte, part func([]byte) ([]byte, error)) ([]byte, error) {
+	at := len(dst)
+	dst, err := part(codec.AppendUint64(dst, 0))
+	if err == nil {
+		codec.AppendUint64(dst[:at], uint64(len(dst)-at-8))
+	}
+	return dst, err
+}
+
+// split reads what appendPart wrote, and what follows it.
+func split(data []byte) (part, rest []byte, err error) {
+	r := codec.NewReader(data)
+	n := r.Uint64()
+	if r.Err() == nil && n > uint64(r.Len()) {
+		return nil, nil, fmt.Errorf("a part of %d bytes in %d: %w", n, r.Len(), codec.ErrCorrupt)
+	}
+	part = r.Bytes(int(n))
+	rest = r.Bytes(r.Len())
+	return part, rest, r.Err()
 }
 
 // contain turns a panic of the learner into an error.
@@ -91,7 +155,12 @@ func (m *Machine) Summary() account.Summary { return m.account.Summary() }
 func (m *Machine) Intervals() [][]interval.Statistics { return m.account.Intervals() }
 
 // AppendNotes appends what is wanted back with the label of a prediction of now.
-func (m *Machine) AppendNotes(dst []float64) []float64 { return m.account.AppendNotes(dst) }
+func (m *Machine) AppendNotes(dst []float64) []float64 {
+	if m.classifier != nil {
+		return m.classifier.account.AppendNotes(dst)
+	}
+	return m.account.AppendNotes(dst)
+}
 
 // Failed is why the machine is at an end, nil while it is whole. A machine at
 // an end refuses to learn, to predict and to be copied.
@@ -105,12 +174,13 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 	if m.failed != nil {
 		return m.failed
 	}
-	said := make([]float64, len(r.Observations)*m.spec.Outputs)
+	width := outputs(m.spec)
+	said := make([]float64, len(r.Observations)*width)
 	for n := range r.Observations {
 		if n > 0 && between != nil {
 			between()
 		}
-		at, end := n*m.spec.Outputs, (n+1)*m.spec.Outputs
+		at, end := n*width, (n+1)*width
 		if err := m.learn(&r.Observations[n], &answers[n], said[at:end:end]); err != nil {
 			m.failed = fmt.Errorf("sequence %d: %w", m.sequence+1, err)
 			return m.failed
@@ -123,9 +193,27 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 // learn takes one observation. Its prequential predictions go to said.
 func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64) (err error) {
 	defer contain("learn", &err)
+	x := o.Features
+	if m.encoder != nil {
+		if x, err = m.encoder.decode(o.Inputs); err != nil {
+			return fmt.Errorf("a logged record cannot be encoded: %w: %w", ErrCorrupt, err)
+		}
+	}
+	if m.classifier != nil {
+		err = m.learnClass(o, x, a)
+	} else {
+		err = m.learnLabels(o, x, a, said)
+	}
+	if err == nil && m.encoder != nil {
+		m.encoder.Learn(&m.encoder.record)
+	}
+	return err
+}
+
+func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answer, said []float64) error {
 	outcome := model.Outcome{Predictions: said}
-	if err := m.observe(&outcome, o); err != nil {
-		return fmt.Errorf("a logged observation cannot be learned: %w: %w", ErrCorrupt, err)
+	if err := m.observe(&outcome, o, x); err != nil {
+		return unlearnable(err)
 	}
 	if !finite(outcome.Predictions) || math.IsNaN(outcome.Loss) {
 		return fmt.Errorf("a prequential prediction of %v, a loss of %g: %w", outcome.Predictions, outcome.Loss, ErrCorrupt)
@@ -136,20 +224,28 @@ func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64)
 	if o.Served != nil {
 		a.Served, a.ServedPredictions = true, o.Served.Predictions
 		round.Served, round.Notes = o.Served.Predictions, o.Served.Notes
+		for j, y := range o.Labels {
+			a.ServedLoss += float64(o.Weight * m.lossOf(o.Served.Predictions[j], y))
+		}
+		round.ServedLoss = a.ServedLoss
 	}
-	a.ServedLoss = m.account.Observe(round, m.lossOf)
+	m.account.Observe(round, m.lossOf)
 	recent := m.account.Recent()
 	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, recent.Served.Skill()
 	return nil
 }
 
+func unlearnable(err error) error {
+	return fmt.Errorf("a logged observation cannot be learned: %w: %w", ErrCorrupt, err)
+}
+
 // observe lets the learner learn, with what it said when it was asked for a
 // prediction if it wants that.
-func (m *Machine) observe(outcome *model.Outcome, o *record.Observation) error {
+func (m *Machine) observe(outcome *model.Outcome, o *record.Observation, x []float64) error {
 	if advised, ok := m.learner.(model.Advised); ok && o.Served != nil {
-		return advised.ObserveAdvised(outcome, o.Features, o.Labels, o.Weight, o.Served.Advice)
+		return advised.ObserveAdvised(outcome, x, o.Labels, o.Weight, o.Served.Advice)
 	}
-	return m.learner.Observe(outcome, o.Features, o.Labels, o.Weight)
+	return m.learner.Observe(outcome, x, o.Labels, o.Weight)
 }
 
 // lossOf is the learner's loss of a served prediction.
@@ -172,34 +268,71 @@ func finite(numbers []float64) bool {
 	return true
 }
 
+// Input is what is predicted or learned: features or, of a machine with named
+// inputs, a settled record.
+type Input struct {
+	Features []float64
+	Record   *input.Record
+}
+
 // Predict answers from the present state. It fails with the errors of Check on
-// x alone, and with ErrCorrupt rather than to answer what is not finite.
-func (m *Machine) Predict(p *model.Prediction, x []float64) (err error) {
+// the input alone, and with ErrCorrupt rather than to answer what is not finite.
+func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	if m.failed != nil {
 		return m.failed
 	}
 	defer contain("predict", &err)
-	if err := m.learner.Predict(p, x); err != nil {
-		return err
+	x := in.Features
+	if m.encoder != nil {
+		buffer := m.encoder.take()
+		defer m.encoder.buffers.Put(buffer)
+		*buffer = m.encoder.Encode((*buffer)[:0], in.Record)
+		x = *buffer
 	}
-	if !finite(p.Values) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) {
-		return fmt.Errorf("a prediction of %v, standard errors %v, leverage %g: %w", p.Values, p.StandardErrors, p.Leverage, ErrCorrupt)
+	if m.classifier != nil {
+		if err = m.classifier.learner.PredictClass(p, x); p.Classes == nil {
+			p.Classes = []string{} // A classifier has classes, be it none.
+		}
+	} else {
+		p.Class = model.NoClass
+		err = m.learner.Predict(&p.Prediction, x)
+	}
+	if err != nil {
+		return m.named(err)
+	}
+	if !finite(p.Values) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) || !finite(p.Probabilities) {
+		return fmt.Errorf("a prediction of %v, standard errors %v, leverage %g, probabilities %v: %w",
+			p.Values, p.StandardErrors, p.Leverage, p.Probabilities, ErrCorrupt)
 	}
 	return nil
 }
 
-// Check tells whether an observation may be logged. Apply then learns it. Apply
-// also learns what an earlier server accepted and model.Admitter refuses.
-func (m *Machine) Check(x, y []float64, weight float64) (err error) {
+// Check tells whether an observation may be logged. Apply then learns it, unless
+// a class is one too many by then: see Room of classes. Apply also learns what an
+// earlier server accepted and model.Admitter refuses. Labels are nil of a
+// classifier.
+func (m *Machine) Check(in Input, labels []float64, class string, weight float64) (err error) {
 	if m.failed != nil {
 		return m.failed
 	}
 	defer contain("check", &err)
-	if err := m.learner.Check(x, y, weight); err != nil {
-		return err
+	x := in.Features
+	if m.encoder != nil {
+		buffer := m.encoder.take()
+		defer m.encoder.buffers.Put(buffer)
+		*buffer = m.encoder.Encode((*buffer)[:0], in.Record)
+		x = *buffer
+	}
+	if m.classifier != nil {
+		err = m.classifier.learner.CheckClass(x, class, weight)
+	} else {
+		err = m.learner.Check(x, labels, weight)
+	}
+	if err != nil {
+		return m.named(err)
 	}
 	if admitter, ok := m.learner.(model.Admitter); ok {
-		return admitter.Admit(x, weight)
+		return m.named(admitter.Admit(x, weight))
 	}
 	return nil
 }
@@ -226,7 +359,14 @@ func (m *Machine) Size() uint64 {
 	if m.failed != nil {
 		return 0
 	}
-	return m.learner.Size() + m.account.Size()
+	size := m.learner.Size() + m.account.Size()
+	if m.encoder != nil {
+		size += m.encoder.Size()
+	}
+	if m.classifier != nil {
+		size += m.classifier.account.Size()
+	}
+	return size
 }
 
 // Snapshot is a copy of the state, without its digest, which takes longer than
@@ -236,11 +376,23 @@ func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
 		return s, m.failed
 	}
 	defer contain("copy the state", &err)
-	state, err := m.learner.AppendBinary(buffer)
-	if err != nil {
+	state := buffer
+	if m.encoder != nil {
+		if state, err = appendPart(state, m.encoder.AppendBinary); err != nil {
+			return s, fmt.Errorf("copy the state of the inputs: %w", err)
+		}
+	}
+	if state, err = m.learner.AppendBinary(state); err != nil {
 		return s, fmt.Errorf("copy the state: %w", err)
 	}
-	return codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state, Account: m.account.Append(nil)}, nil
+	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state}
+	if m.classifier == nil {
+		s.Account = m.account.Append(nil)
+		return s, nil
+	}
+	s.Account, err = appendPart(nil, func(dst []byte) ([]byte, error) { return m.account.Append(dst), nil })
+	s.Account = m.classifier.account.AppendBinary(s.Account)
+	return s, err
 }
 
 // Report solves what Stats does not know. It takes up to O(r³), so that it is

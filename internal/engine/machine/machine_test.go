@@ -195,8 +195,8 @@ func TestPanicsAreContained(t *testing.T) {
 		"Observe": func(m *machine.Machine) error {
 			return m.Apply(&all[0], make([]record.Answer, len(all[0].Observations)), nil)
 		},
-		"Predict":      func(m *machine.Machine) error { return m.Predict(&model.Prediction{}, x) },
-		"Check":        func(m *machine.Machine) error { return m.Check(x, y, 1) },
+		"Predict":      func(m *machine.Machine) error { return m.Predict(&model.ClassPrediction{}, machine.Input{Features: x}) },
+		"Check":        func(m *machine.Machine) error { return m.Check(machine.Input{Features: x}, y, "", 1) },
 		"Stats":        func(m *machine.Machine) error { _, err := m.Stats(); return err },
 		"Report":       func(m *machine.Machine) error { _, err := m.Report(model.ReportOptions{}); return err },
 		"AppendBinary": func(m *machine.Machine) error { _, err := m.Snapshot(nil); return err },
@@ -222,7 +222,7 @@ func TestPanicsAreContained(t *testing.T) {
 		if ended != (method == "Observe") {
 			t.Errorf("%s panicked, the machine is at an end: %v", method, ended)
 		}
-		if err := m.Predict(&model.Prediction{}, x); ended != (err != nil) {
+		if err := m.Predict(&model.ClassPrediction{}, machine.Input{Features: x}); ended != (err != nil) {
 			t.Errorf("after a panic of %s: %v", method, err)
 		}
 		if s, err := m.Snapshot(nil); ended != (err != nil) {
@@ -235,7 +235,7 @@ func TestPanicsAreContained(t *testing.T) {
 func TestNothingButNumbersIsServed(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		f := &failing{predict: v}
-		if err := made(t, f.learners).Predict(&model.Prediction{}, []float64{1, 2}); !errors.Is(err, machine.ErrCorrupt) {
+		if err := made(t, f.learners).Predict(&model.ClassPrediction{}, machine.Input{Features: []float64{1, 2}}); !errors.Is(err, machine.ErrCorrupt) {
 			t.Errorf("a prediction of %g: %v", v, err)
 		}
 	}

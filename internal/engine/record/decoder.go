@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model/codec"
 )
@@ -19,9 +20,24 @@ func appendString(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
+// appendInput appends the bytes of a record of named inputs or, if there is none,
+// features.
+func appendInput(dst []byte, features []float64, inputs []byte) []byte {
+	if inputs == nil {
+		return appendNumbers(dst, features)
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(inputs))), inputs...)
+}
+
 // SameNumbers tells whether two lists are equal bit for bit.
 func SameNumbers(a, b []float64) bool {
-	return bytes.Equal(codec.AppendFloats(nil, a...), codec.AppendFloats(nil, b...))
+	return slices.EqualFunc(a, b, func(v, w float64) bool { return math.Float64bits(v) == math.Float64bits(w) })
+}
+
+// SameInput tells whether two inputs, features or the bytes of records, are equal
+// bit for bit.
+func SameInput(a []float64, inputs []byte, b []float64, others []byte) bool {
+	return SameNumbers(a, b) && bytes.Equal(inputs, others)
 }
 
 // decoder is a codec.Reader for counts that the data itself claims.
@@ -65,6 +81,18 @@ func (d *decoder) octet() byte {
 // count reads a varint that counts items of at least size bytes each, and
 // refuses one that the rest of the data cannot hold.
 func (d *decoder) count(size int) int {
+	v := d.uvarint()
+	if d.Err() == nil && v > d.Len()/size {
+		d.err = fmt.Errorf("%d items in %d bytes: %w", v, d.Len(), ErrUnreadable)
+	}
+	if d.Err() != nil {
+		return 0
+	}
+	return v
+}
+
+// uvarint reads a varint; one above 32 bits is the largest of them.
+func (d *decoder) uvarint() int {
 	var v uint64
 	for shift := 0; ; shift += 7 {
 		b := d.octet()
@@ -77,16 +105,36 @@ func (d *decoder) count(size int) int {
 			break
 		}
 	}
-	if d.Err() == nil && v > uint64(d.Len()/size) {
-		d.err = fmt.Errorf("%d items in %d bytes: %w", v, d.Len(), ErrUnreadable)
-	}
-	if d.Err() != nil {
-		return 0
-	}
 	return int(v)
 }
 
 func (d *decoder) text() string { return string(d.Bytes(d.count(1))) }
+
+// refuse fails unless the decoder has failed before.
+func (d *decoder) refuse(what string) {
+	if d.Err() == nil {
+		d.err = fmt.Errorf("%s: %w", what, ErrUnreadable)
+	}
+}
+
+// blob reads a length and so many bytes, of which there is one at least. It copies
+// them.
+func (d *decoder) blob() []byte {
+	b := bytes.Clone(d.Bytes(d.count(1)))
+	if len(b) == 0 {
+		d.refuse("named inputs without bytes")
+	}
+	return b
+}
+
+// class reads the number of a class plus 1, and the probabilities of all classes.
+func (d *decoder) class() (class int, probabilities []float64) {
+	class, probabilities = d.uvarint()-1, d.optional()
+	if class >= len(probabilities) {
+		d.refuse(fmt.Sprintf("class %d of %d", class, len(probabilities)))
+	}
+	return class, probabilities
+}
 
 func (d *decoder) numbers() []float64 {
 	x := make([]float64, d.count(8))

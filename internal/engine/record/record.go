@@ -9,19 +9,22 @@ import (
 	"errors"
 	"fmt"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
 
 // Versions of the values. A commit record of version 2 or later says that the ids
 // of all records before it are remembered. Version 3 of it, and version 2 of a
 // waiting prediction and of a remembered observation, know what the account and
-// the learner want back with a label.
+// the learner want back with a label. The next of each knows named inputs and
+// classes.
 const (
 	version         = 1
-	versionSeen     = 2
-	versionWaiting  = 2
+	versionAdvised  = 2
+	versionSeen     = 3
+	versionWaiting  = 3
 	versionComplete = 2
-	versionRecord   = 3
+	versionRecord   = 4
 )
 
 // ErrUnreadable is a value that this version cannot read.
@@ -30,9 +33,13 @@ var ErrUnreadable = errors.New("not a value this version can read")
 // Served is what a client had been told before the label came.
 type Served struct {
 	// Predictions are the values, one per output, Sequence the state they
-	// were served from.
+	// were served from. Of a classifier they are the raw values.
 	Predictions []float64
 	Sequence    uint64
+	// Class and Probabilities are what a classifier predicted, by the numbers of the
+	// classes. Class is model.NoClass if it predicted none.
+	Class         int
+	Probabilities []float64
 	// Notes are the account's of that moment, Advice is the learner's. Either may
 	// be empty.
 	Notes, Advice []float64
@@ -43,8 +50,13 @@ type Served struct {
 type Observation struct {
 	ID       string
 	Features []float64
-	Labels   []float64
-	Weight   float64
+	// Inputs are the bytes of a record of named inputs, nil for features. The
+	// features that the model made of it are not kept.
+	Inputs []byte
+	// Labels are one per output, none of a classifier, whose label is Class.
+	Labels []float64
+	Class  string
+	Weight float64
 	// Served is nil when there had been no prediction.
 	Served *Served
 }
@@ -63,8 +75,31 @@ const (
 	flagServed = 1 << iota
 	flagWeight
 	flagNoted
-	flagsKnown = flagServed | flagWeight | flagNoted
+	flagNamed
+	flagClass
+	flagsKnown    = flagServed | flagWeight | flagNoted | flagNamed | flagClass
+	flagsOfVector = flagServed | flagWeight | flagNoted
 )
+
+// flags say what parts of an observation are there.
+func (o *Observation) flags() (flags byte) {
+	if o.Served != nil {
+		flags |= flagServed
+		if len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0 {
+			flags |= flagNoted
+		}
+	}
+	if o.Weight != 1 {
+		flags |= flagWeight
+	}
+	if o.Inputs != nil {
+		flags |= flagNamed
+	}
+	if o.Class != "" {
+		flags |= flagClass
+	}
+	return flags
+}
 
 // Append appends the record's bytes to dst.
 func (r *Record) Append(dst []byte) []byte {
@@ -73,30 +108,35 @@ func (r *Record) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(r.Observations)))
 	for n := range r.Observations {
 		o := &r.Observations[n]
-		var flags byte
-		if o.Served != nil {
-			flags |= flagServed
-			if len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0 {
-				flags |= flagNoted
-			}
-		}
-		if o.Weight != 1 {
-			flags |= flagWeight
-		}
+		flags := o.flags()
 		dst = append(dst, flags)
 		dst = appendString(dst, o.ID)
-		dst = appendNumbers(dst, o.Features)
-		dst = appendNumbers(dst, o.Labels)
+		dst = appendInput(dst, o.Features, o.Inputs)
+		if flags&flagClass != 0 {
+			dst = appendString(dst, o.Class)
+		} else {
+			dst = appendNumbers(dst, o.Labels)
+		}
 		if flags&flagWeight != 0 {
 			dst = codec.AppendFloats(dst, o.Weight)
 		}
 		if o.Served != nil {
-			dst = codec.AppendFloats(dst, o.Served.Predictions...)
-			dst = codec.AppendUint64(dst, o.Served.Sequence)
+			dst = o.Served.append(dst, flags)
 		}
-		if flags&flagNoted != 0 {
-			dst = appendNumbers(appendNumbers(dst, o.Served.Notes), o.Served.Advice)
-		}
+	}
+	return dst
+}
+
+func (s *Served) append(dst []byte, flags byte) []byte {
+	if flags&flagClass != 0 {
+		dst = appendNumbers(dst, s.Predictions)
+		dst = appendNumbers(binary.AppendUvarint(dst, uint64(s.Class+1)), s.Probabilities)
+	} else {
+		dst = codec.AppendFloats(dst, s.Predictions...)
+	}
+	dst = codec.AppendUint64(dst, s.Sequence)
+	if flags&flagNoted != 0 {
+		dst = appendNumbers(appendNumbers(dst, s.Notes), s.Advice)
 	}
 	return dst
 }
@@ -106,27 +146,18 @@ func (r *Record) Append(dst []byte) []byte {
 func Decode(data []byte) (Record, error) {
 	d := newDecoder(data, versionRecord)
 	r := Record{Complete: d.version >= versionComplete, Time: int64(d.Uint64())}
+	known := byte(flagsKnown)
+	if d.version < versionRecord {
+		known = flagsOfVector
+	}
 	n := d.count(4) // An observation takes at least 4 bytes.
 	r.Observations = make([]Observation, 0, n)
 	for range n {
 		flags := d.octet()
-		if flags&^flagsKnown != 0 || flags&(flagServed|flagNoted) == flagNoted {
+		if flags&^known != 0 || flags&(flagServed|flagNoted) == flagNoted {
 			return Record{}, fmt.Errorf("record: observation flags %#x: %w", flags, ErrUnreadable)
 		}
-		o := Observation{ID: d.text(), Weight: 1}
-		o.Features = d.numbers()
-		o.Labels = d.numbers()
-		if flags&flagWeight != 0 {
-			o.Weight = d.Float()
-		}
-		if flags&flagServed != 0 {
-			o.Served = &Served{Predictions: make([]float64, len(o.Labels))}
-			d.Floats(o.Served.Predictions)
-			o.Served.Sequence = d.Uint64()
-		}
-		if flags&flagNoted != 0 {
-			o.Served.Notes, o.Served.Advice = d.optional(), d.optional()
-		}
+		o := d.observation(flags)
 		if d.Err() != nil {
 			break
 		}
@@ -136,6 +167,45 @@ func Decode(data []byte) (Record, error) {
 		return Record{}, fmt.Errorf("record: commit record: %w", err)
 	}
 	return r, nil
+}
+
+func (d *decoder) observation(flags byte) Observation {
+	o := Observation{ID: d.text(), Weight: 1}
+	if flags&flagNamed != 0 {
+		o.Inputs = d.blob()
+	} else {
+		o.Features = d.numbers()
+	}
+	if flags&flagClass != 0 {
+		if o.Class = d.text(); o.Class == "" {
+			d.refuse("a class without a name")
+		}
+	} else {
+		o.Labels = d.numbers()
+	}
+	if flags&flagWeight != 0 {
+		o.Weight = d.Float()
+	}
+	if flags&flagServed != 0 {
+		o.Served = d.served(flags, len(o.Labels))
+	}
+	return o
+}
+
+func (d *decoder) served(flags byte, outputs int) *Served {
+	s := &Served{Class: model.NoClass}
+	if flags&flagClass != 0 {
+		s.Predictions = d.numbers()
+		s.Class, s.Probabilities = d.class()
+	} else {
+		s.Predictions = make([]float64, outputs)
+		d.Floats(s.Predictions)
+	}
+	s.Sequence = d.Uint64()
+	if flags&flagNoted != 0 {
+		s.Notes, s.Advice = d.optional(), d.optional()
+	}
+	return s
 }
 
 // EncodeEntry is a model's registry entry: when it was created, in nanoseconds

@@ -17,11 +17,17 @@ func sampleRecord() record.Record {
 	return record.Record{Time: 1234567890, Complete: true, Observations: []record.Observation{
 		{ID: "a", Features: []float64{1, -2}, Labels: []float64{0}, Weight: 1},
 		{Features: []float64{}, Labels: []float64{-3}, Weight: 2.5},
-		{ID: "k", Labels: []float64{1, 2, 3}, Features: []float64{7}, Weight: 1, Served: &record.Served{Predictions: []float64{4, 5, 6}, Sequence: 2}},
-		{ID: "p", Features: []float64{1e-300}, Labels: []float64{4}, Weight: 1, Served: &record.Served{Predictions: []float64{5}, Sequence: 6}},
+		{ID: "k", Labels: []float64{1, 2, 3}, Features: []float64{7}, Weight: 1, Served: &record.Served{Class: model.NoClass, Predictions: []float64{4, 5, 6}, Sequence: 2}},
+		{ID: "p", Features: []float64{1e-300}, Labels: []float64{4}, Weight: 1, Served: &record.Served{Class: model.NoClass, Predictions: []float64{5}, Sequence: 6}},
 		{ID: "q", Features: []float64{1}, Labels: []float64{4}, Weight: 2, Served: &record.Served{
-			Predictions: []float64{5}, Sequence: 6, Notes: []float64{1, 2, -1}, Advice: []float64{0.5},
+			Class: model.NoClass, Predictions: []float64{5}, Sequence: 6, Notes: []float64{1, 2, -1}, Advice: []float64{0.5},
 		}},
+		{ID: "r", Inputs: []byte{1, 2, 3}, Labels: []float64{4}, Weight: 1},
+		{ID: "s", Inputs: []byte{4}, Class: "cat", Weight: 3},
+		{ID: "t", Features: []float64{1}, Class: "dog", Weight: 1, Served: &record.Served{
+			Class: 1, Probabilities: []float64{0.25, 0.75}, Predictions: []float64{0.5}, Sequence: 7, Notes: []float64{0, 1},
+		}},
+		{Features: []float64{1}, Class: "dog", Weight: 1, Served: &record.Served{Class: model.NoClass, Predictions: []float64{}, Sequence: 0}},
 	}}
 }
 
@@ -40,7 +46,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	for what, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(data), 0),
-		"a newer version": append([]byte{4}, data[1:]...),
+		"a newer version": append([]byte{5}, data[1:]...),
 		"version 0":       append([]byte{0}, data[1:]...),
 		"a large count":   append(bytes.Clone(data[:9]), 0xff, 0xff, 0xff, 0xff, 0x0f),
 	} {
@@ -52,7 +58,7 @@ func TestRecordRoundTrip(t *testing.T) {
 
 // Records of the first versions are read. That of the first is not complete.
 func TestFirstVersions(t *testing.T) {
-	for version, complete := range map[byte]bool{1: false, 2: true} {
+	for version, complete := range map[byte]bool{1: false, 2: true, 3: true} {
 		want := sampleRecord()
 		want.Complete, want.Observations = complete, want.Observations[:4] // They had no notes.
 		data := encoded(want)
@@ -94,14 +100,14 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 	} {
 		w := sampleWaiting()
 		spoil(&w)
-		if _, err := record.DecodeWaiting(w.Encode(), 1); err == nil {
+		if _, err := record.DecodeWaiting(w.Encode(false), 1); err == nil {
 			t.Errorf("%s: it is read", what)
 		}
 	}
 	for _, leverage := range []float64{0, 1, model.NoLeverage} {
 		w := sampleWaiting()
 		w.Leverage, w.StandardErrors = leverage, []float64{}
-		got, err := record.DecodeWaiting(w.Encode(), 1)
+		got, err := record.DecodeWaiting(w.Encode(false), 1)
 		if err != nil || !reflect.DeepEqual(got, w) {
 			t.Errorf("%+v became %+v, %v", w, got, err)
 		}
@@ -110,9 +116,9 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 
 func sampleWaiting() record.Waiting {
 	return record.Waiting{
-		Prediction: model.Prediction{
+		ClassPrediction: model.ClassPrediction{Class: model.NoClass, Prediction: model.Prediction{
 			Values: []float64{1}, StandardErrors: []float64{2}, Leverage: 0.5, Probability: 0.25, Advice: []float64{3, 4},
-		},
+		}},
 		Sequence: 4, Features: []float64{5, 6}, Notes: []float64{7, 8},
 	}
 }
@@ -122,7 +128,7 @@ func sampleCarried() record.Carried {
 	waiting := sampleWaiting()
 	return record.Carried{
 		IDs:     []storage.ID{{ID: "a", At: time.Unix(0, 7), Value: seen.Append(nil)}},
-		Waiting: []storage.Prediction{{ID: "p", Expiry: time.Unix(8, 9), Value: waiting.Encode()}},
+		Waiting: []storage.Prediction{{ID: "p", Expiry: time.Unix(8, 9), Value: waiting.Encode(false)}},
 	}
 }
 

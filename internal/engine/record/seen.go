@@ -49,16 +49,18 @@ type Digest [16]byte
 // one goroutine at a time.
 type Digester struct{ content []byte }
 
-// Labels digests the labels of an observation and its weight.
-func (d *Digester) Labels(labels []float64, weight float64) Digest {
+// Labels digests the labels of an observation, or its class, and its weight.
+func (d *Digester) Labels(labels []float64, class string, weight float64) Digest {
 	d.content = codec.AppendFloats(d.content[:0], labels...)
+	d.content = append(d.content, class...)
 	d.content = codec.AppendFloats(d.content, weight)
 	return truncated(d.content)
 }
 
-// Features digests the features of an observation.
-func (d *Digester) Features(x []float64) Digest {
+// Input digests the features of an observation, or the bytes of its named inputs.
+func (d *Digester) Input(x []float64, inputs []byte) Digest {
 	d.content = codec.AppendFloats(d.content[:0], x...)
+	d.content = append(d.content, inputs...)
 	return truncated(d.content)
 }
 
@@ -67,42 +69,84 @@ func truncated(data []byte) Digest {
 	return Digest(full[:len(Digest{})])
 }
 
+// Parts of a remembered observation.
+const (
+	seenServed = 1 << iota
+	seenClass
+)
+
 // Append appends the bytes of what is remembered to dst.
 func (s *Seen) Append(dst []byte) []byte {
-	dst = append(dst, versionSeen)
+	a := &s.Answer
+	var flags byte
+	if a.Served {
+		flags |= seenServed
+	}
+	classified := len(a.Predictions) == 0
+	if classified {
+		flags |= seenClass
+	}
+	dst = append(dst, versionSeen, flags)
 	dst = append(dst, s.Labels[:]...)
 	dst = append(dst, s.Features[:]...)
-	a := &s.Answer
 	dst = codec.AppendUint64(dst, a.Sequence)
-	dst = codec.AppendFloats(dst, a.Predictions...)
-	dst = codec.AppendFloats(dst, a.Loss, a.Regret, a.RecentLoss, a.RecentSkill)
-	if a.Served {
-		dst = codec.AppendFloats(dst, a.ServedPredictions...)
-		dst = codec.AppendFloats(dst, a.ServedLoss)
+	if classified {
+		dst = appendString(dst, a.Class)
+	} else {
+		dst = codec.AppendFloats(dst, a.Predictions...)
 	}
-	return dst
+	dst = codec.AppendFloats(dst, a.Loss, a.Regret, a.RecentLoss, a.RecentSkill)
+	switch {
+	case !a.Served:
+		return dst
+	case classified:
+		dst = appendString(dst, a.ServedClass)
+	default:
+		dst = codec.AppendFloats(dst, a.ServedPredictions...)
+	}
+	return codec.AppendFloats(dst, a.ServedLoss)
 }
 
 // DecodeSeen reads what a model of so many outputs remembers.
 func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	d := newDecoder(data, versionSeen)
+	var flags byte
+	if d.version >= versionSeen {
+		if flags = d.octet(); flags&^(seenServed|seenClass) != 0 {
+			return Seen{}, fmt.Errorf("record: remembered observation: flags %#x: %w", flags, ErrUnreadable)
+		}
+	}
 	var s Seen
 	copy(s.Labels[:], d.Bytes(len(s.Labels)))
 	copy(s.Features[:], d.Bytes(len(s.Features)))
-	s.Answer = Answer{Sequence: d.Uint64(), Predictions: make([]float64, outputs)}
-	d.Floats(s.Answer.Predictions)
-	s.Answer.Loss, s.Answer.Regret = d.Float(), d.Float()
-	s.Answer.RecentLoss, s.Answer.RecentSkill = math.NaN(), math.NaN()
-	if d.version >= versionSeen {
-		s.Answer.RecentLoss, s.Answer.RecentSkill = d.Float(), d.Float()
+	a := &s.Answer
+	a.Sequence = d.Uint64()
+	a.Class, a.Predictions = d.said(flags&seenClass != 0, outputs)
+	a.Loss, a.Regret = d.Float(), d.Float()
+	a.RecentLoss, a.RecentSkill = math.NaN(), math.NaN()
+	if d.version >= versionAdvised {
+		a.RecentLoss, a.RecentSkill = d.Float(), d.Float()
 	}
-	if d.Len() > 0 {
-		s.Answer.Served, s.Answer.ServedPredictions = true, make([]float64, outputs)
-		d.Floats(s.Answer.ServedPredictions)
-		s.Answer.ServedLoss = d.Float()
+	a.Served = flags&seenServed != 0
+	if d.version < versionSeen {
+		a.Served = d.Len() > 0
+	}
+	if a.Served {
+		a.ServedClass, a.ServedPredictions = d.said(flags&seenClass != 0, outputs)
+		a.ServedLoss = d.Float()
 	}
 	if err := d.End(); err != nil {
 		return Seen{}, fmt.Errorf("record: remembered observation: %w", err)
 	}
 	return s, nil
+}
+
+// said reads a class, or the values of so many outputs.
+func (d *decoder) said(class bool, outputs int) (name string, values []float64) {
+	if class {
+		return d.text(), nil
+	}
+	values = make([]float64, outputs)
+	d.Floats(values)
+	return "", values
 }

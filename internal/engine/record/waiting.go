@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"time"
@@ -12,35 +13,68 @@ import (
 
 // Waiting is a remembered prediction whose label has not come.
 type Waiting struct {
-	model.Prediction
+	// ClassPrediction is the prediction. One of a learner of real labels has no
+	// classes, and Class is model.NoClass.
+	model.ClassPrediction
 	// Sequence is how many observations the prediction had learned from.
 	Sequence uint64
 	// Notes are what the account wants back with the label.
 	Notes    []float64
 	Features []float64
+	// Inputs are the bytes of a record of named inputs, nil for features.
+	Inputs []byte
 }
 
-// Encode gives the bytes of a waiting prediction.
-func (w *Waiting) Encode() []byte {
-	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice)
-	out := make([]byte, 0, 1+8*numbers+4*10)
-	out = append(out, versionWaiting)
-	out = codec.AppendFloats(out, w.Values...)
+// Encode gives the bytes of a waiting prediction of a learner of real labels, or
+// of a classifier.
+func (w *Waiting) Encode(classifier bool) []byte {
+	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities)
+	out := make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs))
+	var flags byte
+	if w.Inputs != nil {
+		flags |= flagNamed
+	}
+	if classifier {
+		flags |= flagClass
+	}
+	out = append(out, versionWaiting, flags)
+	if classifier {
+		out = appendNumbers(out, w.Values)
+	} else {
+		out = codec.AppendFloats(out, w.Values...)
+	}
 	out = appendNumbers(out, w.StandardErrors)
 	out = codec.AppendFloats(out, w.Leverage, w.Probability)
 	out = codec.AppendUint64(out, w.Sequence)
-	out = appendNumbers(out, w.Features)
-	return appendNumbers(appendNumbers(out, w.Notes), w.Advice)
+	out = appendInput(out, w.Features, w.Inputs)
+	out = appendNumbers(appendNumbers(out, w.Notes), w.Advice)
+	if classifier {
+		out = appendNumbers(binary.AppendUvarint(out, uint64(w.Class+1)), w.Probabilities)
+		for _, name := range w.Classes {
+			out = appendString(out, name)
+		}
+	}
+	return out
 }
 
 // DecodeWaiting reads what a model of so many outputs predicted. It refuses
 // numbers that may not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	d := newDecoder(data, versionWaiting)
-	var w Waiting
-	w.Resize(outputs)
-	d.FloatsWithin(math.MaxFloat64, w.Values)
-	if d.version < versionWaiting {
+	var flags byte
+	if d.version >= versionWaiting {
+		flags = d.octet()
+	}
+	w := Waiting{ClassPrediction: model.ClassPrediction{Class: model.NoClass}}
+	if flags&flagClass != 0 {
+		w.Values = d.numbers()
+		outputs = len(w.Values)
+		d.within(w.Values)
+	} else {
+		w.Resize(outputs)
+		d.FloatsWithin(math.MaxFloat64, w.Values)
+	}
+	if d.version < versionAdvised {
 		d.Floats(w.StandardErrors)
 		w.Leverage = d.Float()
 	} else {
@@ -48,11 +82,21 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 		w.Leverage, w.Probability = d.Float(), d.Float()
 	}
 	w.Sequence = d.Uint64()
-	w.Features = d.numbers()
-	if d.version >= versionWaiting {
+	if flags&flagNamed != 0 {
+		w.Inputs = d.blob()
+	} else {
+		w.Features = d.numbers()
+	}
+	if d.version >= versionAdvised {
 		w.Notes, w.Advice = d.optional(), d.optional()
 	}
+	if flags&flagClass != 0 {
+		d.classes(&w)
+	}
 	err := d.End()
+	if err == nil && flags&^(flagNamed|flagClass) != 0 {
+		err = fmt.Errorf("flags %#x: %w", flags, ErrUnreadable)
+	}
 	if err == nil && !w.servable(outputs) {
 		err = fmt.Errorf("%d standard errors %v, leverage %g, probability %g: %w",
 			len(w.StandardErrors), w.StandardErrors, w.Leverage, w.Probability, ErrUnreadable)
@@ -61,6 +105,27 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 		return Waiting{}, fmt.Errorf("record: waiting prediction: %w", err)
 	}
 	return w, nil
+}
+
+// classes reads what a classifier predicted, with the names of the classes.
+func (d *decoder) classes(w *Waiting) {
+	w.Class, w.Probabilities = d.class()
+	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil: it is a classifier's.
+	for _, v := range w.Probabilities {
+		if !(v >= 0 && v <= 1) {
+			d.refuse(fmt.Sprintf("a probability of %g", v))
+		}
+		w.Classes = append(w.Classes, d.text())
+	}
+}
+
+// within refuses numbers that are not finite.
+func (d *decoder) within(numbers []float64) {
+	for _, v := range numbers {
+		if !(math.Abs(v) <= math.MaxFloat64) {
+			d.refuse(fmt.Sprintf("a value of %g", v))
+		}
+	}
 }
 
 // servable says that all but the values may be served.

@@ -214,7 +214,8 @@ func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
 	}
 	d.open, d.rows = append(d.open, opened{r, answers}), d.rows+len(answers)
 	for n := range r.Observations {
-		if o := &r.Observations[n]; o.Served != nil {
+		// One whose prediction waited and was of a state that was undone too.
+		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {
 			d.answered = append(d.answered, o.ID)
 		}
 	}
@@ -279,7 +280,7 @@ func AppendIDs(
 			continue
 		}
 		begin := len(values)
-		s := record.Seen{Labels: digest.Labels(o.Labels, o.Weight), Features: digest.Features(o.Features), Answer: answers[n]}
+		s := record.Seen{Labels: digest.Labels(o.Labels, o.Class, o.Weight), Features: digest.Input(o.Features, o.Inputs), Answer: answers[n]}
 		// Where values grows, the rows before keep the memory that they have.
 		values = s.Append(values)
 		rows = append(rows, storage.ID{ID: o.ID, At: at, Value: values[begin:len(values):len(values)]})

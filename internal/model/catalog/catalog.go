@@ -10,7 +10,7 @@ import (
 
 // Limits of a spec.
 const (
-	// MaxDimension is the largest number of inputs.
+	// MaxDimension is the largest number of inputs, of features of named ones.
 	MaxDimension = 1 << 16
 	// MaxOutputs is the largest number of label columns.
 	MaxOutputs = 1024
@@ -141,6 +141,9 @@ func look(s model.Spec) (model.Spec, entry, error) {
 	if c.err == nil {
 		e = scaled(c, e)
 	}
+	if c.err == nil {
+		e = c.encoded(e)
+	}
 	if c.err == nil && c.spec.Classes != nil {
 		e = c.classified(e)
 	}
@@ -153,6 +156,7 @@ func look(s model.Spec) (model.Spec, entry, error) {
 // learner completes the shape of the model and finds the learner of the spec.
 func (c *completion) learner() (l learner, ok bool) {
 	s := &c.spec
+	c.inputs()
 	if s.Dimension < 1 || s.Dimension > MaxDimension {
 		c.refuse("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
 	}

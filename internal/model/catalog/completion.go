@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 const (
@@ -24,6 +25,8 @@ const (
 // and return that value.
 type completion struct {
 	spec model.Spec
+	// schema is that of the spec's inputs, nil without any.
+	schema *input.Schema
 	// outputs is how many the learner has, or may come to have: those of the spec, or
 	// those that its classes are coded in.
 	outputs int

@@ -122,7 +122,11 @@ func (c *completion) numbers(
 ) []float64 {
 	given := *field
 	if len(given) != 0 && len(given) != count {
-		c.refuse(name, fmt.Sprintf("%d numbers", len(given)), fmt.Sprintf("%d, or none", count))
+		want := fmt.Sprintf("%d, or none", count)
+		if c.schema != nil && name != "fixed.label_offset" {
+			want = fmt.Sprintf("%d, one for each feature of spec.inputs, or none", count)
+		}
+		c.refuse(name, fmt.Sprintf("%d numbers", len(given)), want)
 		return nil
 	}
 	values := make([]float64, count)

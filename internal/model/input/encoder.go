@@ -43,12 +43,8 @@ type learned struct {
 // NewEncoder makes an encoder that has learned nothing.
 func NewEncoder(s *Schema) *Encoder {
 	e := &Encoder{schema: s, inputs: make([]learned, len(s.fields)), means: make([]compensated.Sum, s.means)}
-	widest := 0
 	for i := range s.fields {
 		f, l := &s.fields[i], &e.inputs[i]
-		if f.indicates {
-			widest = max(widest, f.values())
-		}
 		if f.kind == oneHot {
 			l.categories = newCategories()
 		}
@@ -56,8 +52,8 @@ func NewEncoder(s *Schema) *Encoder {
 			l.shift = newShift(f.kind == numeric || f.kind == vector)
 		}
 	}
-	e.scratch = make([]float64, widest)
-	e.fixed = sizeOfEncoder + sizeOfLearned*uint64(len(e.inputs)) + 16*uint64(len(e.means)) + 8*uint64(widest)
+	e.scratch = make([]float64, s.widest)
+	e.fixed = s.fixedBytes()
 	return e
 }
 

@@ -60,6 +60,9 @@ func (f *field) values() int {
 type Schema struct {
 	fields           []field
 	dimension, means int
+	// widest is the largest number of features of an input that indicates missing
+	// values.
+	widest int
 }
 
 // NewSchema makes declarations ready that Complete has completed. It panics at
@@ -75,6 +78,7 @@ func NewSchema(inputs []*model.Input) *Schema {
 		if f.indicates {
 			f.mean = s.means
 			s.means += f.to - f.from
+			s.widest = max(s.widest, f.to-f.from)
 		}
 		if f.indicates || f.categorizes {
 			f.to++
@@ -132,8 +136,56 @@ func (s *Schema) Len() int { return len(s.fields) }
 // Name is the name of the input i.
 func (s *Schema) Name(i int) string { return s.fields[i].name }
 
+// Span are the places of the features of the input i, to excluded.
+func (s *Schema) Span(i int) (from, to int) { return s.fields[i].from, s.fields[i].to }
+
 // Dimension is the number of features.
 func (s *Schema) Dimension() int { return s.dimension }
+
+// maxDays is above the magnitude of a trend: RFC 3339 has the years 0 to 9999.
+const maxDays = 4e6
+
+// Bounds are above the magnitudes of the features, whatever the record is and whatever
+// was learned, but for rounding. Those of numbers and vectors are 0: they have no
+// bound. Such a feature is the record's own, or 0, or a mean of what records had. It
+// costs O(Dimension).
+func (s *Schema) Bounds() []float64 {
+	bounds := make([]float64, s.dimension)
+	for i := range s.fields {
+		f := &s.fields[i]
+		own := f.from + f.values()
+		for k := f.from; k < f.to; k++ {
+			if k >= own || (f.kind != numeric && f.kind != vector) {
+				bounds[k] = 1
+			}
+		}
+		if f.trend {
+			bounds[own-1] = maxDays
+		}
+	}
+	return bounds
+}
+
+// fixedBytes is the memory of the state of an encoder that has learned nothing.
+func (s *Schema) fixedBytes() uint64 {
+	return sizeOfEncoder + sizeOfLearned*uint64(len(s.fields)) + 16*uint64(s.means) + 8*uint64(s.widest)
+}
+
+// MaxBytes is the most memory that the state of an encoder takes, in bytes: all
+// categories have appeared, and have the longest names.
+func (s *Schema) MaxBytes() uint64 {
+	most := s.fixedBytes()
+	for i := range s.fields {
+		switch f := &s.fields[i]; f.kind {
+		case oneHot:
+			most += (sizeOfCategory + maxText) * uint64(f.limit)
+		case numeric, vector:
+			most += 8 * sampled
+		default:
+		}
+	}
+	return most
+}
 
 // Settle checks that every value of a record is one that its input takes, and
 // reads the times among them. What it accepts, an Encoder encodes and learns. It

@@ -422,7 +422,7 @@ func (l *Learner) Size() uint64 {
 }
 
 // Report is the learner's, in the units of the caller. While it warms up or
-// catches up, its figures are NaN.
+// catches up, its figures are NaN and there are no weights.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	if l.warm != nil {
 		nan := math.NaN()
@@ -435,5 +435,6 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.HindsightLoss = l.loss(r.HindsightLoss)
 	r.Regret = l.loss(r.Regret) + l.owed
 	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
+	l.unscaleWeights(r.Weights)
 	return r
 }

@@ -1,0 +1,86 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+// inputs completes the named inputs, from which the dimension follows. A dimension
+// that is given beside them must be the same.
+func (c *completion) inputs() {
+	s := &c.spec
+	if len(s.Inputs) == 0 {
+		s.Inputs = nil
+		return
+	}
+	completed, err := input.Complete(s.Inputs)
+	if err != nil {
+		if field := (*model.FieldError)(nil); errors.As(err, &field) {
+			err = field.At(c.at)
+		}
+		c.err = err
+		return
+	}
+	s.Inputs, c.schema = completed, input.NewSchema(completed)
+	d := c.schema.Dimension()
+	switch {
+	case d > MaxDimension:
+		c.fail(model.ErrSpecTooLarge, c.at+".inputs", fmt.Sprintf("%d features", d), fmt.Sprintf("at most %d", MaxDimension))
+	case s.Dimension != 0 && s.Dimension != d:
+		c.refuse("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
+	}
+	s.Dimension = d
+}
+
+// encoded puts the encoder of named inputs before the learner of an entry.
+//
+// It refuses inputs whose features may go beyond what the learner takes, by what is
+// learned after an observation has been accepted: what Check accepts, Observe learns.
+// Numbers and the members of vectors need no bound. The features of an observation
+// that has them stay what Check saw. Those of one that has not are means of others
+// that Check accepted, which lie between them.
+func (c *completion) encoded(e entry) entry {
+	if c.schema == nil {
+		return e
+	}
+	limit := model.MaxMagnitude
+	if e.inputLimit > 0 {
+		limit = math.Min(limit, e.inputLimit)
+	}
+	bounds := c.schema.Bounds()
+	for i := range c.schema.Len() {
+		from, to := c.schema.Span(i)
+		for k := from; k < to; k++ {
+			if reach := c.reach(k, bounds[k]); reach*(1+rounding) > limit {
+				c.fail(model.ErrInvalidSpec, fmt.Sprintf("spec.inputs[%d]", i),
+					fmt.Sprintf("%q, one of whose features goes up to %g in the units of the learner", c.schema.Name(i), reach),
+					fmt.Sprintf("at most %g, or scaling running or warmup", limit))
+			}
+		}
+	}
+	e.cost.StateBytes += c.schema.MaxBytes()
+	return e
+}
+
+// rounding is more than that of a feature that is bounded in exact arithmetic.
+const rounding = 1e-9
+
+// reach is how far a bounded feature goes from 0 when it comes to the learner. What a
+// scaling makes of it that is determined by observations is never refused.
+func (c *completion) reach(k int, bound float64) float64 {
+	s := c.spec.Scaling
+	switch {
+	case s == nil || bound == 0:
+		return 0
+	case s.None != nil:
+		return bound
+	case s.Fixed != nil:
+		return (bound + math.Abs(s.Fixed.Offset[k])) * math.Abs(s.Fixed.Scale[k])
+	default:
+		return 0
+	}
+}

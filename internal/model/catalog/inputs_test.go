@@ -1,0 +1,184 @@
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/input"
+)
+
+// tight is a spec whose learner takes features of a magnitude of 1e5 at most, and
+// whose scaling brings every bounded feature there.
+func tight(t *testing.T, fraction float64) model.Spec {
+	t.Helper()
+	inputs := []*model.Input{
+		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay}, Trend: ptr(true)}},
+		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
+		{Name: "open", Boolean: &model.BooleanInput{}},
+		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(true)}},
+		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(2)}},
+	}
+	completed, err := input.Complete(inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := input.NewSchema(completed).Bounds()
+	const limit, offset = 1e5, -0.25
+	fixed := &model.FixedScaling{}
+	for _, bound := range bounds {
+		scale := 1000.0
+		if bound > 0 {
+			scale = fraction * limit / (bound - offset)
+		}
+		fixed.Offset, fixed.Scale = append(fixed.Offset, offset), append(fixed.Scale, scale)
+	}
+	// The limit of a linear kernel is √(1e12 λ/d).
+	lambda := limit * limit * float64(len(bounds)) / 1e12
+	return model.Spec{
+		Inputs: inputs, Scaling: &model.Scaling{Fixed: fixed},
+		KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "linear"}, Lambda: &lambda, MaxObservations: ptr(1000)},
+	}
+}
+
+// record is a random one, with values that are missing, at the ends of what a time
+// and a learner's limit allow, and beyond.
+func record(rng *rand.Rand, s *input.Schema) *input.Record {
+	r := new(input.Record)
+	r.Reset(s.Len())
+	missing := func() bool { return rng.IntN(3) == 0 }
+	if !missing() {
+		r.SetText(0, []string{"0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59.999999999-23:59", "1970-01-01T06:00:00Z"}[rng.IntN(3)])
+	}
+	if !missing() {
+		r.SetText(1, fmt.Sprint("city ", rng.IntN(5)))
+	}
+	if !missing() {
+		r.SetBoolean(2, rng.IntN(2) == 0)
+	}
+	if !missing() {
+		r.SetNumber(3, math.Exp(210*rng.Float64())*float64(1-2*rng.IntN(2)))
+	}
+	if !missing() {
+		copy(r.SetNumbers(4, 2), []float64{100 * rng.NormFloat64(), 99.75})
+	}
+	return r
+}
+
+// An observation that was accepted is learned whatever was learned in between, also if
+// its features have changed by that: its category has a column, its time a distance,
+// its missing values other means.
+func TestWhatWasAcceptedIsLearned(t *testing.T) {
+	spec, _, err := catalog.Complete(tight(t, 1-1e-6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := catalog.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := input.NewSchema(spec.Inputs)
+	e := input.NewEncoder(schema)
+	rng := rand.New(rand.NewPCG(3, 1))
+	var accepted []*input.Record
+	refusals, changed := 0, 0
+	features := map[*input.Record][]float64{}
+	for range 2000 {
+		r := record(rng, schema)
+		if err := schema.Settle(r); err != nil {
+			t.Fatal(err)
+		}
+		x := e.Encode(nil, r)
+		if err := l.Check(x, []float64{1}, 1); err != nil {
+			if !errors.Is(err, model.ErrFeatureOutOfRange) {
+				t.Fatal(err)
+			}
+			refusals++
+			continue
+		}
+		accepted, features[r] = append(accepted, r), x
+		if len(accepted) < 50 {
+			continue
+		}
+		k := rng.IntN(len(accepted))
+		late := accepted[k]
+		accepted[k] = accepted[len(accepted)-1]
+		accepted = accepted[:len(accepted)-1]
+		now := e.Encode(nil, late)
+		if err := l.Check(now, []float64{1}, 1); err != nil {
+			t.Fatalf("accepted with %g, refused with %g: %v", features[late], now, err)
+		}
+		for i := range now {
+			if now[i] != features[late][i] {
+				changed++
+				break
+			}
+		}
+		e.Learn(late)
+	}
+	if refusals < 100 || changed < 100 {
+		t.Errorf("%d refusals, %d whose features have changed", refusals, changed)
+	}
+	var field *model.FieldError
+	if _, _, err := catalog.Complete(tight(t, 1+1e-6)); !errors.As(err, &field) || field.Field != "spec.inputs[0]" {
+		t.Errorf("%v, want a refusal of the first input", err)
+	}
+}
+
+// A learner whose limit is that of every number takes what a scaling makes of the
+// bounds, or the spec is refused.
+func TestScalesBeyondEveryLimit(t *testing.T) {
+	spec := model.Spec{
+		Inputs:    []*model.Input{{Name: "open", Boolean: &model.BooleanInput{}}},
+		LinearAWV: &model.LinearAWV{},
+		Scaling:   &model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{0, 1e90}, Scale: []float64{1e30, 1e9}}},
+	}
+	if _, _, err := catalog.Complete(spec); err != nil {
+		t.Error(err)
+	}
+	spec.Scaling.Fixed.Scale[1] = 1e11
+	if _, _, err := catalog.Complete(spec); !errors.Is(err, model.ErrInvalidSpec) {
+		t.Errorf("%v, want a refusal", err)
+	}
+}
+
+// The memory that a spec is said to take is more than its encoder ever takes.
+func TestTheCostHasTheEncoder(t *testing.T) {
+	plain := model.Spec{LinearAWV: &model.LinearAWV{}, Scaling: model.Unscaled()}
+	named := plain
+	named.Inputs = []*model.Input{
+		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(20)}},
+		{Name: "load", Numeric: &model.NumericInput{}},
+		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(9)}},
+	}
+	named, cost, err := catalog.Complete(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Dimension = named.Dimension
+	_, without, err := catalog.Complete(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := input.NewSchema(named.Inputs)
+	e := input.NewEncoder(schema)
+	most, r := uint64(0), new(input.Record)
+	for n := range 200 {
+		r.Reset(schema.Len())
+		r.SetText(0, fmt.Sprintf("%0256d", n))
+		r.SetNumber(1, float64(n))
+		r.SetNumbers(2, 9)
+		if err := schema.Settle(r); err != nil {
+			t.Fatal(err)
+		}
+		e.Learn(r)
+		most = max(most, e.Size())
+	}
+	if promised := cost.StateBytes - without.StateBytes; most > promised || 2*most < promised {
+		t.Errorf("%d bytes, %d promised", most, promised)
+	}
+}
