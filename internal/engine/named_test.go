@@ -121,6 +121,40 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 	}
 }
 
+// Records that come in batches leave the state of those that come one by one: each is
+// encoded by what those before it left. Predict leaves it as it was, a category that
+// nobody has observed included.
+func TestRecordsInBatches(t *testing.T) { onBackends(t, testRecordsInBatches) }
+
+func testRecordsInBatches(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	one, many := start(t, newDisk(), newClock()), start(t, newDisk(), newClock())
+	spec := weather(model.Spec{FourierAWV: &model.FourierAWV{}})
+	one.create(t, "m", spec)
+	many.create(t, "m", spec)
+	rng := rand.New(rand.NewPCG(9, 10))
+	var batch []engine.Observation
+	for range 120 {
+		o := engine.Observation{Inputs: drawn(rng), Labels: []float64{rng.NormFloat64()}, Weight: 1}
+		one.observe(t, "m", o)
+		batch = append(batch, o)
+		if rng.IntN(9) == 0 {
+			many.observe(t, "m", batch...)
+			batch = nil
+		}
+		r := drawn(rng)
+		r.SetText(1, "a city that nobody has observed")
+		many.named(t, "m", r)
+	}
+	if len(batch) > 0 {
+		many.observe(t, "m", batch...)
+	}
+	a, b := one.stats(t, "m"), many.stats(t, "m")
+	if a.Digest != b.Digest || !reflect.DeepEqual(a.Inputs, b.Inputs) || a.Loss != b.Loss {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+}
+
 // A record is the identity of what was predicted under an id, as features are.
 func TestConflictsOfRecords(t *testing.T) { onBackends(t, testConflictsOfRecords) }
 
