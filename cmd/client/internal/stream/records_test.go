@@ -15,7 +15,7 @@ import (
 )
 
 // everyKind declares an input of each kind.
-func everyKind(t testing.TB) []*hindsightv1.Input {
+func everyKind(t *testing.T) []*hindsightv1.Input {
 	t.Helper()
 	spec := new(hindsightv1.ModelSpec)
 	if err := protojson.Unmarshal([]byte(`{"inputs": [
@@ -27,7 +27,7 @@ func everyKind(t testing.TB) []*hindsightv1.Input {
 }
 
 // records are the rows of a file, until its first mistake.
-func records(t testing.TB, path string, o stream.RecordOptions) (rounds []stream.Round, total int, err error) {
+func records(t *testing.T, path string, o stream.RecordOptions) (rounds []stream.Round, total int, err error) {
 	t.Helper()
 	s, err := stream.OpenRecords(path, o)
 	if err != nil {
