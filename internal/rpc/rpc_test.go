@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -382,7 +383,7 @@ func TestEveryLearner(t *testing.T) {
 				Model: m.GetId(), Features: []float64{float64(n % 3), float64(n % 5)}, Target: label(float64(n % 2)),
 			}
 			if m.GetSpec().GetClasses() != nil {
-				o.Target = class(fmt.Sprint(n % 2))
+				o.Target = class(strconv.Itoa(n % 2))
 			}
 			if _, err := s.Observe(t.Context(), o); err != nil {
 				t.Fatalf("%s: %v", name, err)
