@@ -78,7 +78,7 @@ func recodings() []float64 { return []float64{0, 0.25, 0.5, 1} }
 type scaledDigits struct {
 	set
 	scaling string
-	// vectors are the same digits as vectors, which cost a client less than lists.
+	// vectors are the same features as vectors, which cost a client less than lists.
 	vectors set
 }
 
@@ -117,6 +117,7 @@ func gaussian(sigma *float64) *hindsightv1.ModelSpec_Rlsc {
 func (s set) lists() set {
 	out := set{name: s.name, spec: &hindsightv1.ModelSpec{Seed: papers.Seed, Inputs: []*hindsightv1.Input{{
 		Name: pixels, Kind: &hindsightv1.Input_Vector{Vector: &hindsightv1.VectorInput{Length: proto.Int32(s.spec.GetDimension())}},
+		Missing: hindsightv1.Input_MISSING_REFUSE, // Else there is a feature more.
 	}}}}
 	for _, o := range s.rounds {
 		list := &structpb.ListValue{}
