@@ -7,6 +7,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/scaling"
 )
 
 // inputs completes the named inputs, from which the dimension follows. A dimension
@@ -64,6 +65,17 @@ func (c *completion) encoded(e entry) entry {
 	}
 	e.cost.StateBytes += c.schema.MaxBytes()
 	return e
+}
+
+// lists are the features of the vector inputs: the numbers of a vector have one unit.
+func (c *completion) lists() (lists []scaling.List) {
+	for i, in := range c.spec.Inputs {
+		if in.Vector != nil {
+			from, _ := c.schema.Span(i)
+			lists = append(lists, scaling.List{From: from, To: from + *in.Vector.Length})
+		}
+	}
+	return lists
 }
 
 // rounding is more than that of a feature that is bounded in exact arithmetic.

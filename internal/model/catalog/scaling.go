@@ -16,6 +16,18 @@ const maxWarmup = 10_000
 // and the first one of the inputs, unless the spec says it.
 const defaultWarmup = scaling.CatchUp
 
+// classesWarmup is that of a running scaling of classes, whose labels need none: only
+// the scaling that it begins with.
+const classesWarmup = 8
+
+// runningWarmup is how many observations determine what a running scaling begins with.
+func (c *completion) runningWarmup() int {
+	if c.spec.Classes != nil {
+		return classesWarmup
+	}
+	return defaultWarmup
+}
+
 // defaultScaling is that of a spec without one. It suits raw columns. The
 // functions of an affine learner stay what they are under any scaling, but for
 // their ridge: it is frozen there, so that the theorem applies.
@@ -40,6 +52,9 @@ func scaled(c *completion, e entry) entry {
 		Dimension: c.spec.Dimension, Outputs: c.outputs, New: e.make,
 		InputLimit: model.MaxMagnitude, Forgetting: 1,
 	}
+	if c.schema != nil {
+		o.Lists = c.lists()
+	}
 	if e.inputLimit > 0 {
 		o.InputLimit = math.Min(e.inputLimit, model.MaxMagnitude)
 	}
@@ -55,7 +70,7 @@ func scaled(c *completion, e entry) entry {
 		f := *given.Fixed
 		given.Fixed, o.Fixed = &f, c.fixed(&f, e)
 	case given.Running != nil:
-		o.Warmup, o.Labels, o.Running = defaultWarmup, !e.classifies, true
+		o.Warmup, o.Labels, o.Running = c.runningWarmup(), !e.classifies, true
 		if e.capacity > 0 {
 			o.Warmup = min(o.Warmup, e.capacity)
 		}

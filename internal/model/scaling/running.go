@@ -41,12 +41,12 @@ func (m *moments) add(x []float64) {
 }
 
 // scale sets the scaling of the inputs, in O(d).
-func (m *moments) scale(a *Affine) {
-	n, root := float64(m.n), math.Sqrt(float64(len(m.means)))
+func (m *moments) scale(a *Affine, lists []List) {
+	n := float64(m.n)
 	for i := range m.means {
-		a.Offset[i] = m.means[i].Value()
-		a.Scale[i] = scaleOf(a.Offset[i], math.Sqrt(m.squares[i]/n), root)
+		a.Offset[i], a.Scale[i] = m.means[i].Value(), math.Sqrt(m.squares[i]/n)
 	}
+	a.deviate(lists)
 }
 
 // appendBinary appends the means and the sums of squares. The number of

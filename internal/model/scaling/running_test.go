@@ -113,6 +113,60 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	}
 }
 
+// The inputs of a list have one scale, by the root of the mean of their squared
+// deviations, after a warm-up as in a running scaling, and after a restore. The units of
+// a list do not matter; those of its inputs beside each other do.
+func TestListsHaveOneScale(t *testing.T) {
+	const n = 16
+	samples := moved(47, 120)
+	for name, running := range map[string]bool{"warm-up": false, "running": true} {
+		o := options(1, affine(1, 1))
+		o.Warmup, o.Running, o.Lists = n, running, []scaling.List{{From: 0, To: dimension}}
+		l, plain := scaling.New(o), affine(1, 1)()
+		for i, s := range samples {
+			seen := n
+			if running {
+				seen = max(i, n)
+			}
+			means, deviations := meansAndDeviations(samples[:seen])
+			square := 0.0
+			for _, d := range deviations {
+				square += d * d / dimension
+			}
+			x := make([]float64, dimension)
+			for j := range x {
+				x[j] = (s.X[j] - means[j]) / (2 * math.Sqrt(square) * math.Sqrt(dimension))
+			}
+			if i == 80 {
+				state, err := l.AppendBinary(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if l = scaling.New(o); l.Restore(state) != nil {
+					t.Fatal("the state is refused")
+				}
+			}
+			if i >= n {
+				got, err := modeltest.Predict(l, s.X)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := modeltest.Predict(plain, x)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(t, fmt.Sprint(name, ": leverage ", i), got.Leverage, want.Leverage, 1e-9)
+			}
+			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := modeltest.Observe(plain, x, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // A running scaling does not see units: inputs and labels in others, by powers
 // of two, give the same bits, and predictions in the other unit.
 func TestRunningDoesNotSeeUnits(t *testing.T) {

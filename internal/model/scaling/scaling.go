@@ -37,6 +37,10 @@ type Options struct {
 	// Running lets the scaling of the inputs follow all observations after the
 	// warm-up, which is then of at most CatchUp.
 	Running bool
+	// Lists are inputs that have one unit, such as the pixels of an image. A warm-up
+	// and a running scaling divide all of one list by the root of the mean of their
+	// squared deviations. They are apart, and in the order of the inputs.
+	Lists []List
 	// InputLimit is the largest magnitude of an input that the learner takes.
 	InputLimit float64
 	// Forgetting is the learner's forgetting factor, 1 without one.
@@ -44,6 +48,9 @@ type Options struct {
 	// New makes the learner behind the scaling, of so many outputs.
 	New func(outputs int) model.Learner
 }
+
+// List are the places of inputs, To excluded.
+type List struct{ From, To int }
 
 // Learner is a learner behind a scaling. What it is asked and what it answers
 // are in the units of the caller: losses and regrets are those of the learner
@@ -337,7 +344,7 @@ func (l *Learner) follow(rows ...row) {
 	for _, r := range rows {
 		l.moments.add(r.x)
 	}
-	l.moments.scale(&l.affine)
+	l.moments.scale(&l.affine, l.o.Lists)
 }
 
 func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error {

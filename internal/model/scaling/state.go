@@ -239,7 +239,7 @@ func (l *Learner) restoreRunning(reader *codec.Reader) error {
 	if err := m.check(); err != nil {
 		return err
 	}
-	m.scale(a)
+	m.scale(a, l.o.Lists)
 	fresh.warm = nil
 	l.become(fresh)
 	return nil

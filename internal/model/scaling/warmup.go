@@ -113,16 +113,13 @@ func (w *warmup) drop() {
 // that is below 1. It costs three passes over the observations.
 func (w *warmup) affine() Affine {
 	d, k := w.o.Dimension, w.o.Outputs
-	a := Affine{Scale: make([]float64, d), LabelOffset: make([]float64, k), LabelScale: 1}
-	var deviations []float64
-	a.Offset, deviations = columns(w.rows, d, func(r row) []float64 { return r.x })
-	root := math.Sqrt(float64(d))
-	for i, deviation := range deviations {
-		a.Scale[i] = scaleOf(a.Offset[i], deviation, root)
-	}
+	a := Affine{LabelOffset: make([]float64, k), LabelScale: 1}
+	a.Offset, a.Scale = columns(w.rows, d, func(r row) []float64 { return r.x })
+	a.deviate(w.o.Lists)
 	if !w.o.Labels {
 		return a
 	}
+	var deviations []float64
 	a.LabelOffset, deviations = columns(w.rows, k, func(r row) []float64 { return r.y })
 	square, largest := 0.0, 0.0
 	for j, deviation := range deviations {
@@ -136,6 +133,24 @@ func (w *warmup) affine() Affine {
 		a.LabelScale = 1 / math.Max(largest, 1)
 	}
 	return a
+}
+
+// deviate makes scales of the deviations that stand in their place.
+func (a *Affine) deviate(lists []List) {
+	for _, l := range lists {
+		square := 0.0
+		for _, deviation := range a.Scale[l.From:l.To] {
+			square += float64(deviation * deviation)
+		}
+		common := math.Sqrt(square / float64(l.To-l.From))
+		for i := l.From; i < l.To; i++ {
+			a.Scale[i] = common
+		}
+	}
+	root := math.Sqrt(float64(len(a.Scale)))
+	for i, deviation := range a.Scale {
+		a.Scale[i] = scaleOf(a.Offset[i], deviation, root)
+	}
 }
 
 // scaleOf is the scale of an input in as many dimensions as the square of root.

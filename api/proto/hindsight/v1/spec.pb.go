@@ -1125,7 +1125,8 @@ func (x *TimeInput) GetTrend() bool {
 	return false
 }
 
-// VectorInput is a list of numbers: a feature each.
+// VectorInput is a list of numbers of one unit, such as pixels or an embedding: a
+// feature each. A warm-up and a running scaling have one scale for all of them.
 type VectorInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How many numbers it has. Required.

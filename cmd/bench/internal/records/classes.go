@@ -78,8 +78,6 @@ func recodings() []float64 { return []float64{0, 0.25, 0.5, 1} }
 type scaledDigits struct {
 	set
 	scaling string
-	// vectors are the same features as vectors, which cost a client less than lists.
-	vectors set
 }
 
 // readDigits reads the digits: as records of one list of pixels, which the server
@@ -98,11 +96,11 @@ func readDigits(p Plan) ([]scaledDigits, error) {
 		return nil, err
 	}
 	byDefault := vectors.lists()
-	byDefault.spec.Learner, vectors.spec.Learner = gaussian(nil), gaussian(nil)
+	byDefault.spec.Learner = gaussian(nil)
 	scaled := vectors.scaled(t)
 	scaled.spec.Scaling = &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_None{None: &hindsightv1.NoScaling{}}}
 	scaled.spec.Learner = gaussian(&t.Sigma)
-	return []scaledDigits{{byDefault, byServer, vectors}, {scaled, byHand, scaled}}, nil
+	return []scaledDigits{{byDefault, byServer}, {scaled, byHand}}, nil
 }
 
 // gaussian is the learner of the digits. Without a bandwidth it is the default.
@@ -165,14 +163,14 @@ func (b *Bench) digits(ctx context.Context, p Plan, r *Results) error {
 
 // withheld leaves each digit out of the first rows, in a run of its own.
 func (b *Bench) withheld(ctx context.Context, d scaledDigits, recoding float64) (Withheld, error) {
-	spec := proto.CloneOf(d.vectors.spec)
+	spec := proto.CloneOf(d.spec)
 	spec.GetRlsc().Recoding = proto.Float64(recoding)
 	var tallies [10]tally
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
 	for digit := range tallies {
 		group.Go(func() error {
-			t := newTally(d.vectors.rounds, strconv.Itoa(digit))
+			t := newTally(d.rounds, strconv.Itoa(digit))
 			g, err := b.play(ctx, fmt.Sprintf("digits-%s-%g-%d", d.scaling, recoding, digit), spec, t.rounds, t.add)
 			if err != nil {
 				return err

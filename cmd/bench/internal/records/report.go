@@ -191,8 +191,8 @@ func digits(m *markdown.Report, r *Results) {
 	m.Paragraph("`rlsc` with a Gaussian kernel, ", strconv.Itoa(frequencies), " frequencies and λ = ", fmt.Sprint(ridge), ". **", byServer, "**: a record has the list\n"+
 		"of the 64 pixels, each from 0 to 16; the scaling is the default and σ = 1. **", byHand, "**: the\n"+
 		"pixels were mapped onto [0, 1] by their smallest and largest values, the server scales\n"+
-		"nothing, and σ² is the mean squared distance of two rows. The default scaling brings every\n"+
-		"pixel to the same deviation, also those at the border, which are nearly always 0.")
+		"nothing, and σ² is the mean squared distance of two rows. The default scaling has one scale\n"+
+		"for all numbers of a list, so that pixels at the border, which are nearly always 0, stay small.")
 	m.Head("scaling", "rows", "errors", "log-loss", "Brier score", "rounds/s")
 	for _, d := range r.Digits {
 		if d.Refused != "" {
