@@ -14,8 +14,9 @@ type Loss int
 // predictions are scores.
 //
 // The paper's gradients (23) and (24) do not belong to the losses that it
-// states: (23) is that of the squared hinge, (24) has the wrong sign and a
-// factor 2. These are differentiated from the losses.
+// states: (23) is that of the squared hinge, (24) is twice that of the logistic
+// model printed above it, Pr(y=1) = 1/(1+exp f), whose score has the opposite
+// sign. These are differentiated from the losses.
 const (
 	// Squared is C = (f−y)², C' = 2(f−y).
 	Squared Loss = iota
