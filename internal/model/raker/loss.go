@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
 )
 
 // Loss is what a prediction f costs under a label y.
@@ -47,7 +48,7 @@ func (l Loss) Value(f, y float64) float64 {
 		// Of log(1+exp(m)) the larger part goes outside, so that exp
 		// cannot overflow.
 		m := -float64(y * f)
-		return math.Max(m, 0) + math.Log1p(math.Exp(-math.Abs(m)))
+		return math.Max(m, 0) + exponential.Log1p(exponential.Of(-math.Abs(m)))
 	case Hinge:
 		return math.Max(0, 1-float64(y*f))
 	case Squared:
@@ -62,7 +63,7 @@ func (l Loss) Value(f, y float64) float64 {
 func (l Loss) Slope(f, y float64) float64 {
 	switch l {
 	case Logistic:
-		return -y / (1 + math.Exp(float64(y*f))) // An infinite exp gives 0, as it should.
+		return -y / (1 + exponential.Of(float64(y*f))) // An infinite exp gives 0, as it should.
 	case Hinge:
 		if float64(y*f) < 1 {
 			return -y
