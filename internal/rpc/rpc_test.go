@@ -157,7 +157,7 @@ func TestRound(t *testing.T) {
 		Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	})
 	l := m.GetSpec().GetPkawvTaylor()
-	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 8 || l.GetSigma() != 1 || l.GetLambda() != 1 || l.GetMaxFeatures() != 512 {
+	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 8 || l.GetSigma() != 1 || l.GetLambda() != 0.1 || l.GetMaxFeatures() != 512 {
 		t.Errorf("defaults: %v", m)
 	}
 	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}})

@@ -22,10 +22,18 @@ const (
 	fourierStream = 0x666f7572
 )
 
+// defaultLambda is the ridge of an AWV learner whose spec has none.
+func (c *completion) defaultLambda() float64 {
+	if c.stored {
+		return 1
+	}
+	return 0.1
+}
+
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
 	sigma := c.scale("sigma", &given.Sigma, 1)
 	ceiling := min(max(defaultFeatures, d+1), defaultGivenFeatures)
 	if given.Degree != nil {
@@ -79,7 +87,7 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, de
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
 	if d+1 > MaxFeatures {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
@@ -103,7 +111,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	o := awv.Options{Outputs: c.outputs}
 	k := c.spectral("kernel", &given.Kernel,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
 	frequencies := c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2)
 	orthogonal := filled(&given.Orthogonal, k.Radial())
 	if orthogonal && !k.Radial() {
@@ -132,7 +140,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 func exact(c *completion, given *model.KernelAWV) entry {
 	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.outputs}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda = c.ridge("lambda", &given.Lambda, 1)
+	o.Lambda = c.ridge("lambda", &given.Lambda, c.defaultLambda())
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
 	if c.err != nil {
 		return entry{}

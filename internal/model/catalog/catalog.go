@@ -91,20 +91,23 @@ type entry struct {
 // Complete checks a spec, which may be a stored one, and fills in its defaults.
 // It does not write to what the spec points to, but the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
-	s, e, err := look(s)
+	s, e, err := look(s, true)
 	return s, e.cost, err
 }
 
 // Create is Complete of the spec of a new model. It refuses some of what earlier
 // servers accepted, and completes some of it otherwise: stored models keep what
 // Complete makes of their specs. What Create answers, both leave as it is.
+//
+// The ridge of an AWV learner is 0.1, and was 1. The largest degree of a Taylor basis
+// is AutoDegree, and was 8. Horizon and delta become the β that follows from them.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
-	s, e, err := look(s)
+	s, e, err := look(s, false)
 	if err == nil && s.PKAWVNystrom != nil && s.PKAWVNystrom.Horizon != nil {
 		sampled := *s.PKAWVNystrom
 		oversampled(&sampled)
 		s.PKAWVNystrom = &sampled
-		s, e, err = look(s)
+		s, e, err = look(s, false)
 	}
 	if err == nil {
 		err = e.unfit
@@ -115,17 +118,19 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	return s, e.cost, nil
 }
 
-// New is a learner of the spec that has seen nothing.
+// New is a learner of the spec that has seen nothing. What a spec leaves to the server
+// is as in a new model; a completed spec leaves nothing.
 func New(s model.Spec) (model.Learner, error) {
-	s, e, err := look(s)
+	s, e, err := look(s, false)
 	if err != nil {
 		return nil, err
 	}
 	return e.make(s.Outputs), nil
 }
 
-func look(s model.Spec) (model.Spec, entry, error) {
-	c := &completion{spec: s, at: "spec"}
+// look completes a spec, with the defaults of before if it may be a stored one.
+func look(s model.Spec, stored bool) (model.Spec, entry, error) {
+	c := &completion{spec: s, stored: stored, at: "spec"}
 	l, ok := c.learner()
 	if !ok {
 		return model.Spec{}, entry{}, c.err

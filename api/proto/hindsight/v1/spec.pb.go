@@ -1635,7 +1635,7 @@ type PkawvTaylor struct {
 	// Largest total degree M. Default: the largest M <= 8 whose C(M+d, d)
 	// features fit into max_features.
 	Degree *int32 `protobuf:"varint,2,opt,name=degree,proto3,oneof" json:"degree,omitempty"`
-	// Ridge. Default 1.
+	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,3,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// Ceiling on the number of features r. Default 512 when the degree is left
 	// to the server, 4096 when it is given. At most 16384.
@@ -1801,7 +1801,7 @@ func (x *Rlsc) GetForgetting() float64 {
 // LinearAwv is the Azoury-Warmuth-Vovk forecaster over the features (x, 1).
 type LinearAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ridge. Default 1.
+	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,1,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
@@ -1942,7 +1942,7 @@ type PkawvNystrom struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Ridge. Default 1.
+	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,2,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// KORS accuracy. Default 0.1.
 	Mu *float64 `protobuf:"fixed64,3,opt,name=mu,proto3,oneof" json:"mu,omitempty"`
@@ -2095,7 +2095,7 @@ type FourierAwv struct {
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// Orthogonal frequencies (default) or independent ones.
 	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
-	// Ridge. Default 1.
+	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,4,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
@@ -2175,7 +2175,7 @@ type KernelAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Ridge. Default 1.
+	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,2,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// Ceiling on the observations kept. Default 4000.
 	MaxObservations *int32 `protobuf:"varint,3,opt,name=max_observations,json=maxObservations,proto3,oneof" json:"max_observations,omitempty"`
