@@ -27,9 +27,10 @@ func inexact() []string {
 // harmless are the uses of them that no state depends on, file: function.
 func harmless() map[string]string {
 	const (
-		figure  = "a figure of Stats or Report, which no state holds"
-		refusal = "decides whether a spec or an input is accepted, before anything is learned"
-		edge    = "answers NaN or an infinity alone"
+		figure    = "a figure of Stats or Report, which no state holds"
+		refusal   = "decides whether a spec or an input is accepted, before anything is learned"
+		completes = "completes a spec, which holds the result"
+		edge      = "answers NaN or an infinity alone"
 	)
 	return map[string]string{
 		"engine/account/interval/interval.go: Statistics": figure,
@@ -40,9 +41,9 @@ func harmless() map[string]string {
 		"model/catalog/kernels.go: unfit":                 refusal,
 		"model/exponential/log.go: Log":                   edge,
 		"model/exponential/log.go: Log1p":                 edge,
-		"model/feature/kors.go: KORSBeta":                 "completes a spec, which holds the result",
+		"model/feature/kors.go: KORSBeta":                 completes,
 		"model/feature/nystrom.go: KernelInputLimit":      refusal,
-		"model/feature/taylor.go: TaylorError":            refusal,
+		"model/feature/taylor.go: TaylorError":            completes,
 		"model/input/shift.go: index":                     figure,
 		"model/qr/qr.go: LogDet":                          figure,
 		"model/raker/adaraker.go: Experts":                figure,

@@ -43,7 +43,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	if c.err != nil {
 		return entry{}
 	}
-	size, degree := c.taylorSize(given, ceiling)
+	size, degree := c.taylorSize(given, ceiling, sigma)
 	spans := 0 // One for every monomial below the last level.
 	if degree > 0 {
 		spans = feature.TaylorSize(d, degree-1, ceiling)
@@ -61,13 +61,39 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	}
 }
 
+// The degrees that a Taylor basis without one gets, if they fit into max_features.
+const (
+	leastAutoDegree, mostAutoDegree = 8, 40
+	autoDegreeError                 = 1.0 / 362_880 // 1/9!: that of degree 8 at one bandwidth.
+	// How far inputs go. A found scaling gives them a mean square norm of ¼.
+	foundRadius, givenRadius = 1.0, 3.0
+)
+
+// usefulDegree is the least degree, from 8 to 40, whose kernel is exact to 1/9! for
+// inputs of norm up to 1 where the scaling is found, and up to 3 where it is given or
+// none. More features cost time and make no prediction better.
+func (c *completion) usefulDegree(sigma float64) int {
+	if c.stored {
+		return leastAutoDegree
+	}
+	radius := foundRadius
+	if s := c.spec.Scaling; s != nil && (s.Fixed != nil || s.None != nil) {
+		radius = givenRadius
+	}
+	degree := leastAutoDegree
+	for degree < mostAutoDegree && feature.TaylorError(radius, sigma, degree) > autoDegreeError {
+		degree++
+	}
+	return degree
+}
+
 // taylorSize completes the degree and counts the features, which are at most
 // ceiling. A degree that is left to the server is at least 1: a wide input gets
 // the linear part of its kernel rather than a constant.
-func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, degree int) {
+func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma float64) (size, degree int) {
 	d := c.spec.Dimension
 	left := given.Degree == nil
-	degree = filled(&given.Degree, feature.LargestTaylorDegree(d, ceiling, AutoDegree))
+	degree = filled(&given.Degree, feature.LargestTaylorDegree(d, ceiling, c.usefulDegree(sigma)))
 	if left && degree == 0 {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("below max_features = %d, or a degree given", ceiling))
 	}

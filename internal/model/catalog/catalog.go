@@ -17,9 +17,6 @@ const (
 	// MaxFeatures is the largest number of features: the factor then takes
 	// 1 GiB.
 	MaxFeatures = 1 << 14
-	// AutoDegree is the largest Taylor degree that a spec without one gets:
-	// inside the unit ball of bandwidths its kernel is exact to 1/9!.
-	AutoDegree = 8
 )
 
 // learners is the table of learners, in the order of the API.
@@ -99,8 +96,8 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 // servers accepted, and completes some of it otherwise: stored models keep what
 // Complete makes of their specs. What Create answers, both leave as it is.
 //
-// The ridge of an AWV learner is 0.1, and was 1. The largest degree of a Taylor basis
-// is AutoDegree, and was 8. Horizon and delta become the β that follows from them.
+// The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
+// usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s, false)
 	if err == nil && s.PKAWVNystrom != nil && s.PKAWVNystrom.Horizon != nil {
