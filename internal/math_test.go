@@ -86,8 +86,8 @@ func inexactUses(set *token.FileSet, name string, file *ast.File) map[string]str
 }
 
 // A learner's state has the same bits on every processor: its arithmetic has no
-// function of the standard library whose bits differ. internal/model/exponential and
-// internal/model/trig have those that it needs.
+// function of the standard library whose bits differ. Those that it needs are in
+// internal/model/exponential and internal/model/trig.
 func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
 	found := map[string]string{}
 	read := 0

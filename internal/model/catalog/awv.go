@@ -69,7 +69,7 @@ const (
 	foundRadius, givenRadius = 1.0, 3.0
 )
 
-// usefulDegree is the least degree, from 8 to 40, whose kernel is exact to 1/9! for
+// usefulDegree is the least degree, from 8 to 40, whose kernel is exact, but for 1/9!, for
 // inputs of norm up to 1 where the scaling is found, and up to 3 where it is given or
 // none. More features cost time and make no prediction better.
 func (c *completion) usefulDegree(sigma float64) int {

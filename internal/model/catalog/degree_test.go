@@ -19,11 +19,22 @@ func TestAutomaticDegree(t *testing.T) {
 		sigma              float64
 		degree             int
 	}{
-		{1, 512, nil, 1, 8}, {2, 512, nil, 1, 8}, {2, 512, running, 1, 8}, {2, 512, warmup, 1, 8}, {2, 512, nil, 100, 8},
-		{1, 512, model.Unscaled(), 1, 33}, {2, 512, model.Unscaled(), 1, 30}, {2, 4096, model.Unscaled(), 1, 33},
-		{3, 512, &model.Scaling{Fixed: &model.FixedScaling{}}, 1, 12}, {4, 512, model.Unscaled(), 1, 8}, {5, 512, model.Unscaled(), 1, 6},
-		{1, 512, nil, 0.3, 39}, {1, 512, model.Unscaled(), 0.1, 40}, {1, 512, model.Unscaled(), 1e-30, 40},
-		{1, 512, model.Unscaled(), 3, 8}, {1, 5, model.Unscaled(), 1, 4},
+		{1, 512, nil, 1, 8},
+		{2, 512, nil, 1, 8},
+		{2, 512, running, 1, 8},
+		{2, 512, warmup, 1, 8},
+		{2, 512, nil, 100, 8},
+		{1, 512, model.Unscaled(), 1, 33},
+		{2, 512, model.Unscaled(), 1, 30},
+		{2, 4096, model.Unscaled(), 1, 33},
+		{3, 512, &model.Scaling{Fixed: &model.FixedScaling{}}, 1, 12},
+		{4, 512, model.Unscaled(), 1, 8},
+		{5, 512, model.Unscaled(), 1, 6},
+		{1, 512, nil, 0.3, 39},
+		{1, 512, model.Unscaled(), 0.1, 40},
+		{1, 512, model.Unscaled(), 1e-30, 40},
+		{1, 512, model.Unscaled(), 3, 8},
+		{1, 5, model.Unscaled(), 1, 4},
 	} {
 		given := model.Spec{Dimension: c.dimension, Scaling: c.scaling, PKAWVTaylor: &model.PKAWVTaylor{Sigma: &c.sigma, MaxFeatures: &c.ceiling}}
 		created, _, err := catalog.Create(given)
