@@ -40,7 +40,7 @@ type layer struct {
 
 func layers() []layer {
 	learner := []string{
-		"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/feature",
+		"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/feature",
 		"internal/model/kernel", "internal/model/loops", "internal/model/qr",
 	}
 	return []layer{
@@ -55,14 +55,14 @@ func layers() []layer {
 		{"internal/model/exponential", nil},
 		{"internal/model/qr/...", []string{"internal/model", "internal/model/loops", "internal/model/qr/..."}},
 		{"internal/model/compensated", nil},
-		{"internal/model/kernel", []string{"internal/model"}},
+		{"internal/model/kernel", []string{"internal/model/exponential", "internal/model/trig"}},
 		{"internal/model/feature", []string{
-			"internal/model", "internal/model/codec", "internal/model/kernel", "internal/model/loops", "internal/model/qr", "internal/model/trig",
+			"internal/model", "internal/model/codec", "internal/model/exponential", "internal/model/kernel", "internal/model/loops", "internal/model/qr", "internal/model/trig",
 		}},
 		{"internal/model/awv", learner},
-		{"internal/model/raker", append([]string{"internal/model/exponential"}, learner...)},
+		{"internal/model/raker", learner},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
-		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
+		{"internal/model/auto", append([]string{"internal/model/mlpoly", "internal/model/trig"}, learner...)},
 		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},
 		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
 		{"internal/model/classifier", []string{
@@ -78,7 +78,7 @@ func layers() []layer {
 		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
-		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/mlpoly"}},
+		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mlpoly"}},
 		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",

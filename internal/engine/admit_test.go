@@ -37,7 +37,7 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 			t.Errorf("%s: CreateModel says %v", name, err)
 		}
 	}
-	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
+	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Lambda: ptr(1.0), Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
 	if _, _, err := h.ValidateSpec(fits); err != nil {
 		t.Errorf("an offset that fits: %v", err)
 	}
@@ -50,6 +50,9 @@ func TestAStoredModelOfARefusedSpecOpens(t *testing.T) {
 	specs["horizon"] = model.Spec{Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{
 		Horizon: ptr(int64(100)), Delta: ptr(0.1), Epsilon: ptr(0.3),
 	}}
+	// The defaults of their ridge and degree were others.
+	specs["ridge"] = model.Spec{Dimension: 1, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
+	specs["degree"] = model.Spec{Dimension: 1, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}}
 	for name, given := range specs {
 		t.Run(name, func(t *testing.T) {
 			spec, _, err := catalog.Complete(given)

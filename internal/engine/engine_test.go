@@ -25,7 +25,7 @@ func testCreateIsIdempotentBySpec(t *testing.T, newDisk func() disk) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Spec.PKAWVTaylor.Lambda == nil || *first.Spec.PKAWVTaylor.Lambda != 1 {
+	if first.Spec.PKAWVTaylor.Lambda == nil || *first.Spec.PKAWVTaylor.Lambda != 0.1 {
 		t.Errorf("defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
 	}
 	again, err := h.CreateModel(context.Background(), "a", taylor(2, 3))

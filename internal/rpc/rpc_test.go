@@ -157,7 +157,7 @@ func TestRound(t *testing.T) {
 		Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	})
 	l := m.GetSpec().GetPkawvTaylor()
-	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 8 || l.GetSigma() != 1 || l.GetLambda() != 1 || l.GetMaxFeatures() != 512 {
+	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 30 || l.GetSigma() != 1 || l.GetLambda() != 0.1 || l.GetMaxFeatures() != 512 {
 		t.Errorf("defaults: %v", m)
 	}
 	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}})
@@ -188,7 +188,7 @@ func TestRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := stats.GetStats(); st.GetObservations() != 1 || !st.GetCertificateOk() || len(st.GetStateDigest()) != 64 ||
-		st.EffectiveDimension == nil || st.GetEffectiveDimension() <= 0 || st.GetFeatures() != 45 {
+		st.EffectiveDimension == nil || st.GetEffectiveDimension() <= 0 || st.GetFeatures() != 496 {
 		t.Errorf("stats %v", st)
 	}
 }

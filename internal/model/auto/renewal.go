@@ -3,6 +3,7 @@ package auto
 import (
 	"math"
 
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/qr"
 )
 
@@ -27,7 +28,7 @@ func newRenewal(r int, forgetting float64) renewal {
 	if forgetting == unforgetting {
 		return n
 	}
-	rounds := math.Floor(math.Log(ridgeFloor) / math.Log(forgetting))
+	rounds := math.Floor(exponential.Log(ridgeFloor) / exponential.Log(forgetting))
 	if whole := uint64(rounds); whole >= uint64(r) {
 		n.period = whole / uint64(r)
 	} else {

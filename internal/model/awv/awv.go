@@ -375,8 +375,12 @@ func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
 	return dst
 }
 
-// effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds.
+// effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds. Before
+// the first round C is 0, and the difference would be what rounding leaves.
 func (f *Forecaster) effectiveDimension() float64 {
+	if f.columns[0].n == 0 {
+		return 0
+	}
 	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge)
 }
 

@@ -143,10 +143,9 @@ func (k *Kernel) checkFeatures(x []float64) error {
 // solve writes c = L⁻¹k for an input of the given √weight into dst and c·v of
 // each output into p, and answers s².
 func (k *Kernel) solve(dst, p, x []float64, scale float64) (square float64) {
-	d := k.o.Dimension
-	for i := range dst {
-		value := k.o.Kernel.At(k.inputs[i*d:(i+1)*d], x)
-		dst[i] = float64(scale * k.scales[i] * value)
+	k.o.Kernel.Values(dst, k.inputs, x)
+	for i, other := range k.scales {
+		dst[i] *= scale * other
 	}
 	self := float64(scale * scale * k.o.Kernel.At(x, x))
 	explained := k.gram.Solve(dst)

@@ -105,7 +105,7 @@ func NystromCost(o NystromOptions) model.Cost {
 	case o.Window == WholeHistory:
 		c.StateBytes += m * o.roundBytes(int(m))
 	}
-	c.PredictFlops += m*d + m*m/2
+	c.PredictFlops += m*d + m*m/2 + d + m // The last are k(x,x) and ‖φ(x)‖².
 	c.ObserveFlops += 2*m*d + m*m
 	return c
 }

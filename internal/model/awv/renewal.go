@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/exponential"
 )
 
 // renewal is what a forecaster that forgets keeps beside its factor. With a
@@ -42,7 +43,7 @@ const ridgeFloor = 1e-3
 // renewedPerRound is how many coordinates are renewed a round: after r/n
 // rounds a ridge has fallen by f^(r/n), which is to be at least ridgeFloor.
 func renewedPerRound(r int, forgetting float64) int {
-	n := math.Ceil(float64(r) * math.Log(forgetting) / math.Log(ridgeFloor))
+	n := math.Ceil(float64(r) * exponential.Log(forgetting) / exponential.Log(ridgeFloor))
 	return min(r, max(1, int(n)))
 }
 

@@ -22,10 +22,18 @@ const (
 	fourierStream = 0x666f7572
 )
 
+// defaultLambda is the ridge of an AWV learner whose spec has none.
+func (c *completion) defaultLambda() float64 {
+	if c.stored {
+		return 1
+	}
+	return 0.1
+}
+
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
 	sigma := c.scale("sigma", &given.Sigma, 1)
 	ceiling := min(max(defaultFeatures, d+1), defaultGivenFeatures)
 	if given.Degree != nil {
@@ -35,7 +43,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	if c.err != nil {
 		return entry{}
 	}
-	size, degree := c.taylorSize(given, ceiling)
+	size, degree := c.taylorSize(given, ceiling, sigma)
 	spans := 0 // One for every monomial below the last level.
 	if degree > 0 {
 		spans = feature.TaylorSize(d, degree-1, ceiling)
@@ -53,13 +61,39 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	}
 }
 
+// The degrees that a Taylor basis without one gets, if they fit into max_features.
+const (
+	leastAutoDegree, mostAutoDegree = 8, 40
+	autoDegreeError                 = 1.0 / 362_880 // 1/9!: that of degree 8 at one bandwidth.
+	// How far inputs go. A found scaling gives them a mean square norm of ¼.
+	foundRadius, givenRadius = 1.0, 3.0
+)
+
+// usefulDegree is the least degree, from 8 to 40, whose kernel is exact, but for 1/9!, for
+// inputs of norm up to 1 where the scaling is found, and up to 3 where it is given or
+// none. More features cost time and make no prediction better.
+func (c *completion) usefulDegree(sigma float64) int {
+	if c.stored {
+		return leastAutoDegree
+	}
+	radius := foundRadius
+	if s := c.spec.Scaling; s != nil && (s.Fixed != nil || s.None != nil) {
+		radius = givenRadius
+	}
+	degree := leastAutoDegree
+	for degree < mostAutoDegree && feature.TaylorError(radius, sigma, degree) > autoDegreeError {
+		degree++
+	}
+	return degree
+}
+
 // taylorSize completes the degree and counts the features, which are at most
 // ceiling. A degree that is left to the server is at least 1: a wide input gets
 // the linear part of its kernel rather than a constant.
-func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, degree int) {
+func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma float64) (size, degree int) {
 	d := c.spec.Dimension
 	left := given.Degree == nil
-	degree = filled(&given.Degree, feature.LargestTaylorDegree(d, ceiling, AutoDegree))
+	degree = filled(&given.Degree, feature.LargestTaylorDegree(d, ceiling, c.usefulDegree(sigma)))
 	if left && degree == 0 {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("below max_features = %d, or a degree given", ceiling))
 	}
@@ -79,7 +113,7 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, de
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
 	if d+1 > MaxFeatures {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
@@ -103,7 +137,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	o := awv.Options{Outputs: c.outputs}
 	k := c.spectral("kernel", &given.Kernel,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
 	frequencies := c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2)
 	orthogonal := filled(&given.Orthogonal, k.Radial())
 	if orthogonal && !k.Radial() {
@@ -132,7 +166,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 func exact(c *completion, given *model.KernelAWV) entry {
 	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.outputs}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda = c.ridge("lambda", &given.Lambda, 1)
+	o.Lambda = c.ridge("lambda", &given.Lambda, c.defaultLambda())
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
 	if c.err != nil {
 		return entry{}

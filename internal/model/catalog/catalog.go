@@ -17,9 +17,6 @@ const (
 	// MaxFeatures is the largest number of features: the factor then takes
 	// 1 GiB.
 	MaxFeatures = 1 << 14
-	// AutoDegree is the largest Taylor degree that a spec without one gets:
-	// inside the unit ball of bandwidths its kernel is exact to 1/9!.
-	AutoDegree = 8
 )
 
 // learners is the table of learners, in the order of the API.
@@ -91,20 +88,23 @@ type entry struct {
 // Complete checks a spec, which may be a stored one, and fills in its defaults.
 // It does not write to what the spec points to, but the result may share it.
 func Complete(s model.Spec) (model.Spec, model.Cost, error) {
-	s, e, err := look(s)
+	s, e, err := look(s, true)
 	return s, e.cost, err
 }
 
 // Create is Complete of the spec of a new model. It refuses some of what earlier
 // servers accepted, and completes some of it otherwise: stored models keep what
 // Complete makes of their specs. What Create answers, both leave as it is.
+//
+// The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
+// usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
-	s, e, err := look(s)
+	s, e, err := look(s, false)
 	if err == nil && s.PKAWVNystrom != nil && s.PKAWVNystrom.Horizon != nil {
 		sampled := *s.PKAWVNystrom
 		oversampled(&sampled)
 		s.PKAWVNystrom = &sampled
-		s, e, err = look(s)
+		s, e, err = look(s, false)
 	}
 	if err == nil {
 		err = e.unfit
@@ -115,17 +115,19 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	return s, e.cost, nil
 }
 
-// New is a learner of the spec that has seen nothing.
+// New is a learner of the spec that has seen nothing. What a spec leaves to the server
+// is as in a new model; a completed spec leaves nothing.
 func New(s model.Spec) (model.Learner, error) {
-	s, e, err := look(s)
+	s, e, err := look(s, false)
 	if err != nil {
 		return nil, err
 	}
 	return e.make(s.Outputs), nil
 }
 
-func look(s model.Spec) (model.Spec, entry, error) {
-	c := &completion{spec: s, at: "spec"}
+// look completes a spec, with the defaults of before if it may be a stored one.
+func look(s model.Spec, stored bool) (model.Spec, entry, error) {
+	c := &completion{spec: s, stored: stored, at: "spec"}
 	l, ok := c.learner()
 	if !ok {
 		return model.Spec{}, entry{}, c.err

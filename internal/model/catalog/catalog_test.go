@@ -157,7 +157,7 @@ func TestRefusals(t *testing.T) {
 // completed spec holds. A stored spec of before keeps its own, to the last bit.
 func TestBetaFollowsFromHorizonAndDelta_ICML_Thm2(t *testing.T) {
 	given := model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
-		Horizon: ptr(int64(2)), Delta: ptr(0.5), Epsilon: ptr(0.25), Mu: ptr(100.0),
+		Horizon: ptr(int64(2)), Delta: ptr(0.5), Epsilon: ptr(0.25), Mu: ptr(100.0), Lambda: ptr(1.0),
 	}}
 	created, _, err := catalog.Create(given)
 	if err != nil {
@@ -180,7 +180,7 @@ func TestBetaFollowsFromHorizonAndDelta_ICML_Thm2(t *testing.T) {
 		t.Fatalf("stored %+v, %v", stored.PKAWVNystrom, err)
 	}
 	explicit := given
-	explicit.PKAWVNystrom = &model.PKAWVNystrom{Beta: ptr(12 * math.Log(4)), Epsilon: ptr(0.25), Mu: ptr(100.0)}
+	explicit.PKAWVNystrom = &model.PKAWVNystrom{Beta: ptr(12 * math.Log(4)), Epsilon: ptr(0.25), Mu: ptr(100.0), Lambda: ptr(1.0)}
 	if got, want := learned(t, stored), learned(t, explicit); !bytes.Equal(got, want) {
 		t.Error("a stored spec has another β than it had")
 	}

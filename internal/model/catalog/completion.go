@@ -25,6 +25,8 @@ const (
 // and return that value.
 type completion struct {
 	spec model.Spec
+	// stored says that the defaults are those of before: see Create.
+	stored bool
 	// schema is that of the spec's inputs, nil without any.
 	schema *input.Schema
 	// outputs is how many the learner has, or may come to have: those of the spec, or

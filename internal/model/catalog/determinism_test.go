@@ -23,9 +23,8 @@ import (
 // end, for TestOneSourceGivesOneState.
 const printDigests = "HINDSIGHT_TEST_PRINT_DIGESTS"
 
-// deterministic are the specs whose state has the same bits however the source
-// is compiled. The Laplacian kernel's frequencies are not among them: the standard
-// library's tangent may be fused.
+// deterministic are specs whose state has the same bits however the source is
+// compiled, and whatever the processor has.
 func deterministic() []model.Spec {
 	return []model.Spec{
 		{Dimension: 3, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(4), Sigma: ptr(0.9)}},
@@ -42,6 +41,11 @@ func deterministic() []model.Spec {
 		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(7), MaxMicroseconds: ptr(20.0)}},
 		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
 		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}},
+		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{Kernel: &model.Kernel{Kind: "laplacian"}}},
+		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(300)}},
+		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "rational_quadratic"}, MaxObservations: ptr(300)}},
+		{Dimension: 3, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(3)}, MaxDictionary: ptr(20)}},
+		{Dimension: 3, Classes: &model.Classes{MaxClasses: ptr(3)}, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Loss: "logistic"}}}},
 		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},
 		{Dimension: 3, RLSC: &model.RLSC{Forgetting: ptr(0.99)}},
 		{Dimension: 3, RLSC: &model.RLSC{Kernel: &model.Kernel{}}, Classes: &model.Classes{MaxClasses: ptr(4)}},
@@ -86,14 +90,17 @@ func TestMain(m *testing.M) {
 }
 
 // The same observations give the same state whether or not the compiler may
-// fuse a product with a sum, with assembly and without, and on any number of
-// processors.
+// fuse a product with a sum, with assembly and without, on any number of processors,
+// and whether or not they have fused instructions, which the standard library looks
+// for when it runs.
 func TestOneSourceGivesOneState(t *testing.T) {
 	if testing.Short() || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, and only where both run")
 	}
 	var first string // Of all learners.
-	for _, way := range []struct{ level, tags string }{{"v1", ""}, {"v3", ""}, {"v3", "purego"}} {
+	for _, way := range []struct{ level, tags, lacks string }{
+		{"v1", "", ""}, {"v1", "", "cpu.fma=off"}, {"v3", "", ""}, {"v3", "purego", ""},
+	} {
 		binary := filepath.Join(t.TempDir(), "learn")
 		build := exec.CommandContext(t.Context(), "go", "test", "-tags", way.tags, "-c", "-o", binary, ".")
 		build.Env = append(os.Environ(), "GOAMD64="+way.level)
@@ -102,7 +109,7 @@ func TestOneSourceGivesOneState(t *testing.T) {
 		}
 		for _, processors := range []string{"1", "8"} {
 			run := exec.CommandContext(t.Context(), binary)
-			run.Env = append(os.Environ(), printDigests+"=1", "GOMAXPROCS="+processors)
+			run.Env = append(os.Environ(), printDigests+"=1", "GOMAXPROCS="+processors, "GODEBUG="+way.lacks)
 			out, err := run.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)

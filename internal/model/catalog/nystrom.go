@@ -25,7 +25,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary,
 	}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda = c.ridge("lambda", &given.Lambda, 1)
+	o.Lambda = c.ridge("lambda", &given.Lambda, c.defaultLambda())
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	o.Mu = c.ridge("mu", &given.Mu, defaultMu)
 	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)

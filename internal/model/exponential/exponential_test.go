@@ -136,6 +136,13 @@ func checkTwin(t *testing.T, x []float64) {
 	got, twin := append(make([]float64, len(x)), 7), append(make([]float64, len(x)), 7)
 	exponential.Exp(got, x)
 	exponential.ExpGo(twin, x)
+	alone := append([]float64(nil), twin...)
+	for i, v := range x {
+		alone[i] = exponential.Of(v)
+	}
+	if !sameBits(alone, twin) {
+		t.Fatalf("of %g: %g, one at a time %g", x, twin, alone)
+	}
 	in := append([]float64(nil), x...)
 	exponential.Exp(in, in)
 	if !sameBits(got, twin) || !sameBits(in, twin[:len(x)]) || got[len(x)] != 7 {
@@ -163,6 +170,13 @@ func BenchmarkExp(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			exponential.Exp(dst, x)
+		}
+	})
+	b.Run("52 numbers one at a time", func(b *testing.B) {
+		for b.Loop() {
+			for i, v := range x {
+				dst[i] = exponential.Of(v)
+			}
 		}
 	})
 	b.Run("52 numbers of math", func(b *testing.B) {

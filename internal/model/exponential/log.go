@@ -43,3 +43,18 @@ func Log(x float64) float64 {
 	low := float64(s*(half+r)) + float64(n*part2)
 	return float64(n*part1) - ((half - low) - f)
 }
+
+// Log1p is log(1+x) of a finite number above −1, to two units in the last place: no
+// digit of a small x is lost. It has the same bits on every target. That of any other
+// number is what math.Log1p says.
+//
+//	u = 1+x rounded,  log(1+x) = log u + (x−(u−1))/u
+//
+// Source: fdlibm, whose correction this is.
+func Log1p(x float64) float64 {
+	if !(x > -1) || math.IsInf(x, 1) {
+		return math.Log1p(x)
+	}
+	u := 1 + x
+	return Log(u) + (x-(u-1))/u
+}

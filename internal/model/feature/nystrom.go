@@ -81,9 +81,7 @@ func (n *Nystrom) Kernels(z, x []float64) {
 	if len(x) != n.dimension || len(z) != n.Size() {
 		panic("feature: Nystrom wants dimension inputs and size features")
 	}
-	for i := range z {
-		z[i] = n.kernel.At(n.centres[i*n.dimension:(i+1)*n.dimension], x)
-	}
+	n.kernel.Values(z, n.centres, x)
 }
 
 // independence is how much of a new centre, relative to k(c,c), must lie

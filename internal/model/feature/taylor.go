@@ -2,7 +2,11 @@
 // works. A map is immutable, so any number of goroutines may use it at once.
 package feature
 
-import "math"
+import (
+	"math"
+
+	"hindsight/internal/model/exponential"
+)
 
 // Taylor is the orthonormal basis of the Gaussian kernel's RKHS, truncated at
 // a total degree M:
@@ -136,7 +140,7 @@ func (t *Taylor) Map(z, x []float64) {
 	case e > underflow:
 		t.mapLog(z, x, e)
 	default:
-		z[0] = math.Exp(-e)
+		z[0] = exponential.Of(-e)
 		inverse, out := 1/t.sigma, z[1:]
 		for p, s := range t.spans {
 			parent := z[p] * inverse
@@ -158,9 +162,9 @@ func (t *Taylor) mapLog(z, x []float64, e float64) {
 	child := 1
 	for p, s := range t.spans {
 		for i := s.first; i < t.dimension; i++ {
-			z[child] = z[p] + math.Log(math.Abs(x[i])/t.sigma)
+			z[child] = z[p] + exponential.Log(math.Abs(x[i])/t.sigma)
 			if i == s.first {
-				z[child] += math.Log(s.repeat)
+				z[child] += exponential.Log(s.repeat)
 			}
 			sign[child] = sign[p]
 			if x[i] < 0 {
@@ -169,7 +173,8 @@ func (t *Taylor) mapLog(z, x []float64, e float64) {
 			child++
 		}
 	}
-	for i, l := range z {
-		z[i] = sign[i] * math.Exp(l)
+	exponential.Exp(z, z)
+	for i := range z {
+		z[i] *= sign[i]
 	}
 }

@@ -5,6 +5,9 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+
+	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/trig"
 )
 
 // Kind names a kernel, as the API does.
@@ -63,12 +66,6 @@ func (k Kernel) Spectral() bool { return k.Radial() || k.Kind == Laplacian || k.
 func (k Kernel) At(a, b []float64) float64 {
 	b = b[:len(a)]
 	switch k.Kind {
-	case Laplacian:
-		sum := 0.0
-		for i, v := range a {
-			sum += math.Abs(v - b[i])
-		}
-		return math.Exp(-sum / k.Sigma)
 	case Cauchy:
 		product := 1.0
 		for i, v := range a {
@@ -77,39 +74,104 @@ func (k Kernel) At(a, b []float64) float64 {
 		}
 		return 1 / product
 	case Polynomial:
-		return math.Pow(dot(a, b)+k.Offset, float64(k.Degree))
+		return power(dot(a, b)+k.Offset, k.Degree)
 	case Linear:
 		return dot(a, b)
-	case Gaussian, Matern12, Matern32, Matern52, RationalQuadratic:
+	case Gaussian, Laplacian, Matern12, Matern32, Matern52, RationalQuadratic:
 	}
+	t := k.decay(a, b)
+	return k.factor(t) * exponential.Of(-t)
+}
+
+// block is how many exponentials Values computes at a time.
+const block = 32
+
+// Values writes k(p_i, x) into dst, for as many points as dst has numbers, which
+// points holds one after another. The bits are those of At. It costs a pass over the
+// points and allocates nothing. It panics when points has another length.
+func (k Kernel) Values(dst, points, x []float64) {
+	d := len(x)
+	if len(points) != len(dst)*d {
+		panic("kernel: Values wants as many points as numbers")
+	}
+	if k.Kind == Cauchy || !k.ShiftInvariant() {
+		for i := range dst {
+			dst[i] = k.At(points[i*d:(i+1)*d], x)
+		}
+		return
+	}
+	var decays [block]float64
+	for len(dst) > 0 {
+		n := min(block, len(dst))
+		for i := range n {
+			decays[i] = k.decay(points[i*d:(i+1)*d], x)
+			dst[i] = -decays[i]
+		}
+		exponential.Exp(dst[:n], dst[:n])
+		if k.Kind == Matern32 || k.Kind == Matern52 {
+			for i := range n {
+				dst[i] *= k.factor(decays[i])
+			}
+		}
+		dst, points = dst[n:], points[n*d:]
+	}
+}
+
+// far is a t from which on e^−t is 0, with a square that is finite.
+const far = 1000
+
+// decay is t ≥ 0, at most far, of a kernel that is factor(t) e^−t.
+func (k Kernel) decay(a, b []float64) float64 {
+	b = b[:len(a)]
 	sum := 0.0
+	if k.Kind == Laplacian {
+		for i, v := range a {
+			sum += math.Abs(v - b[i])
+		}
+		return min(sum/k.Sigma, far)
+	}
 	for i, v := range a {
 		d := (v - b[i]) / k.Sigma
 		sum += float64(d * d)
 	}
-	return k.radial(sum)
-}
-
-// radial is the kernel of s = r²/σ². An infinite s gives 0.
-func (k Kernel) radial(s float64) float64 {
-	if math.IsInf(s, 1) {
-		return 0
-	}
 	switch k.Kind {
 	case Matern12:
-		return math.Exp(-math.Sqrt(s))
+		sum = math.Sqrt(sum)
 	case Matern32:
-		t := math.Sqrt(3 * s)
-		return (1 + t) * math.Exp(-t)
+		sum = math.Sqrt(3 * sum)
 	case Matern52:
-		t := math.Sqrt(5 * s)
-		return (1 + t + float64(t*t)/3) * math.Exp(-t)
+		sum = math.Sqrt(5 * sum)
 	case RationalQuadratic:
 		// The sum 1 + s/2α would lose the digits of s for a large α.
-		return math.Exp(-k.Alpha * math.Log1p(s/(2*k.Alpha)))
+		sum = k.Alpha * exponential.Log1p(sum/(2*k.Alpha))
 	case Gaussian, Laplacian, Cauchy, Polynomial, Linear:
+		sum /= 2
 	}
-	return math.Exp(-s / 2)
+	return min(sum, far)
+}
+
+// factor is what e^−t is multiplied by.
+func (k Kernel) factor(t float64) float64 {
+	switch k.Kind {
+	case Matern32:
+		return 1 + t
+	case Matern52:
+		return 1 + t + float64(t*t)/3
+	case Gaussian, Laplacian, Matern12, RationalQuadratic, Cauchy, Polynomial, Linear:
+	}
+	return 1
+}
+
+// power is x^n for n ≥ 0, by repeated squaring: the same bits on every target.
+func power(x float64, n int) float64 {
+	y := 1.0
+	for ; n > 0; n >>= 1 {
+		if n&1 == 1 {
+			y *= x
+		}
+		x *= x
+	}
+	return y
 }
 
 func dot(a, b []float64) float64 {
@@ -133,8 +195,9 @@ func (k Kernel) Frequency(dst []float64, rng *rand.Rand) {
 	switch {
 	case k.Kind == Laplacian:
 		for i := range dst {
-			dst[i] = math.Tan(math.Pi*(rng.Float64()-0.5)) / k.Sigma
+			dst[i] = rng.Float64() - 0.5
 		}
+		tangents(dst, k.Sigma)
 	case k.Kind == Cauchy:
 		for i := range dst {
 			dst[i] = rng.ExpFloat64() / k.Sigma
@@ -149,6 +212,16 @@ func (k Kernel) Frequency(dst []float64, rng *rand.Rand) {
 		}
 	default:
 		panic("kernel: Frequency of a kernel without a spectral density")
+	}
+}
+
+// tangents replaces every u by tan(πu)/σ.
+func tangents(u []float64, sigma float64) {
+	var angle, sine, cosine [1]float64
+	for i, v := range u {
+		angle[0] = math.Pi * v
+		trig.Sincos(sine[:], cosine[:], angle[:])
+		u[i] = sine[0] / cosine[0] / sigma
 	}
 }
 

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -145,4 +146,97 @@ func TestSpectralDensities(t *testing.T) {
 			t.Errorf("%s: radius and frequency differ by %g", k.Kind, lengths/draws)
 		}
 	}
+}
+
+// Values are those of At, bit for bit, for every kernel and any number of points.
+func TestValuesAreAt(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, k := range kinds() {
+		for _, n := range []int{0, 1, 2, 5, 31, 32, 33, 100} {
+			x, points, values := vector(rng, 3), vector(rng, 3*n), make([]float64, n)
+			if n > 2 {
+				copy(points, x)
+				points[3] = 1e300 // Further than any square reaches.
+			}
+			k.Values(values, points, x)
+			for i, got := range values {
+				if want := k.At(points[3*i:3*i+3], x); math.Float64bits(got) != math.Float64bits(want) {
+					t.Errorf("%s, point %d of %d: %g, want %g", k.Kind, i, n, got, want)
+				}
+			}
+		}
+		if allocated := testing.AllocsPerRun(10, func() { k.Values(make([]float64, 0), nil, nil) }); allocated != 0 {
+			t.Errorf("%s: Values allocates %g times", k.Kind, allocated)
+		}
+	}
+}
+
+// The Matérn kernels are 0, not NaN, where the square of the distance is near the
+// largest float64 and three or five times it are infinite.
+func TestMaternFarApart(t *testing.T) {
+	for _, kind := range []kernel.Kind{kernel.Matern12, kernel.Matern32, kernel.Matern52} {
+		k := kernel.Kernel{Kind: kind, Sigma: 1}
+		if got := k.At([]float64{1e154}, []float64{0}); got != 0 {
+			t.Errorf("%s: %g", kind, got)
+		}
+	}
+}
+
+// An integer power is that of the standard library to rounding.
+func TestPolynomialPowers(t *testing.T) {
+	for degree := range 12 {
+		k := kernel.Kernel{Kind: kernel.Polynomial, Offset: 0.25, Degree: degree}
+		for _, v := range []float64{-3, -0.25, 0, 0.3, 1.7, 1e20} {
+			want := math.Pow(v+0.25, float64(degree))
+			if got := k.At([]float64{v}, []float64{1}); math.Abs(got-want) > 1e-14*math.Abs(want) {
+				t.Errorf("(%g+0.25)^%d is %g, want %g", v, degree, got, want)
+			}
+		}
+	}
+}
+
+// A row of a Gram matrix against the exponential of the standard library, one value
+// at a time, which was the code before.
+func BenchmarkRow(b *testing.B) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	for _, d := range []int{1, 6, 25} {
+		const n = 500
+		x, points, values := vector(rng, d), vector(rng, d*n), make([]float64, n)
+		for _, k := range kinds() {
+			if k.Kind != kernel.Gaussian && k.Kind != kernel.Laplacian && k.Kind != kernel.Matern52 && k.Kind != kernel.RationalQuadratic {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/d=%d/Values", k.Kind, d), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					k.Values(values, points, x)
+				}
+			})
+			b.Run(fmt.Sprintf("%s/d=%d/At", k.Kind, d), func(b *testing.B) {
+				for b.Loop() {
+					for i := range values {
+						values[i] = k.At(points[i*d:(i+1)*d], x)
+					}
+				}
+			})
+		}
+		b.Run(fmt.Sprintf("standard gaussian/d=%d", d), func(b *testing.B) {
+			for b.Loop() {
+				for i := range values {
+					values[i] = gaussian(points[i*d:(i+1)*d], x, 0.8)
+				}
+			}
+		})
+	}
+}
+
+//go:noinline
+func gaussian(a, b []float64, sigma float64) float64 {
+	b = b[:len(a)]
+	sum := 0.0
+	for i, v := range a {
+		d := (v - b[i]) / sigma
+		sum += float64(d * d)
+	}
+	return math.Exp(-sum / 2)
 }

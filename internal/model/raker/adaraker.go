@@ -108,7 +108,7 @@ func (a *AdaRaker) length(j int) float64 {
 func (a *AdaRaker) newHedged(j int) hedged {
 	step := math.Min(a.options.StepCap, a.options.Step/math.Sqrt(a.length(j)))
 	return hedged{
-		expert: a.newExpert(), step: step, logh: math.Log(step),
+		expert: a.newExpert(), step: step, logh: exponential.Log(step),
 		meta: math.Min(step, maxMetaStep),
 	}
 }
@@ -120,7 +120,7 @@ func (a *AdaRaker) begin(t uint64) {
 	for k, experts := range a.outputs {
 		for j := range min(a.starting(t), len(experts)) {
 			e := &experts[j]
-			e.logh = math.Log(e.step)
+			e.logh = exponential.Log(e.step)
 			if a.options.Cold {
 				e.restart()
 			}

@@ -276,7 +276,10 @@ func (c *core) Report(o model.ReportOptions) model.Report {
 	r.HindsightLoss, r.Regret = least, loss-least
 	r.RegretUnpenalized = loss - (least - penalty)
 	if o.EffectiveDimension {
-		r.EffectiveDimension = best.effectiveDimension(o.Pause)
+		r.EffectiveDimension = 0 // C is 0 before the first round.
+		if c.ledgers[0].n > 0 {
+			r.EffectiveDimension = best.effectiveDimension(o.Pause)
+		}
 	}
 	return r
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
 )
 
 // Loss is what a prediction f costs under a label y.
@@ -14,8 +15,9 @@ type Loss int
 // predictions are scores.
 //
 // The paper's gradients (23) and (24) do not belong to the losses that it
-// states: (23) is that of the squared hinge, (24) has the wrong sign and a
-// factor 2. These are differentiated from the losses.
+// states: (23) is that of the squared hinge, (24) is twice that of the logistic
+// model printed above it, Pr(y=1) = 1/(1+exp f), whose score has the opposite
+// sign. These are differentiated from the losses.
 const (
 	// Squared is C = (f−y)², C' = 2(f−y).
 	Squared Loss = iota
@@ -46,7 +48,7 @@ func (l Loss) Value(f, y float64) float64 {
 		// Of log(1+exp(m)) the larger part goes outside, so that exp
 		// cannot overflow.
 		m := -float64(y * f)
-		return math.Max(m, 0) + math.Log1p(math.Exp(-math.Abs(m)))
+		return math.Max(m, 0) + exponential.Log1p(exponential.Of(-math.Abs(m)))
 	case Hinge:
 		return math.Max(0, 1-float64(y*f))
 	case Squared:
@@ -61,7 +63,7 @@ func (l Loss) Value(f, y float64) float64 {
 func (l Loss) Slope(f, y float64) float64 {
 	switch l {
 	case Logistic:
-		return -y / (1 + math.Exp(float64(y*f))) // An infinite exp gives 0, as it should.
+		return -y / (1 + exponential.Of(float64(y*f))) // An infinite exp gives 0, as it should.
 	case Hinge:
 		if float64(y*f) < 1 {
 			return -y

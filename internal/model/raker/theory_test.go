@@ -340,3 +340,29 @@ func TestRegretIsAgainstTheBestKernel_JMLR_Eq25_Eq26(t *testing.T) {
 		}
 	}
 }
+
+// §3.2, eq. (24): the printed gradient 2y exp(yf)/(1+exp(yf)) is exactly twice that of
+// the model printed above it, Pr(y=1) = 1/(1+exp f). The score of that model is −f of
+// the loss served here, so that at −f it is −2 times the slope here.
+func TestPrintedLogisticGradientIsTwiceItsModel_JMLR_Eq24(t *testing.T) {
+	printed := func(f, y float64) float64 { return 2 * y * math.Exp(y*f) / (1 + math.Exp(y*f)) }
+	likelihood := func(f, y float64) float64 { // Pr(y) under the printed model.
+		one := 1 / (1 + math.Exp(f))
+		if y > 0 {
+			return one
+		}
+		return 1 - one
+	}
+	const h = 1e-5
+	for _, y := range []float64{-1, 1} {
+		for f := -4.0; f <= 4; f += 0.25 {
+			slope := (math.Log(likelihood(f-h, y)) - math.Log(likelihood(f+h, y))) / (2 * h)
+			if math.Abs(printed(f, y)-2*slope) > 1e-8 {
+				t.Errorf("f = %g, y = %g: printed %g, the model's gradient %g", f, y, printed(f, y), slope)
+			}
+			if served := raker.Logistic.Slope(f, y); math.Abs(printed(-f, y)+2*served) > 1e-14 {
+				t.Errorf("f = %g, y = %g: printed %g at −f, served %g", f, y, printed(-f, y), served)
+			}
+		}
+	}
+}

@@ -33,6 +33,7 @@ import (
 	"math/bits"
 
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/mlpoly"
 )
 
@@ -129,7 +130,7 @@ func New(levels []float64) *State {
 		v.target, v.miss, v.least, v.mixture = l, 1-l, window, mlpoly.New(trackers)
 		for k := range v.q {
 			// Where the residuals have the Laplace distribution this is it.
-			v.q[k] = -math.Log(v.miss)
+			v.q[k] = -exponential.Log(v.miss)
 		}
 	}
 	return s

@@ -1,0 +1,146 @@
+package internal_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// inexact are the functions of package math whose last bits differ between
+// processors: there is assembly on some, which may choose when it runs, and Go that
+// the compiler may fuse on others.
+func inexact() []string {
+	return []string{
+		"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "Cbrt", "Cos", "Cosh", "Erf", "Erfc", "Erfcinv", "Erfinv",
+		"Exp", "Exp2", "Expm1", "Gamma", "Hypot", "J0", "J1", "Jn", "Lgamma", "Log", "Log10", "Log1p", "Log2",
+		"Pow", "Pow10", "Sin", "Sincos", "Sinh", "Tan", "Tanh", "Y0", "Y1", "Yn",
+	}
+}
+
+// harmless are the uses of them that no state depends on, file: function.
+func harmless() map[string]string {
+	const (
+		figure    = "a figure of Stats or Report, which no state holds"
+		refusal   = "decides whether a spec or an input is accepted, before anything is learned"
+		completes = "completes a spec, which holds the result"
+		edge      = "answers NaN or an infinity alone"
+	)
+	return map[string]string{
+		"engine/account/interval/interval.go: Statistics": figure,
+		"model/auto/report.go: Stats":                     figure,
+		"model/awv/account.go: rounds":                    figure,
+		"model/awv/account.go: summarize":                 figure,
+		"model/awv/kernelawv.go: add":                     figure,
+		"model/catalog/kernels.go: unfit":                 refusal,
+		"model/exponential/log.go: Log":                   edge,
+		"model/exponential/log.go: Log1p":                 edge,
+		"model/feature/kors.go: KORSBeta":                 completes,
+		"model/feature/nystrom.go: KernelInputLimit":      refusal,
+		"model/feature/taylor.go: TaylorError":            completes,
+		"model/input/shift.go: index":                     figure,
+		"model/qr/qr.go: LogDet":                          figure,
+		"model/raker/adaraker.go: Experts":                figure,
+		"model/raker/core.go: stats":                      figure,
+		"model/raker/raker.go: weights":                   figure,
+	}
+}
+
+// inexactUses answers the places of a file, "name: function", that use inexact
+// functions, and how: "math.Exp at line 3".
+func inexactUses(set *token.FileSet, name string, file *ast.File) map[string]string {
+	local := ""
+	for _, spec := range file.Imports {
+		if path, err := strconv.Unquote(spec.Path.Value); err == nil && path == "math" {
+			local = "math"
+			if spec.Name != nil {
+				local = spec.Name.Name
+			}
+		}
+	}
+	out := map[string]string{}
+	if local == "" {
+		return out
+	}
+	for _, declaration := range file.Decls {
+		in := "outside of functions"
+		if f, ok := declaration.(*ast.FuncDecl); ok {
+			in = f.Name.Name
+		}
+		ast.Inspect(declaration, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if p, ok := s.X.(*ast.Ident); ok && p.Name == local && slices.Contains(inexact(), s.Sel.Name) {
+					out[name+": "+in] = fmt.Sprintf("math.%s at line %d", s.Sel.Name, set.Position(s.Pos()).Line)
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// A learner's state has the same bits on every processor: its arithmetic has no
+// function of the standard library whose bits differ. Those that it needs are in
+// internal/model/exponential and internal/model/trig.
+func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
+	found := map[string]string{}
+	read := 0
+	for _, root := range []string{"model", "engine/account"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && d.Name() == "modeltest" {
+				return fs.SkipDir
+			}
+			if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			read++
+			for place, use := range inexactUses(set, filepath.ToSlash(path), file) {
+				found[place] = use
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read < 50 {
+		t.Fatalf("%d files were read", read)
+	}
+	for place, use := range found {
+		if _, known := harmless()[place]; !known {
+			t.Errorf("internal/%s: %s: its bits differ between processors; internal/model/exponential and trig have the same everywhere", place, use)
+		}
+	}
+	for place := range harmless() {
+		if _, used := found[place]; !used {
+			t.Errorf("%s is said to be harmless and uses none of them", place)
+		}
+	}
+}
+
+func TestInexactUsesAreFound(t *testing.T) {
+	const source = "package p\n\nimport m \"math\"\n\nvar tau = m.Exp(2)\n\nfunc f(x float64) float64 { return m.Sqrt(x) }\n\nfunc g(h func(float64) float64) { g(m.Tanh) }\n"
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, "p.go", source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := inexactUses(set, "p.go", file)
+	if len(found) != 2 || found["p.go: outside of functions"] != "math.Exp at line 5" || found["p.go: g"] != "math.Tanh at line 9" {
+		t.Errorf("found %q", found)
+	}
+}
