@@ -48,6 +48,9 @@ func expGo(dst, x []float64) {
 	}
 }
 
+// Of is e^x, what Exp makes of x. It costs some 15 ns.
+func Of(x float64) float64 { return one(x) }
+
 // one is e^x = 2^n e^r with x = n log 2 + r.
 func one(x float64) float64 {
 	if x < least { // NaN stays.

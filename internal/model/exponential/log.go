@@ -43,3 +43,19 @@ func Log(x float64) float64 {
 	low := float64(s*(half+r)) + float64(n*part2)
 	return float64(n*part1) - ((half - low) - f)
 }
+
+// Log1p is log(1+x) of a finite x ≥ 0, to a few units in the last place also where x
+// is small. It has the same bits on every target. That of any other number is what
+// math.Log1p says.
+//
+// Source: Kahan; Higham, Accuracy and Stability of Numerical Algorithms (2002), §1.14.
+func Log1p(x float64) float64 {
+	if !(x >= 0) || math.IsInf(x, 1) {
+		return math.Log1p(x)
+	}
+	u := 1 + x
+	if u == 1 {
+		return x
+	}
+	return Log(u) * (x / (u - 1))
+}

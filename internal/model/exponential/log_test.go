@@ -63,3 +63,37 @@ func TestLogBits(t *testing.T) {
 		t.Errorf("the sum of the bits is %s, want %s", &sum, want)
 	}
 }
+
+// Log1p keeps its digits where x is small, and where it is large.
+func TestLog1p(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 200_000 {
+		x := math.Exp(80*rng.Float64() - 60)
+		got, want := exponential.Log1p(x), math.Log1p(x)
+		if unit := math.Nextafter(want, math.Inf(1)) - want; !(math.Abs(got-want) <= 4*unit) {
+			t.Fatalf("log(1+%g) is %.17g, want %.17g", x, got, want)
+		}
+	}
+	for _, x := range []float64{0, math.SmallestNonzeroFloat64, 1, math.MaxFloat64, math.Inf(1)} {
+		got, want := exponential.Log1p(x), math.Log1p(x)
+		if unit := 4 * 0x1p-52 * want; got != want && !(math.Abs(got-want) <= unit) {
+			t.Errorf("log(1+%g) is %g, want %g", x, got, want)
+		}
+	}
+	if !math.IsNaN(exponential.Log1p(math.NaN())) {
+		t.Error("the logarithm of what has none")
+	}
+}
+
+// Of is Exp of one number.
+func TestOfIsExp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 10_000 {
+		x := []float64{1600*rng.Float64() - 800}
+		want := make([]float64, 1)
+		exponential.Exp(want, x)
+		if got := exponential.Of(x[0]); got != want[0] {
+			t.Fatalf("e^%g is %g, want %g", x[0], got, want[0])
+		}
+	}
+}

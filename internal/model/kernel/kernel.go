@@ -5,6 +5,8 @@ package kernel
 import (
 	"math"
 	"math/rand/v2"
+
+	"hindsight/internal/model/exponential"
 )
 
 // Kind names a kernel, as the API does.
@@ -68,7 +70,7 @@ func (k Kernel) At(a, b []float64) float64 {
 		for i, v := range a {
 			sum += math.Abs(v - b[i])
 		}
-		return math.Exp(-sum / k.Sigma)
+		return exponential.Of(-sum / k.Sigma)
 	case Cauchy:
 		product := 1.0
 		for i, v := range a {
@@ -97,19 +99,19 @@ func (k Kernel) radial(s float64) float64 {
 	}
 	switch k.Kind {
 	case Matern12:
-		return math.Exp(-math.Sqrt(s))
+		return exponential.Of(-math.Sqrt(s))
 	case Matern32:
 		t := math.Sqrt(3 * s)
-		return (1 + t) * math.Exp(-t)
+		return (1 + t) * exponential.Of(-t)
 	case Matern52:
 		t := math.Sqrt(5 * s)
-		return (1 + t + float64(t*t)/3) * math.Exp(-t)
+		return (1 + t + float64(t*t)/3) * exponential.Of(-t)
 	case RationalQuadratic:
 		// The sum 1 + s/2α would lose the digits of s for a large α.
-		return math.Exp(-k.Alpha * math.Log1p(s/(2*k.Alpha)))
+		return exponential.Of(-k.Alpha * exponential.Log1p(s/(2*k.Alpha)))
 	case Gaussian, Laplacian, Cauchy, Polynomial, Linear:
 	}
-	return math.Exp(-s / 2)
+	return exponential.Of(-s / 2)
 }
 
 func dot(a, b []float64) float64 {
