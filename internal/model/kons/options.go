@@ -51,6 +51,9 @@ type Options struct {
 	// TrackRegret keeps a second factor, from which the regret of the squared loss
 	// is known.
 	TrackRegret bool
+
+	// given is 1/√η where it does not follow the labels, else 0.
+	given float64
 }
 
 // completed checks the options, and panics unless they are in their ranges.
@@ -61,6 +64,14 @@ func (o Options) completed() Options {
 		squared != (o.Clip == 0) || (!squared && (o.ranged() || o.TrackRegret || !(o.Clip > 0))) ||
 		(squared && !o.ranged() && o.Eta > 0) {
 		panic(fmt.Sprintf("kons: options %+v", o))
+	}
+	switch c := o.clip(); {
+	case o.Eta > 0:
+		o.given = 1 / math.Sqrt(o.Eta)
+	case o.Loss == Logistic:
+		o.given = exponential.Of(c / 2)
+	case o.Loss == SquaredHinge:
+		o.given = 1 / math.Sqrt(o.Loss.Curvature(c))
 	}
 	return o
 }
@@ -87,16 +98,10 @@ func (o *Options) clip() float64 {
 // inverse is 1/√η for c > 0. That of the squared loss is in units of the label, so
 // that no square of a unit overflows, and a power of two in the labels stays one.
 func (o *Options) inverse(c float64) float64 {
-	switch {
-	case o.Eta > 0:
-		return 1 / math.Sqrt(o.Eta)
-	case o.Loss == Squared:
-		return float64(2 * math.Sqrt2 * c)
-	case o.Loss == Logistic:
-		return exponential.Of(c / 2)
-	default:
-		return 1 / math.Sqrt(o.Loss.Curvature(c))
+	if o.given > 0 {
+		return o.given
 	}
+	return float64(2 * math.Sqrt2 * c)
 }
 
 // certified says that the theorem applies in a fixed space while no label leaves

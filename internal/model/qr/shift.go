@@ -14,9 +14,11 @@ func (f *Factor) Shift(v []float64, by float64, column int) {
 	if len(v) != f.order || column < 0 || column >= f.columns {
 		panic("qr: Shift wants order numbers and an existing column")
 	}
+	at, step := f.order+column, f.order+f.columns-1 // Of the entry in row i, and to that in the next.
 	for i, entry := range v {
-		row := f.rowSlice(i)
-		u := row[f.order-i+column] - float64(by*entry)
-		row[f.order-i+column], f.right[i*f.columns+column] = u, u
+		u := f.data[at] - float64(by*entry)
+		f.data[at], f.right[i*f.columns+column] = u, u
+		at += step
+		step--
 	}
 }
