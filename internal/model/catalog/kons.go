@@ -20,7 +20,7 @@ const (
 	maxLogisticClip     = 30 // Beyond it σ = exp(−C) leaves no step.
 	maxHingeClip        = 1e6
 	minExactAlpha       = 1e-6 // Below it predictions lose their digits.
-	// etaRange is how many times σ(C) a step may be, and how small a part of it.
+	// A step is from σ(C)/etaRange to σ(C)·etaRange.
 	etaRange = 1e9
 )
 

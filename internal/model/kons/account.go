@@ -148,11 +148,10 @@ func (a *account) appendBinary(dst []byte) []byte {
 // Bounds of the numbers in a state. A round of a label within 1e100 and a weight
 // within 1e9 adds at most 1e211 to a sum, and 1e115 to a label of a row.
 const (
-	maxSum   = 1e240
-	maxBound = 1e105 // Of √ω|y|.
-	// maxEntry bounds the entries of a factor: see package awv.
-	maxEntry      = 1e130
-	leastDiagonal = 1e-5 // Of √α, with room for rounding.
+	maxSum        = 1e240
+	maxBound      = 1e105 // Of √ω|y|.
+	maxEntry      = 1e130 // Of a factor: see package awv.
+	leastDiagonal = 1e-5  // Of √α, with room for rounding.
 	maxRounds     = 1 << 62
 )
 

@@ -93,7 +93,7 @@ const pcgStream = 0x6b6f6e73
 // NewExact is a learner that has seen nothing. It panics unless the options are in
 // their ranges.
 func NewExact(o ExactOptions) *Exact {
-	o.Options = o.completed()
+	o.Options = completed(o.Options)
 	if o.Dimension < 1 || o.Capacity < 1 || !(o.Gamma > 0 && o.Gamma <= 1) || o.TrackRegret {
 		panic(fmt.Sprintf("kons: options %+v", o))
 	}

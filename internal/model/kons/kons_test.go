@@ -1,7 +1,9 @@
 package kons_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -124,5 +126,86 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 				t.Errorf("certified: %+v", s)
 			}
 		})
+	}
+}
+
+// An observation whose row drowns the ridge is not admitted, and one that a log holds is
+// learned: what is served stays within the clip.
+func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
+	l := exact(kons.Options{Alpha: 1e-2, Loss: kons.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
+	x := []float64{1, 2} // k(x,x) = 36.
+	if err := l.Admit(x, 1e6/36); err != nil {
+		t.Error(err)
+	}
+	var field *model.FieldError
+	if err := l.Admit(x, 1.01e6/36); !errors.As(err, &field) || field.Field != "weight" || !errors.Is(err, model.ErrWeightOutOfRange) {
+		t.Errorf("admitted: %v", err)
+	}
+	for n, s := range modeltest.Samples(5, 2, 300) {
+		s.Y, s.Weight = sign(s.Y), 1e9
+		if out := observe(t, l, s); !(math.Abs(out.Prediction) <= 2) || !(out.Loss >= 0) {
+			t.Fatalf("round %d: %+v", n, out)
+		}
+	}
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Restore(state); err != nil {
+		t.Error(err)
+	}
+}
+
+// A learner that is full refuses, and says so before.
+func TestAFullLearnerRefuses(t *testing.T) {
+	l := exact(kons.Options{Alpha: 1}, func(o *kons.ExactOptions) { o.Capacity = 7 })
+	for n, s := range modeltest.Samples(5, 2, 7) {
+		if l.Remaining() != 7-n {
+			t.Errorf("room for %d after %d", l.Remaining(), n)
+		}
+		observe(t, l, s)
+	}
+	if err := l.Check([]float64{0, 0}, []float64{1}, 1); !errors.Is(err, model.ErrObservationLimit) {
+		t.Errorf("full: %v", err)
+	}
+}
+
+// Several outputs are as many learners of one label. Coins are drawn by output, so that
+// sketches differ.
+func TestOutputsAreLearnersOfTheirOwn(t *testing.T) {
+	for name, o := range ways() {
+		several := o
+		several.Outputs = 3
+		for kind, pair := range map[string][2]func() model.Learner{
+			"newton": {func() model.Learner { return kons.New(waves(2, 5), several) }, func() model.Learner { return kons.New(waves(2, 5), o) }},
+			"grow":   {func() model.Learner { return nystrom(several, nil) }, func() model.Learner { return nystrom(o, nil) }},
+			"exact":  {func() model.Learner { return exact(several, nil) }, func() model.Learner { return exact(o, nil) }},
+		} {
+			all, ones := pair[0](), []model.Learner{pair[1](), pair[1](), pair[1]()}
+			var out model.Outcome
+			for n, s := range modeltest.Samples(6, 2, 120) {
+				labels := []float64{s.Y, -s.Y / 3, math.Cos(9 * s.Y)}
+				for j := range labels {
+					if o.Loss != kons.Squared {
+						labels[j] = sign(labels[j])
+					}
+				}
+				if err := all.Observe(&out, s.X, labels, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				loss := 0.0
+				for j, l := range ones {
+					one, err := modeltest.Observe(l, s.X, labels[j], s.Weight)
+					if err != nil {
+						t.Fatal(err)
+					}
+					loss += one.Loss
+					if one.Prediction != out.Predictions[j] {
+						t.Fatalf("%s, %s, round %d, output %d: %g, alone %g", name, kind, n, j, out.Predictions[j], one.Prediction)
+					}
+				}
+				near(t, "loss", out.Loss, loss, 1, 1e-14)
+			}
+		}
 	}
 }

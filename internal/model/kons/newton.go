@@ -60,7 +60,7 @@ type output struct {
 // New is a learner that has seen nothing. It panics unless the options are in their
 // ranges.
 func New(features Map, o Options) *Newton {
-	n := &Newton{o: o.completed(), features: features, fixed: true}
+	n := &Newton{o: completed(o), features: features, fixed: true}
 	n.outputs = make([]output, n.o.Outputs)
 	for j := range n.outputs {
 		n.outputs[j] = output{account{clip: n.o.clip()}, qr.New(features.Size(), 1, o.Alpha)}

@@ -56,8 +56,8 @@ type Options struct {
 	given float64
 }
 
-// completed checks the options, and panics unless they are in their ranges.
-func (o Options) completed() Options {
+// completed checks options, and panics unless they are in their ranges.
+func completed(o Options) Options {
 	o.Outputs = max(o.Outputs, 1)
 	squared := o.Loss == Squared
 	if o.Loss < Squared || o.Loss > SquaredHinge || !(o.Alpha > 0) || !(o.Eta >= 0) || !(o.High >= o.Low) ||
