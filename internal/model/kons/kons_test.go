@@ -63,7 +63,8 @@ func exact(o kons.Options, set func(*kons.ExactOptions)) *kons.Exact {
 
 func TestLearnersConform(t *testing.T) {
 	given := [][]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 0}}
-	for name, o := range ways() {
+	for _, name := range []string{"squared", "squared, range", "logistic", "squared hinge, clip 3"} {
+		o := ways()[name]
 		classes := func(y float64) float64 { return y }
 		if o.Loss != kons.Squared {
 			classes = sign
