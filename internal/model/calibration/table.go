@@ -22,10 +22,10 @@ import (
 type table struct{ n, p, t [knots]float64 }
 
 const (
-	knots      = 13
-	middle     = knots / 2
-	priorCount = 20
-	tableDecay = 0.998
+	knots            = 13
+	middle           = knots / 2
+	priorCount       = 20
+	tableDecay       = 0.998
 	leastProbability = 1e-13 // It keeps log-odds finite.
 	maxTable         = 1e12
 )

@@ -83,8 +83,6 @@ type entry struct {
 	// ranged says that the learner's spec has the range of the labels, which are not
 	// scaled then.
 	ranged bool
-	// logistic says that the learner predicts log-odds.
-	logistic bool
 	// indicators says that the learner grows, and learns the indicators of classes.
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.

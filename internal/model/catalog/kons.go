@@ -110,7 +110,7 @@ func (c *completion) tracked(given **bool, o kons.Options) bool {
 // stepping is the entry of a learner by online Newton steps.
 func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) entry {
 	return entry{
-		cost: cost, classifies: o.Loss != kons.Squared, logistic: o.Loss == kons.Logistic, ranged: o.Low != o.High,
+		cost: cost, classifies: o.Loss != kons.Squared, ranged: o.Low != o.High,
 		make: func(int) model.Learner { return learner() },
 	}
 }
