@@ -61,6 +61,7 @@ func layers() []layer {
 		}},
 		{"internal/model/awv", learner},
 		{"internal/model/raker", learner},
+		{"internal/model/kons", append([]string{"internal/model/exponential"}, learner...)},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/mlpoly", "internal/model/trig"}, learner...)},
 		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},
@@ -70,7 +71,8 @@ func layers() []layer {
 		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{
-			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/input", "internal/model/raker", "internal/model/scaling",
+			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/input", "internal/model/kons",
+			"internal/model/raker", "internal/model/scaling",
 		}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine/mailbox", nil},

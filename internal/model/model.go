@@ -156,15 +156,17 @@ type Stats struct {
 	HindsightLoss float64
 	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
 	Regret float64
-	// RegretBound is what the theory promises of Regret: B² log det(A/λ).
-	// 0, as Certificate is, unless Certified.
+	// RegretBound is what the theory promises of Regret: B² log det(A/λ). Of online
+	// Newton steps it is what it promises of the regret against functions within the
+	// range: see package kons. 0, as Certificate is, unless Certified.
 	RegretBound float64
-	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound.
+	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound; of online Newton
+	// steps ½Σωh/η.
 	Certificate float64
 	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
 	// Regret = Loss − HindsightLoss, to rounding; for a learner that leaves the
-	// regret to Report, that its sums are those of losses. False: corrupt
-	// state.
+	// regret to Report, that its sums are those of losses. Of online Newton steps it does
+	// not compare Regret. False: corrupt state.
 	CertificateOK bool
 	// Certified says that the theorem applies: the feature space is fixed and
 	// nothing is forgotten.

@@ -39,6 +39,9 @@ type Spec struct {
 	FOGD         *FOGD         `json:"fogd,omitempty" oneof:"learner"`
 	Auto         *Auto         `json:"auto,omitempty" oneof:"learner"`
 	RLSC         *RLSC         `json:"rlsc,omitempty" oneof:"learner"`
+	FourierKONS  *FourierKONS  `json:"fourier_kons,omitempty" oneof:"learner"`
+	ProsNKONS    *ProsNKONS    `json:"pros_n_kons,omitempty" oneof:"learner"`
+	KONS         *KONS         `json:"kons,omitempty" oneof:"learner"`
 }
 
 // Classes says that labels are classes.
@@ -140,11 +143,12 @@ type RunningScaling struct{}
 // NoScaling leaves inputs and labels as they are.
 type NoScaling struct{}
 
-// Losses of the first-order learners.
+// Losses. The first-order learners have the hinge loss, online Newton steps its square.
 const (
-	LossSquared  = "squared"
-	LossLogistic = "logistic"
-	LossHinge    = "hinge"
+	LossSquared      = "squared"
+	LossLogistic     = "logistic"
+	LossHinge        = "hinge"
+	LossSquaredHinge = "squared_hinge"
 )
 
 // What an AdaRaker expert keeps at the start of its next interval.
@@ -246,6 +250,67 @@ type FourierAWV struct {
 	Lambda      *float64 `json:"lambda,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
+}
+
+// NewtonSteps are what the learners by online Newton steps share.
+type NewtonSteps struct {
+	Kernel *Kernel `json:"kernel,omitempty"`
+	// Loss is squared, logistic or squared_hinge.
+	Loss string `json:"loss,omitempty"`
+	// Range is the lowest and the highest label of the squared loss.
+	Range []float64 `json:"range,omitempty"`
+	// Clip is C, the largest score, of the other losses.
+	Clip *float64 `json:"clip,omitempty"`
+	// Eta is the step η. It is nil for the squared loss without a range, where it follows
+	// the labels.
+	Eta *float64 `json:"eta,omitempty"`
+	// Alpha is the ridge α.
+	Alpha *float64 `json:"alpha,omitempty"`
+}
+
+// FourierKONS is online Newton steps over random Fourier features.
+type FourierKONS struct {
+	NewtonSteps
+	// Frequencies is D; the features are 2D.
+	Frequencies *int  `json:"frequencies,omitempty"`
+	Orthogonal  *bool `json:"orthogonal,omitempty"`
+	// TrackRegret keeps a second factor, which tells the regret.
+	TrackRegret *bool `json:"track_regret,omitempty"`
+}
+
+// What a new centre does to what was learned.
+const (
+	GrowthGrow    = "grow"
+	GrowthRestart = "restart"
+)
+
+// ProsNKONS is online Newton steps over a Nyström dictionary grown by KORS.
+type ProsNKONS struct {
+	NewtonSteps
+	// Mu, Epsilon and Beta are the parameters of KORS.
+	Mu      *float64 `json:"mu,omitempty"`
+	Epsilon *float64 `json:"epsilon,omitempty"`
+	Beta    *float64 `json:"beta,omitempty"`
+	// MaxDictionary is the largest number of centres.
+	MaxDictionary *int `json:"max_dictionary,omitempty"`
+	// Dictionary holds the centres if they are given. It is then frozen.
+	Dictionary [][]float64 `json:"dictionary,omitempty"`
+	// Growth is grow or restart.
+	Growth string `json:"growth,omitempty"`
+	// TrackRegret keeps a second factor, which tells the regret.
+	TrackRegret *bool `json:"track_regret,omitempty"`
+}
+
+// KONS is online Newton steps in the whole space of a kernel, or sketched.
+type KONS struct {
+	NewtonSteps
+	// Gamma is γ, the least probability with which a round enters the matrix.
+	Gamma *float64 `json:"gamma,omitempty"`
+	// Epsilon and Beta are the parameters of KORS, of a sketch alone.
+	Epsilon *float64 `json:"epsilon,omitempty"`
+	Beta    *float64 `json:"beta,omitempty"`
+	// MaxObservations is the largest number of observations.
+	MaxObservations *int `json:"max_observations,omitempty"`
 }
 
 // KernelAWV is exact Kernel-AWV.

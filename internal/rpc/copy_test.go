@@ -239,6 +239,18 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 			`{"dimension":0,"outputs":0,"seed":0,"ada_raker":{"kernels":[{},{"kind":"rational_quadratic"}],"loss":"hinge",` +
 				`"weight_step":1,"step_cap":2,"restart":"cold"}}`,
 		},
+		{
+			`fourier_kons { loss: LOSS_SQUARED range: -1 range: 2.5 eta: 0.5 track_regret: false }`,
+			`{"dimension":0,"outputs":0,"seed":0,"fourier_kons":{"loss":"squared","range":[-1,2.5],"eta":0.5,"track_regret":false}}`,
+		},
+		{
+			`pros_n_kons { loss: LOSS_SQUARED_HINGE clip: 2 growth: GROWTH_RESTART dictionary { features: 1 } }`,
+			`{"dimension":0,"outputs":0,"seed":0,"pros_n_kons":{"loss":"squared_hinge","clip":2,"dictionary":[[1]],"growth":"restart"}}`,
+		},
+		{
+			`kons { kernel { kind: KIND_LINEAR } alpha: 2 gamma: 0.25 max_observations: 7 }`,
+			`{"dimension":0,"outputs":0,"seed":0,"kons":{"kernel":{"kind":"linear"},"alpha":2,"gamma":0.25,"max_observations":7}}`,
+		},
 	} {
 		p := new(hindsightv1.ModelSpec)
 		if err := prototext.Unmarshal([]byte(c.text), p); err != nil {

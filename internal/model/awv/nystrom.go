@@ -2,8 +2,6 @@ package awv
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 
 	"hindsight/internal/model"
@@ -36,9 +34,6 @@ type NystromOptions struct {
 // and so predicts exactly as eq. (4) of the paper does.
 const WholeHistory = -1
 
-// pcgStream tells the learner's generator from others of the same seed.
-const pcgStream = 0x6b6f7273
-
 // Nystrom is PKAWV over a Nyström dictionary that KORS grows. A point that is
 // kept is added first and then learned as an ordinary round in the larger
 // space, as eq. (4) has it: H̃_t contains x_t. The draw happens in Observe;
@@ -48,17 +43,11 @@ const pcgStream = 0x6b6f7273
 // Corollary 8 there.
 type Nystrom struct {
 	o          NystromOptions
-	dictionary *feature.Nystrom
-	sampler    *feature.KORS
-	// draws draws from generator, whose state is part of the learner's.
-	generator  *rand.PCG
-	draws      *rand.Rand
+	dictionary *feature.Sampled
 	forecaster *Forecaster
 	// past is a ring of the last rounds; next is where the next one goes.
 	past []pastRound
 	next int
-	// values is the kernel values of the point being drawn for.
-	values []float64
 }
 
 // pastRound is what a new feature is summed over.
@@ -73,16 +62,10 @@ type pastRound struct {
 // feature package would.
 func NewNystrom(o NystromOptions) *Nystrom {
 	o.Options = o.completed()
-	n := &Nystrom{
-		o:          o,
-		dictionary: feature.NewNystrom(o.Kernel, o.Dimension, KernelRange*o.Lambda),
-		sampler:    feature.NewKORS(o.Mu, o.Epsilon, o.Beta),
-		generator:  rand.NewPCG(o.Seed, pcgStream),
-	}
-	n.draws = rand.New(n.generator)
-	for _, centre := range o.Given {
-		n.dictionary.Grow(centre) // One in the span of the others adds nothing.
-	}
+	n := &Nystrom{o: o, dictionary: feature.NewSampled(feature.SampledOptions{
+		Kernel: o.Kernel, Dimension: o.Dimension, Bound: KernelRange * o.Lambda,
+		Mu: o.Mu, Epsilon: o.Epsilon, Beta: o.Beta, Capacity: o.MaxDictionary, Given: o.Given, Seed: o.Seed,
+	})}
 	n.forecaster = New(n.dictionary, o.Options)
 	return n
 }
@@ -153,19 +136,9 @@ func (n *Nystrom) complete() bool {
 // consider draws for a point, and grows the space when it is kept.
 func (n *Nystrom) consider(x []float64) {
 	m := n.dictionary.Size()
-	if len(n.o.Given) > 0 || m >= n.o.MaxDictionary {
+	if !n.dictionary.Consider(x) {
 		return
 	}
-	if cap(n.values) < m {
-		n.values = make([]float64, m, 2*m+8)
-	}
-	n.values = n.values[:m]
-	n.dictionary.Kernels(n.values, x)
-	p := n.sampler.Probability(n.values, n.o.Kernel.At(x, x))
-	if !(n.draws.Float64() < p) || !n.dictionary.Grow(x) {
-		return
-	}
-	n.sampler.Keep(p)
 	// a = Σφψ, corner = λ + Σψ², b = Σψy over the past that is kept.
 	a, corner, b := make([]float64, m), n.o.Lambda, make([]float64, n.o.Outputs)
 	discounts := n.discounts()
@@ -247,7 +220,7 @@ func (n *Nystrom) Stats() model.Stats {
 // Size is the memory that the state takes. Every round of the past has a
 // feature for each centre, so that their size follows from their number.
 func (n *Nystrom) Size() uint64 {
-	return n.forecaster.Size() + n.sampler.Bytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
+	return n.forecaster.Size() + n.dictionary.SamplerBytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
 }
 
 // Report adds to Stats the regret without the penalty and, when asked, the
@@ -260,18 +233,14 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 // AppendBinary appends the forecaster's state, the generator, the dictionary
 // and the past that is kept. Factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	m := n.dictionary.Size()
-	dst = slices.Grow(dst, 8*(1+m*(n.o.Dimension+1))+stateBytes(m, n.o.Options)+
-		generatorBytes+8*(2+len(n.past)*(n.o.Dimension+n.o.Outputs+1)))
-	dst = codec.AppendUint64(dst, uint64(n.dictionary.Size()))
-	dst = codec.AppendFloats(dst, n.dictionary.Centres()...)
-	dst = codec.AppendFloats(dst, n.sampler.Kept()...)
-	dst, err := n.forecaster.AppendBinary(dst)
+	dst = slices.Grow(dst, n.dictionary.CentresBytes()+stateBytes(n.dictionary.Size(), n.o.Options)+
+		feature.GeneratorBytes+8*(2+len(n.past)*(n.o.Dimension+n.o.Outputs+1)))
+	dst, err := n.forecaster.AppendBinary(n.dictionary.AppendCentres(dst))
 	if err != nil {
 		return nil, err
 	}
-	if dst, err = n.generator.AppendBinary(dst); err != nil {
-		return nil, fmt.Errorf("awv: encode the generator: %w", err)
+	if dst, err = n.dictionary.AppendGenerator(dst); err != nil {
+		return nil, fmt.Errorf("awv: %w", err)
 	}
 	dst = codec.AppendUint64(dst, uint64(len(n.past)))
 	dst = codec.AppendUint64(dst, uint64(n.next))
@@ -293,68 +262,19 @@ func (n *Nystrom) Restore(state []byte) error {
 }
 
 func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
-	m, err := readCount(reader, 8*n.o.Dimension)
+	dictionary, err := n.dictionary.ReadCentres(reader)
 	if err != nil {
+		return nil, fmt.Errorf("dictionary: %w", err)
+	}
+	fresh := &Nystrom{o: n.o, dictionary: dictionary, forecaster: New(dictionary, n.o.Options)}
+	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(dictionary.Size(), n.o.Options))); err != nil {
 		return nil, err
 	}
-	fresh := NewNystrom(n.o)
-	centres := make([]float64, m*n.o.Dimension)
-	reader.Floats(centres)
-	switch {
-	case len(n.o.Given) == 0 && m <= n.o.MaxDictionary:
-		err = fresh.regrow(centres, reader)
-	case len(n.o.Given) == 0:
-		err = fmt.Errorf("%d centres, want at most %d: %w", m, n.o.MaxDictionary, model.ErrCorruptState)
-	case !slices.EqualFunc(centres, fresh.dictionary.Centres(), sameBits):
-		err = fmt.Errorf("%d centres, want those of the spec: %w", m, model.ErrCorruptState)
-	}
-	if err != nil {
-		return nil, err
-	}
-	fresh.forecaster = New(fresh.dictionary, n.o.Options)
-	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(m, n.o.Options))); err != nil {
-		return nil, err
-	}
-	generator := reader.Bytes(generatorBytes)
-	if err := reader.Err(); err != nil {
-		return nil, err
-	}
-	if err := fresh.generator.UnmarshalBinary(generator); err != nil {
-		return nil, fmt.Errorf("generator: %w: %w", err, model.ErrCorruptState)
+	if err := dictionary.ReadGenerator(reader); err != nil {
+		return nil, fmt.Errorf("dictionary: %w", err)
 	}
 	return fresh, fresh.remember(reader)
 }
-
-// regrow samples the centres again, with the probabilities that are read: the
-// same arithmetic in the same order gives the same factors bit for bit.
-func (n *Nystrom) regrow(centres []float64, reader *codec.Reader) error {
-	d := n.o.Dimension
-	kept := make([]float64, len(centres)/d)
-	reader.Floats(kept)
-	if err := reader.Err(); err != nil {
-		return err
-	}
-	for i, p := range kept {
-		centre := centres[i*d : (i+1)*d]
-		values := make([]float64, i)
-		if err := model.CheckFeatures(centre, d, n.dictionary.InputLimit()); err != nil {
-			return fmt.Errorf("centre %d: %w: %w", i, err, model.ErrCorruptState)
-		}
-		n.dictionary.Kernels(values, centre)
-		again := n.sampler.Probability(values, n.o.Kernel.At(centre, centre))
-		if !(p > 0 && math.Abs(p-again) <= sameProbability*p) || !n.dictionary.Grow(centre) {
-			return fmt.Errorf("centre %d, kept with probability %g, is not one of a dictionary: %w", i, p, model.ErrCorruptState)
-		}
-		n.sampler.Keep(p)
-	}
-	return nil
-}
-
-func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
-
-// sameProbability is how far a probability may be from the one that another
-// machine's rounding gave.
-const sameProbability = 1e-6
 
 // kept is how many rounds of the past there are after so many observations,
 // and where the next one goes.
@@ -411,6 +331,3 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 	}
 	return reader.End()
 }
-
-// generatorBytes is what a rand.PCG encodes to.
-const generatorBytes = 20

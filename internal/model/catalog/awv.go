@@ -133,34 +133,50 @@ func linear(c *completion, given *model.LinearAWV) entry {
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
-	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	k := c.spectral("kernel", &given.Kernel,
-		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
 	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
-	frequencies := c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2)
-	orthogonal := filled(&given.Orthogonal, k.Radial())
-	if orthogonal && !k.Radial() {
-		c.refuse("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
-	}
+	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	if c.err != nil {
 		return entry{}
 	}
-	cost := awv.Cost(2*frequencies, o, 8*uint64(frequencies*d))
-	cost.PredictFlops += uint64(frequencies * d)
-	cost.ObserveFlops += uint64(frequencies * d)
-	seed := c.spec.Seed
-	// A learner that is made to restore a state shares the frequencies.
-	draw := sync.OnceValue(func() awv.Map {
-		rng := rand.New(rand.NewPCG(seed, fourierStream))
-		return feature.NewFourier(k, d, frequencies, orthogonal, rng)
-	})
-	return entry{cost: cost, forgetting: o.Forgetting, make: func(outputs int) model.Learner {
+	return entry{cost: w.cost(awv.Cost(w.size, o, w.bytes)), forgetting: o.Forgetting, make: func(outputs int) model.Learner {
 		o := o
 		o.Outputs = outputs
-		return awv.New(draw(), o)
+		return awv.New(w.draw(), o)
 	}}
+}
+
+// waves are random Fourier features that are not yet drawn.
+type waves struct {
+	// size is their number, bytes the memory of the map.
+	size  int
+	bytes uint64
+	// draw draws them once: a learner that is made to restore a state shares them.
+	draw func() *feature.Fourier
+}
+
+// cost is a learner's cost with that of the map.
+func (w waves) cost(c model.Cost) model.Cost {
+	c.PredictFlops += w.bytes / 8
+	c.ObserveFlops += w.bytes / 8
+	return c
+}
+
+// waves completes kernel, frequencies and orthogonality of random Fourier features.
+func (c *completion) waves(of **model.Kernel, count **int, rows **bool) waves {
+	d, seed := c.spec.Dimension, c.spec.Seed
+	k := c.spectral("kernel", of,
+		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
+	frequencies := c.whole("frequencies", count, defaultFrequencies, MaxFeatures/2)
+	orthogonal := filled(rows, k.Radial())
+	if orthogonal && !k.Radial() {
+		c.refuse("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
+	}
+	return waves{size: 2 * frequencies, bytes: 8 * uint64(max(frequencies, 0)*d), draw: sync.OnceValue(func() *feature.Fourier {
+		rng := rand.New(rand.NewPCG(seed, fourierStream))
+		return feature.NewFourier(k, d, frequencies, orthogonal, rng)
+	})}
 }
 
 func exact(c *completion, given *model.KernelAWV) entry {
@@ -172,7 +188,7 @@ func exact(c *completion, given *model.KernelAWV) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.KernelCost(o), capacity: o.Capacity, unfit: c.unfit(o.Kernel, o.Lambda),
+		cost: awv.KernelCost(o), capacity: o.Capacity, unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
 		inputLimit: feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda),
 		make:       func(int) model.Learner { return awv.NewKernel(o) },
 	}

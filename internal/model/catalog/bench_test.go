@@ -27,6 +27,9 @@ func everyLearner() []measured {
 		{"raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), Raker: &model.Raker{}}, 300},
 		{"ada_raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{}}, 300},
 		{"fogd", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FOGD: &model.FOGD{}}, 300},
+		{"fourier_kons", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{}}, 300},
+		{"pros_n_kons", model.Spec{Dimension: 4, Scaling: model.Unscaled(), ProsNKONS: &model.ProsNKONS{}}, 1000},
+		{"kons", model.Spec{Dimension: 4, Scaling: model.Unscaled(), KONS: &model.KONS{}}, 1000},
 		{"linear_awv behind a running scaling", model.Spec{
 			Dimension: 4, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}},
 		}, 300},
@@ -131,6 +134,12 @@ func BenchmarkStatsGrowth(b *testing.B) {
 		},
 		"kernel_awv": func(r int) measured {
 			return measured{spec: model.Spec{Dimension: 4, KernelAWV: &model.KernelAWV{}}, rounds: r}
+		},
+		"fourier_kons": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, FourierKONS: &model.FourierKONS{Frequencies: ptr(r / 2)}}}
+		},
+		"kons": func(r int) measured {
+			return measured{spec: model.Spec{Dimension: 4, KONS: &model.KONS{}}, rounds: r}
 		},
 		"raker": func(r int) measured {
 			return measured{spec: model.Spec{Dimension: 4, Raker: &model.Raker{FirstOrder: firstOrder(r)}}}

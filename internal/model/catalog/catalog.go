@@ -32,6 +32,9 @@ func learners() []learner {
 		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, fogd),
 		row(func(s *model.Spec) **model.Auto { return &s.Auto }, automatic),
 		row(func(s *model.Spec) **model.RLSC { return &s.RLSC }, rlsc),
+		row(func(s *model.Spec) **model.FourierKONS { return &s.FourierKONS }, fourierKONS),
+		row(func(s *model.Spec) **model.ProsNKONS { return &s.ProsNKONS }, prosNKONS),
+		row(func(s *model.Spec) **model.KONS { return &s.KONS }, exactKONS),
 	}
 }
 
@@ -74,6 +77,9 @@ type entry struct {
 	// classifies says that labels are classes: -1 and 1 for the loss of the learner, or
 	// those of the spec.
 	classifies bool
+	// ranged says that the learner's spec has the range of the labels, which are not
+	// scaled then.
+	ranged bool
 	// indicators says that the learner grows, and learns the indicators of classes.
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.

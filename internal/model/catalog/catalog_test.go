@@ -229,6 +229,13 @@ func TestGoldenSnapshots(t *testing.T) {
 		"fogd": {Dimension: 2, Scaling: model.Unscaled(), Seed: 7, FOGD: &model.FOGD{
 			Kernel: &model.Kernel{Kind: "laplacian"}, FirstOrder: model.FirstOrder{Frequencies: ptr(4)},
 		}},
+		"fourier_kons": {Dimension: 2, Scaling: model.Unscaled(), Seed: 9, FourierKONS: &model.FourierKONS{Frequencies: ptr(6)}},
+		"pros_n_kons": {Dimension: 2, Scaling: model.Unscaled(), Seed: 10, ProsNKONS: &model.ProsNKONS{
+			Mu: ptr(0.3), NewtonSteps: model.NewtonSteps{Range: []float64{-3, 3}},
+		}},
+		"kons": {Dimension: 2, Scaling: model.Unscaled(), Seed: 11, KONS: &model.KONS{
+			Gamma: ptr(0.3), NewtonSteps: model.NewtonSteps{Kernel: &model.Kernel{Kind: "matern_52"}, Range: []float64{-1, 1}},
+		}},
 		"auto":       {Dimension: 2, Seed: 8, Auto: &model.Auto{Frequencies: ptr(3)}},
 		"kernel_awv": {Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "laplacian", Sigma: ptr(2.0)}}},
 	} {

@@ -47,6 +47,16 @@ func deterministic() []model.Spec {
 		{Dimension: 3, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Kernel: &model.Kernel{Kind: "polynomial", Degree: ptr(3)}, MaxDictionary: ptr(20)}},
 		{Dimension: 3, Classes: &model.Classes{MaxClasses: ptr(3)}, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Loss: "logistic"}}}},
 		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},
+		{Dimension: 4, FourierKONS: &model.FourierKONS{}},
+		{Dimension: 3, Outputs: 2, Scaling: model.Unscaled(), ProsNKONS: &model.ProsNKONS{MaxDictionary: ptr(40)}},
+		{Dimension: 3, Scaling: model.Unscaled(), KONS: &model.KONS{MaxObservations: ptr(300), Gamma: ptr(0.2)}},
+		{Dimension: 3, Classes: &model.Classes{MaxClasses: ptr(3)}, FourierKONS: &model.FourierKONS{
+			Frequencies: ptr(9), NewtonSteps: model.NewtonSteps{Loss: model.LossLogistic},
+		}},
+		{Dimension: 3, Classes: &model.Classes{MaxClasses: ptr(3)}, ProsNKONS: &model.ProsNKONS{
+			MaxDictionary: ptr(30), NewtonSteps: model.NewtonSteps{Loss: model.LossSquaredHinge},
+			Growth: model.GrowthRestart,
+		}},
 		{Dimension: 3, RLSC: &model.RLSC{Forgetting: ptr(0.99)}},
 		{Dimension: 3, RLSC: &model.RLSC{Kernel: &model.Kernel{}}, Classes: &model.Classes{MaxClasses: ptr(4)}},
 		{Dimension: 3, Classes: &model.Classes{MaxClasses: ptr(3)}, FourierAWV: &model.FourierAWV{Frequencies: ptr(9)}},

@@ -40,13 +40,39 @@ func restorable() []model.Spec {
 		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
 		{Dimension: 2, KernelAWV: &model.KernelAWV{MaxObservations: ptr(9)}},
 		{Dimension: 2, Seed: 6, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{Frequencies: ptr(2)}},
+		{Dimension: 2, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{Frequencies: ptr(2), NewtonSteps: model.NewtonSteps{Loss: model.LossLogistic}}},
+		{Dimension: 2, FourierKONS: &model.FourierKONS{Frequencies: ptr(2), NewtonSteps: model.NewtonSteps{Range: []float64{-1, 2}}}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), ProsNKONS: &model.ProsNKONS{MaxDictionary: ptr(4)}},
+		{Dimension: 2, Scaling: model.Unscaled(), ProsNKONS: &model.ProsNKONS{
+			MaxDictionary: ptr(5), Growth: model.GrowthRestart, NewtonSteps: model.NewtonSteps{Loss: model.LossSquaredHinge},
+		}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), KONS: &model.KONS{MaxObservations: ptr(40)}},
+		{Dimension: 2, Scaling: model.Unscaled(), KONS: &model.KONS{
+			MaxObservations: ptr(75), Gamma: ptr(0.2), NewtonSteps: model.NewtonSteps{Range: []float64{-2, 2}, Alpha: ptr(1e-3)},
+		}},
+		{Dimension: 2, Scaling: model.Unscaled(), KONS: &model.KONS{Gamma: ptr(0.1), NewtonSteps: model.NewtonSteps{Loss: model.LossLogistic}}},
+	}
+}
+
+// newtonSteps are those of a spec, none for other learners.
+func newtonSteps(spec model.Spec) model.NewtonSteps {
+	switch {
+	case spec.FourierKONS != nil:
+		return spec.FourierKONS.NewtonSteps
+	case spec.ProsNKONS != nil:
+		return spec.ProsNKONS.NewtonSteps
+	case spec.KONS != nil:
+		return spec.KONS.NewtonSteps
+	default:
+		return model.NewtonSteps{}
 	}
 }
 
 // labels are those of a sample for a spec.
 func labels(spec model.Spec, s modeltest.Sample) []float64 {
 	y := []float64{s.Y, -s.Y}[:max(spec.Outputs, 1)]
-	if spec.FOGD != nil {
+	if loss := newtonSteps(spec).Loss; spec.FOGD != nil || (loss != "" && loss != model.LossSquared) {
 		y[0] = math.Copysign(1, s.Y)
 	}
 	return y

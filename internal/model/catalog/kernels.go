@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/awv"
 	"hindsight/internal/model/kernel"
 )
 
@@ -68,16 +67,17 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	return k
 }
 
-// unfit refuses a polynomial kernel with offset^degree > 1e12 λ, which is k(x,x)
-// at x = 0: it leaves no input for which the ridge is not lost.
-func (c *completion) unfit(k kernel.Kernel, lambda float64) error {
-	if k.Kind != kernel.Polynomial || math.Pow(k.Offset, float64(k.Degree)) <= awv.KernelRange*lambda {
+// unfit refuses a polynomial kernel with offset^degree, which is k(x,x) at x = 0, of more
+// than most times the ridge, such as 1e12 λ: it leaves no input for which the ridge is
+// not lost.
+func (c *completion) unfit(k kernel.Kernel, name string, ridge, most float64) error {
+	if k.Kind != kernel.Polynomial || math.Pow(k.Offset, float64(k.Degree)) <= most*ridge {
 		return nil
 	}
 	return &model.FieldError{
 		Field: c.at + ".kernel.offset", Err: model.ErrInvalidSpec, Got: fmt.Sprint(k.Offset),
-		Want: fmt.Sprintf("at most %g: offset^degree is at most %g lambda",
-			math.Pow(awv.KernelRange*lambda, 1/float64(k.Degree)), awv.KernelRange),
+		Want: fmt.Sprintf("at most %g: offset^degree is at most %g %s",
+			math.Pow(most*ridge, 1/float64(k.Degree)), most, name),
 	}
 }
 

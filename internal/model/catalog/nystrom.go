@@ -40,7 +40,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, o.Lambda),
+		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
 		make: func(int) model.Learner { return awv.NewNystrom(o) },
 	}
 }

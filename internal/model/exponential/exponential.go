@@ -48,6 +48,9 @@ func expGo(dst, x []float64) {
 	}
 }
 
+// Of is e^x, what Exp makes of x. It costs some 15 ns.
+func Of(x float64) float64 { return one(x) }
+
 // one is e^x = 2^n e^r with x = n log 2 + r.
 func one(x float64) float64 {
 	if x < least { // NaN stays.
@@ -74,6 +77,3 @@ func one(x float64) float64 {
 
 // power is 2^n, given 1.5·2^52 + n.
 func power(n float64) float64 { return math.Float64frombits((math.Float64bits(n) + 1023) << 52) }
-
-// Of is e^x of one number, with the bits of Exp. It costs some 15 ns.
-func Of(x float64) float64 { return one(x) }

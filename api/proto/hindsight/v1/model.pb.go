@@ -781,11 +781,15 @@ type ModelStats struct {
 	// The regret against the same function without its penalty:
 	// regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
-	// What the theory promises of regret: B^2 log det(A / lambda).
+	// What the theory promises of regret: B^2 log det(A / lambda); of online Newton steps
+	// log det(A / alpha) / (2 eta) times the largest weight.
 	RegretBound float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3" json:"regret_bound,omitempty"`
-	// C = sum y^2 q/(1+q), between the regret and its bound.
+	// C = sum y^2 q/(1+q), between the regret and its bound; of online Newton steps
+	// the sum of weight h / (2 eta), which bounds the regret against functions within
+	// the range.
 	Certificate float64 `protobuf:"fixed64,10,opt,name=certificate,proto3" json:"certificate,omitempty"`
-	// regret <= certificate <= regret_bound holds to rounding. False means
+	// regret <= certificate <= regret_bound holds to rounding, the first part not for
+	// online Newton steps, whose best function may leave the range. False means
 	// that the state is corrupt.
 	CertificateOk bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3" json:"certificate_ok,omitempty"`
 	// The theorem applies: the feature space is fixed.

@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Loss is the loss a first-order learner minimises.
+// Loss is the loss that a first-order learner or one by online Newton steps minimises.
 type Loss int32
 
 const (
@@ -31,8 +31,10 @@ const (
 	Loss_LOSS_SQUARED Loss = 1
 	// log(1 + exp(-y f)), labels -1 and +1.
 	Loss_LOSS_LOGISTIC Loss = 2
-	// max(0, 1 - y f), labels -1 and +1.
+	// max(0, 1 - y f), labels -1 and +1; first-order learners only.
 	Loss_LOSS_HINGE Loss = 3
+	// max(0, 1 - y f)^2, labels -1 and +1; online Newton steps only.
+	Loss_LOSS_SQUARED_HINGE Loss = 4
 )
 
 // Enum value maps for Loss.
@@ -42,12 +44,14 @@ var (
 		1: "LOSS_SQUARED",
 		2: "LOSS_LOGISTIC",
 		3: "LOSS_HINGE",
+		4: "LOSS_SQUARED_HINGE",
 	}
 	Loss_value = map[string]int32{
-		"LOSS_UNSPECIFIED": 0,
-		"LOSS_SQUARED":     1,
-		"LOSS_LOGISTIC":    2,
-		"LOSS_HINGE":       3,
+		"LOSS_UNSPECIFIED":   0,
+		"LOSS_SQUARED":       1,
+		"LOSS_LOGISTIC":      2,
+		"LOSS_HINGE":         3,
+		"LOSS_SQUARED_HINGE": 4,
 	}
 )
 
@@ -383,6 +387,59 @@ func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23, 0}
 }
 
+// What a new centre does to what was learned.
+type ProsNKons_Growth int32
+
+const (
+	// Grow.
+	ProsNKons_GROWTH_UNSPECIFIED ProsNKons_Growth = 0
+	// It stays, and a feature of weight 0 joins it.
+	ProsNKons_GROWTH_GROW ProsNKons_Growth = 1
+	// It is forgotten, as in the paper.
+	ProsNKons_GROWTH_RESTART ProsNKons_Growth = 2
+)
+
+// Enum value maps for ProsNKons_Growth.
+var (
+	ProsNKons_Growth_name = map[int32]string{
+		0: "GROWTH_UNSPECIFIED",
+		1: "GROWTH_GROW",
+		2: "GROWTH_RESTART",
+	}
+	ProsNKons_Growth_value = map[string]int32{
+		"GROWTH_UNSPECIFIED": 0,
+		"GROWTH_GROW":        1,
+		"GROWTH_RESTART":     2,
+	}
+)
+
+func (x ProsNKons_Growth) Enum() *ProsNKons_Growth {
+	p := new(ProsNKons_Growth)
+	*p = x
+	return p
+}
+
+func (x ProsNKons_Growth) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ProsNKons_Growth) Descriptor() protoreflect.EnumDescriptor {
+	return file_hindsight_v1_spec_proto_enumTypes[6].Descriptor()
+}
+
+func (ProsNKons_Growth) Type() protoreflect.EnumType {
+	return &file_hindsight_v1_spec_proto_enumTypes[6]
+}
+
+func (x ProsNKons_Growth) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ProsNKons_Growth.Descriptor instead.
+func (ProsNKons_Growth) EnumDescriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26, 0}
+}
+
 // ModelSpec says what a model is. It is immutable: the server stores it with
 // every default filled in, and GetModel shows it so.
 type ModelSpec struct {
@@ -401,7 +458,7 @@ type ModelSpec struct {
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
 	// The levels of the prediction intervals: the shares of labels that are to lie
 	// inside, each from 0.5 to 0.999, ascending, at most 8. Default: 0.9 for auto, else none.
-	// Refused with the logistic and the hinge loss, whose labels are classes, and with
+	// Refused with the logistic and the hinge losses, whose labels are classes, and with
 	// classes.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
 	// The inputs by name, in place of dimension. Requests then carry inputs in place
@@ -423,6 +480,9 @@ type ModelSpec struct {
 	//	*ModelSpec_Fogd
 	//	*ModelSpec_Auto
 	//	*ModelSpec_Rlsc
+	//	*ModelSpec_FourierKons
+	//	*ModelSpec_ProsNKons
+	//	*ModelSpec_Kons
 	Learner       isModelSpec_Learner `protobuf_oneof:"learner"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -604,6 +664,33 @@ func (x *ModelSpec) GetRlsc() *Rlsc {
 	return nil
 }
 
+func (x *ModelSpec) GetFourierKons() *FourierKons {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_FourierKons); ok {
+			return x.FourierKons
+		}
+	}
+	return nil
+}
+
+func (x *ModelSpec) GetProsNKons() *ProsNKons {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_ProsNKons); ok {
+			return x.ProsNKons
+		}
+	}
+	return nil
+}
+
+func (x *ModelSpec) GetKons() *Kons {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_Kons); ok {
+			return x.Kons
+		}
+	}
+	return nil
+}
+
 type isModelSpec_Learner interface {
 	isModelSpec_Learner()
 }
@@ -658,6 +745,21 @@ type ModelSpec_Rlsc struct {
 	Rlsc *Rlsc `protobuf:"bytes,19,opt,name=rlsc,proto3,oneof"`
 }
 
+type ModelSpec_FourierKons struct {
+	// Online Newton steps over random Fourier features.
+	FourierKons *FourierKons `protobuf:"bytes,20,opt,name=fourier_kons,json=fourierKons,proto3,oneof"`
+}
+
+type ModelSpec_ProsNKons struct {
+	// Online Newton steps over a Nyström dictionary grown by KORS sampling.
+	ProsNKons *ProsNKons `protobuf:"bytes,21,opt,name=pros_n_kons,json=prosNKons,proto3,oneof"`
+}
+
+type ModelSpec_Kons struct {
+	// Online Newton steps in the whole space of a kernel, the reference, or sketched.
+	Kons *Kons `protobuf:"bytes,22,opt,name=kons,proto3,oneof"`
+}
+
 func (*ModelSpec_PkawvTaylor) isModelSpec_Learner() {}
 
 func (*ModelSpec_PkawvNystrom) isModelSpec_Learner() {}
@@ -677,6 +779,12 @@ func (*ModelSpec_Fogd) isModelSpec_Learner() {}
 func (*ModelSpec_Auto) isModelSpec_Learner() {}
 
 func (*ModelSpec_Rlsc) isModelSpec_Learner() {}
+
+func (*ModelSpec_FourierKons) isModelSpec_Learner() {}
+
+func (*ModelSpec_ProsNKons) isModelSpec_Learner() {}
+
+func (*ModelSpec_Kons) isModelSpec_Learner() {}
 
 // Input declares one named input. {"name": "city", "categorical": {}} is enough.
 type Input struct {
@@ -1428,7 +1536,7 @@ type WarmupScaling struct {
 	// How many observations determine the scaling, from 1 to 10000. 100 is good.
 	Observations int32 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Scales the labels too. Default true; false for labels -1 and 1 of the
-	// logistic and the hinge loss, where true is refused.
+	// logistic and the hinge losses, and for labels with a range, where true is refused.
 	Labels        *bool `protobuf:"varint,2,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2557,6 +2665,419 @@ func (x *Fogd) GetTrackRegret() bool {
 	return false
 }
 
+// FourierKons is online Newton steps over random Fourier features (KONS, ICML 2017).
+type FourierKons struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kernel. Default Gaussian with sigma = 1.
+	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// Number of frequencies D; the features are 2 D. Default 50.
+	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
+	// Orthogonal frequencies (default) or independent ones.
+	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
+	// The loss: squared (default), logistic or squared hinge.
+	Loss Loss `protobuf:"varint,4,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
+	// The lowest and the highest label of the squared loss. Predictions are within it, a
+	// label outside counts as its nearest end in the step, and labels are not scaled.
+	// With it the model can be certified. Default: none, it follows the labels.
+	Range []float64 `protobuf:"fixed64,5,rep,packed,name=range,proto3" json:"range,omitempty"`
+	// C, the largest score of the other losses. Default 5; 1 for the squared hinge.
+	Clip *float64 `protobuf:"fixed64,6,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
+	// The step. Default: the largest that the theorem allows. For the squared loss it
+	// wants a range.
+	Eta *float64 `protobuf:"fixed64,7,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
+	// Ridge. Default 1; 0.01 unless the loss is squared.
+	Alpha *float64 `protobuf:"fixed64,8,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
+	// Keeps a second factor, which tells the regret of the squared loss after every
+	// observation. Default true; false unless the loss is squared.
+	TrackRegret   *bool `protobuf:"varint,9,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FourierKons) Reset() {
+	*x = FourierKons{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FourierKons) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FourierKons) ProtoMessage() {}
+
+func (x *FourierKons) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FourierKons.ProtoReflect.Descriptor instead.
+func (*FourierKons) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *FourierKons) GetKernel() *Kernel {
+	if x != nil {
+		return x.Kernel
+	}
+	return nil
+}
+
+func (x *FourierKons) GetFrequencies() int32 {
+	if x != nil && x.Frequencies != nil {
+		return *x.Frequencies
+	}
+	return 0
+}
+
+func (x *FourierKons) GetOrthogonal() bool {
+	if x != nil && x.Orthogonal != nil {
+		return *x.Orthogonal
+	}
+	return false
+}
+
+func (x *FourierKons) GetLoss() Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return Loss_LOSS_UNSPECIFIED
+}
+
+func (x *FourierKons) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+func (x *FourierKons) GetClip() float64 {
+	if x != nil && x.Clip != nil {
+		return *x.Clip
+	}
+	return 0
+}
+
+func (x *FourierKons) GetEta() float64 {
+	if x != nil && x.Eta != nil {
+		return *x.Eta
+	}
+	return 0
+}
+
+func (x *FourierKons) GetAlpha() float64 {
+	if x != nil && x.Alpha != nil {
+		return *x.Alpha
+	}
+	return 0
+}
+
+func (x *FourierKons) GetTrackRegret() bool {
+	if x != nil && x.TrackRegret != nil {
+		return *x.TrackRegret
+	}
+	return false
+}
+
+// ProsNKons is online Newton steps over a Nyström dictionary grown by KORS sampling
+// (PROS-N-KONS, NeurIPS 2017).
+type ProsNKons struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kernel. Default Gaussian with sigma = 1.
+	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// The loss: squared (default), logistic or squared hinge.
+	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
+	// The lowest and the highest label of the squared loss. Predictions are within it, a
+	// label outside counts as its nearest end in the step, and labels are not scaled.
+	// Default: none, it follows the labels.
+	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
+	// C, the largest score of the other losses. Default 5; 1 for the squared hinge.
+	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
+	// The step. Default: the largest that the theorem allows. For the squared loss it
+	// wants a range.
+	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
+	// Ridge. Default 1; 0.01 unless the loss is squared.
+	Alpha *float64 `protobuf:"fixed64,6,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
+	// Keeps a second factor, which tells the regret of the squared loss after every
+	// observation. Default true; false unless the loss is squared.
+	TrackRegret *bool `protobuf:"varint,7,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	// KORS accuracy. Default 0.1.
+	Mu *float64 `protobuf:"fixed64,8,opt,name=mu,proto3,oneof" json:"mu,omitempty"`
+	// KORS approximation. Default 0.5.
+	Epsilon *float64 `protobuf:"fixed64,9,opt,name=epsilon,proto3,oneof" json:"epsilon,omitempty"`
+	// KORS oversampling. Default 1.
+	Beta *float64 `protobuf:"fixed64,10,opt,name=beta,proto3,oneof" json:"beta,omitempty"`
+	// Ceiling on the dictionary. Default 512.
+	MaxDictionary *int32 `protobuf:"varint,11,opt,name=max_dictionary,json=maxDictionary,proto3,oneof" json:"max_dictionary,omitempty"`
+	// A dictionary given beforehand, and frozen.
+	Dictionary []*Row `protobuf:"bytes,12,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
+	// What a new centre does to what was learned. Default grow.
+	Growth        ProsNKons_Growth `protobuf:"varint,13,opt,name=growth,proto3,enum=hindsight.v1.ProsNKons_Growth" json:"growth,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProsNKons) Reset() {
+	*x = ProsNKons{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProsNKons) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProsNKons) ProtoMessage() {}
+
+func (x *ProsNKons) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProsNKons.ProtoReflect.Descriptor instead.
+func (*ProsNKons) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ProsNKons) GetKernel() *Kernel {
+	if x != nil {
+		return x.Kernel
+	}
+	return nil
+}
+
+func (x *ProsNKons) GetLoss() Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return Loss_LOSS_UNSPECIFIED
+}
+
+func (x *ProsNKons) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+func (x *ProsNKons) GetClip() float64 {
+	if x != nil && x.Clip != nil {
+		return *x.Clip
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetEta() float64 {
+	if x != nil && x.Eta != nil {
+		return *x.Eta
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetAlpha() float64 {
+	if x != nil && x.Alpha != nil {
+		return *x.Alpha
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetTrackRegret() bool {
+	if x != nil && x.TrackRegret != nil {
+		return *x.TrackRegret
+	}
+	return false
+}
+
+func (x *ProsNKons) GetMu() float64 {
+	if x != nil && x.Mu != nil {
+		return *x.Mu
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetEpsilon() float64 {
+	if x != nil && x.Epsilon != nil {
+		return *x.Epsilon
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetBeta() float64 {
+	if x != nil && x.Beta != nil {
+		return *x.Beta
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetMaxDictionary() int32 {
+	if x != nil && x.MaxDictionary != nil {
+		return *x.MaxDictionary
+	}
+	return 0
+}
+
+func (x *ProsNKons) GetDictionary() []*Row {
+	if x != nil {
+		return x.Dictionary
+	}
+	return nil
+}
+
+func (x *ProsNKons) GetGrowth() ProsNKons_Growth {
+	if x != nil {
+		return x.Growth
+	}
+	return ProsNKons_GROWTH_UNSPECIFIED
+}
+
+// Kons is online Newton steps in the whole space of a kernel (KONS, ICML 2017), exact or
+// sketched. It keeps every observation.
+type Kons struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The kernel. Default Gaussian with sigma = 1.
+	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// The loss: squared (default), logistic or squared hinge.
+	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
+	// The lowest and the highest label of the squared loss. Predictions are within it, a
+	// label outside counts as its nearest end in the step, and labels are not scaled.
+	// With it the model can be certified. Default: none, it follows the labels.
+	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
+	// C, the largest score of the other losses. Default 5; 1 for the squared hinge.
+	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
+	// The step. Default: the largest that the theorem allows. For the squared loss it
+	// wants a range.
+	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
+	// Ridge, at least 1e-6. Default 1; 0.01 unless the loss is squared.
+	Alpha *float64 `protobuf:"fixed64,6,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
+	// The least probability with which an observation enters the matrix, above 0 and up
+	// to 1. Below 1 it is Sketched-KONS, without a certificate. Default 1: all do.
+	Gamma *float64 `protobuf:"fixed64,7,opt,name=gamma,proto3,oneof" json:"gamma,omitempty"`
+	// KORS approximation of a sketch. Default 0.5.
+	Epsilon *float64 `protobuf:"fixed64,8,opt,name=epsilon,proto3,oneof" json:"epsilon,omitempty"`
+	// KORS oversampling of a sketch. Default 1.
+	Beta *float64 `protobuf:"fixed64,9,opt,name=beta,proto3,oneof" json:"beta,omitempty"`
+	// Ceiling on the observations kept. Default 4000.
+	MaxObservations *int32 `protobuf:"varint,10,opt,name=max_observations,json=maxObservations,proto3,oneof" json:"max_observations,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Kons) Reset() {
+	*x = Kons{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Kons) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Kons) ProtoMessage() {}
+
+func (x *Kons) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Kons.ProtoReflect.Descriptor instead.
+func (*Kons) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *Kons) GetKernel() *Kernel {
+	if x != nil {
+		return x.Kernel
+	}
+	return nil
+}
+
+func (x *Kons) GetLoss() Loss {
+	if x != nil {
+		return x.Loss
+	}
+	return Loss_LOSS_UNSPECIFIED
+}
+
+func (x *Kons) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+func (x *Kons) GetClip() float64 {
+	if x != nil && x.Clip != nil {
+		return *x.Clip
+	}
+	return 0
+}
+
+func (x *Kons) GetEta() float64 {
+	if x != nil && x.Eta != nil {
+		return *x.Eta
+	}
+	return 0
+}
+
+func (x *Kons) GetAlpha() float64 {
+	if x != nil && x.Alpha != nil {
+		return *x.Alpha
+	}
+	return 0
+}
+
+func (x *Kons) GetGamma() float64 {
+	if x != nil && x.Gamma != nil {
+		return *x.Gamma
+	}
+	return 0
+}
+
+func (x *Kons) GetEpsilon() float64 {
+	if x != nil && x.Epsilon != nil {
+		return *x.Epsilon
+	}
+	return 0
+}
+
+func (x *Kons) GetBeta() float64 {
+	if x != nil && x.Beta != nil {
+		return *x.Beta
+	}
+	return 0
+}
+
+func (x *Kons) GetMaxObservations() int32 {
+	if x != nil && x.MaxObservations != nil {
+		return *x.MaxObservations
+	}
+	return 0
+}
+
 // Row is one input vector.
 type Row struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2568,7 +3089,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +3101,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +3114,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -2607,7 +3128,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xa3\x06\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xc8\a\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -2629,7 +3150,10 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\tada_raker\x18\x10 \x01(\v2\x16.hindsight.v1.AdaRakerH\x00R\badaRaker\x12(\n" +
 	"\x04fogd\x18\x11 \x01(\v2\x12.hindsight.v1.FogdH\x00R\x04fogd\x12(\n" +
 	"\x04auto\x18\x12 \x01(\v2\x12.hindsight.v1.AutoH\x00R\x04auto\x12(\n" +
-	"\x04rlsc\x18\x13 \x01(\v2\x12.hindsight.v1.RlscH\x00R\x04rlscB\t\n" +
+	"\x04rlsc\x18\x13 \x01(\v2\x12.hindsight.v1.RlscH\x00R\x04rlsc\x12>\n" +
+	"\ffourier_kons\x18\x14 \x01(\v2\x19.hindsight.v1.FourierKonsH\x00R\vfourierKons\x129\n" +
+	"\vpros_n_kons\x18\x15 \x01(\v2\x17.hindsight.v1.ProsNKonsH\x00R\tprosNKons\x12(\n" +
+	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04konsB\t\n" +
 	"\alearner\"\xd7\x03\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
@@ -2858,15 +3382,84 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_frequenciesB\a\n" +
 	"\x05_stepB\t\n" +
 	"\a_lambdaB\x0f\n" +
-	"\r_track_regret\"!\n" +
+	"\r_track_regret\"\x83\x03\n" +
+	"\vFourierKons\x12,\n" +
+	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
+	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12#\n" +
+	"\n" +
+	"orthogonal\x18\x03 \x01(\bH\x01R\n" +
+	"orthogonal\x88\x01\x01\x12&\n" +
+	"\x04loss\x18\x04 \x01(\x0e2\x12.hindsight.v1.LossR\x04loss\x12\x14\n" +
+	"\x05range\x18\x05 \x03(\x01R\x05range\x12\x17\n" +
+	"\x04clip\x18\x06 \x01(\x01H\x02R\x04clip\x88\x01\x01\x12\x15\n" +
+	"\x03eta\x18\a \x01(\x01H\x03R\x03eta\x88\x01\x01\x12\x19\n" +
+	"\x05alpha\x18\b \x01(\x01H\x04R\x05alpha\x88\x01\x01\x12&\n" +
+	"\ftrack_regret\x18\t \x01(\bH\x05R\vtrackRegret\x88\x01\x01B\x0e\n" +
+	"\f_frequenciesB\r\n" +
+	"\v_orthogonalB\a\n" +
+	"\x05_clipB\x06\n" +
+	"\x04_etaB\b\n" +
+	"\x06_alphaB\x0f\n" +
+	"\r_track_regret\"\xf0\x04\n" +
+	"\tProsNKons\x12,\n" +
+	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12&\n" +
+	"\x04loss\x18\x02 \x01(\x0e2\x12.hindsight.v1.LossR\x04loss\x12\x14\n" +
+	"\x05range\x18\x03 \x03(\x01R\x05range\x12\x17\n" +
+	"\x04clip\x18\x04 \x01(\x01H\x00R\x04clip\x88\x01\x01\x12\x15\n" +
+	"\x03eta\x18\x05 \x01(\x01H\x01R\x03eta\x88\x01\x01\x12\x19\n" +
+	"\x05alpha\x18\x06 \x01(\x01H\x02R\x05alpha\x88\x01\x01\x12&\n" +
+	"\ftrack_regret\x18\a \x01(\bH\x03R\vtrackRegret\x88\x01\x01\x12\x13\n" +
+	"\x02mu\x18\b \x01(\x01H\x04R\x02mu\x88\x01\x01\x12\x1d\n" +
+	"\aepsilon\x18\t \x01(\x01H\x05R\aepsilon\x88\x01\x01\x12\x17\n" +
+	"\x04beta\x18\n" +
+	" \x01(\x01H\x06R\x04beta\x88\x01\x01\x12*\n" +
+	"\x0emax_dictionary\x18\v \x01(\x05H\aR\rmaxDictionary\x88\x01\x01\x121\n" +
+	"\n" +
+	"dictionary\x18\f \x03(\v2\x11.hindsight.v1.RowR\n" +
+	"dictionary\x126\n" +
+	"\x06growth\x18\r \x01(\x0e2\x1e.hindsight.v1.ProsNKons.GrowthR\x06growth\"E\n" +
+	"\x06Growth\x12\x16\n" +
+	"\x12GROWTH_UNSPECIFIED\x10\x00\x12\x0f\n" +
+	"\vGROWTH_GROW\x10\x01\x12\x12\n" +
+	"\x0eGROWTH_RESTART\x10\x02B\a\n" +
+	"\x05_clipB\x06\n" +
+	"\x04_etaB\b\n" +
+	"\x06_alphaB\x0f\n" +
+	"\r_track_regretB\x05\n" +
+	"\x03_muB\n" +
+	"\n" +
+	"\b_epsilonB\a\n" +
+	"\x05_betaB\x11\n" +
+	"\x0f_max_dictionary\"\x8f\x03\n" +
+	"\x04Kons\x12,\n" +
+	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12&\n" +
+	"\x04loss\x18\x02 \x01(\x0e2\x12.hindsight.v1.LossR\x04loss\x12\x14\n" +
+	"\x05range\x18\x03 \x03(\x01R\x05range\x12\x17\n" +
+	"\x04clip\x18\x04 \x01(\x01H\x00R\x04clip\x88\x01\x01\x12\x15\n" +
+	"\x03eta\x18\x05 \x01(\x01H\x01R\x03eta\x88\x01\x01\x12\x19\n" +
+	"\x05alpha\x18\x06 \x01(\x01H\x02R\x05alpha\x88\x01\x01\x12\x19\n" +
+	"\x05gamma\x18\a \x01(\x01H\x03R\x05gamma\x88\x01\x01\x12\x1d\n" +
+	"\aepsilon\x18\b \x01(\x01H\x04R\aepsilon\x88\x01\x01\x12\x17\n" +
+	"\x04beta\x18\t \x01(\x01H\x05R\x04beta\x88\x01\x01\x12.\n" +
+	"\x10max_observations\x18\n" +
+	" \x01(\x05H\x06R\x0fmaxObservations\x88\x01\x01B\a\n" +
+	"\x05_clipB\x06\n" +
+	"\x04_etaB\b\n" +
+	"\x06_alphaB\b\n" +
+	"\x06_gammaB\n" +
+	"\n" +
+	"\b_epsilonB\a\n" +
+	"\x05_betaB\x13\n" +
+	"\x11_max_observations\"!\n" +
 	"\x03Row\x12\x1a\n" +
-	"\bfeatures\x18\x01 \x03(\x01R\bfeatures*Q\n" +
+	"\bfeatures\x18\x01 \x03(\x01R\bfeatures*i\n" +
 	"\x04Loss\x12\x14\n" +
 	"\x10LOSS_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLOSS_SQUARED\x10\x01\x12\x11\n" +
 	"\rLOSS_LOGISTIC\x10\x02\x12\x0e\n" +
 	"\n" +
-	"LOSS_HINGE\x10\x03B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"LOSS_HINGE\x10\x03\x12\x16\n" +
+	"\x12LOSS_SQUARED_HINGE\x10\x04B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_spec_proto_rawDescOnce sync.Once
@@ -2880,8 +3473,8 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_spec_proto_rawDescData
 }
 
-var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Input_Missing)(0),        // 1: hindsight.v1.Input.Missing
@@ -2889,78 +3482,93 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Kernel_Kind)(0),          // 3: hindsight.v1.Kernel.Kind
 	(PkawvNystrom_History)(0), // 4: hindsight.v1.PkawvNystrom.History
 	(AdaRaker_Restart)(0),     // 5: hindsight.v1.AdaRaker.Restart
-	(*ModelSpec)(nil),         // 6: hindsight.v1.ModelSpec
-	(*Input)(nil),             // 7: hindsight.v1.Input
-	(*NumericInput)(nil),      // 8: hindsight.v1.NumericInput
-	(*Clip)(nil),              // 9: hindsight.v1.Clip
-	(*BooleanInput)(nil),      // 10: hindsight.v1.BooleanInput
-	(*CategoricalInput)(nil),  // 11: hindsight.v1.CategoricalInput
-	(*TimeInput)(nil),         // 12: hindsight.v1.TimeInput
-	(*VectorInput)(nil),       // 13: hindsight.v1.VectorInput
-	(*Classes)(nil),           // 14: hindsight.v1.Classes
-	(*Scaling)(nil),           // 15: hindsight.v1.Scaling
-	(*FixedScaling)(nil),      // 16: hindsight.v1.FixedScaling
-	(*WarmupScaling)(nil),     // 17: hindsight.v1.WarmupScaling
-	(*RunningScaling)(nil),    // 18: hindsight.v1.RunningScaling
-	(*NoScaling)(nil),         // 19: hindsight.v1.NoScaling
-	(*Auto)(nil),              // 20: hindsight.v1.Auto
-	(*PkawvTaylor)(nil),       // 21: hindsight.v1.PkawvTaylor
-	(*Rlsc)(nil),              // 22: hindsight.v1.Rlsc
-	(*LinearAwv)(nil),         // 23: hindsight.v1.LinearAwv
-	(*Kernel)(nil),            // 24: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 25: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 26: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 27: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 28: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 29: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 30: hindsight.v1.Fogd
-	(*Row)(nil),               // 31: hindsight.v1.Row
+	(ProsNKons_Growth)(0),     // 6: hindsight.v1.ProsNKons.Growth
+	(*ModelSpec)(nil),         // 7: hindsight.v1.ModelSpec
+	(*Input)(nil),             // 8: hindsight.v1.Input
+	(*NumericInput)(nil),      // 9: hindsight.v1.NumericInput
+	(*Clip)(nil),              // 10: hindsight.v1.Clip
+	(*BooleanInput)(nil),      // 11: hindsight.v1.BooleanInput
+	(*CategoricalInput)(nil),  // 12: hindsight.v1.CategoricalInput
+	(*TimeInput)(nil),         // 13: hindsight.v1.TimeInput
+	(*VectorInput)(nil),       // 14: hindsight.v1.VectorInput
+	(*Classes)(nil),           // 15: hindsight.v1.Classes
+	(*Scaling)(nil),           // 16: hindsight.v1.Scaling
+	(*FixedScaling)(nil),      // 17: hindsight.v1.FixedScaling
+	(*WarmupScaling)(nil),     // 18: hindsight.v1.WarmupScaling
+	(*RunningScaling)(nil),    // 19: hindsight.v1.RunningScaling
+	(*NoScaling)(nil),         // 20: hindsight.v1.NoScaling
+	(*Auto)(nil),              // 21: hindsight.v1.Auto
+	(*PkawvTaylor)(nil),       // 22: hindsight.v1.PkawvTaylor
+	(*Rlsc)(nil),              // 23: hindsight.v1.Rlsc
+	(*LinearAwv)(nil),         // 24: hindsight.v1.LinearAwv
+	(*Kernel)(nil),            // 25: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 26: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 27: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 28: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 29: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 30: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 31: hindsight.v1.Fogd
+	(*FourierKons)(nil),       // 32: hindsight.v1.FourierKons
+	(*ProsNKons)(nil),         // 33: hindsight.v1.ProsNKons
+	(*Kons)(nil),              // 34: hindsight.v1.Kons
+	(*Row)(nil),               // 35: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
-	15, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
-	7,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
-	14, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
-	21, // 3: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	25, // 4: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	26, // 5: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
-	23, // 6: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	27, // 7: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	28, // 8: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	29, // 9: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	30, // 10: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
-	20, // 11: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
-	22, // 12: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
-	8,  // 13: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
-	10, // 14: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
-	11, // 15: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
-	12, // 16: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
-	13, // 17: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
-	1,  // 18: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
-	9,  // 19: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
-	2,  // 20: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
-	16, // 21: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	17, // 22: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	18, // 23: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
-	19, // 24: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
-	24, // 25: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
-	3,  // 26: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	24, // 27: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	4,  // 28: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	31, // 29: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	24, // 30: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	24, // 31: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	24, // 32: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 33: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	24, // 34: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 35: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	5,  // 36: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	24, // 37: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 38: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	16, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
+	8,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
+	15, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
+	22, // 3: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
+	26, // 4: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	27, // 5: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	24, // 6: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
+	28, // 7: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	29, // 8: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	30, // 9: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	31, // 10: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	21, // 11: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
+	23, // 12: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
+	32, // 13: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
+	33, // 14: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
+	34, // 15: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
+	9,  // 16: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
+	11, // 17: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
+	12, // 18: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
+	13, // 19: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
+	14, // 20: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
+	1,  // 21: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
+	10, // 22: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
+	2,  // 23: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
+	17, // 24: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	18, // 25: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	19, // 26: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	20, // 27: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	25, // 28: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
+	3,  // 29: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	25, // 30: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	4,  // 31: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	35, // 32: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	25, // 33: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	25, // 34: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	25, // 35: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 36: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	25, // 37: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 38: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	5,  // 39: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	25, // 40: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 41: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	25, // 42: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 43: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
+	25, // 44: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 45: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
+	35, // 46: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
+	6,  // 47: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
+	25, // 48: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 49: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -2979,6 +3587,9 @@ func file_hindsight_v1_spec_proto_init() {
 		(*ModelSpec_Fogd)(nil),
 		(*ModelSpec_Auto)(nil),
 		(*ModelSpec_Rlsc)(nil),
+		(*ModelSpec_FourierKons)(nil),
+		(*ModelSpec_ProsNKons)(nil),
+		(*ModelSpec_Kons)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
 		(*Input_Numeric)(nil),
@@ -3015,13 +3626,16 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[22].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[23].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[24].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[25].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[26].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   26,
+			NumEnums:      7,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

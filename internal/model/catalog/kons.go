@@ -1,0 +1,178 @@
+package catalog
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kons"
+)
+
+// Defaults and limits of the learners by online Newton steps.
+const (
+	defaultAlpha        = 1 // Of the squared loss.
+	defaultClassAlpha   = 0.01
+	defaultLogisticClip = 5
+	defaultHingeClip    = 1
+	minClip             = 1e-3
+	maxLogisticClip     = 30 // Beyond it σ = exp(−C) leaves no step.
+	maxHingeClip        = 1e6
+	minExactAlpha       = 1e-6 // Below it predictions lose their digits.
+	// A step is from σ(C)/etaRange to σ(C)·etaRange.
+	etaRange = 1e9
+)
+
+// newton completes what the learners by online Newton steps share, but for the kernel.
+// Least is the smallest ridge.
+func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Options {
+	o := kons.Options{Outputs: c.outputs}
+	if given.Loss == model.LossHinge {
+		c.refuse("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
+	}
+	alpha := defaultClassAlpha
+	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossSquaredHinge) {
+	case model.LossLogistic:
+		o.Loss = kons.Logistic
+		o.Clip = c.number("clip", &given.Clip, defaultLogisticClip, minClip, maxLogisticClip)
+	case model.LossSquaredHinge:
+		o.Loss = kons.SquaredHinge
+		o.Clip = c.number("clip", &given.Clip, defaultHingeClip, minClip, maxHingeClip)
+	default:
+		o.Loss, alpha = kons.Squared, defaultAlpha
+		if given.Clip != nil {
+			c.refuse("clip", *given.Clip, "nothing: a range bounds the predictions of the squared loss")
+		}
+	}
+	if c.spec.Classes != nil && o.Loss == kons.Squared && len(given.Range) == 0 {
+		given.Range = []float64{-1, 1} // What classes are coded in.
+	}
+	o.Low, o.High = c.labelRange(given.Range, o.Loss)
+	o.Eta = c.eta(&given.Eta, o)
+	o.Alpha = c.number("alpha", &given.Alpha, alpha, least, maxScale)
+	return o
+}
+
+// labelRange is the range of the labels, both 0 without one.
+func (c *completion) labelRange(given []float64, loss kons.Loss) (low, high float64) {
+	if len(given) == 0 {
+		return 0, 0
+	}
+	if loss != kons.Squared {
+		c.refuse("range", given, "nothing: the labels of this loss are -1 and 1")
+		return 0, 0
+	}
+	const want = "a lowest and a highest label, of magnitudes up to 1e100 and at least 1e-30 apart"
+	if len(given) != 2 {
+		c.refuse("range", fmt.Sprintf("%d numbers", len(given)), want)
+		return 0, 0
+	}
+	low, high = given[0], given[1]
+	if !(math.Abs(low) <= model.MaxMagnitude && math.Abs(high) <= model.MaxMagnitude && high-low >= minScale) {
+		c.refuse("range", given, want)
+		return 0, 0
+	}
+	return low, high
+}
+
+// eta is the step, 0 for the largest that the theorem allows, σ(C), which stands in the
+// spec where C is known. For the squared loss without a range C follows the labels.
+func (c *completion) eta(given **float64, o kons.Options) float64 {
+	clip := o.Clip
+	if o.Loss == kons.Squared {
+		if clip = o.High/2 - o.Low/2; clip == 0 {
+			if *given != nil {
+				c.refuse("eta", **given, "nothing, or a range: without one the step follows the labels")
+			}
+			return 0
+		}
+	}
+	if !(clip > 0) { // It was refused.
+		return 0
+	}
+	sigma := o.Loss.Curvature(clip)
+	if eta := c.number("eta", given, sigma, sigma/etaRange, sigma*etaRange); eta != sigma {
+		return eta
+	}
+	return 0
+}
+
+// tracked says whether a second factor tells the regret, which only the squared loss has.
+func (c *completion) tracked(given **bool, o kons.Options) bool {
+	track := filled(given, o.Loss == kons.Squared)
+	if track && o.Loss != kons.Squared {
+		c.refuse("track_regret", true, "false: regret is known for the squared loss only")
+	}
+	return track
+}
+
+// stepping is the entry of a learner by online Newton steps.
+func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) entry {
+	return entry{
+		cost: cost, classifies: o.Loss != kons.Squared, ranged: o.Low != o.High,
+		make: func(int) model.Learner { return learner() },
+	}
+}
+
+func fourierKONS(c *completion, given *model.FourierKONS) entry {
+	o := c.newton(&given.NewtonSteps, minScale)
+	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal)
+	o.TrackRegret = c.tracked(&given.TrackRegret, o)
+	if c.err != nil {
+		return entry{}
+	}
+	return stepping(o, w.cost(kons.Cost(w.size, o, w.bytes)), func() model.Learner { return kons.New(w.draw(), o) })
+}
+
+func prosNKONS(c *completion, given *model.ProsNKONS) entry {
+	o := kons.NystromOptions{Options: c.newton(&given.NewtonSteps, minRidge)}
+	k := c.kernel("kernel", &given.Kernel)
+	o.Dictionary = feature.SampledOptions{
+		Kernel: k, Dimension: c.spec.Dimension, Bound: awv.KernelRange * o.Alpha,
+		Mu: c.ridge("mu", &given.Mu, defaultMu), Epsilon: c.scale("epsilon", &given.Epsilon, defaultEpsilon), Beta: c.scale("beta", &given.Beta, 1),
+		Capacity: c.whole("max_dictionary", &given.MaxDictionary, defaultMaxDictionary, maxDictionary),
+		Given:    given.Dictionary, Seed: c.spec.Seed,
+	}
+	o.Restart = c.choice("growth", &given.Growth, model.GrowthGrow, model.GrowthRestart) == model.GrowthRestart
+	o.TrackRegret = c.tracked(&given.TrackRegret, o.Options)
+	if c.err != nil {
+		return entry{}
+	}
+	limit := feature.KernelInputLimit(k, c.spec.Dimension, o.Dictionary.Bound)
+	if c.dictionary(given.Dictionary, limit); c.err != nil {
+		return entry{}
+	}
+	e := stepping(o.Options, kons.NystromCost(o), func() model.Learner { return kons.NewNystrom(o) })
+	e.inputLimit, e.unfit = limit, c.unfit(k, "alpha", o.Alpha, awv.KernelRange)
+	return e
+}
+
+func exactKONS(c *completion, given *model.KONS) entry {
+	o := kons.ExactOptions{Options: c.newton(&given.NewtonSteps, minExactAlpha), Dimension: c.spec.Dimension, Seed: c.spec.Seed}
+	o.Kernel = c.kernel("kernel", &given.Kernel)
+	if o.Gamma = c.number("gamma", &given.Gamma, 1, 0, 1); o.Gamma == 0 {
+		c.refuse("gamma", o.Gamma, "a number above 0 and up to 1")
+	}
+	for _, p := range []struct {
+		name      string
+		field     **float64
+		to        *float64
+		otherwise float64
+	}{{"epsilon", &given.Epsilon, &o.Epsilon, defaultEpsilon}, {"beta", &given.Beta, &o.Beta, 1}} {
+		switch {
+		case o.Gamma < 1:
+			*p.to = c.scale(p.name, p.field, p.otherwise)
+		case *p.field != nil:
+			c.refuse(p.name, **p.field, "nothing, or a gamma below 1: only a sketch samples")
+		}
+	}
+	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
+	if c.err != nil {
+		return entry{}
+	}
+	e := stepping(o.Options, kons.ExactCost(o), func() model.Learner { return kons.NewExact(o) })
+	e.inputLimit = feature.KernelInputLimit(o.Kernel, o.Dimension, kons.KernelRange*o.Alpha)
+	e.unfit, e.capacity = c.unfit(o.Kernel, "alpha", o.Alpha, kons.KernelRange), o.Capacity
+	return e
+}

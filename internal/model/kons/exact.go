@@ -1,0 +1,371 @@
+package kons
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/loops"
+	"hindsight/internal/model/qr"
+)
+
+// ExactOptions say what a learner in the space of a kernel is.
+type ExactOptions struct {
+	// Options are those of the steps; there is no regret to track.
+	Options
+	Kernel    kernel.Kernel
+	Dimension int
+	// Gamma is γ in (0, 1], the least probability with which a round enters the matrix.
+	// With 1 all do.
+	Gamma float64
+	// Epsilon and Beta are those of the KORS that estimates leverages, for γ < 1.
+	Epsilon, Beta float64
+	// Capacity caps the observations.
+	Capacity int
+	// Seed seeds the sampling.
+	Seed uint64
+}
+
+// KernelRange is how many times the ridge ω k(x,x) may be. Predictions are differences
+// of sums over α: at the range they are off by some 3e-5 of the largest.
+const KernelRange = 1e8
+
+// Exact takes online Newton steps in the whole space of a kernel: the reference. It
+// keeps every input with its coefficient c_s, m = Σ c_s φ_s. J are the rounds in the
+// matrix, d_s = √(ηω)ġ_s, LLᵀ = D_J K_JJ D_J + αI, and V = L⁻¹ D_J Φ_Jᵀ m:
+//
+//	v = L⁻¹ D_J k_J(x),  q = (k(x,x) − ‖v‖²)/α,  ȳ = (k·c − v·V)/α,  κ = (ȳ−ŷ)/q
+//	c_t = −κ − ωġ + [t ∈ J] ηωġ²ŷ,  V ← V + c_t v
+//	t ∈ J: L gets the row d·v with the corner ρ = √(d²k(x,x) + α − ‖d·v‖²),
+//	       V the entry (d(k·c + k(x,x)c_t) − d·v·V)/ρ
+//
+// With γ = 1 every round of a slope is in J, and the steps are those of Newton in all of
+// the space. With γ < 1 it is Sketched-KONS: t is in J with the probability
+// max(min(βτ̃, 1), γ), τ̃ from a KORS of its own on the rescaled kernel D K D with μ = α.
+// A round costs t kernel values and |J|²/2 multiply-adds, so that the number of
+// observations is capped.
+//
+// Source: KONS (ICML 2017), Algorithms 1 and 3; Lemmas 2 and 4, in which −1/η belongs
+// outside as −1/√η and k_ii is the rescaled one.
+type Exact struct {
+	o     ExactOptions
+	limit float64
+	// inputs holds them one after another.
+	inputs  []float64
+	outputs []dual
+	// draws draws from generator, whose state is part of the learner's.
+	generator *rand.PCG
+	draws     *rand.Rand
+	pool      sync.Pool
+}
+
+// dual is the state of an output.
+type dual struct {
+	account
+
+	// coefficients are c_s, scales d_s: 0 for a round that is not in J.
+	coefficients, scales []float64
+	factor               *qr.Lower
+	// right is V.
+	right []float64
+	// logDet is log det(A/α), the sum over the rows of L.
+	logDet float64
+	// sketch is nil unless γ < 1.
+	sketch *sketch
+}
+
+// sketch is the KORS of an output, over some of the rounds: their places in the inputs,
+// and d_s.
+type sketch struct {
+	sampler *feature.KORS
+	places  []int
+	scales  []float64
+	values  []float64
+}
+
+// pcgStream tells the learner's generator from others of the same seed.
+const pcgStream = 0x6b6f6e73
+
+// NewExact is a learner that has seen nothing. It panics unless the options are in
+// their ranges.
+func NewExact(o ExactOptions) *Exact {
+	o.Options = completed(o.Options)
+	if o.Dimension < 1 || o.Capacity < 1 || !(o.Gamma > 0 && o.Gamma <= 1) || o.TrackRegret {
+		panic(fmt.Sprintf("kons: options %+v", o))
+	}
+	e := &Exact{
+		o: o, limit: feature.KernelInputLimit(o.Kernel, o.Dimension, KernelRange*o.Alpha),
+		outputs: make([]dual, o.Outputs), generator: rand.NewPCG(o.Seed, pcgStream),
+	}
+	e.draws = rand.New(e.generator)
+	for j := range e.outputs {
+		e.outputs[j] = dual{account: account{clip: o.clip()}, factor: &qr.Lower{}}
+		if o.sketched() {
+			e.outputs[j].sketch = &sketch{sampler: feature.NewKORS(o.Alpha, o.Epsilon, o.Beta)}
+		}
+	}
+	return e
+}
+
+func (o *ExactOptions) sketched() bool { return o.Gamma < 1 }
+
+// ExactCost is the cost of a learner when it is full, and all of its rounds are in J
+// and in KORS's dictionary.
+func ExactCost(o ExactOptions) model.Cost {
+	o.Outputs = max(o.Outputs, 1)
+	t, k := o.Capacity, uint64(o.Outputs)
+	kept := 0
+	if o.sketched() {
+		kept = t
+	}
+	round := uint64(t)*uint64(o.Dimension) + k*uint64(t)*uint64(t+4)/2
+	return model.Cost{
+		Features: t, StateBytes: o.bytes(t) + k*o.outputBytes(t, kept),
+		PredictFlops: round, ObserveFlops: round + k*uint64(kept)*uint64(kept)/2,
+	}
+}
+
+// bytes is the memory of t observations in no J.
+func (o *ExactOptions) bytes(t int) uint64 {
+	return 8*uint64(t)*uint64(o.Dimension+2*o.Outputs) + uint64(o.Outputs)*accountBytes
+}
+
+// outputBytes is the memory of J and of KORS's dictionary.
+func (o *ExactOptions) outputBytes(j, kept int) uint64 {
+	return 8 * uint64(qr.LowerSize(j)+j+qr.LowerSize(kept)+4*kept)
+}
+
+// Remaining is how many more observations there is room for.
+func (e *Exact) Remaining() int { return e.o.Capacity - e.rounds() }
+
+func (e *Exact) rounds() int { return len(e.inputs) / e.o.Dimension }
+
+// Check tells whether Observe would accept the observation.
+func (e *Exact) Check(x, y []float64, weight float64) error {
+	if err := e.checkFeatures(x); err != nil {
+		return err
+	}
+	if err := e.o.check(y, weight); err != nil {
+		return err
+	}
+	if e.Remaining() < 1 {
+		return fmt.Errorf("kons holds max_observations = %d: %w", e.o.Capacity, model.ErrObservationLimit)
+	}
+	return nil
+}
+
+// Admit refuses an observation with weight k(x,x) > 1e8 α: the ridge is lost in the
+// rounding of its row.
+func (e *Exact) Admit(x []float64, weight float64) error {
+	self := e.o.Kernel.At(x, x)
+	if float64(weight*self) <= KernelRange*e.o.Alpha {
+		return nil
+	}
+	return &model.FieldError{
+		Field: "weight", Err: model.ErrWeightOutOfRange, Got: fmt.Sprint(weight),
+		Want: fmt.Sprintf("at most %g, %g alpha / k(x,x)", KernelRange*e.o.Alpha/self, KernelRange),
+	}
+}
+
+func (e *Exact) checkFeatures(x []float64) error {
+	return model.CheckFeatures(x, e.o.Dimension, e.limit)
+}
+
+// LossOf is the loss of a prediction under a label, without its weight.
+func (e *Exact) LossOf(prediction, label float64) float64 { return e.o.Loss.Value(prediction, label) }
+
+// values is the room of a round: k(x_s, x) of all inputs, and v.
+type values struct{ kernels, solved []float64 }
+
+// take lends the kernel values of an input, and room for v.
+func (e *Exact) take(x []float64) *values {
+	v, ok := e.pool.Get().(*values)
+	if !ok {
+		v = new(values)
+	}
+	t, d := e.rounds(), e.o.Dimension
+	v.kernels, v.solved = sized(v.kernels, t), sized(v.solved, t)
+	for s := range v.kernels {
+		v.kernels[s] = e.o.Kernel.At(e.inputs[s*d:(s+1)*d], x)
+	}
+	return v
+}
+
+// answer is what an output says of an input.
+type answer struct {
+	// solved is v, fitted k·c.
+	solved       []float64
+	fitted, q, y float64
+}
+
+// solve writes v into room and answers q and ȳ.
+func (d *dual) solve(room, kernels []float64, self, alpha float64) answer {
+	a := answer{solved: room[:0], fitted: loops.Dot(d.coefficients, kernels)}
+	for s, scale := range d.scales {
+		if scale != 0 {
+			a.solved = append(a.solved, float64(scale*kernels[s]))
+		}
+	}
+	rest := self - d.factor.Solve(a.solved)
+	if !(rest > 0) { // In exact arithmetic it is. NaN too.
+		rest = 0
+	}
+	a.q = rest / alpha
+	a.y = (a.fitted - loops.Dot(a.solved, d.right)) / alpha
+	return a
+}
+
+// Predict answers ŷ, for a loss of classes the score, of which the sign is the class.
+// It costs t kernel values and |J|²/2 multiply-adds an output. The standard error is not
+// known. The leverage is ηq/(1+ηq), with several outputs the largest.
+func (e *Exact) Predict(p *model.Prediction, x []float64) error {
+	if err := e.checkFeatures(x); err != nil {
+		return err
+	}
+	v := e.take(x)
+	defer e.pool.Put(v)
+	self := e.o.Kernel.At(x, x)
+	p.Resize(len(e.outputs))
+	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
+	for j := range e.outputs {
+		d := &e.outputs[j]
+		a := d.solve(v.solved, v.kernels, self, e.o.Alpha)
+		p.Values[j] = e.o.middle() + clamp(a.y, d.clip)
+		p.Leverage = e.o.leverage(p.Leverage, &d.account, a.q)
+	}
+	return nil
+}
+
+// Observe learns (x, y), at the cost of Predict and the memory of a row.
+func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	if err := e.Check(x, y, weight); err != nil {
+		return err
+	}
+	v := e.take(x)
+	defer e.pool.Put(v)
+	self := e.o.Kernel.At(x, x)
+	o.Resize(len(e.outputs))
+	o.Loss, o.Regret = 0, math.NaN()
+	for j := range e.outputs {
+		d := &e.outputs[j]
+		a := d.solve(v.solved, v.kernels, self, e.o.Alpha)
+		s := e.o.step(&d.account, a.y, a.q, y[j], weight)
+		enters := s.slope != 0
+		if enters && d.sketch != nil {
+			enters = e.sample(d.sketch, v.kernels, self, s.slope)
+		}
+		d.learn(&s, a, self, e.o.Alpha, enters)
+		o.Predictions[j] = e.o.middle() + s.predicted
+		o.Loss += d.add(&e.o.Options, o.Predictions[j], y[j], weight)
+	}
+	e.inputs = append(e.inputs, x...)
+	return nil
+}
+
+// learn takes a round in, which enters the matrix or not.
+func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
+	// √(ηω)ġ times √(ω/η) is ωġ, and times itself and ŷ the rest.
+	c := -s.by - float64(s.slope*s.width)
+	if enters {
+		c += float64(float64(s.slope*s.slope) * s.predicted)
+	}
+	if !finite(c) {
+		c, enters = 0, false
+	}
+	d.coefficients = append(d.coefficients, c)
+	loops.Axpy(d.right, a.solved, c)
+	if !enters {
+		d.scales = append(d.scales, 0)
+		return
+	}
+	d.scales = append(d.scales, s.slope)
+	square, products := 0.0, 0.0
+	for i, v := range a.solved {
+		row := float64(s.slope * v)
+		a.solved[i] = row
+		square += float64(row * row)
+		products += float64(row * d.right[i])
+	}
+	corner := float64(float64(s.slope*s.slope)*self) + alpha - square
+	if !(corner > alpha) { // In exact arithmetic it is. NaN too.
+		corner = alpha
+	}
+	rho := math.Sqrt(corner)
+	value := float64(s.slope * (a.fitted + float64(self*c)))
+	d.factor.Append(a.solved, rho)
+	d.right = append(d.right, (value-products)/rho)
+	d.logDet += 2 * math.Log(rho/math.Sqrt(alpha))
+	excess := float64(float64(s.slope*s.slope) * a.q)
+	d.certificate.Add(s.certificate(excess / (1 + excess)))
+}
+
+// sample draws whether a round of the scale d enters the matrix, and whether it joins
+// KORS's dictionary. Both draws are made in any case.
+func (e *Exact) sample(k *sketch, kernels []float64, self, scale float64) (enters bool) {
+	k.values = sized(k.values, len(k.places))
+	for i, place := range k.places {
+		k.values[i] = float64(float64(k.scales[i]*scale) * kernels[place])
+	}
+	p := k.sampler.Probability(k.values, float64(float64(scale*scale)*self))
+	keeps := e.draws.Float64() < p
+	enters = e.draws.Float64() < math.Max(p, e.o.Gamma)
+	if keeps {
+		k.sampler.Keep(p)
+		k.places, k.scales = append(k.places, e.rounds()), append(k.scales, scale)
+	}
+	return enters
+}
+
+// Stats tells how the learner is doing. Its cost does not depend on t. A sketch has no
+// bound.
+func (e *Exact) Stats() model.Stats {
+	total := started()
+	for j := range e.outputs {
+		d := &e.outputs[j]
+		s := d.figures(&e.o.Options, d.logDet, !e.o.sketched())
+		total.CertificateOK = total.CertificateOK && d.holds(s, false, 0)
+		sumUp(&total, s)
+		if e.o.sketched() {
+			total.Dictionary = max(total.Dictionary, d.factor.Order())
+		}
+	}
+	total.Features, total.StateBytes = e.rounds(), e.Size()
+	return finished(total)
+}
+
+// Size is the memory that the state takes.
+func (e *Exact) Size() uint64 {
+	size := e.o.bytes(e.rounds())
+	for j := range e.outputs {
+		kept := 0
+		if k := e.outputs[j].sketch; k != nil {
+			kept = len(k.places)
+		}
+		size += e.o.outputBytes(e.outputs[j].factor.Order(), kept)
+	}
+	return size
+}
+
+// Report adds to Stats, when asked, the effective dimension |J| − α‖L⁻¹‖_F² of the
+// output with the largest, at |J|³/6 multiply-adds an output. The regret is not known.
+func (e *Exact) Report(o model.ReportOptions) model.Report {
+	nan := math.NaN()
+	r := model.Report{
+		HindsightLoss: nan, Regret: nan, CertificateOK: e.Stats().CertificateOK, RegretUnpenalized: nan, EffectiveDimension: nan,
+	}
+	if o.EffectiveDimension {
+		r.EffectiveDimension = 0
+		for j := range e.outputs {
+			f := e.outputs[j].factor
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(f.Order())-e.o.Alpha*f.InverseNorm2())
+			if o.Pause != nil {
+				o.Pause()
+			}
+		}
+	}
+	return r
+}

@@ -1,0 +1,212 @@
+package kons_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/kons"
+	"hindsight/internal/model/modeltest"
+)
+
+func gaussian(sigma float64) kernel.Kernel { return kernel.Kernel{Kind: kernel.Gaussian, Sigma: sigma} }
+
+func waves(dimension, frequencies int) kons.Map {
+	return feature.NewFourier(gaussian(1), dimension, frequencies, true, rand.New(rand.NewPCG(1, 1)))
+}
+
+func mapped(m kons.Map) func(x []float64) []float64 {
+	return func(x []float64) []float64 {
+		z := make([]float64, m.Size())
+		m.Map(z, x)
+		return z
+	}
+}
+
+// ways are options of each loss and each way to C, by name.
+func ways() map[string]kons.Options {
+	return map[string]kons.Options{
+		"squared":                {Alpha: 1, TrackRegret: true},
+		"squared, range":         {Alpha: 0.7, Low: -0.5, High: 1.25, TrackRegret: true},
+		"squared, wide range":    {Alpha: 0.1, Low: -4, High: 6},
+		"logistic":               {Alpha: 0.01, Loss: kons.Logistic, Clip: 5},
+		"logistic, narrow":       {Alpha: 0.1, Loss: kons.Logistic, Clip: 0.3},
+		"squared hinge":          {Alpha: 0.01, Loss: kons.SquaredHinge, Clip: 1},
+		"squared hinge, clip 3":  {Alpha: 0.3, Loss: kons.SquaredHinge, Clip: 3},
+		"squared hinge, clip .4": {Alpha: 0.3, Loss: kons.SquaredHinge, Clip: 0.4},
+	}
+}
+
+func nystrom(o kons.Options, set func(*kons.NystromOptions)) *kons.Nystrom {
+	n := kons.NystromOptions{Options: o, Dictionary: feature.SampledOptions{
+		Kernel: gaussian(1), Dimension: 2, Bound: 1e12 * o.Alpha, Mu: 0.1, Epsilon: 0.5, Beta: 1, Capacity: 512, Seed: 1,
+	}}
+	if set != nil {
+		set(&n)
+	}
+	return kons.NewNystrom(n)
+}
+
+func exact(o kons.Options, set func(*kons.ExactOptions)) *kons.Exact {
+	o.TrackRegret = false
+	e := kons.ExactOptions{Options: o, Kernel: gaussian(1), Dimension: 2, Gamma: 1, Epsilon: 0.5, Beta: 1, Capacity: 4000, Seed: 1}
+	if set != nil {
+		set(&e)
+	}
+	return kons.NewExact(e)
+}
+
+func TestLearnersConform(t *testing.T) {
+	given := [][]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 0}}
+	for _, name := range []string{"squared", "squared, range", "logistic", "squared hinge, clip 3"} {
+		o := ways()[name]
+		classes := func(y float64) float64 { return y }
+		if o.Loss != kons.Squared {
+			classes = sign
+		}
+		several := o
+		several.Outputs = 3
+		for kind, s := range map[string]modeltest.Subject{
+			"newton":         {New: func() model.Learner { return kons.New(waves(2, 5), o) }},
+			"newton, 3":      {New: func() model.Learner { return kons.New(waves(2, 4), several) }, Outputs: 3},
+			"nystrom, grow":  {New: func() model.Learner { return nystrom(o, func(o *kons.NystromOptions) { o.Dictionary.Capacity = 12 }) }},
+			"nystrom, given": {New: func() model.Learner { return nystrom(o, func(o *kons.NystromOptions) { o.Dictionary.Given = given }) }},
+			"nystrom, 3, restart": {Outputs: 3, New: func() model.Learner {
+				return nystrom(several, func(o *kons.NystromOptions) { o.Dictionary.Capacity, o.Restart = 12, true })
+			}},
+			"exact":       {New: func() model.Learner { return exact(o, nil) }, Grows: true},
+			"exact, 3":    {New: func() model.Learner { return exact(several, nil) }, Grows: true, Outputs: 3},
+			"sketched":    {New: func() model.Learner { return exact(o, func(o *kons.ExactOptions) { o.Gamma = 0.3 }) }, Grows: true},
+			"sketched, 3": {New: func() model.Learner { return exact(several, func(o *kons.ExactOptions) { o.Gamma = 0.1 }) }, Grows: true, Outputs: 3},
+		} {
+			s.Dimension, s.Label = 2, classes
+			s.Refuses = func(magnitude float64) bool { return magnitude > model.MaxMagnitude }
+			t.Run(name+", "+kind, func(t *testing.T) { modeltest.Conform(t, s) })
+		}
+	}
+}
+
+// Over fixed features every prediction is that of eq. (1) solved densely, with weights,
+// where predictions are cut too; and so are certificate, determinant and loss.
+func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
+	for name, o := range ways() {
+		t.Run(name, func(t *testing.T) {
+			features := waves(2, 6)
+			l := kons.New(features, o)
+			n := &naive{phi: mapped(features), alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
+			for at, s := range modeltest.Samples(8, 2, 400) {
+				s.Y *= 1 + float64(at)/100 // A range without a given one doubles now and then.
+				if o.Loss != kons.Squared {
+					s.Y = sign(s.Y + s.X[0])
+				}
+				p, err := modeltest.Predict(l, s.X)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, want := observe(t, l, s), n.observe(t, s.X, s.Y, s.Weight)
+				near(t, fmt.Sprint("prediction ", at), out.Prediction, want, 1, 1e-11)
+				if p.Value != out.Prediction {
+					t.Fatalf("round %d: Predict says %g, Observe %g", at, p.Value, out.Prediction)
+				}
+			}
+			s := l.Stats()
+			near(t, "loss", s.Loss, n.loses, 1, 1e-11)
+			near(t, "log determinant", s.LogDeterminant, n.logDet(), 1, 1e-11)
+			if s.Certified {
+				near(t, "certificate", s.Certificate, n.certificate, 1, 1e-11)
+			}
+			if n.cuts == 0 && name != "squared" {
+				t.Error("nothing was cut")
+			}
+			if certified := o.Loss != kons.Squared || (o.High > 2); s.Certified && !certified {
+				t.Errorf("certified: %+v", s)
+			}
+		})
+	}
+}
+
+// An observation whose row drowns the ridge is not admitted, and one that a log holds is
+// learned: what is served stays within the clip.
+func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
+	l := exact(kons.Options{Alpha: 1e-2, Loss: kons.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
+	x := []float64{1, 2} // k(x,x) = 36.
+	if err := l.Admit(x, 1e6/36); err != nil {
+		t.Error(err)
+	}
+	var field *model.FieldError
+	if err := l.Admit(x, 1.01e6/36); !errors.As(err, &field) || field.Field != "weight" || !errors.Is(err, model.ErrWeightOutOfRange) {
+		t.Errorf("admitted: %v", err)
+	}
+	for n, s := range modeltest.Samples(5, 2, 300) {
+		s.Y, s.Weight = sign(s.Y), 1e9
+		if out := observe(t, l, s); !(math.Abs(out.Prediction) <= 2) || !(out.Loss >= 0) {
+			t.Fatalf("round %d: %+v", n, out)
+		}
+	}
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Restore(state); err != nil {
+		t.Error(err)
+	}
+}
+
+// A learner that is full refuses, and says so before.
+func TestAFullLearnerRefuses(t *testing.T) {
+	l := exact(kons.Options{Alpha: 1}, func(o *kons.ExactOptions) { o.Capacity = 7 })
+	for n, s := range modeltest.Samples(5, 2, 7) {
+		if l.Remaining() != 7-n {
+			t.Errorf("room for %d after %d", l.Remaining(), n)
+		}
+		observe(t, l, s)
+	}
+	if err := l.Check([]float64{0, 0}, []float64{1}, 1); !errors.Is(err, model.ErrObservationLimit) {
+		t.Errorf("full: %v", err)
+	}
+}
+
+// Several outputs are as many learners of one label. Coins are drawn by output, so that
+// sketches differ.
+func TestOutputsAreLearnersOfTheirOwn(t *testing.T) {
+	for name, o := range ways() {
+		several := o
+		several.Outputs = 3
+		for kind, pair := range map[string][2]func() model.Learner{
+			"newton": {func() model.Learner { return kons.New(waves(2, 5), several) }, func() model.Learner { return kons.New(waves(2, 5), o) }},
+			"grow":   {func() model.Learner { return nystrom(several, nil) }, func() model.Learner { return nystrom(o, nil) }},
+			"exact":  {func() model.Learner { return exact(several, nil) }, func() model.Learner { return exact(o, nil) }},
+		} {
+			all, ones := pair[0](), []model.Learner{pair[1](), pair[1](), pair[1]()}
+			var out model.Outcome
+			for n, s := range modeltest.Samples(6, 2, 120) {
+				labels := []float64{s.Y, -s.Y / 3, math.Cos(9 * s.Y)}
+				for j := range labels {
+					if o.Loss != kons.Squared {
+						labels[j] = sign(labels[j])
+					}
+				}
+				if err := all.Observe(&out, s.X, labels, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				loss := 0.0
+				for j, l := range ones {
+					one, err := modeltest.Observe(l, s.X, labels[j], s.Weight)
+					if err != nil {
+						t.Fatal(err)
+					}
+					loss += one.Loss
+					if one.Prediction != out.Predictions[j] {
+						t.Fatalf("%s, %s, round %d, output %d: %g, alone %g", name, kind, n, j, out.Predictions[j], one.Prediction)
+					}
+				}
+				near(t, "loss", out.Loss, loss, 1, 1e-14)
+			}
+		}
+	}
+}

@@ -1,0 +1,435 @@
+package kons
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/qr"
+)
+
+// Map is a feature map: x ∈ R^d to φ ∈ R^r.
+type Map interface {
+	// Dimension is d.
+	Dimension() int
+	// Size is r.
+	Size() int
+	// InputLimit is the largest magnitude of an input entry.
+	InputLimit() float64
+	// Bytes is the memory that the map takes.
+	Bytes() uint64
+	// Map writes the features of x into z.
+	Map(z, x []float64)
+}
+
+// Newton takes online Newton steps over a feature map. For each output its state is
+// [R u], RᵀR = A, u = R⁻ᵀm, m = Aw:
+//
+//	v = R⁻ᵀφ,  q = ‖v‖²,  ȳ = v·u,  ŷ = ȳ cut to [−C, C]
+//	u ← u − (ȳ−ŷ)/q v  where ŷ ≠ ȳ,  then a rotation by the row √(ηω)ġ (φ, ŷ) less
+//	√(ω/η) in its label, where ġ ≠ 0
+//
+// Predict reads, and Observe judges what Predict says. A round costs 2.5r²
+// multiply-adds an output, and 2r² for a tracked regret.
+//
+// Source: KONS (ICML 2017), eq. (1), in the primal.
+type Newton struct {
+	o        Options
+	features Map
+	outputs  []output
+	// hindsight is the factor of αI + Σωφφᵀ with the labels as columns, nil unless
+	// regret is tracked.
+	hindsight *qr.Factor
+	// fixed says that the space stays as it is.
+	fixed bool
+	work  work
+	pool  sync.Pool
+}
+
+// output is the state of an output.
+type output struct {
+	account
+
+	factor *qr.Factor
+}
+
+// New is a learner that has seen nothing. It panics unless the options are in their
+// ranges.
+func New(features Map, o Options) *Newton {
+	n := &Newton{o: completed(o), features: features, fixed: true}
+	n.outputs = make([]output, n.o.Outputs)
+	for j := range n.outputs {
+		n.outputs[j] = output{account{clip: n.o.clip()}, qr.New(features.Size(), 1, o.Alpha)}
+	}
+	if o.TrackRegret {
+		n.hindsight = qr.New(features.Size(), n.o.Outputs, o.Alpha)
+	}
+	n.work.fit(features.Size(), &n.o)
+	return n
+}
+
+// work is the room of a round.
+type work struct {
+	question
+
+	// rows are those of the outputs, row is that of the second factor.
+	rows, row []float64
+	// ignored is where rotations write predictions that are known by then.
+	ignored []float64
+	steps   []step
+	turns   []qr.Turn
+}
+
+// question is the room of a prediction.
+type question struct {
+	// z is φ, solved a v for each output, means their ȳ.
+	z, solved, means []float64
+	solutions        []qr.Solution
+}
+
+// sized is a slice of n numbers, of the values that it has or any.
+func sized(s []float64, n int) []float64 {
+	if cap(s) < n {
+		return make([]float64, n, n+n/2)
+	}
+	return s[:n]
+}
+
+func (q *question) fit(r, outputs int) {
+	q.z, q.solved, q.means = sized(q.z, r), sized(q.solved, r*outputs), sized(q.means, outputs)
+	if cap(q.solutions) < outputs {
+		q.solutions = make([]qr.Solution, outputs)
+	}
+}
+
+func (w *work) fit(r int, o *Options) {
+	w.question.fit(r, o.Outputs)
+	w.rows, w.ignored = sized(w.rows, (r+1)*o.Outputs), sized(w.ignored, 2*o.Outputs)
+	if o.TrackRegret {
+		w.row = sized(w.row, r+o.Outputs)
+	}
+	if w.turns == nil {
+		w.steps, w.turns = make([]step, o.Outputs), make([]qr.Turn, 0, o.Outputs+1)
+	}
+}
+
+// Cost is the cost of a learner with r features over a map of mapBytes.
+func Cost(r int, o Options, mapBytes uint64) model.Cost {
+	o.Outputs = max(o.Outputs, 1)
+	n, k := uint64(r), uint64(o.Outputs)
+	c := model.Cost{
+		Features:     r,
+		StateBytes:   k*(8*uint64(qr.Size(r, 1))+8*2*n+accountBytes) + 8*(n+2*k*n) + mapBytes,
+		PredictFlops: k * (n*(n+1)/2 + 2*n),
+		ObserveFlops: k * (n*(n+1)/2 + 2*n*(n+1) + 4*n),
+	}
+	if o.TrackRegret {
+		c.StateBytes += 8 * (uint64(qr.Size(r, o.Outputs)) + (2+k)*n)
+		c.ObserveFlops += 2*n*(n+1) + 3*k*n
+	}
+	return c
+}
+
+// Check tells whether Observe would accept the observation. Labels of the logistic and
+// the squared hinge loss are −1 or 1.
+func (n *Newton) Check(x, y []float64, weight float64) error {
+	if err := n.checkFeatures(x); err != nil {
+		return err
+	}
+	return n.o.check(y, weight)
+}
+
+func (n *Newton) checkFeatures(x []float64) error {
+	return model.CheckFeatures(x, n.features.Dimension(), n.features.InputLimit())
+}
+
+// LossOf is the loss of a prediction under a label, without its weight.
+func (n *Newton) LossOf(prediction, label float64) float64 { return n.o.Loss.Value(prediction, label) }
+
+// solve asks every output of the features in q.z.
+func (n *Newton) solve(q *question) []qr.Solution {
+	r, solutions := len(q.z), q.solutions[:len(n.outputs)]
+	for j := range solutions {
+		v := q.solved[j*r : (j+1)*r]
+		copy(v, q.z)
+		solutions[j] = qr.Solution{Factor: n.outputs[j].factor, Z: v, Priors: q.means[j : j+1]}
+	}
+	qr.SolveTogether(solutions)
+	return solutions
+}
+
+// Predict answers ŷ, for a loss of classes the score, of which the sign is the class.
+// It reads the state and allocates nothing once its scratch is warm. The standard error
+// is not known. The leverage is ηq/(1+ηq), with several outputs the largest.
+func (n *Newton) Predict(p *model.Prediction, x []float64) error {
+	if err := n.checkFeatures(x); err != nil {
+		return err
+	}
+	q, ok := n.pool.Get().(*question)
+	if !ok {
+		q = new(question)
+	}
+	defer n.pool.Put(q)
+	q.fit(n.features.Size(), len(n.outputs))
+	n.features.Map(q.z, x)
+	p.Resize(len(n.outputs))
+	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
+	for j, s := range n.solve(q) {
+		a := &n.outputs[j].account
+		p.Values[j] = n.o.middle() + clamp(q.means[j], a.clip)
+		p.Leverage = n.o.leverage(p.Leverage, a, s.Square)
+	}
+	return nil
+}
+
+// Observe learns (x, y) by one forward solve and one rotation pass an output, and one
+// more pass for a tracked regret. It allocates nothing once the outcome has room.
+// Without a tracked regret the regret of the outcome is NaN.
+func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	if err := n.Check(x, y, weight); err != nil {
+		return err
+	}
+	n.learn(o, x, y, weight)
+	return nil
+}
+
+func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
+	w := &n.work
+	n.features.Map(w.z, x)
+	w.turns = w.turns[:0]
+	for j, solution := range n.solve(&w.question) {
+		e := &n.outputs[j]
+		s := n.o.step(&e.account, w.means[j], solution.Square, y[j], weight)
+		if s.by != 0 {
+			e.factor.Shift(solution.Z, s.by, 0)
+		}
+		w.steps[j] = s
+		w.turn(e.factor, j)
+	}
+	n.rotate(y, weight)
+	o.Resize(len(n.outputs))
+	o.Loss, o.Regret = 0, 0
+	at := 0
+	for j := range n.outputs {
+		e, s := &n.outputs[j], &w.steps[j]
+		if s.slope != 0 {
+			e.certificate.Add(s.certificate(w.turns[at].Rotation.Leverage))
+			at++
+		}
+		o.Predictions[j] = n.o.middle() + s.predicted
+		o.Loss += e.add(&n.o, o.Predictions[j], y[j], weight)
+		if n.hindsight != nil {
+			e.track(w.row[len(w.z)+j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
+		}
+		o.Regret += e.regret.Value()
+	}
+	if n.hindsight == nil {
+		o.Regret = math.NaN()
+	}
+}
+
+// turn prepares the rotation of an output, unless its slope is 0.
+func (w *work) turn(factor *qr.Factor, j int) {
+	s, r := &w.steps[j], len(w.z)
+	if s.slope == 0 {
+		return
+	}
+	row := w.rows[j*(r+1) : (j+1)*(r+1)]
+	for i, v := range w.z {
+		row[i] = float64(s.slope * v)
+	}
+	row[r] = s.label
+	w.turns = append(w.turns, qr.Turn{Factor: factor, Row: row, Priors: w.ignored[j : j+1], Root: 1})
+}
+
+// rotate takes the round into the factors. Those of one shape go together, so that
+// none waits for the square roots of another.
+func (n *Newton) rotate(y []float64, weight float64) {
+	w := &n.work
+	if n.hindsight == nil {
+		qr.RotateTogether(w.turns)
+		return
+	}
+	r, k, root := len(w.z), len(n.outputs), math.Sqrt(weight)
+	for i, v := range w.z {
+		w.row[i] = float64(root * v)
+	}
+	for j, v := range y {
+		w.row[r+j] = float64(root * (v - n.o.middle()))
+	}
+	past := qr.Turn{Factor: n.hindsight, Row: w.row, Priors: w.ignored[k:], Root: 1}
+	if k == 1 {
+		w.turns = append(w.turns, past)
+		qr.RotateTogether(w.turns)
+		return
+	}
+	qr.RotateTogether(w.turns)
+	n.hindsight.Rotate(past.Row, past.Priors)
+}
+
+// grow adds a feature of which nothing is known: A ← diag(A, α), m ← (m, 0). To
+// restart is to forget w and A as well.
+func (n *Newton) grow(restart bool) {
+	r, alpha := n.features.Size(), n.o.Alpha
+	for j := range n.outputs {
+		if f := n.outputs[j].factor; restart {
+			n.outputs[j].factor = qr.New(r, 1, alpha)
+		} else {
+			f.Append(make([]float64, r-1), alpha, make([]float64, 1), alpha)
+		}
+	}
+	if n.hindsight != nil {
+		n.hindsight.Append(make([]float64, r-1), alpha, make([]float64, n.o.Outputs), alpha)
+	}
+	n.work.fit(r, &n.o)
+}
+
+// Stats tells how the learner is doing. It costs r logarithms an output, and r
+// multiply-adds more for a tracked regret. It allocates nothing.
+func (n *Newton) Stats() model.Stats {
+	total := started()
+	for j := range n.outputs {
+		e := &n.outputs[j]
+		s := e.figures(&n.o, e.factor.LogDet(n.o.Alpha), n.fixed)
+		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, n.explained(j))
+		sumUp(&total, s)
+	}
+	total.Features, total.StateBytes = n.features.Size(), n.Size()
+	return finished(total)
+}
+
+// explained is ‖u‖² = Σωy² − L* of a column of the second factor.
+func (n *Newton) explained(column int) float64 {
+	if n.hindsight == nil {
+		return 0
+	}
+	var total compensated.Sum
+	right := n.hindsight.Right()
+	for i := column; i < len(right); i += n.o.Outputs {
+		total.Add(float64(right[i] * right[i]))
+	}
+	return total.Value()
+}
+
+// Size is the memory that the state takes.
+func (n *Newton) Size() uint64 {
+	return Cost(n.features.Size(), n.o, n.features.Bytes()).StateBytes
+}
+
+// Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output,
+// and, when asked, the effective dimension r − α Tr A⁻¹ of the output with the largest,
+// at r³/6 an output.
+func (n *Newton) Report(o model.ReportOptions) model.Report {
+	s := n.Stats()
+	r := model.Report{
+		HindsightLoss: s.HindsightLoss, Regret: s.Regret, CertificateOK: s.CertificateOK,
+		RegretUnpenalized: math.NaN(), EffectiveDimension: math.NaN(),
+	}
+	if n.hindsight != nil {
+		r.RegretUnpenalized = s.Regret + n.penalty()
+	}
+	if o.EffectiveDimension {
+		r.EffectiveDimension = 0
+		for j := range n.outputs {
+			f := n.outputs[j].factor
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(f.Order())-n.o.Alpha*f.InverseNorm2())
+			if o.Pause != nil {
+				o.Pause()
+			}
+		}
+	}
+	return r
+}
+
+// penalty is α‖ĝ‖² with Rĝ = u of the second factor, summed over the outputs.
+func (n *Newton) penalty() float64 {
+	var total compensated.Sum
+	g := make([]float64, n.hindsight.Order())
+	for j := range n.outputs {
+		n.hindsight.Weights(g, j)
+		for _, v := range g {
+			total.Add(float64(n.o.Alpha * float64(v*v)))
+		}
+	}
+	return total.Value()
+}
+
+// stateBytes is what AppendBinary appends for r features.
+func stateBytes(r int, o *Options) int {
+	size := o.Outputs * (accountBytes + 8*qr.Size(r, 1))
+	if o.TrackRegret {
+		size += 8 * qr.Size(r, o.Outputs)
+	}
+	return size
+}
+
+// AppendBinary appends account and packed factor of each output, and then the second
+// factor, to dst.
+func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, stateBytes(n.features.Size(), &n.o))
+	for j := range n.outputs {
+		dst = codec.AppendFloats(n.outputs[j].appendBinary(dst), n.outputs[j].factor.Packed()...)
+	}
+	if n.hindsight != nil {
+		dst = codec.AppendFloats(dst, n.hindsight.Packed()...)
+	}
+	return dst, nil
+}
+
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It
+// refuses numbers that no stream of observations leads to.
+func (n *Newton) Restore(state []byte) error {
+	reader := codec.NewReader(state)
+	outputs, hindsight, err := n.decode(reader)
+	if err == nil {
+		err = reader.End()
+	}
+	if err != nil {
+		return fmt.Errorf("kons: restore %d features: %w", n.features.Size(), err)
+	}
+	n.outputs, n.hindsight = outputs, hindsight
+	return nil
+}
+
+func (n *Newton) decode(reader *codec.Reader) ([]output, *qr.Factor, error) {
+	r := n.features.Size()
+	if reader.Len() < stateBytes(r, &n.o) { // Before memory is taken.
+		return nil, nil, fmt.Errorf("%d bytes, want %d: %w", reader.Len(), stateBytes(r, &n.o), model.ErrCorruptState)
+	}
+	outputs := make([]output, len(n.outputs))
+	for j := range outputs {
+		var err error
+		var first *account
+		if j > 0 {
+			first = &outputs[0].account
+		}
+		if outputs[j].account, err = readAccount(reader, &n.o, first); err != nil {
+			return nil, nil, err
+		}
+		if outputs[j].factor, err = n.readFactor(reader, r, 1); err != nil {
+			return nil, nil, err
+		}
+	}
+	if n.hindsight == nil {
+		return outputs, nil, nil
+	}
+	hindsight, err := n.readFactor(reader, r, n.o.Outputs)
+	return outputs, hindsight, err
+}
+
+func (n *Newton) readFactor(reader *codec.Reader, r, columns int) (*qr.Factor, error) {
+	packed := make([]float64, qr.Size(r, columns))
+	reader.Floats(packed)
+	if err := reader.Err(); err != nil {
+		return nil, err
+	}
+	f, err := qr.FromPacked(r, columns, packed, leastDiagonal*math.Sqrt(n.o.Alpha), maxEntry)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, model.ErrCorruptState)
+	}
+	return f, nil
+}

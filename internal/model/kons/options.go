@@ -1,0 +1,195 @@
+// Package kons holds online Newton steps: learners of curved losses, with a
+// certificate.
+//
+// A learner keeps A_t = αI + Σ η_s ġ_s² φ_sφ_sᵀ and weights w; ġ = ℓ'(ŷ) is the slope
+// of the loss at the prediction. A round with the input φ, the label y and the weight ω
+// is
+//
+//	ȳ = w·φ,  q = φᵀA⁻¹φ,  ŷ = ȳ cut to [−C, C]
+//	w ← w − (ȳ−ŷ)/q A⁻¹φ                the projection onto |w·φ| ≤ C in the norm of A
+//	A ← A + ηωġ² φφᵀ,  w ← w − ωġ A⁻¹φ
+//
+// With m = Aw as right-hand side, a step moves m along φ alone, m ← m + (ηωġ²ŷ − ωġ)φ:
+// the factor of least squares does it, with the row √(ηω)ġ φ of the label
+// √(ηω)ġŷ − √(ω/η). For every f of the space with |f(x_t)| ≤ C at all inputs,
+//
+//	Σωℓ(ŷ) − Σωℓ(f) − (α/2)‖f‖² ≤ ½ Σ ωh/η ≤ max ω · log det(A/α)/(2η)
+//
+// with h the leverage of the row, η ≤ σ(C) and labels in [−C, C].
+//
+// Source: KONS (Calandriello, Lazaric and Valko, ICML 2017), eq. (1), Lemma 1 and
+// Proposition 1, whose bound is twice what its proof gives; the step is that of Hazan,
+// Agarwal and Kale (2007).
+package kons
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
+)
+
+// Options are what a learner of this package is made of.
+type Options struct {
+	// Loss is what is minimized.
+	Loss Loss
+	// Outputs is how many labels there are; 0 is 1. They share the features. Each has
+	// its own matrix, since each has its own slopes.
+	Outputs int
+	// Low and High are the range of the labels, for the squared loss alone. Functions
+	// are about its middle, C is half of it, and a label outside counts as its nearest
+	// end in the step. Low = High: there is none, and C is the least power of two that
+	// no label has exceeded.
+	Low, High float64
+	// Clip is C of the other losses.
+	Clip float64
+	// Eta is η, 0 for σ(C). For the squared loss it wants a range.
+	Eta float64
+	// Alpha is the ridge α > 0.
+	Alpha float64
+	// TrackRegret keeps a second factor, from which the regret of the squared loss
+	// is known.
+	TrackRegret bool
+
+	// given is 1/√η where it does not follow the labels, else 0.
+	given float64
+}
+
+// completed checks options, and panics unless they are in their ranges.
+func completed(o Options) Options {
+	o.Outputs = max(o.Outputs, 1)
+	squared := o.Loss == Squared
+	if o.Loss < Squared || o.Loss > SquaredHinge || !(o.Alpha > 0) || !(o.Eta >= 0) || !(o.High >= o.Low) ||
+		squared != (o.Clip == 0) || (!squared && (o.ranged() || o.TrackRegret || !(o.Clip > 0))) ||
+		(squared && !o.ranged() && o.Eta > 0) {
+		panic(fmt.Sprintf("kons: options %+v", o))
+	}
+	switch c := o.clip(); {
+	case o.Eta > 0:
+		o.given = 1 / math.Sqrt(o.Eta)
+	case o.Loss == Logistic:
+		o.given = exponential.Of(c / 2)
+	case o.Loss == SquaredHinge:
+		o.given = 1 / math.Sqrt(o.Loss.Curvature(c))
+	}
+	return o
+}
+
+// ranged says that a range is given.
+func (o *Options) ranged() bool { return o.Low != o.High }
+
+// middle is what functions are about.
+func (o *Options) middle() float64 {
+	if !o.ranged() {
+		return 0
+	}
+	return o.Low/2 + o.High/2
+}
+
+// clip is C, 0 if it follows the labels.
+func (o *Options) clip() float64 {
+	if o.ranged() {
+		return o.High/2 - o.Low/2
+	}
+	return o.Clip
+}
+
+// inverse is 1/√η for c > 0. That of the squared loss is in units of the label, so
+// that no square of a unit overflows, and a power of two in the labels stays one.
+func (o *Options) inverse(c float64) float64 {
+	if o.given > 0 {
+		return o.given
+	}
+	return float64(2 * math.Sqrt2 * c)
+}
+
+// certified says that the theorem applies in a fixed space while no label leaves
+// the range.
+func (o *Options) certified() bool {
+	c := o.clip()
+	return c > 0 && (o.Eta == 0 || o.Eta <= o.Loss.Curvature(c)*(1+0x1p-40))
+}
+
+// check tells whether labels and weight may be observed.
+func (o *Options) check(y []float64, weight float64) error {
+	if err := model.CheckLabels(y, o.Outputs); err != nil {
+		return err
+	}
+	for j, v := range y {
+		if err := o.Loss.check(v); err != nil {
+			if len(y) > 1 {
+				err.Field = fmt.Sprintf("labels[%d]", j)
+			}
+			return err
+		}
+	}
+	return model.CheckWeight(weight)
+}
+
+// step is what a round does to the state of an output.
+type step struct {
+	// predicted is ŷ, about the middle.
+	predicted float64
+	// by is (ȳ−ŷ)/q, 0 where nothing was cut.
+	by float64
+	// slope is √(ηω)ġ, and label √(ηω)ġŷ − √(ω/η). Where the slope is 0 there is no row.
+	slope, label float64
+	// width is √(ω/η).
+	width float64
+}
+
+// step takes the label of a round into the account, which may double C, and says what
+// the round does, given ȳ and q.
+func (o *Options) step(a *account, mean, q, y, weight float64) step {
+	s := step{predicted: clamp(mean, a.clip)}
+	if by := (mean - s.predicted) / q; s.predicted != mean && finite(by) {
+		s.by = by
+	}
+	target := y - o.middle()
+	a.follow(o, target)
+	if a.clip == 0 {
+		return s // All labels so far are 0, and so is ŷ.
+	}
+	root, inverse := math.Sqrt(weight), o.inverse(a.clip)
+	s.width = float64(root * inverse)
+	if o.Loss == Squared {
+		target = clamp(target, a.clip)
+	}
+	s.slope = float64(root * (o.Loss.Slope(s.predicted, target) / inverse))
+	s.label = float64(s.slope*s.predicted) - s.width
+	return s
+}
+
+// certificate is ½ωh/η of a round of the leverage h.
+func (s *step) certificate(leverage float64) float64 {
+	return float64(float64(s.width*s.width) * leverage / 2)
+}
+
+// clamp is v cut to [−c, c], 0 if it is no number.
+func clamp(v, c float64) float64 {
+	switch {
+	case v > c:
+		return c
+	case v < -c:
+		return -c
+	case math.IsNaN(v):
+		return 0
+	}
+	return v
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// leverage is ηq/(1+ηq) of the output with the largest, NoLeverage while no output
+// has a C.
+func (o *Options) leverage(most float64, a *account, q float64) float64 {
+	if a.clip == 0 {
+		return most
+	}
+	if !(q > 0) {
+		return math.Max(most, 0)
+	}
+	inverse := o.inverse(a.clip)
+	return math.Max(most, q/(q+float64(inverse*inverse)))
+}
