@@ -39,6 +39,8 @@ type Spec struct {
 	FOGD         *FOGD         `json:"fogd,omitempty" oneof:"learner"`
 	Auto         *Auto         `json:"auto,omitempty" oneof:"learner"`
 	RLSC         *RLSC         `json:"rlsc,omitempty" oneof:"learner"`
+
+	SemiparametricAWV *SemiparametricAWV `json:"semiparametric_awv,omitempty" oneof:"learner"`
 }
 
 // Classes says that labels are classes.
@@ -190,6 +192,18 @@ type AdaRaker struct {
 type FOGD struct {
 	Kernel *Kernel `json:"kernel,omitempty"`
 	FirstOrder
+	// Decay is θ: the step of round t is Step t^−θ. It is nil for 0.
+	Decay *float64 `json:"decay,omitempty"`
+	// Average says to predict by the average of the functions. It is nil for false.
+	Average *bool `json:"average,omitempty"`
+}
+
+// Ridges are several ridges in place of one.
+type Ridges struct {
+	// Lambdas are the ridges, ascending, in place of Lambda.
+	Lambdas []float64 `json:"lambdas,omitempty"`
+	// Range is the least and the largest label, nil if it is not known.
+	Range []float64 `json:"range,omitempty"`
 }
 
 // Kernel names a kernel and its parameters. Parameters that the kind does not
@@ -218,6 +232,7 @@ const (
 type PKAWVNystrom struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
+	Ridges
 	// Mu, Epsilon and Beta are the parameters of KORS. Beta may follow from
 	// Horizon and Delta, and then takes their place.
 	Mu      *float64 `json:"mu,omitempty"`
@@ -244,6 +259,7 @@ type FourierAWV struct {
 	Frequencies *int     `json:"frequencies,omitempty"`
 	Orthogonal  *bool    `json:"orthogonal,omitempty"`
 	Lambda      *float64 `json:"lambda,omitempty"`
+	Ridges
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }
@@ -265,6 +281,7 @@ type PKAWVTaylor struct {
 	Degree *int `json:"degree,omitempty"`
 	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
+	Ridges
 	// MaxFeatures is the ceiling on the number of features.
 	MaxFeatures *int `json:"max_features,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
@@ -275,6 +292,21 @@ type PKAWVTaylor struct {
 type LinearAWV struct {
 	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
+	Ridges
+	// Forgetting is f: the past counts f times as much each round.
+	Forgetting *float64 `json:"forgetting,omitempty"`
+}
+
+// SemiparametricAWV is the forecaster over (x_P, 1) and random Fourier features.
+type SemiparametricAWV struct {
+	// Parametric are the numbers of the features P, ascending.
+	Parametric []int `json:"parametric,omitempty"`
+	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
+	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
+	Kernel           *Kernel  `json:"kernel,omitempty"`
+	// Frequencies is D; the others are 2D.
+	Frequencies *int     `json:"frequencies,omitempty"`
+	Lambda      *float64 `json:"lambda,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }

@@ -14,8 +14,9 @@ import (
 
 // NystromOptions say what a Nyström forecaster is.
 type NystromOptions struct {
-	// Options are the forecaster's.
+	// Options are the forecaster's, Path are its ridges.
 	Options
+	Path
 	Kernel    kernel.Kernel
 	Dimension int
 	// Mu, Epsilon and Beta are KORS's.
@@ -51,9 +52,9 @@ type Nystrom struct {
 	dictionary *feature.Nystrom
 	sampler    *feature.KORS
 	// draws draws from generator, whose state is part of the learner's.
-	generator  *rand.PCG
-	draws      *rand.Rand
-	forecaster *Forecaster
+	generator *rand.PCG
+	draws     *rand.Rand
+	ridges    *Ridges
 	// past is a ring of the last rounds; next is where the next one goes.
 	past []pastRound
 	next int
@@ -72,10 +73,11 @@ type pastRound struct {
 // NewNystrom is a forecaster that has seen nothing. It panics where the
 // feature package would.
 func NewNystrom(o NystromOptions) *Nystrom {
-	o.Options = o.completed()
+	o.Options = o.Options.completed()
+	o.Path = o.Path.completed(o.Options)
 	n := &Nystrom{
 		o:          o,
-		dictionary: feature.NewNystrom(o.Kernel, o.Dimension, KernelRange*o.Lambda),
+		dictionary: feature.NewNystrom(o.Kernel, o.Dimension, KernelRange*slices.Min(o.Lambdas)),
 		sampler:    feature.NewKORS(o.Mu, o.Epsilon, o.Beta),
 		generator:  rand.NewPCG(o.Seed, pcgStream),
 	}
@@ -83,7 +85,7 @@ func NewNystrom(o NystromOptions) *Nystrom {
 	for _, centre := range o.Given {
 		n.dictionary.Grow(centre) // One in the span of the others adds nothing.
 	}
-	n.forecaster = New(n.dictionary, o.Options)
+	n.ridges = NewRidges(n.dictionary, o.Options, o.Path)
 	return n
 }
 
@@ -96,7 +98,7 @@ func NystromCost(o NystromOptions) model.Cost {
 		m = uint64(len(o.Given))
 	}
 	d := uint64(o.Dimension)
-	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
+	c := RidgesCost(int(m), o.Options, o.Path, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
 	switch {
 	case len(o.Given) > 0:
@@ -118,12 +120,12 @@ func (o NystromOptions) roundBytes(m int) uint64 {
 
 // Check tells whether Observe would accept the observation.
 func (n *Nystrom) Check(x, y []float64, weight float64) error {
-	return n.forecaster.Check(x, y, weight)
+	return n.ridges.Check(x, y, weight)
 }
 
 // Predict answers with the dictionary as it stands.
 func (n *Nystrom) Predict(p *model.Prediction, x []float64) error {
-	return n.forecaster.Predict(p, x)
+	return n.ridges.Predict(p, x)
 }
 
 // Observe draws for x, grows when it is kept, and learns. A round costs the
@@ -137,10 +139,10 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	if n.complete() {
 		n.past, n.next = nil, 0
 	}
-	features := n.forecaster.row[:n.dictionary.Size()]
+	features := n.ridges.row()
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
-	n.forecaster.learn(o, y, weight)
+	n.ridges.learn(o, y, weight)
 	return nil
 }
 
@@ -166,8 +168,8 @@ func (n *Nystrom) consider(x []float64) {
 		return
 	}
 	n.sampler.Keep(p)
-	// a = Σφψ, corner = λ + Σψ², b = Σψy over the past that is kept.
-	a, corner, b := make([]float64, m), n.o.Lambda, make([]float64, n.o.Outputs)
+	// a = Σφψ, corner = λ + Σψ² of each ridge, b = Σψy over the past that is kept.
+	a, corners, b := make([]float64, m), slices.Clone(n.o.Lambdas), make([]float64, n.o.Outputs)
 	discounts := n.discounts()
 	for i := range n.past {
 		r := &n.past[i]
@@ -179,13 +181,15 @@ func (n *Nystrom) consider(x []float64) {
 		for j, phi := range r.features {
 			a[j] += float64(phi * weighted)
 		}
-		corner += float64(psi * weighted)
+		for k := range corners {
+			corners[k] += float64(psi * weighted)
+		}
 		for j, y := range r.y {
 			b[j] += float64(weighted * y)
 		}
 		r.features = append(r.features, psi)
 	}
-	n.forecaster.grow(a, corner, b)
+	n.ridges.grow(a, corners, b)
 }
 
 // discounts are f^(t−s) of the past that is kept, nil when nothing is
@@ -238,7 +242,7 @@ func (n *Nystrom) Centres() [][]float64 {
 // Stats tells how the forecaster is doing. While the dictionary may grow the
 // theorem has a further term, so there is no bound.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.forecaster.stats(len(n.o.Given) > 0)
+	s := n.ridges.stats(len(n.o.Given) > 0)
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes = n.Size()
 	return s
@@ -247,26 +251,26 @@ func (n *Nystrom) Stats() model.Stats {
 // Size is the memory that the state takes. Every round of the past has a
 // feature for each centre, so that their size follows from their number.
 func (n *Nystrom) Size() uint64 {
-	return n.forecaster.Size() + n.sampler.Bytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
+	return n.ridges.Size() + n.sampler.Bytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
 }
 
 // Report adds to Stats the regret without the penalty and, when asked, the
 // effective dimension in the span of the dictionary, at the costs of
 // Forecaster.Report with r = m.
 func (n *Nystrom) Report(o model.ReportOptions) model.Report {
-	return n.forecaster.report(n.Stats(), o)
+	return n.ridges.report(n.Stats(), o)
 }
 
 // AppendBinary appends the forecaster's state, the generator, the dictionary
 // and the past that is kept. Factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	m := n.dictionary.Size()
-	dst = slices.Grow(dst, 8*(1+m*(n.o.Dimension+1))+stateBytes(m, n.o.Options)+
+	dst = slices.Grow(dst, 8*(1+m*(n.o.Dimension+1))+n.ridges.stateBytes()+
 		generatorBytes+8*(2+len(n.past)*(n.o.Dimension+n.o.Outputs+1)))
 	dst = codec.AppendUint64(dst, uint64(n.dictionary.Size()))
 	dst = codec.AppendFloats(dst, n.dictionary.Centres()...)
 	dst = codec.AppendFloats(dst, n.sampler.Kept()...)
-	dst, err := n.forecaster.AppendBinary(dst)
+	dst, err := n.ridges.AppendBinary(dst)
 	if err != nil {
 		return nil, err
 	}
@@ -311,8 +315,8 @@ func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.forecaster = New(fresh.dictionary, n.o.Options)
-	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(m, n.o.Options))); err != nil {
+	fresh.ridges = NewRidges(fresh.dictionary, n.o.Options, n.o.Path)
+	if err := fresh.ridges.Restore(reader.Bytes(fresh.ridges.stateBytes())); err != nil {
 		return nil, err
 	}
 	generator := reader.Bytes(generatorBytes)
@@ -382,7 +386,7 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 	if err := reader.Err(); err != nil {
 		return err
 	}
-	observations := n.forecaster.columns[0].n
+	observations := n.ridges.observations()
 	wantCount, wantNext := n.kept(observations)
 	all := n.complete() && uint64(count) == observations && next == observations
 	if !all && (uint64(count) != wantCount || next != wantNext) {

@@ -24,7 +24,8 @@ const (
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.spec.Outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	var path awv.Path
+	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	sigma := c.scale("sigma", &given.Sigma, 1)
 	ceiling := min(max(defaultFeatures, d+1), defaultGivenFeatures)
 	if given.Degree != nil {
@@ -40,14 +41,14 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		spans = feature.TaylorSize(d, degree-1, ceiling)
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
 		return entry{}
 	}
 	return entry{
 		forgetting: o.Forgetting,
-		cost:       awv.Cost(size, o, 16*uint64(spans)),
+		cost:       awv.RidgesCost(size, o, path, 16*uint64(spans)),
 		make: func() model.Learner {
-			return awv.New(feature.NewTaylor(d, sigma, degree), o)
+			return awv.NewRidges(feature.NewTaylor(d, sigma, degree), o, path)
 		},
 	}
 }
@@ -78,18 +79,19 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, de
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.spec.Outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	var path awv.Path
+	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	if d+1 > MaxFeatures {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
 		return entry{}
 	}
 	return entry{
 		forgetting: o.Forgetting, affine: true,
-		cost: awv.Cost(d+1, o, 0),
-		make: func() model.Learner { return awv.New(feature.NewAffine(d), o) },
+		cost: awv.RidgesCost(d+1, o, path, 0),
+		make: func() model.Learner { return awv.NewRidges(feature.NewAffine(d), o, path) },
 	}
 }
 
@@ -98,23 +100,24 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	o := awv.Options{Outputs: c.spec.Outputs}
 	k := c.spectral("kernel", &given.Kernel,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	var path awv.Path
+	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	frequencies := c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2)
 	orthogonal := filled(&given.Orthogonal, k.Radial())
 	if orthogonal && !k.Radial() {
 		c.refuse("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
 		return entry{}
 	}
-	cost := awv.Cost(2*frequencies, o, 8*uint64(frequencies*d))
+	cost := awv.RidgesCost(2*frequencies, o, path, 8*uint64(frequencies*d))
 	cost.PredictFlops += uint64(frequencies * d)
 	cost.ObserveFlops += uint64(frequencies * d)
 	seed := c.spec.Seed
 	return entry{cost: cost, forgetting: o.Forgetting, make: func() model.Learner {
 		rng := rand.New(rand.NewPCG(seed, fourierStream))
-		return awv.New(feature.NewFourier(k, d, frequencies, orthogonal, rng), o)
+		return awv.NewRidges(feature.NewFourier(k, d, frequencies, orthogonal, rng), o, path)
 	}}
 }
 

@@ -34,6 +34,7 @@ func learners() []learner {
 		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, adaRaker),
 		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, fogd),
 		row(func(s *model.Spec) **model.Auto { return &s.Auto }, automatic),
+		row(func(s *model.Spec) **model.SemiparametricAWV { return &s.SemiparametricAWV }, semiparametric),
 	}
 }
 

@@ -25,8 +25,9 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary,
 	}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda = c.ridge("lambda", &given.Lambda, 1)
+	o.Lambda, o.Path = c.ridges(&given.Lambda, &given.Ridges, c.ridge)
 	o.Forgetting = c.forgetting(&given.Forgetting)
+	c.remembers(&given.Ridges, o.Forgetting)
 	o.Mu = c.ridge("mu", &given.Mu, defaultMu)
 	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
 	o.Beta = c.oversampling(given)
