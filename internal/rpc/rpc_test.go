@@ -236,7 +236,9 @@ func TestRefusals(t *testing.T) {
 	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)}),
 		codes.InvalidArgument, "WEIGHT_OUT_OF_RANGE", "weight")
 	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}),
-		codes.Unimplemented, "NOT_SERVED", "class")
+		codes.InvalidArgument, "LABEL_KIND", "class", "number")
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{}}),
+		codes.InvalidArgument, "INVALID_CLASS", "class", "nothing")
 }
 
 func TestBatches(t *testing.T) {

@@ -43,14 +43,11 @@ func (s *Semiparametric) Report(o model.ReportOptions) model.Report {
 	return r
 }
 
-// maxReported bounds the weights of a report, which are kept.
-const maxReported = 1 << 16
-
 // parametricWeights are π̂ of every output, each with the constant last.
 func (s *Semiparametric) parametricWeights() []model.Weight {
 	inputs := s.features.Parametric()
 	g := make([]float64, len(inputs)+1)
-	if len(g)*s.o.Outputs > maxReported {
+	if len(g)*s.o.Outputs > maxWeights {
 		return nil
 	}
 	weights := make([]model.Weight, 0, len(g)*s.o.Outputs)

@@ -73,8 +73,8 @@ func features(score, share float64) [parameters]float64 {
 
 // Probabilities writes P into dst, a probability for each score. They are above 0,
 // and their sum is 1 to rounding. Counts are how often each class was observed, of
-// any unit; their sum is total. All three slices have one length. It allocates
-// nothing and costs two logarithms and an exponential a class.
+// any unit; their sum is total. All three slices have one length; dst may be scores. It
+// allocates nothing and costs two logarithms and an exponential a class.
 func (c *Softmax) Probabilities(dst, scores, counts []float64, total float64) {
 	if len(dst) != len(scores) || len(counts) != len(scores) {
 		panic("calibration: Probabilities wants a count and a place for each score")

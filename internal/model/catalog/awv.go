@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -23,7 +24,7 @@ const (
 
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	var path awv.Path
 	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	sigma := c.scale("sigma", &given.Sigma, 1)
@@ -47,8 +48,8 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	return entry{
 		forgetting: o.Forgetting,
 		cost:       awv.RidgesCost(size, o, path, 16*uint64(spans)),
-		make: func() model.Learner {
-			return awv.NewRidges(feature.NewTaylor(d, sigma, degree), o, path)
+		make: func(int) model.Learner {
+			return forecaster(feature.NewTaylor(d, sigma, degree), o, path)
 		},
 	}
 }
@@ -78,7 +79,7 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, de
 
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	var path awv.Path
 	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	if d+1 > MaxFeatures {
@@ -91,13 +92,17 @@ func linear(c *completion, given *model.LinearAWV) entry {
 	return entry{
 		forgetting: o.Forgetting, affine: true,
 		cost: awv.RidgesCost(d+1, o, path, 0),
-		make: func() model.Learner { return awv.NewRidges(feature.NewAffine(d), o, path) },
+		make: func(outputs int) model.Learner {
+			o := o
+			o.Outputs = outputs
+			return forecaster(feature.NewAffine(d), o, path)
+		},
 	}
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	k := c.spectral("kernel", &given.Kernel,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
 	var path awv.Path
@@ -115,14 +120,20 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	cost.PredictFlops += uint64(frequencies * d)
 	cost.ObserveFlops += uint64(frequencies * d)
 	seed := c.spec.Seed
-	return entry{cost: cost, forgetting: o.Forgetting, make: func() model.Learner {
+	// A learner that is made to restore a state shares the frequencies.
+	draw := sync.OnceValue(func() awv.Map {
 		rng := rand.New(rand.NewPCG(seed, fourierStream))
-		return awv.NewRidges(feature.NewFourier(k, d, frequencies, orthogonal, rng), o, path)
+		return feature.NewFourier(k, d, frequencies, orthogonal, rng)
+	})
+	return entry{cost: cost, forgetting: o.Forgetting, make: func(outputs int) model.Learner {
+		o := o
+		o.Outputs = outputs
+		return forecaster(draw(), o, path)
 	}}
 }
 
 func exact(c *completion, given *model.KernelAWV) entry {
-	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.spec.Outputs}
+	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.outputs}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
 	o.Lambda = c.ridge("lambda", &given.Lambda, 1)
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
@@ -132,6 +143,6 @@ func exact(c *completion, given *model.KernelAWV) entry {
 	return entry{
 		cost: awv.KernelCost(o), capacity: o.Capacity, unfit: c.unfit(o.Kernel, o.Lambda),
 		inputLimit: feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda),
-		make:       func() model.Learner { return awv.NewKernel(o) },
+		make:       func(int) model.Learner { return awv.NewKernel(o) },
 	}
 }

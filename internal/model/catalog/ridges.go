@@ -46,6 +46,14 @@ func (c *completion) ridges(
 	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high}
 }
 
+// forecaster is that of one ridge, or a mixture over several.
+func forecaster(features awv.Map, o awv.Options, path awv.Path) model.Learner {
+	if len(path.Lambdas) == 0 {
+		return awv.New(features, o)
+	}
+	return awv.NewRidges(features, o, path)
+}
+
 // remembers refuses several ridges that forget.
 func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	if len(several.Lambdas) > 0 && forgetting < 1 {
@@ -54,33 +62,26 @@ func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 }
 
 // labelRange is the range of the labels of each output as the learner sees them, nil if
-// none is given.
+// it is not known. Classes are labels from -1 to 1, which nothing scales.
 func (c *completion) labelRange(several *model.Ridges) (low, high []float64) {
-	given := several.Range
-	if len(given) == 0 {
+	if len(several.Range) == 0 {
 		several.Range = nil
-		return nil, nil
+		if c.spec.Classes == nil {
+			return nil, nil
+		}
+		several.Range = []float64{-1, 1}
 	}
+	given := several.Range
 	if len(given) != 2 || !isOffset(given[0]) || !isOffset(given[1]) || !(given[0] < given[1]) {
 		c.refuse("range", given, fmt.Sprintf("two numbers, the least and the largest label, of a magnitude of at most %g", model.MaxMagnitude))
 		return nil, nil
 	}
-	offset, scale := func(int) float64 { return 0 }, 1.0
-	switch s := c.spec.Scaling; {
-	case s != nil && s.None != nil:
-	case s != nil && s.Warmup != nil && s.Warmup.Labels != nil && !*s.Warmup.Labels:
-	case s != nil && s.Fixed != nil:
-		if s.Fixed.LabelScale != nil {
-			scale = *s.Fixed.LabelScale
-		}
-		if len(s.Fixed.LabelOffset) == c.spec.Outputs {
-			offset = func(output int) float64 { return s.Fixed.LabelOffset[output] }
-		}
-	default:
-		c.refuse("range", given, "scaling none or fixed, or warmup with labels false: another scales the labels by what it observes")
+	offset, scale, ok := c.labelScaling()
+	if !ok {
+		c.refuse("range", given, "scaling none or fixed, or warmup with labels false: any other scales the labels by what it observes")
 		return nil, nil
 	}
-	for j := range c.spec.Outputs { // As the scaling will do it.
+	for j := range c.outputs { // As the scaling will do it.
 		low = append(low, (given[0]-offset(j))*scale)
 		high = append(high, (given[1]-offset(j))*scale)
 		if !(low[j] < high[j] && math.Max(-low[j], high[j]) <= model.MaxMagnitude) {
@@ -88,4 +89,27 @@ func (c *completion) labelRange(several *model.Ridges) (low, high []float64) {
 		}
 	}
 	return low, high
+}
+
+// labelScaling is what the scaling of the spec does to labels: each has an offset, and
+// all have one scale. It is not ok if observations determine that.
+func (c *completion) labelScaling() (offset func(output int) float64, scale float64, ok bool) {
+	offset, scale = func(int) float64 { return 0 }, 1
+	switch s := c.spec.Scaling; {
+	case c.spec.Classes != nil:
+	case s == nil:
+		return nil, 0, false
+	case s.None != nil:
+	case s.Fixed != nil:
+		if s.Fixed.LabelScale != nil {
+			scale = *s.Fixed.LabelScale
+		}
+		if offsets := s.Fixed.LabelOffset; len(offsets) == c.outputs {
+			offset = func(output int) float64 { return offsets[output] }
+		}
+	default:
+		w := s.Warmup
+		return offset, scale, w != nil && w.Labels != nil && !*w.Labels
+	}
+	return offset, scale, true
 }

@@ -14,7 +14,7 @@ const defaultParametricLambda = 0.1
 
 func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	parametric := c.parametric(given)
 	weight := c.scale("parametric_lambda", &given.ParametricLambda, defaultParametricLambda)
 	k := c.spectral("kernel", &given.Kernel,
@@ -36,7 +36,7 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	cost.ObserveFlops += uint64(frequencies * d)
 	return entry{
 		cost: cost, forgetting: o.Forgetting, inputLimit: feature.SemiparametricInputLimit(gain),
-		make: func() model.Learner {
+		make: func(int) model.Learner {
 			rng := rand.New(rand.NewPCG(seed, fourierStream))
 			rest := feature.NewFourier(k, d, frequencies, k.Radial(), rng)
 			return awv.NewSemiparametric(feature.NewSemiparametric(parametric, gain, rest), o)

@@ -1,57 +1,35 @@
 // Package infer looks at a whole CSV file and says what the inputs of a model are that
-// learns from its rows: numbers, booleans, categories and times.
+// learns from its rows: numbers, booleans, categories and times; and whether its labels
+// are numbers or classes. It also turns cells into what records have for them.
 //
 // The file is read once, row by row. The memory is bounded for any file: there are at
 // most maxColumns columns; maxCategories texts of each are kept, of maxTexts bytes;
-// and a row has at most maxRow bytes.
+// and a row has at most 16 MiB.
 package infer
 
 import (
-	"encoding/csv"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/internal/dataset"
 )
 
 const (
 	maxColumns = 1_000
-	// How many bytes a row may have: a quote that is never closed would take the
-	// whole file for one field.
-	maxRow = 16 << 20
 	// What the server takes, in bytes.
 	maxName, maxText = 64, 256
 )
-
-// Input declares one input. Its JSON is that of the message in the spec of a model.
-type Input struct {
-	Name        string       `json:"name"`
-	Numeric     *struct{}    `json:"numeric,omitempty"`
-	Boolean     *struct{}    `json:"boolean,omitempty"`
-	Categorical *Categorical `json:"categorical,omitempty"`
-	Time        *Time        `json:"time,omitempty"`
-	// Missing is "refuse", or empty for the default of the kind.
-	Missing string `json:"missing,omitempty"`
-}
-
-// Categorical is a category; at most one of its fields is not 0.
-type Categorical struct {
-	MaxCategories int `json:"max_categories,omitempty"`
-	HashBuckets   int `json:"hash_buckets,omitempty"`
-}
-
-// Time is a time.
-type Time struct {
-	Cycles []string `json:"cycles,omitempty"`
-	Trend  bool     `json:"trend,omitempty"`
-}
 
 // Kind is what the cells of a column are.
 type Kind string
@@ -62,10 +40,12 @@ const (
 	Boolean  Kind = "boolean"
 	Category Kind = "category"
 	Moment   Kind = "time"
+	Vector   Kind = "vector"
 	// LeftOut is a column that is no input.
 	LeftOut Kind = "left out"
-	// Target is a column with labels.
-	Target Kind = "target"
+	// Label is a target with numbers, Class one with classes.
+	Label Kind = "label"
+	Class Kind = "class"
 )
 
 // Column is what was found out of a column.
@@ -76,39 +56,80 @@ type Column struct {
 	// Form is the form of its times.
 	Form Form `json:"form,omitempty"`
 	// Input is its declaration, nil if it is no input.
-	Input *Input `json:"-"`
+	Input *hindsightv1.Input `json:"-"`
 	// gaps says that texts such as NA are empty cells here, integers that the
 	// categories are integers, of which 1.0 is the same as 1.
 	gaps, integers bool
+	// classes is how many classes it has.
+	classes int
+}
+
+// Options say what to look for.
+type Options struct {
+	// Target names the columns with labels, which are no inputs; see
+	// dataset.Table.Targets. Empty: there is none.
+	Target string
+	// Classes says that the texts of a target with numbers are classes.
+	Classes bool
 }
 
 // Result is what was found out of a file.
 type Result struct {
-	// Inputs are the inputs part of a spec.
-	Inputs []*Input `json:"inputs"`
+	// Spec are the inputs, the classes and the number of outputs. It has no learner.
+	Spec *hindsightv1.ModelSpec
 	// Columns are all columns, in the order of the file.
-	Columns []*Column `json:"columns"`
+	Columns []*Column
 	// Rows is the number of rows.
-	Rows int `json:"rows"`
+	Rows int
 }
 
-// Spec is the JSON of the inputs part of a spec, a line for each input.
-func (r *Result) Spec() ([]byte, error) {
-	var out strings.Builder
+// SpecJSON is the JSON of the spec, a line for each input.
+func (r *Result) SpecJSON() ([]byte, error) {
+	var out bytes.Buffer
 	out.WriteString(`{"inputs": [`)
-	for i, in := range r.Inputs {
-		line, err := json.Marshal(in)
-		if err != nil {
-			return nil, fmt.Errorf("encode input %q: %w", in.Name, err)
-		}
+	for i, in := range r.Spec.GetInputs() {
 		if i > 0 {
 			out.WriteByte(',')
 		}
 		out.WriteString("\n  ")
-		out.Write(line)
+		if err := compact(&out, in); err != nil {
+			return nil, fmt.Errorf("encode input %q: %w", in.GetName(), err)
+		}
 	}
-	out.WriteString("\n]}\n")
-	return []byte(out.String()), nil
+	out.WriteString("\n]")
+	if c := r.Spec.GetClasses(); c != nil {
+		out.WriteString(`, "classes": `)
+		if err := compact(&out, c); err != nil {
+			return nil, fmt.Errorf("encode the classes: %w", err)
+		}
+	}
+	if n := r.Spec.GetOutputs(); n > 0 {
+		fmt.Fprintf(&out, `, "outputs": %d`, n)
+	}
+	out.WriteString("}\n")
+	return out.Bytes(), nil
+}
+
+// compact appends the JSON of a message. What protojson writes has spaces at random.
+func compact(out *bytes.Buffer, m proto.Message) error {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return json.Compact(out, raw)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	spec, err := r.SpecJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Spec    json.RawMessage `json:"spec"`
+		Columns []*Column       `json:"columns"`
+		Rows    int             `json:"rows"`
+	}{spec, r.Columns, r.Rows})
 }
 
 // Explain writes a line for each column: what it is, and why.
@@ -121,173 +142,94 @@ func (r *Result) Explain(w io.Writer) error {
 }
 
 // Read reads a CSV file, plain or gzip, whose first line names the columns. Errors
-// call the file name. Targets are the columns with labels, which are no inputs.
-func Read(r io.Reader, name string, targets ...string) (*Result, error) {
-	meter := &meter{left: maxRow}
-	plain, err := dataset.PlainText(r)
+// call the file name.
+func Read(r io.Reader, name string, o Options) (*Result, error) {
+	table, err := dataset.NewTable(r, name)
 	if err != nil {
-		return nil, &dataset.Error{File: name, Err: err}
-	}
-	meter.from = plain
-	c := csv.NewReader(meter)
-	c.ReuseRecord = true
-	f := &file{name: name, csv: c}
-	header, err := c.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, &dataset.Error{File: name, Err: errors.New("the file is empty")}
-	}
-	if err != nil {
-		return nil, f.syntax(err)
-	}
-	if err := f.header(header, targets); err != nil {
 		return nil, err
 	}
+	if err := checkNames(table); err != nil {
+		return nil, err
+	}
+	targets, err := table.Targets(o.Target)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{targets: targets}
+	for _, name := range table.Columns() {
+		f.columns = append(f.columns, newColumn(name))
+	}
+	for _, i := range targets {
+		f.columns[i].times, f.columns[i].target = nil, true
+	}
 	for {
-		meter.left = maxRow
-		record, err := c.Read()
+		record, err := table.Read()
 		if errors.Is(err, io.EOF) {
-			return f.result(), nil
+			return f.result(table, o)
 		}
 		if err != nil {
-			return nil, f.syntax(err)
+			return nil, err
 		}
 		f.rows++
 		for i, cell := range record {
-			if f.columns[i].kind != Target {
-				f.columns[i].add(strings.TrimSpace(cell))
-			}
+			f.columns[i].add(strings.TrimSpace(cell))
 		}
 	}
 }
 
 // file is one that is being read.
 type file struct {
-	name    string
-	csv     *csv.Reader
 	columns []*column
+	targets []int
 	rows    int
 }
 
-// header checks the names of the columns.
-func (f *file) header(fields, targets []string) error {
-	at := func(i int, format string, args ...any) error {
-		line, _ := f.csv.FieldPos(i)
-		return &dataset.Error{File: f.name, Line: line, Column: i + 1, Err: fmt.Errorf(format, args...)}
+// checkNames checks that the server takes the names of the columns.
+func checkNames(table *dataset.Table) error {
+	if n := len(table.Columns()); n > maxColumns {
+		return table.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
 	}
-	if len(fields) > maxColumns {
-		return &dataset.Error{File: f.name, Line: 1, Err: fmt.Errorf("%d columns, at most %d are possible", len(fields), maxColumns)}
-	}
-	numbers := 0
-	seen := make(map[string]int, len(fields))
-	for i, field := range fields {
-		name := strings.Clone(strings.TrimSpace(field))
-		if name == "" {
-			return at(i, "the column has no name")
-		}
+	for i, name := range table.Columns() {
 		if len(name) > maxName {
-			return at(i, "the name has %d bytes, at most %d are possible", len(name), maxName)
+			return table.AtColumn(i, fmt.Errorf("the name has %d bytes, at most %d are possible", len(name), maxName))
 		}
 		if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-			return at(i, "the name %q is not UTF-8 without control characters", name)
-		}
-		if first, twice := seen[name]; twice {
-			return at(i, "column %d is called %q already", first+1, name)
-		}
-		seen[name] = i
-		if _, ok := parseNumber(name); ok {
-			numbers++
-		}
-		c := newColumn(name)
-		if slices.Contains(targets, name) {
-			c.kind = Target
-		}
-		f.columns = append(f.columns, c)
-	}
-	if numbers == len(fields) {
-		return at(0, "the first line holds numbers, not the names of the columns")
-	}
-	for _, target := range targets {
-		if _, ok := seen[target]; !ok {
-			return &dataset.Error{File: f.name, Line: 1, Err: fmt.Errorf("there is no target column %q", target)}
+			return table.AtColumn(i, fmt.Errorf("the name %q is not UTF-8 without control characters", name))
 		}
 	}
 	return nil
 }
 
 // result decides what the columns are.
-func (f *file) result() *Result {
-	r := &Result{Rows: f.rows, Inputs: []*Input{}}
+func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
+	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}}
 	features := 0
 	for _, c := range f.columns {
 		features += c.fewIntegers()
 	}
-	for _, c := range f.columns {
+	for i, c := range f.columns {
+		if c.target {
+			column, err := c.decideTarget(f.rows, o.Classes)
+			if err == nil && column.Kind == Class && len(f.targets) > 1 {
+				err = errors.New("a classifier has one target")
+			}
+			if err != nil {
+				return nil, table.InColumn(i, err)
+			}
+			if column.Kind == Class {
+				r.Spec.Classes = &hindsightv1.Classes{MaxClasses: proto.Int32(int32(column.classes))}
+			}
+			r.Columns = append(r.Columns, column)
+			continue
+		}
 		column := c.decide(f.rows, features <= integerFeatures)
 		r.Columns = append(r.Columns, column)
 		if column.Input != nil {
-			r.Inputs = append(r.Inputs, column.Input)
+			r.Spec.Inputs = append(r.Spec.Inputs, column.Input)
 		}
 	}
-	return r
-}
-
-// syntax adds the place to an error of the CSV or gzip reader.
-func (f *file) syntax(err error) error {
-	var parse *csv.ParseError
-	if !errors.As(err, &parse) {
-		return &dataset.Error{File: f.name, Err: fmt.Errorf("after row %d: %w", f.rows, err)}
+	if n := len(f.targets); n > 1 {
+		r.Spec.Outputs = int32(n)
 	}
-	return &dataset.Error{File: f.name, Line: parse.StartLine, Err: parse.Err}
-}
-
-// meter is a reader of a row: it fails when a row is too long.
-type meter struct {
-	from io.Reader
-	left int
-}
-
-var errRow = errors.New("a row of more than 16 MiB: is a quote not closed?")
-
-// Read implements io.Reader.
-func (m *meter) Read(p []byte) (int, error) {
-	if m.left <= 0 {
-		return 0, errRow
-	}
-	n, err := m.from.Read(p)
-	m.left -= n
-	return n, err
-}
-
-// Value is what a record has for a cell of an input: nil, a number, a boolean or a
-// text. It fails if the cell is not of the column's kind.
-func (c *Column) Value(cell string) (any, error) {
-	cell = strings.TrimSpace(cell)
-	if cell == "" || (c.gaps && isGap(cell)) {
-		return nil, nil
-	}
-	wrong := fmt.Errorf("column %s: %.40q is no %s", c.Name, cell, c.Kind)
-	switch c.Kind {
-	case Number:
-		if v, ok := parseNumber(cell); ok {
-			return v, nil
-		}
-	case Boolean:
-		if _, v, ok := parseBoolean(cell); ok {
-			return v, nil
-		}
-	case Moment:
-		if t, ok := c.Form.Parse(cell); ok {
-			return t.Format(rfc3339), nil
-		}
-	case Category:
-		if !c.integers {
-			return cell, nil
-		}
-		if v, ok := parseNumber(cell); ok {
-			return v, nil
-		}
-	default:
-		return nil, fmt.Errorf("column %s is no input", c.Name)
-	}
-	return nil, wrong
+	return r, nil
 }
