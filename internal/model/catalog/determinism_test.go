@@ -41,6 +41,9 @@ func deterministic() []model.Spec {
 		{Dimension: 3, Outputs: 2, Auto: &model.Auto{Frequencies: ptr(7), MaxMicroseconds: ptr(20.0)}},
 		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
 		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}},
+		{Dimension: 4, Outputs: 2, FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{1e-3, 0.1, 10}}}},
+		{Dimension: 4, Scaling: model.Unscaled(), SemiparametricAWV: &model.SemiparametricAWV{Parametric: []int{1, 3}}},
+		{Dimension: 4, Scaling: model.Unscaled(), FOGD: &model.FOGD{Decay: ptr(0.3), Average: ptr(true)}},
 		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},
 	}
 }

@@ -44,20 +44,22 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	}
 }
 
-// parametric completes the numbers of the features of the parametric model.
+// parametric are the numbers of the features of the parametric model. All of them are
+// left out of the spec.
 func (c *completion) parametric(given *model.SemiparametricAWV) []int {
 	d := c.spec.Dimension
 	if len(given.Parametric) == 0 {
-		given.Parametric = make([]int, d)
-		for i := range given.Parametric {
-			given.Parametric[i] = i
+		given.Parametric = nil
+		all := make([]int, d)
+		for i := range all {
+			all[i] = i
 		}
-		return given.Parametric
+		return all
 	}
 	before := -1
 	for k, i := range given.Parametric {
 		if i <= before || i >= d {
-			c.refuse(fmt.Sprintf("parametric[%d]", k), i, fmt.Sprintf("%d to %d, ascending", before+1, d-1))
+			c.refuse(fmt.Sprintf("parametric[%d]", k), i, fmt.Sprintf("numbers of features, from 0 to %d and ascending", d-1))
 			break
 		}
 		before = i

@@ -1922,7 +1922,7 @@ func (x *LinearAwv) GetRange() []float64 {
 type SemiparametricAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The features of the parametric model, counted from 0, ascending. With named inputs
-	// they are those of their encoding. Default: all.
+	// they are those of their encoding. Default: all, which stays left out.
 	Parametric []int32 `protobuf:"varint,1,rep,packed,name=parametric,proto3" json:"parametric,omitempty"`
 	// Ridge of the parametric model. Default 0.1.
 	ParametricLambda *float64 `protobuf:"fixed64,2,opt,name=parametric_lambda,json=parametricLambda,proto3,oneof" json:"parametric_lambda,omitempty"`
