@@ -59,7 +59,7 @@ func layers() []layer {
 		{"internal/model/feature", []string{
 			"internal/model", "internal/model/codec", "internal/model/kernel", "internal/model/loops", "internal/model/qr", "internal/model/trig",
 		}},
-		{"internal/model/awv", learner},
+		{"internal/model/awv", append([]string{"internal/model/exponential"}, learner...)},
 		{"internal/model/raker", append([]string{"internal/model/exponential"}, learner...)},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},

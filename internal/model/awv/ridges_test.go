@@ -527,9 +527,16 @@ func TestRidgesOnStreams(t *testing.T) {
 		// signs says that the labels are −1 and 1, which are not scaled.
 		signs bool
 	}{
-		{name: "air"}, {name: "air_raw"}, {name: "bike"}, {name: "casp", most: 0.0535},
-		{name: "energy"}, {name: "energy_adaraker"}, {name: "energy_appliances"},
-		{name: "elec2", signs: true}, {name: "movement", signs: true}, {name: "ijcnn1", signs: true},
+		{name: "air"},
+		{name: "air_raw"},
+		{name: "bike"},
+		{name: "casp", most: 0.0535},
+		{name: "energy"},
+		{name: "energy_adaraker"},
+		{name: "energy_appliances"},
+		{name: "elec2", signs: true},
+		{name: "movement", signs: true},
+		{name: "ijcnn1", signs: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			samples := unitStream(t, c.name+".csv.gz", math.MaxInt)

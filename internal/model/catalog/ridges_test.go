@@ -1,8 +1,8 @@
 package catalog_test
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 	"testing"
 
 	"hindsight/internal/model"
@@ -79,7 +79,7 @@ func TestRidgesOfClassesHaveARange(t *testing.T) {
 		}
 		var o model.ClassOutcome
 		for n, s := range modeltest.Samples(5, 2, 80) {
-			class := fmt.Sprint(n % classes)
+			class := strconv.Itoa(n % classes)
 			if err := l.(model.Classifier).ObserveClass(&o, s.X, class, math.Min(s.Weight, 1), nil); err != nil {
 				t.Fatal(err)
 			}
