@@ -222,9 +222,9 @@ type Report struct {
 	// Experts are those of a learner that mixes some, in an order that is always the
 	// same.
 	Experts []Expert
-	// Weights are those of a learner whose functions are affine in its inputs,
-	// output by output, in the order of the inputs, the constant last. There are
-	// none for others, before a scaling is known, and if there were more than
+	// Weights are those of a learner whose functions are affine in its inputs, and of a
+	// parametric part alone, output by output, in the order of the inputs, the constant
+	// last. There are none for others, before a scaling is known, and if there were more than
 	// 2¹⁶.
 	Weights []Weight
 }

@@ -102,6 +102,9 @@ func (p *predictions) schema(id string, given bool) (*input.Schema, error) {
 	return p.engine.Schema(id)
 }
 
+// hasInputs tells whether an observation has its input by names.
+func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
+
 // rowsFromProto are the rows of a batch, and the name of their field. Their records
 // have to be given back, also after an error.
 func (p *predictions) rowsFromProto(r *hindsightv1.PredictBatchRequest) (rows []engine.Row, list string, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -118,11 +119,11 @@ func TestRecordsOfRequests(t *testing.T) {
 		}
 	}
 	left := goodRow(t, `{}`)
-	delete(left.Fields, "open")
+	delete(left.GetFields(), "open")
 	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or null if it is missing" {
 		t.Errorf("a name that is left out: %v", err)
 	}
-	delete(left.Fields, "price")
+	delete(left.GetFields(), "price")
 	left.Fields["prices"] = structpb.NewNumberValue(1)
 	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrUnknownInput) || !strings.Contains(err.Error(), `"price"`) {
 		t.Errorf("a name in place of another: %v", err)
@@ -283,6 +284,42 @@ func TestRecordsAreLentWithoutAllocating(t *testing.T) {
 	})
 	if allocations > 1 {
 		t.Errorf("%g allocations", allocations)
+	}
+}
+
+// A request of records is counted with the memory that it takes, which is several times
+// its size; one of features with its size.
+func TestRecordsAreCountedInMemory(t *testing.T) {
+	_, from := twenty(t)
+	size := proto.Size(from)
+	observation := &hindsightv1.ObserveRequest{Inputs: from}
+	for _, r := range []proto.Message{
+		&hindsightv1.PredictRequest{Inputs: from}, observation,
+		&hindsightv1.PredictBatchRequest{Inputs: []*structpb.Struct{from}},
+		&hindsightv1.ObserveBatchRequest{Observations: []*hindsightv1.ObserveRequest{{}, observation}},
+	} {
+		wire, err := proto.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const copies = 200
+		decoded := r.ProtoReflect().New().Interface()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range copies {
+			if err := proto.Unmarshal(wire, decoded); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		taken, counted := int64(after.TotalAlloc-before.TotalAlloc)/copies, rpc.HeldBytes(decoded)
+		if taken < int64(3*size) || counted < taken/2 || counted > 2*taken {
+			t.Errorf("%T: %d bytes in memory, %d counted", r, taken, counted)
+		}
+	}
+	plain := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 100)}
+	if got := rpc.HeldBytes(plain); got != int64(proto.Size(plain)) {
+		t.Errorf("%d bytes counted of %v", got, plain)
 	}
 }
 

@@ -325,7 +325,7 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: other})
 	refused(t, err, codes.AlreadyExists, "MODEL_EXISTS")
 	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: named(t, shop)})
-	if err != nil || !proto.Equal(valid.GetSpec(), m.GetSpec()) || int32(valid.GetFeatures()) != m.GetSpec().GetDimension()+1 {
+	if err != nil || !proto.Equal(valid.GetSpec(), m.GetSpec()) || valid.GetFeatures() != m.GetSpec().GetDimension()+1 {
 		t.Errorf("%v, %v", valid, err)
 	}
 	spec := named(t, shop)
@@ -354,5 +354,44 @@ func TestNamesAreNamesAlone(t *testing.T) {
 	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "renamed"})
 	if err != nil || !strings.HasPrefix(r.GetModel().GetInputs()[0].GetFeatures()[0], "都市 №1=東京 ") {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// GetModelStats has the weights of a linear model by the names of its features. They are
+// those of the function whose value over 1 + q is predicted.
+func TestWeightsByName(t *testing.T) {
+	s := serve(t)
+	spec := named(t, `[{"name": "load", "numeric": {}}, {"name": "city", "categorical": {"max_categories": 2}}]`)
+	s.create(t, "m", spec)
+	rng := rand.New(rand.NewPCG(5, 9))
+	cities := []string{"Oslo", "Vigo", "Bergen"}
+	for range 200 {
+		k, x := rng.IntN(3), rng.NormFloat64()
+		s.observes(t, "m", object(t, fmt.Sprintf(`{"city": %q, "load": %g}`, cities[k], x)), 2*x+5*float64(k))
+	}
+	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	weights := map[string]float64{}
+	for _, w := range r.GetStats().GetWeights() {
+		weights[w.GetFeature()] = w.GetWeight()
+	}
+	// The first two that came have columns.
+	model, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"})
+	if err != nil || len(weights) != 2+4+1 {
+		t.Fatal(weights, err)
+	}
+	columns := model.GetModel().GetInputs()[1].GetFeatures()[:2]
+	for k, city := range cities {
+		feature := "city=" + city
+		if !slices.Contains(columns, feature) {
+			feature = "city.other"
+		}
+		p := s.predicts(t, "m", object(t, fmt.Sprintf(`{"city": %q, "load": -1.5}`, city)))
+		value := weights[""] - 1.5*weights["load"] + weights[feature]
+		if got := p.GetValue() / (1 - p.GetLeverage()); math.Abs(got-value) > 1e-9 || math.Abs(value-(5*float64(k)-3)) > 0.5 {
+			t.Errorf("%s: the weights give %g, predicted is %v", city, value, p)
+		}
 	}
 }

@@ -128,8 +128,7 @@ func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBa
 	if err := p.checkRows("observations", len(r.GetObservations())); err != nil {
 		return nil, err
 	}
-	named := func(row *hindsightv1.ObserveRequest) bool { return row.GetInputs() != nil }
-	schema, err := p.schema(r.GetModel(), slices.ContainsFunc(r.GetObservations(), named))
+	schema, err := p.schema(r.GetModel(), slices.ContainsFunc(r.GetObservations(), hasInputs))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -378,10 +379,13 @@ func TestEveryLearner(t *testing.T) {
 		// The completed spec is itself a spec of the same model.
 		s.create(t, m.GetId(), m.GetSpec())
 		for n := range 40 {
-			_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{
+			o := &hindsightv1.ObserveRequest{
 				Model: m.GetId(), Features: []float64{float64(n % 3), float64(n % 5)}, Target: label(float64(n % 2)),
-			})
-			if err != nil {
+			}
+			if m.GetSpec().GetClasses() != nil {
+				o.Target = class(strconv.Itoa(n % 2))
+			}
+			if _, err := s.Observe(t.Context(), o); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
@@ -395,7 +399,7 @@ func TestEveryLearner(t *testing.T) {
 		}
 		// The default scaling of the others is running. What auto promises is over its
 		// experts, as they were.
-		if certified := name == "linear_awv" || name == "auto"; st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom") {
+		if certified := name == "linear_awv" || name == "rlsc" || name == "auto"; st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom") {
 			t.Errorf("%s: %v", name, st)
 		}
 	}

@@ -152,7 +152,8 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 	named := plain
 	named.Inputs = []*model.Input{
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(20)}},
-		{Name: "load", Numeric: &model.NumericInput{}}, {Name: "sensors", Vector: &model.VectorInput{Length: ptr(9)}},
+		{Name: "load", Numeric: &model.NumericInput{}},
+		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(9)}},
 	}
 	named, cost, err := catalog.Complete(named)
 	if err != nil {

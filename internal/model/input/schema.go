@@ -181,6 +181,7 @@ func (s *Schema) MaxBytes() uint64 {
 			most += (sizeOfCategory + maxText) * uint64(f.limit)
 		case numeric, vector:
 			most += 8 * sampled
+		default:
 		}
 	}
 	return most

@@ -19,10 +19,12 @@ const verdictHelp = `Losses are the model's own. Beside them are those of two tr
 ignore the inputs: the running mean of the labels, and the last label. Skill is
 1 - loss / the smaller of their losses. Above 0.01 the model is better than
 trivial, below -0.01 worse, else as good. "As served" are the predictions that
-the client got, which had not learned from labels that came later.`
+the client got, which had not learned from labels that came later.
 
-// verdict says in words what a skill means. Trivial are the two baselines: the
-// running mean of the labels, and the last label.
+A classifier is judged by its errors in place of its losses: beside the class that
+was most frequent so far, and the last class.`
+
+// verdict says in words what a skill means. Trivial are the two baselines.
 func verdict(skill float64) string {
 	switch {
 	case skill > sameSkill:
@@ -56,6 +58,10 @@ func optional(v *float64, write func(float64) string) string {
 // writePerformance writes how the model did beside the baselines: over all
 // rounds, over the last ones, and with the past discounted.
 func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
+	if s.GetClasses() != nil {
+		writeClassPerformance(w, s)
+		return
+	}
 	if s.GetPerformance().GetPrequential() == nil {
 		return
 	}
@@ -65,7 +71,7 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 		figure *hindsightv1.Performance
 	}{
 		{"all rounds", s.GetPerformance()},
-		{"last " + strconv.FormatFloat(s.GetRecent().GetObservations(), 'f', 0, 64) + " rounds", s.GetRecent()},
+		{lastRounds(s.GetRecent().GetObservations()), s.GetRecent()},
 		{"discounted, about " + strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted()},
 	} {
 		writeFigures(w, p.name, p.figure.GetPrequential())
@@ -74,6 +80,9 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 		}
 	}
 }
+
+// lastRounds names the last rounds.
+func lastRounds(n float64) string { return "last " + strconv.FormatFloat(n, 'f', 0, 64) + " rounds" }
 
 // writeFigures writes the line of some rounds.
 func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigures) {

@@ -82,8 +82,12 @@ func TestInfer(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 	for _, args := range [][]string{
-		{"infer"}, {"infer", "--csv", "/nonexistent"}, {"infer", "--csv", path}, {"infer", "--csv", path, "extra"},
-		{"infer", "--csv", written(t, "empty.csv", "")}, {"infer", "--csv", written(t, "names.csv", "x,y\n,1\n")},
+		{"infer"},
+		{"infer", "--csv", "/nonexistent"},
+		{"infer", "--csv", path},
+		{"infer", "--csv", path, "extra"},
+		{"infer", "--csv", written(t, "empty.csv", "")},
+		{"infer", "--csv", written(t, "names.csv", "x,y\n,1\n")},
 	} {
 		if r := run(t, args...); r.code != 2 || !strings.Contains(r.errors, "hindsight: ") || r.out != "" {
 			t.Errorf("%v: %+v", args, r)

@@ -49,8 +49,8 @@ After an interrupt the calls in flight are finished, the labels that are due are
 sent, the table is printed, and the exit code is 130. A second interrupt kills
 the client.
 
-"mean loss" and "loss sum" are of this run and prequential: each prediction is
-made from all earlier observations. The rest is what the server says of the whole
+"mean loss", of a classifier "error rate", and "loss sum" are of this run and
+prequential: each prediction is made from all earlier observations. The rest is what the server says of the whole
 history of the model. Regret is the loss of the model minus that of the best
 expert, or of the best fixed function, known in hindsight. The guarantee is the
 bound of the theory for it.

@@ -83,6 +83,9 @@ type Result struct {
 	Duplicates, Retries int
 	// LossSum is the sum of the prequential losses.
 	LossSum float64
+	// Classes is how many of the acknowledged labels were classes, Errors for how
+	// many of them the prequential prediction was another class.
+	Classes, Errors int
 	// Elapsed is the time of the run.
 	Elapsed time.Duration
 	// Predict and Observe are the latencies of the two calls.
@@ -233,6 +236,12 @@ func (d *driver) account(f *flight) error {
 		r.Duplicates++
 	}
 	r.LossSum += f.outcome.GetLoss()
+	if f.round.Class != "" {
+		r.Classes++
+		if f.outcome.GetClass() != f.round.Class {
+			r.Errors++
+		}
+	}
 	if d.options.OnObserved == nil {
 		return nil
 	}

@@ -199,6 +199,7 @@ func (c *column) fewIntegers() int {
 func (c *column) decide(rows int, categorize bool) *Column {
 	out := &Column{Name: c.name}
 	values := c.cells - c.gaps
+	converted := ""
 	switch {
 	case c.cells == 0:
 		out.Kind, out.Reason = LeftOut, "every cell is empty"
@@ -207,9 +208,15 @@ func (c *column) decide(rows int, categorize bool) *Column {
 	case c.isBoolean(values):
 		out.Kind, out.gaps = Boolean, true
 		out.Reason = fmt.Sprintf("%d cells are true and %d false", c.truths, values-c.truths)
+		if c.pairs[0] == 0 {
+			converted = "true or false"
+		}
 		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Boolean{Boolean: &hindsightv1.BooleanInput{}}}
 	case len(c.times) > 0 && (c.numbers < values || c.looksDated()):
 		c.decideTime(out)
+		if out.Form != forms()[0] {
+			converted = "RFC 3339"
+		}
 	case c.fewIntegers() > 0 && categorize:
 		out.Kind, out.gaps, out.integers = Category, true, true
 		out.Reason = fmt.Sprintf("%d different integers, each a category", c.fewIntegers())
@@ -236,8 +243,8 @@ func (c *column) decide(rows int, categorize bool) *Column {
 	default:
 		out.Reason += fmt.Sprintf("; %d cells are empty", empty)
 	}
-	if out.Kind == Moment && out.Form != forms()[0] {
-		out.Reason += "; records have RFC 3339, into which replay converts them"
+	if converted != "" {
+		out.Reason += "; records have " + converted + ", into which replay converts them"
 	}
 	return out
 }

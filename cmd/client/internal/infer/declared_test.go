@@ -43,7 +43,7 @@ func TestDeclaredValues(t *testing.T) {
 	for name, want := range map[string]map[string]any{
 		"n":    {"1.5": 1.5, "-2e3": -2000.0, "NA": nil, "": nil},
 		"b":    {"yes": true, "0": false, "True": true, "n/a": nil},
-		"c":    {"NA": "NA", "07": "07", " Oslo ": "Oslo", "": nil},
+		"c":    {"NA": "NA", "07": "07", "Oslo\t": "Oslo", "": nil},
 		"hour": {"7.0": 7.0, "23": 23.0, "NA": nil},
 		"at":   {"21.11.2026 18:00": "2026-11-21T18:00:00Z", "?": nil},
 		"v":    {"1 2": []any{1.0, 2.0}, "[1, -2.5]": []any{1.0, -2.5}, "1;3": []any{1.0, 3.0}, "-": nil},
@@ -216,7 +216,7 @@ func FuzzDeclared(f *testing.F) {
 				if err != nil || v == nil {
 					continue
 				}
-				ok := false
+				var ok bool
 				switch column.Kind {
 				case infer.Number:
 					_, ok = v.(float64)
