@@ -231,15 +231,8 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 
 // learn is Observe once the features stand in the row.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
-	root := f.prepare(y, weight)
-	f.settle(o, y, root, f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting)))
-}
-
-// prepare completes the row of an observation whose features stand in it. It returns
-// the root of the weight.
-func (f *Forecaster) prepare(y []float64, weight float64) (root float64) {
 	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
-	root = math.Sqrt(weight)
+	root := math.Sqrt(weight)
 	if weight != 1 {
 		for i := range z {
 			z[i] *= root
@@ -248,13 +241,7 @@ func (f *Forecaster) prepare(y []float64, weight float64) (root float64) {
 	for j, v := range y {
 		labels[j] = float64(root * v)
 	}
-	return root
-}
-
-// settle accounts for the observation that the row held, given the rotation that took
-// it in. The row's labels hold what the rotation left of them.
-func (f *Forecaster) settle(o *model.Outcome, y []float64, root float64, rotation qr.Rotation) {
-	labels := f.row[f.factor.Order():]
+	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
 	o.Resize(f.o.Outputs)
 	o.Loss, o.Regret = 0, 0
 	for j := range f.columns {
@@ -346,11 +333,6 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 // determinant.
 func (f *Forecaster) consistent() bool {
 	return summarize(f.columns, 0, f.explained, false, f.o.Forgetting).CertificateOK
-}
-
-// tolerance is the rounding that the identities are allowed.
-func (f *Forecaster) tolerance() float64 {
-	return leastTolerance + epsilon*f.columns[0].rounds(f.o.Forgetting)
 }
 
 // explained is ‖u‖² = Σy² − L* of a label column.

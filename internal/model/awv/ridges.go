@@ -9,7 +9,6 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/qr"
 )
 
 // Path says which ridges there are.
@@ -42,7 +41,6 @@ type Ridges struct {
 	// mixture is nil of one ridge.
 	mixture *mixture
 	// The rest is scratch: of Observe, and of Predict, which many callers do at once.
-	turns   []qr.Turn
 	own     []model.Outcome
 	weights []float64
 	advice  []float64
@@ -66,7 +64,7 @@ func NewRidges(features Map, o Options, p Path) *Ridges {
 	}
 	if count := len(p.Lambdas); count > 1 {
 		r.mixture = newMixture(o.Outputs, p)
-		r.turns, r.own = make([]qr.Turn, count), make([]model.Outcome, count)
+		r.own = make([]model.Outcome, count)
 		r.weights, r.advice = make([]float64, count), make([]float64, count*o.Outputs)
 	}
 	return r
@@ -101,9 +99,8 @@ const exponentialFlops = 30
 
 // room is what a Predict works on.
 type room struct {
-	features, weights, advice []float64
-	solutions                 []qr.Solution
-	own                       []model.Prediction
+	features, solved, weights, advice []float64
+	own                               []model.Prediction
 }
 
 // take lends a room for so many features, of any content.
@@ -112,12 +109,13 @@ func (r *Ridges) take(features int) *room {
 	if !ok {
 		p = &room{
 			weights: make([]float64, len(r.weights)), advice: make([]float64, len(r.advice)),
-			solutions: make([]qr.Solution, len(r.forecasters)), own: make([]model.Prediction, len(r.forecasters)),
+			own: make([]model.Prediction, len(r.forecasters)),
 		}
 	}
-	if n := (len(r.forecasters) + 1) * features; cap(p.features) < n {
-		p.features = make([]float64, n, n+n/2) // Room for a map that grows.
+	if cap(p.features) < features { // With room for a map that grows.
+		p.features, p.solved = make([]float64, features+features/2), make([]float64, features+features/2)
 	}
+	p.features, p.solved = p.features[:features], p.solved[:features]
 	return p
 }
 
@@ -135,22 +133,18 @@ func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
 	if err := r.forecasters[0].checkFeatures(x); err != nil {
 		return err
 	}
-	size, outputs := r.features.Size(), r.forecasters[0].o.Outputs
-	room := r.take(size)
+	outputs := r.forecasters[0].o.Outputs
+	room := r.take(r.features.Size())
 	defer r.rooms.Put(room)
-	z := room.features[:size]
+	z := room.features
 	r.features.Map(z, x)
 	left := r.forecasters[0].leftOut(z, x)
 	for k, f := range r.forecasters {
-		own := room.features[(k+1)*size : (k+2)*size]
-		copy(own, z)
-		room.own[k].Resize(outputs)
-		room.solutions[k] = qr.Solution{Factor: f.factor, Z: own, Priors: room.own[k].Values}
-	}
-	qr.SolveTogether(room.solutions)
-	for k, f := range r.forecasters {
-		f.answer(&room.own[k], room.solutions[k].Square, left)
-		copy(room.advice[k*outputs:], room.own[k].Values)
+		copy(room.solved, z)
+		own := &room.own[k]
+		own.Resize(outputs)
+		f.answer(own, f.factor.Solve(room.solved, own.Values), left)
+		copy(room.advice[k*outputs:], own.Values)
 	}
 	p.Resize(outputs)
 	r.mixture.weigh(room.weights)
@@ -179,16 +173,10 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 		r.forecasters[0].learn(o, y, weight)
 		return
 	}
-	root := 1.0
-	for k := len(r.forecasters) - 1; k >= 0; k-- { // The first holds the features, and scales them.
+	for k := len(r.forecasters) - 1; k >= 0; k-- { // The first holds the features, and spoils them.
 		f := r.forecasters[k]
 		copy(f.row, r.row())
-		root = f.prepare(y, weight)
-		r.turns[k] = qr.Turn{Factor: f.factor, Row: f.row, Priors: f.priors, Root: math.Sqrt(f.o.Forgetting)}
-	}
-	qr.RotateTogether(r.turns)
-	for k, f := range r.forecasters {
-		f.settle(&r.own[k], y, root, r.turns[k].Rotation)
+		f.learn(&r.own[k], y, weight)
 		copy(r.advice[k*len(y):], r.own[k].Predictions)
 	}
 	o.Resize(len(y))
@@ -246,7 +234,7 @@ func (r *Ridges) stats(certified bool) model.Stats {
 	}
 	s.Loss = r.mixture.loss.Value()
 	s.Regret += r.mixture.experts[best].gap.Value()
-	slack := f.tolerance() * (s.Loss + s.HindsightLoss + energy)
+	slack := f.columns[0].tolerance(f.o.Forgetting) * (s.Loss + s.HindsightLoss + energy)
 	s.CertificateOK = s.CertificateOK && math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack
 	if s.Certified {
 		excess := r.mixture.excess()

@@ -570,3 +570,41 @@ func TestRidgesOnStreams(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkRidges is a round of five ridges beside one of the plain learner.
+func BenchmarkRidges(b *testing.B) {
+	const d = 10
+	samples := modeltest.Samples(1, d, 64)
+	features := feature.NewFourier(gaussian(1), d, 50, true, rand.New(rand.NewPCG(1, 1)))
+	for name, l := range map[string]model.Learner{
+		"plain": awv.New(features, awv.Options{Lambda: 1}),
+		"five":  awv.NewRidges(features, awv.Options{}, awv.Path{Lambdas: []float64{1e-3, 1e-2, 0.1, 1, 10}}),
+	} {
+		for _, s := range samples {
+			if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+		n := 0
+		b.Run("Predict/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			var p model.Prediction
+			for b.Loop() {
+				if err := l.Predict(&p, samples[n&63].X); err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+		})
+		b.Run("Observe/"+name, func(b *testing.B) {
+			b.ReportAllocs()
+			var o model.Outcome
+			for b.Loop() {
+				if err := l.Observe(&o, samples[n&63].X, []float64{1}, 1); err != nil {
+					b.Fatal(err)
+				}
+				n++
+			}
+		})
+	}
+}
