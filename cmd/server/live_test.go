@@ -15,7 +15,7 @@ import (
 // classifier is a live classifier with two inputs, one of categories.
 func classifier() engine.Live {
 	m := engine.Live{ID: "c", Learner: "rlsc"}
-	m.Summary.Whole.Prequential = account.Figures{Loss: 3}
+	m.Whole.Prequential = account.Figures{Loss: 3}
 	m.Inputs = []engine.InputStatistics{{Name: "load"}, {Name: "city"}}
 	m.Inputs[0].Seen, m.Inputs[0].Mean, m.Inputs[0].Deviation, m.Inputs[0].NumbersKnown = 9, 2.5, 0.5, true
 	m.Inputs[1].Missing, m.Inputs[1].Outside, m.Inputs[1].Shift, m.Inputs[1].ShiftKnown = 4, 3, 0.25, true
@@ -32,7 +32,7 @@ func classifier() engine.Live {
 // What is not known is no number, so that it has no series.
 func TestLiveModels(t *testing.T) {
 	plain := engine.Live{ID: "p", Learner: "linear_awv"}
-	plain.Summary.Whole.Prequential = account.Figures{Loss: 3, RunningMean: 5, LastLabel: 4}
+	plain.Whole.Prequential = account.Figures{Loss: 3, RunningMean: 5, LastLabel: 4}
 	read := 0
 	server.Shown([]engine.Live{classifier(), plain, classifier()}, func(m metrics.Model) {
 		if m.Name == "p" {

@@ -72,28 +72,33 @@ func (m *models) addParts(s *series, own bool) {
 			if own && len(s.parts[k]) == kind.most {
 				break
 			}
-			one := partOf{&m.mu.live, at}
-			name, ok := kind.name(m.mu.name[:0], one)
-			m.mu.name = name
-			if !ok {
-				continue
-			}
-			if !utf8.Valid(name) {
-				name = bytes.ToValidUTF8(name, []byte("?"))
-			}
-			p := s.part(k, kind, name)
-			if p == nil || p.by == m.mu.adds {
-				continue
-			}
-			p.by = m.mu.adds
-			for j, r := range kind.rows {
-				v := r.value(one)
-				if !own {
-					v = r.together.join(p.values[j], v)
-				}
-				p.values[j] = v
-			}
+			m.addPart(s, k, partOf{&m.mu.live, at}, own)
 		}
+	}
+}
+
+// addPart takes a part of kind k into a series.
+func (m *models) addPart(s *series, k int, one partOf, own bool) {
+	kind := &m.kinds[k]
+	name, ok := kind.name(m.mu.name[:0], one)
+	m.mu.name = name
+	if !ok {
+		return
+	}
+	if !utf8.Valid(name) {
+		name = bytes.ToValidUTF8(name, []byte("?"))
+	}
+	p := s.part(k, kind, name)
+	if p == nil || p.by == m.mu.adds {
+		return
+	}
+	p.by = m.mu.adds
+	for j, r := range kind.rows {
+		v := r.value(one)
+		if !own {
+			v = r.together.join(p.values[j], v)
+		}
+		p.values[j] = v
 	}
 }
 

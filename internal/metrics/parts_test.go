@@ -153,11 +153,11 @@ func TestPartsAreBounded(t *testing.T) {
 // the largest shift. Their inputs and classes have nothing in common.
 func TestTheOthersShowTheWorstClassifier(t *testing.T) {
 	m, src := watch(t, 1)
-	good, bad, real := digits(), digits(), energy()
-	good.Name, bad.Name, real.Name, real.Learner = "good", "bad", "real", "rlsc"
+	good, bad, other := digits(), digits(), energy()
+	good.Name, bad.Name, other.Name, other.Learner = "good", "bad", "no classifier", "rlsc"
 	bad.Classifier.Recent = metrics.RecentClasses{Observations: 1000, ErrorRate: 0.75, Skill: -2}
 	bad.Inputs[1].Shift = 0.75
-	src.set(digits(), good, real, bad)
+	src.set(digits(), good, other, bad)
 	exposes(t, m,
 		`hindsight_classifier_errors_total{kind="served",learner="rlsc",model="other"} 24`,
 		`hindsight_classifier_recent_error_rate{learner="rlsc",model="other"} 0.75`,
@@ -170,7 +170,7 @@ func TestTheOthersShowTheWorstClassifier(t *testing.T) {
 			t.Errorf("%s is shown of %q, want of digits alone", name, got)
 		}
 	}
-	src.set(digits(), real)
+	src.set(digits(), other)
 	if got := models(t, m, "hindsight_classifier_skill"); slices.Contains(got, metrics.Other) {
 		t.Error("a skill is shown of others without a classifier")
 	}

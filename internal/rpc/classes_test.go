@@ -145,7 +145,6 @@ func TestRefusalsOfClasses(t *testing.T) {
 
 // A classifier of -1 and 1 says nothing of real labels before its first class either.
 func TestAClassifierBeforeItsFirstClass(t *testing.T) {
-	t.Skip("a prediction without classes does not say yet that it is a classifier's: Classes is to be empty and not nil")
 	s := serve(t)
 	classifiers(t, s)
 	for range 2 { // Given, and given again.

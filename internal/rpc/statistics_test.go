@@ -128,8 +128,13 @@ func TestStatsOfWeights(t *testing.T) {
 	s := engine.Stats{
 		FeatureNames: []string{"load", "city=Oslo"},
 		Weights: []model.Weight{
-			{Input: 0, Value: 1, Effect: 0.5}, {Input: 1, Value: 0.1, Effect: -2}, {Input: 2, Value: -3, Effect: nan}, {Input: model.NoInput, Value: 4, Effect: nan},
-			{Output: 1, Input: 0, Value: -1, Effect: -0.5}, {Output: 1, Input: 1, Value: 0, Effect: 0}, {Output: 1, Input: 2, Value: 4, Effect: nan},
+			{Input: 0, Value: 1, Effect: 0.5},
+			{Input: 1, Value: 0.1, Effect: -2},
+			{Input: 2, Value: -3, Effect: nan},
+			{Input: model.NoInput, Value: 4, Effect: nan},
+			{Output: 1, Input: 0, Value: -1, Effect: -0.5},
+			{Output: 1, Input: 1, Value: 0, Effect: 0},
+			{Output: 1, Input: 2, Value: 4, Effect: nan},
 		},
 	}
 	got := rpc.StatsToProto(s).GetWeights()

@@ -77,7 +77,7 @@ type Learner struct {
 	// bound is the largest √weight.
 	bound float64
 	// calibration is not used where the loss is the logistic one.
-	calibration calibration.Softmax
+	calibration *calibration.Link
 	// labels are those of no class, which Check asks the learner about. Observe puts
 	// those of its class in their place while it learns.
 	labels []float64
@@ -125,12 +125,13 @@ func (o Options) Cost() model.Cost {
 }
 
 const (
-	// The memory of a classifier beside its learner is fixedBytes, and classBytes a
-	// class: its name's head, number and count, without its name.
-	fixedBytes = 256
+	// The memory of a classifier beside its learner is fixedBytes, most of it the
+	// calibration, and classBytes a class: its name's head, number, count and label,
+	// without its name.
+	fixedBytes = 1024
 	classBytes = 88
 	// What a class costs beside its output: logarithms and exponentials.
-	flopsPerClass = 60
+	flopsPerClass = 150
 )
 
 // Classes are the names of the classes by their numbers.
@@ -240,7 +241,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	l.answer(p, before)
 	if known && before > 1 && !l.o.Logistic {
 		scores := l.o.scores(l.scores, p.Values)
-		l.calibration.Learn(p.Probabilities, scores, l.counts, sum(l.counts), number, weight)
+		l.calibration.Learn(scores, l.counts, sum(l.counts), number, weight)
 	}
 	if l.o.Forgetting < 1 {
 		for k := range l.counts {

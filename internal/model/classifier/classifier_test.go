@@ -50,7 +50,7 @@ type sample = modeltest.ClassSample
 // samples are n observations of six classes that appear one after the other.
 func samples(seed uint64, n int) []sample { return modeltest.ClassSamples(seed, dimension, 6, n) }
 
-func learn(t *testing.T, l *classifier.Learner, samples []sample) {
+func learn(t *testing.T, l model.Classifier, samples []sample) {
 	t.Helper()
 	modeltest.LearnClasses(t, l, samples)
 }
@@ -64,7 +64,7 @@ func encoded(t *testing.T, l model.Learner) []byte {
 	return state
 }
 
-func predict(t *testing.T, l *classifier.Learner, x []float64) model.ClassPrediction {
+func predict(t *testing.T, l model.Classifier, x []float64) model.ClassPrediction {
 	t.Helper()
 	var p model.ClassPrediction
 	if err := l.PredictClass(&p, x); err != nil {

@@ -93,23 +93,6 @@ func (y *tally) String() string {
 	return text.String()
 }
 
-// run observes a stream, whose labels are the classes.
-func run(t *testing.T, l *classifier.Learner, stream []modeltest.Sample) *tally {
-	t.Helper()
-	var y tally
-	var o model.ClassOutcome
-	for _, s := range stream {
-		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
-			t.Fatal(err)
-		}
-		y.add(&o)
-	}
-	if s := l.Stats(); !s.CertificateOK {
-		t.Errorf("%+v", s)
-	}
-	return &y
-}
-
 // Ten digits are told apart with 200 frequencies, recoded or not, with probabilities
 // that hold. Inputs are scaled to [0, 1].
 func TestDigits(t *testing.T) {

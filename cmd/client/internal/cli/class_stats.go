@@ -41,7 +41,7 @@ func writeClassFigures(w *command.Page, name string, f *hindsightv1.ClassFigures
 	}
 	w.Printf("%s\n", strings.Join([]string{
 		name, rate(f.GetErrorRate()), rate(f.GetMajorityErrorRate()), rate(f.GetLastClassErrorRate()),
-		digits3(f.GetLogLoss()), digits3(f.GetBrierScore()), optional(f.Skill, digits3), optional(f.Skill, verdict),
+		digits3(f.GetLogLoss()), digits3(f.GetBrierScore()), command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
 	}, "\t"))
 }
 
@@ -54,7 +54,7 @@ func writeClasses(w *command.Page, s *hindsightv1.ClassStats) {
 	}
 	for _, b := range bins {
 		w.Printf("%.0f to %.0f %%\t%d\t%s\t%s\n", 100*b.GetLow(), 100*b.GetHigh(),
-			b.GetMembers(), optional(b.Predicted, rate), optional(b.Found, rate))
+			b.GetMembers(), command.Optional(b.Predicted, rate), command.Optional(b.Found, rate))
 	}
 	classes := slices.SortedStableFunc(slices.Values(s.GetClasses()), func(a, b *hindsightv1.ClassCounts) int {
 		return cmp.Compare(b.GetObserved(), a.GetObserved())

@@ -36,7 +36,7 @@ func classified(s *hindsightv1.ModelStats) {
 	for n := range 10 {
 		s.Classes.Reliability = append(s.Classes.Reliability, &hindsightv1.ReliabilityBin{Low: float64(n) / 10, High: float64(n+1) / 10})
 	}
-	first, last := s.Classes.Reliability[0], s.Classes.Reliability[9]
+	first, last := s.GetClasses().GetReliability()[0], s.GetClasses().GetReliability()[9]
 	first.Members, first.Predicted, first.Found = 7900, proto.Float64(0.00125), proto.Float64(0)
 	last.Members, last.Predicted, last.Found = 100, proto.Float64(0.95), proto.Float64(0.96)
 }

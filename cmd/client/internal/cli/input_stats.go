@@ -18,12 +18,10 @@ all before: above 0.1 the input has moved, above 0.25 much. The effect of a feat
 its weight times its deviation.`
 
 const (
-	// From these population stability indices on an input has moved, and much.
+	// Above these population stability indices an input has moved, and much.
 	movedShift, largeShift = 0.1, 0.25
-	// mostWeights is how many weights a table shows.
-	mostWeights = 20
-	// longestCell is how many characters of a name a table shows.
-	longestCell = 40
+	// How many weights a table shows, and how many characters of a name.
+	mostWeights, longestCell = 20, 40
 )
 
 // moved says in words what a population stability index means.
@@ -66,8 +64,8 @@ func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
 		}
 		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
 			cell(in.GetName()), strconv.FormatUint(in.GetSeen(), 10), missing, outside,
-			optional(in.Mean, command.Number), optional(in.Deviation, command.Number),
-			optional(in.Shift, digits3), optional(in.Shift, moved),
+			command.Optional(in.Mean, command.Number), command.Optional(in.Deviation, command.Number),
+			command.Optional(in.Shift, digits3), command.Optional(in.Shift, moved),
 		}, "\t"), "\t"))
 	}
 }
@@ -89,7 +87,7 @@ func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
 			name += ", " + outputName(s, int(f.GetOutput()))
 		}
 		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
-			name, command.Number(f.GetWeight()), optional(f.Effect, command.Number),
+			name, command.Number(f.GetWeight()), command.Optional(f.Effect, command.Number),
 		}, "\t"), "\t"))
 	}
 	writeRest(w, len(weights)-mostWeights)

@@ -47,14 +47,6 @@ func level(coverage float64) string {
 	return strconv.FormatFloat(100*coverage, 'g', 6, 64) + " %"
 }
 
-// optional writes a number, and nothing if it is not known.
-func optional(v *float64, write func(float64) string) string {
-	if v == nil {
-		return ""
-	}
-	return write(*v)
-}
-
 // writePerformance writes how the model did beside the baselines: over all
 // rounds, over the last ones, and with the past discounted.
 func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
@@ -92,7 +84,7 @@ func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigure
 	w.Printf("%s\n", strings.Join([]string{
 		name, command.Number(f.GetMeanLoss()),
 		command.Number(f.GetRunningMeanLoss()), command.Number(f.GetLastLabelLoss()),
-		optional(f.Skill, digits3), optional(f.Skill, verdict),
+		command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
 	}, "\t"))
 }
 
@@ -138,8 +130,8 @@ func writeIntervals(w *command.Page, s *hindsightv1.ModelStats) {
 			name += fmt.Sprintf(", output %d", i.GetOutput()+1)
 		}
 		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
-			name, optional(i.Realised, percent), optional(i.Recent, percent), optional(i.Least, percent),
-			optional(i.MeanWidth, command.Number), optional(i.MeanScore, command.Number),
+			name, command.Optional(i.Realised, percent), command.Optional(i.Recent, percent), command.Optional(i.Least, percent),
+			command.Optional(i.MeanWidth, command.Number), command.Optional(i.MeanScore, command.Number),
 		}, "\t"), "\t"))
 	}
 }
