@@ -13,8 +13,8 @@ import (
 //
 //	min over π, w of Σ (y − π·(x_P, 1) − w·φ(x))² + λ_p‖π‖² + λ‖w‖²
 //
-// is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ, so that
-// everything else is the forecaster's, its theorem included.
+// is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ, so that all
+// else is the forecaster's, its theorem included.
 //
 // The block comes first. The first rows and columns of the factor need nothing of what is
 // behind them, so that they are those of the parametric model alone:
