@@ -28,7 +28,7 @@
 // Source: Platt, Advances in Large Margin Classifiers (1999), for a logistic function
 // of a score; the rest is ours. On the published streams elec2 and ijcnn1 every bin of
 // the reliability table that has 500 members is within 0.05 of its probability, for
-// every learner of another loss than the logistic. One f = 0.95 is off by up to 0.23,
+// every learner. One f = 0.95 is off by up to 0.23,
 // two parameters with f = 0.9995 by up to 0.18. On each stream mixture and table together
 // lose at most 1 % more than the best of the three memories there, and up to 5 % less.
 package calibration

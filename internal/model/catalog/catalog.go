@@ -78,8 +78,6 @@ type entry struct {
 	// classifies says that labels are classes: -1 and 1 for the loss of the learner, or
 	// those of the spec.
 	classifies bool
-	// logistic says that the learner predicts log-odds.
-	logistic bool
 	// indicators says that the learner grows, and learns the indicators of classes.
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.

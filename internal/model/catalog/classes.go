@@ -63,7 +63,7 @@ func (c *completion) keepIntervals(e entry) {
 // classified makes a classifier of the learner of an entry.
 func (c *completion) classified(e entry) entry {
 	o := classifier.Options{
-		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators, Logistic: e.logistic,
+		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators,
 		Recoding: e.recoding, Forgetting: e.forgetting, New: e.make,
 	}
 	beside := o.Cost()

@@ -130,7 +130,7 @@ func (c *completion) raker(f features, o raker.Options) entry {
 		return entry{}
 	}
 	return entry{
-		cost: f.cost(raker.Cost, o), classifies: o.Loss != raker.Squared, logistic: o.Loss == raker.Logistic,
+		cost: f.cost(raker.Cost, o), classifies: o.Loss != raker.Squared,
 		make: func(int) model.Learner { return raker.NewRaker(f.draw(), o) },
 	}
 }
@@ -146,7 +146,7 @@ func adaRaker(c *completion, given *model.AdaRaker) entry {
 		return entry{}
 	}
 	return entry{
-		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != raker.Squared, logistic: o.Loss == raker.Logistic,
+		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != raker.Squared,
 		make: func(int) model.Learner { return raker.NewAdaRaker(f.draw(), o) },
 	}
 }

@@ -22,9 +22,6 @@ type Options struct {
 	// Indicators chooses the coding that grows, of labels 0 and 1. Otherwise labels
 	// are -1 and 1: one of them for two classes, one a class for more.
 	Indicators bool
-	// Logistic says that the loss of the learner is the logistic one, so that its
-	// predictions are log-odds. Otherwise probabilities are calibrated.
-	Logistic bool
 	// Recoding is a in [0, 1]: how much decisions of Indicators favour rare classes.
 	// Without them it is 0.
 	Recoding float64
@@ -56,9 +53,9 @@ type Options struct {
 //	class = arg max s_k (n/n_k)^a    the older of two that are equal
 //
 // with a = 0 but for indicators. Neither a nor the names touch anything that is
-// learned. Probabilities are 1/(1+exp(−f_k)), normalised, if the loss is the logistic
-// one, otherwise a calibration of s. The recoding does not touch them, so that the
-// class that is decided for need not be the most probable.
+// learned. Probabilities are a calibration of s. The recoding does not touch them, so
+// that the class that is decided for need not be the most probable. Of the log-odds f
+// that the logistic loss predicts, the calibration learns the slope.
 //
 // Losses, regrets and the certificate are the learner's, summed over the outputs. The
 // labels of a round have one length, c² = 1 or the number of outputs, so that the
@@ -75,8 +72,7 @@ type Learner struct {
 	// counts are n_k.
 	counts []float64
 	// bound is the largest √weight.
-	bound float64
-	// calibration is not used where the loss is the logistic one.
+	bound       float64
 	calibration *calibration.Link
 	// labels are those of no class, which Check asks the learner about. Observe puts
 	// those of its class in their place while it learns.
@@ -182,15 +178,12 @@ func (l *Learner) answer(p *model.ClassPrediction, classes int) {
 	counts := l.counts[:classes]
 	total := sum(counts)
 	p.Class = l.decide(p.Probabilities, p.Values, counts, total)
-	switch {
-	case classes == 1:
+	if classes == 1 {
 		p.Probabilities[0] = 1
-	case l.o.Logistic:
-		l.o.logistic(p.Probabilities, p.Values)
-	default:
-		scores := l.o.scores(p.Probabilities, p.Values)
-		l.calibration.Probabilities(p.Probabilities, scores, counts, total)
+		return
 	}
+	scores := l.o.scores(p.Probabilities, p.Values)
+	l.calibration.Probabilities(p.Probabilities, scores, counts, total)
 }
 
 func sum(values []float64) (total float64) {
@@ -239,7 +232,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	p.Values = append(p.Values[:0], l.outcome.Predictions[:l.o.raw(len(l.outcome.Predictions), before)]...)
 	p.StandardErrors, p.Leverage, p.Probability, p.Advice = p.StandardErrors[:0], model.NoLeverage, 0, p.Advice[:0]
 	l.answer(p, before)
-	if known && before > 1 && !l.o.Logistic {
+	if known && before > 1 {
 		scores := l.o.scores(l.scores, p.Values)
 		l.calibration.Learn(scores, l.counts, sum(l.counts), number, weight)
 	}

@@ -128,33 +128,3 @@ func (l *Learner) recode(buffer, scores, counts []float64, total float64) []floa
 	}
 	return buffer
 }
-
-// mostLogOdds is what log-odds are cut to, so that no probability is 0 or 1.
-const mostLogOdds = 30
-
-// logistic writes the probabilities of log-odds: P_1 = 1/(1+exp(−f)) and P_0 = 1 − P_1
-// of two classes with one output, otherwise P_k = 1/(1+exp(−f_k)) over their sum. There
-// are two classes or more.
-func (o Options) logistic(dst, values []float64) {
-	odds := dst
-	if o.signs() {
-		odds = dst[1:]
-	}
-	for k := range odds {
-		odds[k] = -math.Max(-mostLogOdds, math.Min(mostLogOdds, values[k]))
-	}
-	// The library's own exponential has other bits on other targets.
-	exponential.Exp(odds, odds)
-	total := 0.0
-	for k, v := range odds {
-		odds[k] = 1 / (1 + v)
-		total += odds[k]
-	}
-	if o.signs() {
-		dst[0] = 1 - dst[1]
-		return
-	}
-	for k := range odds {
-		odds[k] /= total
-	}
-}

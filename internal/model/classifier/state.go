@@ -11,8 +11,8 @@ import (
 )
 
 // AppendBinary appends the state to dst: the number of classes; of each the length
-// of its name and the name; their counts; the largest √weight; the calibration, if the
-// loss is not the logistic one; the learner's state.
+// of its name and the name; their counts; the largest √weight; the calibration; the
+// learner's state.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	dst = slices.Grow(dst, l.headBytes())
 	dst = codec.AppendUint64(dst, uint64(len(l.names)))
@@ -21,9 +21,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	dst = codec.AppendFloats(dst, l.counts...)
 	dst = codec.AppendFloats(dst, l.bound)
-	if !l.o.Logistic {
-		dst = l.calibration.AppendBinary(dst)
-	}
+	dst = l.calibration.AppendBinary(dst)
 	dst, err := l.inner.AppendBinary(dst)
 	if err != nil {
 		return nil, fmt.Errorf("classifier: %w", err)
@@ -63,11 +61,9 @@ func (l *Learner) decode(r *codec.Reader) (*Learner, error) {
 	if err := fresh.readCounts(r, int(k)); err != nil {
 		return nil, err
 	}
-	if !l.o.Logistic {
-		var err error
-		if fresh.calibration, err = calibration.Read(r); err != nil {
-			return nil, err
-		}
+	var err error
+	if fresh.calibration, err = calibration.Read(r); err != nil {
+		return nil, err
 	}
 	fresh.begin()
 	if err := fresh.inner.Restore(r.Bytes(r.Len())); err != nil {
