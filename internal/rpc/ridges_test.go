@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -38,13 +39,14 @@ func TestRidgesAreExperts(t *testing.T) {
 	if !st.GetCertified() || !st.GetCertificateOk() || st.GetRegret() > st.GetCertificate() || st.GetCertificate() > st.GetRegretBound() {
 		t.Errorf("%v", st)
 	}
-	names, weight, least := "", 0.0, math.Inf(1)
+	var names []string
+	weight, least := 0.0, math.Inf(1)
 	for _, e := range st.GetExperts() {
-		names += e.GetName() + " "
+		names = append(names, e.GetName())
 		weight += e.GetWeight()
 		least = math.Min(least, e.GetLossSum())
 	}
-	if names != "lambda_0.01 lambda_1 lambda_100 " || math.Abs(weight-1) > 1e-12 || st.GetLossSum() > least+8*math.Log(3) {
+	if !slices.Equal(names, []string{"lambda_0.01", "lambda_1", "lambda_100"}) || math.Abs(weight-1) > 1e-12 || st.GetLossSum() > least+8*math.Log(3) {
 		t.Errorf("experts %v of a loss of %g", st.GetExperts(), st.GetLossSum())
 	}
 	spec.GetLinearAwv().Lambda = proto.Float64(1)
