@@ -151,3 +151,42 @@ func TestSGMIsOfOneKernel(t *testing.T) {
 		}()
 	}
 }
+
+// What docs/theory.md says of the two options: of rows without an order in time, as those
+// of casp, a step that decays and an average lose less than a constant step does; on a
+// stream that drifts, as air, they lose more.
+func TestSGMOnStreams(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// sigma is the root of the mean squared distance of two rows.
+		sigma float64
+		// helps says that both options lose less.
+		helps bool
+	}{{"casp.csv.gz", 0.53, true}, {"air.csv.gz", 0.9, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() || modeltest.RaceDetector {
+				t.Skip("long")
+			}
+			stream := modeltest.Stream(t, c.name, -1)
+			modeltest.Scale(stream)
+			top := 0.0
+			for _, s := range stream {
+				top = max(top, s.Y)
+			}
+			mean := func(step, decay float64, average bool) float64 {
+				o := raker.DefaultOptions(raker.Squared, false)
+				o.Step, o.Decay, o.Average, o.Lambda, o.TrackRegret = step, decay, average, 0, false
+				l := raker.NewRaker([]raker.Map{newFourier(1, len(stream[0].X), 50, c.sigma)}, o)
+				for _, s := range stream {
+					observe(t, l, modeltest.Sample{X: s.X, Y: s.Y / top, Weight: 1})
+				}
+				return l.Stats().Loss / float64(len(stream))
+			}
+			constant, decays, averages := mean(0.25, 0, false), mean(0.25, 0.25, false), mean(0.5, 0, true)
+			t.Logf("constant %.4g, decay %.4g, average %.4g", constant, decays, averages)
+			if c.helps != (decays < constant) || c.helps != (averages < constant) {
+				t.Errorf("constant %g, decay %g, average %g", constant, decays, averages)
+			}
+		})
+	}
+}
