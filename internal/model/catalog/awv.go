@@ -46,8 +46,8 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting,
-		cost:       awv.RidgesCost(size, o, path, 16*uint64(spans)),
+		forgetting: o.Forgetting, ranged: path.Low != nil,
+		cost: awv.RidgesCost(size, o, path, 16*uint64(spans)),
 		make: func(int) model.Learner {
 			return forecaster(feature.NewTaylor(d, sigma, degree), o, path)
 		},
@@ -90,7 +90,7 @@ func linear(c *completion, given *model.LinearAWV) entry {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting, affine: true,
+		forgetting: o.Forgetting, affine: true, ranged: path.Low != nil,
 		cost: awv.RidgesCost(d+1, o, path, 0),
 		make: func(outputs int) model.Learner {
 			o := o
@@ -125,7 +125,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 		rng := rand.New(rand.NewPCG(seed, fourierStream))
 		return feature.NewFourier(k, d, frequencies, orthogonal, rng)
 	})
-	return entry{cost: cost, forgetting: o.Forgetting, make: func(outputs int) model.Learner {
+	return entry{cost: cost, forgetting: o.Forgetting, ranged: path.Low != nil, make: func(outputs int) model.Learner {
 		o := o
 		o.Outputs = outputs
 		return forecaster(draw(), o, path)

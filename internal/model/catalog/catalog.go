@@ -78,6 +78,9 @@ type entry struct {
 	// classifies says that labels are classes: -1 and 1 for the loss of the learner, or
 	// those of the spec.
 	classifies bool
+	// ranged says that the learner's spec has the range of the labels, which are not
+	// scaled then.
+	ranged bool
 	// indicators says that the learner grows, and learns the indicators of classes.
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.

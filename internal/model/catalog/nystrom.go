@@ -41,7 +41,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, o.Lambda),
+		cost: awv.NystromCost(o), forgetting: o.Forgetting, ranged: o.Low != nil, inputLimit: limit, unfit: c.unfit(o.Kernel, o.Lambda),
 		make: func(int) model.Learner { return awv.NewNystrom(o) },
 	}
 }

@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"math"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -42,7 +41,7 @@ func (c *completion) ridges(
 		}
 		before = v
 	}
-	low, high := c.labelRange(several)
+	low, high := c.rangeOf(several)
 	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high}
 }
 
@@ -61,9 +60,9 @@ func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	}
 }
 
-// labelRange is the range of the labels of each output as the learner sees them, nil if
-// it is not known. Classes are labels from -1 to 1, which nothing scales.
-func (c *completion) labelRange(several *model.Ridges) (low, high []float64) {
+// rangeOf is the range of the labels of each output, nil if it is not known. Labels with
+// a range are not scaled. Those of classes are -1 and 1.
+func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
 	if len(several.Range) == 0 {
 		several.Range = nil
 		if c.spec.Classes == nil {
@@ -72,44 +71,12 @@ func (c *completion) labelRange(several *model.Ridges) (low, high []float64) {
 		several.Range = []float64{-1, 1}
 	}
 	given := several.Range
-	if len(given) != 2 || !isOffset(given[0]) || !isOffset(given[1]) || !(given[0] < given[1]) {
-		c.refuse("range", given, fmt.Sprintf("two numbers, the least and the largest label, of a magnitude of at most %g", model.MaxMagnitude))
+	if len(given) != 2 || !isOffset(given[0]) || !isOffset(given[1]) || !(given[1]-given[0] >= minScale) {
+		c.refuse("range", given, fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale))
 		return nil, nil
 	}
-	offset, scale, ok := c.labelScaling()
-	if !ok {
-		c.refuse("range", given, "scaling none or fixed, or warmup with labels false: any other scales the labels by what it observes")
-		return nil, nil
-	}
-	for j := range c.outputs { // As the scaling will do it.
-		low = append(low, (given[0]-offset(j))*scale)
-		high = append(high, (given[1]-offset(j))*scale)
-		if !(low[j] < high[j] && math.Max(-low[j], high[j]) <= model.MaxMagnitude) {
-			c.refuse("range", given, fmt.Sprintf("a range within a magnitude of %g, after scaling", model.MaxMagnitude))
-		}
+	for range c.outputs {
+		low, high = append(low, given[0]), append(high, given[1])
 	}
 	return low, high
-}
-
-// labelScaling is what the scaling of the spec does to labels: each has an offset, and
-// all have one scale. It is not ok if observations determine that.
-func (c *completion) labelScaling() (offset func(output int) float64, scale float64, ok bool) {
-	offset, scale = func(int) float64 { return 0 }, 1
-	switch s := c.spec.Scaling; {
-	case c.spec.Classes != nil:
-	case s == nil:
-		return nil, 0, false
-	case s.None != nil:
-	case s.Fixed != nil:
-		if s.Fixed.LabelScale != nil {
-			scale = *s.Fixed.LabelScale
-		}
-		if offsets := s.Fixed.LabelOffset; len(offsets) == c.outputs {
-			offset = func(output int) float64 { return offsets[output] }
-		}
-	default:
-		w := s.Warmup
-		return offset, scale, w != nil && w.Labels != nil && !*w.Labels
-	}
-	return offset, scale, true
 }

@@ -55,7 +55,7 @@ func scaled(c *completion, e entry) entry {
 		f := *given.Fixed
 		given.Fixed, o.Fixed = &f, c.fixed(&f, e)
 	case given.Running != nil:
-		o.Warmup, o.Labels, o.Running = defaultWarmup, !e.classifies, true
+		o.Warmup, o.Labels, o.Running = defaultWarmup, !e.keepsLabels(), true
 		if e.capacity > 0 {
 			o.Warmup = min(o.Warmup, e.capacity)
 		}
@@ -109,9 +109,9 @@ func (c *completion) fixed(given *model.FixedScaling, e entry) scaling.Affine {
 	o.Offset = c.numbers("fixed.offset", &given.Offset, d, 0, isOffset, offset)
 	o.Scale = c.numbers("fixed.scale", &given.Scale, d, 1, isFactor, factor)
 	o.LabelOffset = c.numbers("fixed.label_offset", &given.LabelOffset, k, 0, isOffset, offset)
-	c.keepClasses("fixed.label_scale", e, o.LabelScale != 1)
+	c.keepLabels("fixed.label_scale", e, o.LabelScale != 1)
 	for j, v := range o.LabelOffset {
-		c.keepClasses(fmt.Sprintf("fixed.label_offset[%d]", j), e, v != 0)
+		c.keepLabels(fmt.Sprintf("fixed.label_offset[%d]", j), e, v != 0)
 	}
 	return o
 }
@@ -156,21 +156,29 @@ func (c *completion) warmup(given *model.WarmupScaling, e entry) (observations i
 	if observations < 1 || observations > maxWarmup {
 		c.refuse("warmup.observations", observations, fmt.Sprintf("1 to %d", maxWarmup))
 	}
-	labels = filled(&given.Labels, !e.classifies)
-	c.keepClasses("warmup.labels", e, labels)
+	labels = filled(&given.Labels, !e.keepsLabels())
+	c.keepLabels("warmup.labels", e, labels)
 	if e.capacity > 0 && e.capacity < observations {
 		c.refuse("warmup.observations", observations, fmt.Sprintf("at most max_observations = %d", e.capacity))
 	}
 	return observations, labels
 }
 
-// keepClasses refuses what would scale a class.
-func (c *completion) keepClasses(name string, e entry, scales bool) {
-	if scales && e.classifies {
-		want := "none: the labels of this loss are -1 and 1"
-		if c.spec.Classes != nil {
-			want = "none: labels are classes"
-		}
-		c.refuse(name, "a scaling of labels", want)
+// keepsLabels says that labels reach the learner as they are: classes, and those whose
+// range the spec has.
+func (e entry) keepsLabels() bool { return e.classifies || e.ranged }
+
+// keepLabels refuses what would scale a label that the learner wants as it is.
+func (c *completion) keepLabels(name string, e entry, scales bool) {
+	if !scales || !e.keepsLabels() {
+		return
 	}
+	want := "none: the labels of this loss are -1 and 1"
+	switch {
+	case c.spec.Classes != nil:
+		want = "none: labels are classes"
+	case e.ranged:
+		want = "none: the range of " + c.spec.Name() + " is that of the labels as they are"
+	}
+	c.refuse(name, "a scaling of labels", want)
 }

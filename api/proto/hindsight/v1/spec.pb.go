@@ -1444,7 +1444,7 @@ type WarmupScaling struct {
 	// How many observations determine the scaling, from 1 to 10000. 100 is good.
 	Observations int32 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Scales the labels too. Default true; false for labels -1 and 1 of the
-	// logistic and the hinge loss, where true is refused.
+	// logistic and the hinge losses, and for labels with a range, where true is refused.
 	Labels        *bool `protobuf:"varint,2,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1665,10 +1665,10 @@ type PkawvTaylor struct {
 	// features are shared, and each ridge has a forecaster. The prediction is their mixture
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The least and the largest label, with lambdas. The predictions of the ridges are cut
-	// to it, and the model is certified while no label leaves it and no weight is above 1.
-	// It wants a scaling that leaves the labels as they are, or that is given. Default: the
-	// range of the labels so far, without a certificate.
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1851,10 +1851,10 @@ type LinearAwv struct {
 	// features are shared, and each ridge has a forecaster. The prediction is their mixture
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The least and the largest label, with lambdas. The predictions of the ridges are cut
-	// to it, and the model is certified while no label leaves it and no weight is above 1.
-	// It wants a scaling that leaves the labels as they are, or that is given. Default: the
-	// range of the labels so far, without a certificate.
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
 	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2130,10 +2130,10 @@ type PkawvNystrom struct {
 	// features are shared, and each ridge has a forecaster. The prediction is their mixture
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The least and the largest label, with lambdas. The predictions of the ridges are cut
-	// to it, and the model is certified while no label leaves it and no weight is above 1.
-	// It wants a scaling that leaves the labels as they are, or that is given. Default: the
-	// range of the labels so far, without a certificate.
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
 	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2287,10 +2287,10 @@ type FourierAwv struct {
 	// features are shared, and each ridge has a forecaster. The prediction is their mixture
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The least and the largest label, with lambdas. The predictions of the ridges are cut
-	// to it, and the model is certified while no label leaves it and no weight is above 1.
-	// It wants a scaling that leaves the labels as they are, or that is given. Default: the
-	// range of the labels so far, without a certificate.
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
