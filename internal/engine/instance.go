@@ -132,8 +132,8 @@ type figuresOf struct {
 }
 
 // figuresNow are the figures of a machine with these statistics.
-func figuresNow(m *machine.Machine, stats model.Stats) *figuresOf {
-	return &figuresOf{
+func figuresNow(m *machine.Machine, stats model.Stats) figuresOf {
+	return figuresOf{
 		stats: stats, summary: atSequence(m.Summary(), m.Sequence()),
 		inputs: m.Inputs(), classes: m.ClassSummary(), names: m.Classes(),
 	}

@@ -54,7 +54,7 @@ func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, e
 	}
 	var stats model.Stats
 	stats, err = m.Stats()
-	s.figuresOf = *figuresNow(m, stats)
+	s.figuresOf = figuresNow(m, stats)
 	var copied codec.Snapshot
 	if err == nil {
 		copied, err = m.Snapshot(buffer)

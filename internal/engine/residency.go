@@ -128,7 +128,8 @@ func (i *instance) forget() {
 	i.mu.Lock()
 	if m := i.mu.machine; m != nil {
 		if stats, err := m.Stats(); err == nil {
-			i.mu.last = figuresNow(m, stats)
+			last := figuresNow(m, stats)
+			i.mu.last = &last
 		}
 		i.mu.machine = nil
 	}

@@ -56,6 +56,9 @@ type ClassStatistics struct {
 
 // named are the statistics of inputs with their names.
 func (f *figuresOf) named(s *input.Schema) []InputStatistics {
+	if len(f.inputs) == 0 {
+		return nil
+	}
 	all := make([]InputStatistics, len(f.inputs))
 	for n := range all {
 		all[n] = InputStatistics{Name: s.Name(n), Statistics: f.inputs[n]}
@@ -171,7 +174,7 @@ func (i *instance) read() (f figuresOf, known, broken bool) {
 		if now, err := m.Stats(); err == nil {
 			f.stats = now
 		}
-		f = *figuresNow(m, f.stats)
+		f = figuresNow(m, f.stats)
 	}
 	return f, i.mu.known || broken, broken
 }

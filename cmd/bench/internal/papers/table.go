@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
+	"hindsight/cmd/bench/internal/markdown"
 	"hindsight/cmd/internal/dataset"
 )
 
@@ -24,13 +24,16 @@ type Table struct {
 	Mean []float64
 	// Sigma is the bandwidth: σ² is the mean squared distance of two rows.
 	Sigma float64
+	// Unit is what 1 of Y is in the units of the file: the range of the labels if
+	// they were scaled, else 1.
+	Unit float64
 }
 
 // Load reads a stream from its file in a directory. Scaling, means and bandwidth
 // are computed from the whole file. Then the first limit rows are kept; 0 keeps
 // all. The error is fs.ErrNotExist if there is no such file.
 func Load(dir string, s Stream, limit int) (*Table, error) {
-	path := s.path(dir)
+	path := s.Path(dir)
 	file, err := os.Open(path) //nolint:gosec // the user names the directory
 	if err != nil {
 		return nil, err
@@ -58,7 +61,7 @@ func read(r io.Reader, name string, s Stream) (*Table, error) {
 	if n := reader.Outputs(); n != 1 {
 		return nil, fmt.Errorf("%s: %d labels a row where one is expected", name, n)
 	}
-	t := &Table{}
+	t := &Table{Unit: 1}
 	var label [1]float64
 	for {
 		x, err := reader.Read(make([]float64, 0, reader.Dimension()), label[:])
@@ -108,6 +111,9 @@ func (t *Table) scale(s Stream) {
 	for i, y := range t.Y {
 		t.Y[i] = unit(y, bottom, top)
 	}
+	if top > bottom {
+		t.Unit = top - bottom
+	}
 }
 
 // unit maps v from [low, high] to [0, 1].
@@ -137,17 +143,8 @@ func (t *Table) measure() {
 	}
 	t.Sigma = 1
 	if distance > 0 {
-		t.Sigma = twoDigits(math.Sqrt(distance))
+		t.Sigma = markdown.Round(math.Sqrt(distance), 2)
 	}
-}
-
-// twoDigits rounds to two significant digits.
-func twoDigits(v float64) float64 {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 1, 64), 64)
-	if err != nil {
-		return v
-	}
-	return rounded
 }
 
 // Inputs returns the inputs of row i for a learner.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"hindsight/cmd/client/internal/infer"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/infer"
 )
 
 // newInfer builds "infer".

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/infer"
 	"hindsight/cmd/internal/dataset"
+	"hindsight/cmd/internal/infer"
 )
 
 // RecordOptions say which rows of a file to take, and how.

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/infer"
+	"hindsight/cmd/internal/infer"
 )
 
 func read(t *testing.T, text string, o infer.Options) *infer.Result {

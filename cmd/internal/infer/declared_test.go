@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/infer"
+	"hindsight/cmd/internal/infer"
 )
 
 // inputs are declarations in JSON.
