@@ -61,7 +61,7 @@ func layers() []layer {
 		}},
 		{"internal/model/awv", learner},
 		{"internal/model/raker", learner},
-		{"internal/model/kons", append([]string{"internal/model/exponential"}, learner...)},
+		{"internal/model/kons", learner},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/mlpoly", "internal/model/trig"}, learner...)},
 		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},

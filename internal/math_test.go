@@ -45,6 +45,7 @@ func harmless() map[string]string {
 		"model/feature/nystrom.go: KernelInputLimit":      refusal,
 		"model/feature/taylor.go: TaylorError":            completes,
 		"model/input/shift.go: index":                     figure,
+		"model/kons/account.go: sumUp":                    figure,
 		"model/qr/qr.go: LogDet":                          figure,
 		"model/raker/adaraker.go: Experts":                figure,
 		"model/raker/core.go: stats":                      figure,

@@ -194,6 +194,8 @@ type Stats struct {
 type ReportOptions struct {
 	// EffectiveDimension asks for the effective dimension.
 	EffectiveDimension bool
+	// HindsightPath asks for the losses in hindsight of fewer features.
+	HindsightPath bool
 	// Pause is called every so often by what takes long, so that others get the
 	// processor. It may be nil.
 	Pause func()
@@ -211,12 +213,20 @@ type Report struct {
 	RegretUnpenalized float64
 	// EffectiveDimension is Tr(C(C+λI)⁻¹).
 	EffectiveDimension float64
-	// Experts are those of an Advised learner, in an order that is always the
+	// HindsightPath is L* of the model of the first m features alone, m = 0 … r. It
+	// falls from the sum of the squared labels to HindsightLoss. It is nil for a learner
+	// without an order of its features.
+	HindsightPath []float64
+	// ParametricShare is the part of Σy² − L* that the parametric features explain
+	// alone, in [0, 1]. It is nil for a learner without a parametric part, and while
+	// nothing is explained.
+	ParametricShare *float64
+	// Experts are those of a learner that mixes some, in an order that is always the
 	// same.
 	Experts []Expert
-	// Weights are those of a learner whose functions are affine in its inputs,
-	// output by output, in the order of the inputs, the constant last. There are
-	// none for others, before a scaling is known, and if there were more than
+	// Weights are those of a learner whose functions are affine in its inputs, and of a
+	// parametric part alone, output by output, in the order of the inputs, the constant
+	// last. There are none for others, before a scaling is known, and if there were more than
 	// 2¹⁶.
 	Weights []Weight
 }

@@ -42,6 +42,8 @@ type Spec struct {
 	FourierKONS  *FourierKONS  `json:"fourier_kons,omitempty" oneof:"learner"`
 	ProsNKONS    *ProsNKONS    `json:"pros_n_kons,omitempty" oneof:"learner"`
 	KONS         *KONS         `json:"kons,omitempty" oneof:"learner"`
+
+	SemiparametricAWV *SemiparametricAWV `json:"semiparametric_awv,omitempty" oneof:"learner"`
 }
 
 // Classes says that labels are classes.
@@ -194,6 +196,18 @@ type AdaRaker struct {
 type FOGD struct {
 	Kernel *Kernel `json:"kernel,omitempty"`
 	FirstOrder
+	// Decay is θ: the step of round t is Step t^−θ. It is nil for 0.
+	Decay *float64 `json:"decay,omitempty"`
+	// Average says to predict by the average of the functions. It is nil for false.
+	Average *bool `json:"average,omitempty"`
+}
+
+// Ridges are several ridges in place of one.
+type Ridges struct {
+	// Lambdas are the ridges, ascending, in place of Lambda.
+	Lambdas []float64 `json:"lambdas,omitempty"`
+	// Range is the least and the largest label, nil if it is not known.
+	Range []float64 `json:"range,omitempty"`
 }
 
 // Kernel names a kernel and its parameters. Parameters that the kind does not
@@ -222,6 +236,7 @@ const (
 type PKAWVNystrom struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
+	Ridges
 	// Mu, Epsilon and Beta are the parameters of KORS. Beta may follow from
 	// Horizon and Delta, and then takes their place.
 	Mu      *float64 `json:"mu,omitempty"`
@@ -248,6 +263,7 @@ type FourierAWV struct {
 	Frequencies *int     `json:"frequencies,omitempty"`
 	Orthogonal  *bool    `json:"orthogonal,omitempty"`
 	Lambda      *float64 `json:"lambda,omitempty"`
+	Ridges
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }
@@ -330,6 +346,7 @@ type PKAWVTaylor struct {
 	Degree *int `json:"degree,omitempty"`
 	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
+	Ridges
 	// MaxFeatures is the ceiling on the number of features.
 	MaxFeatures *int `json:"max_features,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
@@ -340,6 +357,21 @@ type PKAWVTaylor struct {
 type LinearAWV struct {
 	// Lambda is the ridge λ.
 	Lambda *float64 `json:"lambda,omitempty"`
+	Ridges
+	// Forgetting is f: the past counts f times as much each round.
+	Forgetting *float64 `json:"forgetting,omitempty"`
+}
+
+// SemiparametricAWV is the forecaster over (x_P, 1) and random Fourier features.
+type SemiparametricAWV struct {
+	// Parametric are the numbers of the features P, ascending.
+	Parametric []int `json:"parametric,omitempty"`
+	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
+	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
+	Kernel           *Kernel  `json:"kernel,omitempty"`
+	// Frequencies is D; the others are 2D.
+	Frequencies *int     `json:"frequencies,omitempty"`
+	Lambda      *float64 `json:"lambda,omitempty"`
 	// Forgetting is f: the past counts f times as much each round.
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }

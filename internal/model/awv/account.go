@@ -78,11 +78,16 @@ func (a *account) rounds(forgetting float64) float64 {
 	return n
 }
 
+// tolerance is the rounding that the identities are allowed.
+func (a *account) tolerance(forgetting float64) float64 {
+	return leastTolerance + epsilon*a.rounds(forgetting)
+}
+
 // summarize adds up the figures of every label column, given log det(A/λ) and
 // each column's ‖u‖², for a forgetting factor. Without the theorem there is no
 // bound, and CertificateOK speaks of the identities alone. It allocates nothing.
 func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
-	tolerance := leastTolerance + epsilon*columns[0].rounds(forgetting)
+	tolerance := columns[0].tolerance(forgetting)
 	total := model.Stats{Certified: certified, CertificateOK: true, LogDeterminant: logDet}
 	for j := range columns {
 		a := &columns[j]

@@ -168,8 +168,16 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 	z := *buffer
 	f.features.Map(z, x)
 	p.Resize(f.o.Outputs)
-	left := f.leftOut(z, x) / f.o.Lambda
-	q := f.factor.Solve(z, p.Values) / f.o.Forgetting
+	left := f.leftOut(z, x)
+	f.answer(p, f.factor.Solve(z, p.Values), left)
+	return nil
+}
+
+// answer makes a prediction whose Values are v·u, v = R⁻ᵀz, given ‖v‖² and what the
+// features leave out of the kernel.
+func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
+	left /= f.o.Lambda
+	q := square / f.o.Forgetting
 	whole := q + left
 	p.Leverage = whole / (1 + whole)
 	for j := range p.Values {
@@ -177,7 +185,6 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 		p.StandardErrors[j] = f.columns[j].deviation(f.o.Forgetting) * math.Sqrt(whole)
 	}
 	known(p, f.columns[0].n)
-	return nil
 }
 
 // leftOut is k(x,x) − ‖z‖², what the features z of x leave out of the kernel; 0
@@ -305,6 +312,9 @@ func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
 	if o.EffectiveDimension {
 		r.EffectiveDimension = f.effectiveDimension()
 	}
+	if o.HindsightPath {
+		r.HindsightPath = f.hindsightPath()
+	}
 	return r
 }
 
@@ -319,6 +329,12 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 	return s
 }
 
+// consistent tells whether the identities of the state hold, without the theorem and its
+// determinant.
+func (f *Forecaster) consistent() bool {
+	return summarize(f.columns, 0, f.explained, false, f.o.Forgetting).CertificateOK
+}
+
 // explained is ‖u‖² = Σy² − L* of a label column.
 func (f *Forecaster) explained(column int) float64 {
 	var total compensated.Sum
@@ -327,6 +343,32 @@ func (f *Forecaster) explained(column int) float64 {
 		total.Add(float64(right[i] * right[i]))
 	}
 	return total.Value()
+}
+
+// hindsightPath is L* of the model of the first m features alone, m = 0 … r, summed over
+// the outputs, at rk multiply-adds of k outputs:
+//
+//	L*_m = Σy² − Σ_{i≤m} u_i²
+//
+// R and u are those of every such model: their first m rows and columns need nothing
+// of the features behind them.
+//
+// Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström
+// estimator has this loss for every m.
+func (f *Forecaster) hindsightPath() []float64 {
+	var left compensated.Sum
+	for j := range f.columns {
+		left.Add(f.columns[j].energy.Value())
+	}
+	path, right := make([]float64, 1, f.factor.Order()+1), f.factor.Right()
+	path[0] = left.Value()
+	for ; len(right) > 0; right = right[f.o.Outputs:] {
+		for _, u := range right[:f.o.Outputs] {
+			left.Add(-float64(u * u))
+		}
+		path = append(path, math.Max(0, left.Value()))
+	}
+	return path
 }
 
 // ridge is Λ_ii: λ, unless the forecaster forgets.
@@ -387,7 +429,7 @@ func (f *Forecaster) effectiveDimension() float64 {
 // AppendBinary appends the accounts, the packed factor and, when the
 // forecaster forgets, its ridges to dst.
 func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, stateBytes(f.factor.Order(), f.o))
+	dst = slices.Grow(dst, f.stateBytes())
 	for j := range f.columns {
 		dst = f.columns[j].appendBinary(dst)
 	}
@@ -397,6 +439,9 @@ func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	return dst, nil
 }
+
+// stateBytes is what AppendBinary appends.
+func (f *Forecaster) stateBytes() int { return stateBytes(f.factor.Order(), f.o) }
 
 // stateBytes is what AppendBinary appends for r features.
 func stateBytes(r int, o Options) int {

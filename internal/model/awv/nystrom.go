@@ -12,8 +12,9 @@ import (
 
 // NystromOptions say what a Nyström forecaster is.
 type NystromOptions struct {
-	// Options are the forecaster's.
+	// Options are the forecaster's, Path are its ridges.
 	Options
+	Path
 	Kernel    kernel.Kernel
 	Dimension int
 	// Mu, Epsilon and Beta are KORS's.
@@ -44,7 +45,7 @@ const WholeHistory = -1
 type Nystrom struct {
 	o          NystromOptions
 	dictionary *feature.Sampled
-	forecaster *Forecaster
+	ridges     *Ridges
 	// past is a ring of the last rounds; next is where the next one goes.
 	past []pastRound
 	next int
@@ -61,12 +62,13 @@ type pastRound struct {
 // NewNystrom is a forecaster that has seen nothing. It panics where the
 // feature package would.
 func NewNystrom(o NystromOptions) *Nystrom {
-	o.Options = o.completed()
+	o.Options = o.Options.completed()
+	o.Path = o.Path.completed(o.Options)
 	n := &Nystrom{o: o, dictionary: feature.NewSampled(feature.SampledOptions{
-		Kernel: o.Kernel, Dimension: o.Dimension, Bound: KernelRange * o.Lambda,
+		Kernel: o.Kernel, Dimension: o.Dimension, Bound: KernelRange * slices.Min(o.Lambdas),
 		Mu: o.Mu, Epsilon: o.Epsilon, Beta: o.Beta, Capacity: o.MaxDictionary, Given: o.Given, Seed: o.Seed,
 	})}
-	n.forecaster = New(n.dictionary, o.Options)
+	n.ridges = NewRidges(n.dictionary, o.Options, o.Path)
 	return n
 }
 
@@ -79,7 +81,7 @@ func NystromCost(o NystromOptions) model.Cost {
 		m = uint64(len(o.Given))
 	}
 	d := uint64(o.Dimension)
-	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
+	c := RidgesCost(int(m), o.Options, o.Path, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
 	switch {
 	case len(o.Given) > 0:
@@ -101,12 +103,12 @@ func (o NystromOptions) roundBytes(m int) uint64 {
 
 // Check tells whether Observe would accept the observation.
 func (n *Nystrom) Check(x, y []float64, weight float64) error {
-	return n.forecaster.Check(x, y, weight)
+	return n.ridges.Check(x, y, weight)
 }
 
 // Predict answers with the dictionary as it stands.
 func (n *Nystrom) Predict(p *model.Prediction, x []float64) error {
-	return n.forecaster.Predict(p, x)
+	return n.ridges.Predict(p, x)
 }
 
 // Observe draws for x, grows when it is kept, and learns. A round costs the
@@ -120,10 +122,10 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	if n.complete() {
 		n.past, n.next = nil, 0
 	}
-	features := n.forecaster.row[:n.dictionary.Size()]
+	features := n.ridges.row()
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
-	n.forecaster.learn(o, y, weight)
+	n.ridges.learn(o, y, weight)
 	return nil
 }
 
@@ -139,8 +141,8 @@ func (n *Nystrom) consider(x []float64) {
 	if !n.dictionary.Consider(x) {
 		return
 	}
-	// a = Σφψ, corner = λ + Σψ², b = Σψy over the past that is kept.
-	a, corner, b := make([]float64, m), n.o.Lambda, make([]float64, n.o.Outputs)
+	// a = Σφψ, corner = λ + Σψ² of each ridge, b = Σψy over the past that is kept.
+	a, corners, b := make([]float64, m), slices.Clone(n.o.Lambdas), make([]float64, n.o.Outputs)
 	discounts := n.discounts()
 	for i := range n.past {
 		r := &n.past[i]
@@ -152,13 +154,15 @@ func (n *Nystrom) consider(x []float64) {
 		for j, phi := range r.features {
 			a[j] += float64(phi * weighted)
 		}
-		corner += float64(psi * weighted)
+		for k := range corners {
+			corners[k] += float64(psi * weighted)
+		}
 		for j, y := range r.y {
 			b[j] += float64(weighted * y)
 		}
 		r.features = append(r.features, psi)
 	}
-	n.forecaster.grow(a, corner, b)
+	n.ridges.grow(a, corners, b)
 }
 
 // discounts are f^(t−s) of the past that is kept, nil when nothing is
@@ -211,7 +215,7 @@ func (n *Nystrom) Centres() [][]float64 {
 // Stats tells how the forecaster is doing. While the dictionary may grow the
 // theorem has a further term, so there is no bound.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.forecaster.stats(len(n.o.Given) > 0)
+	s := n.ridges.stats(len(n.o.Given) > 0)
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes = n.Size()
 	return s
@@ -220,22 +224,22 @@ func (n *Nystrom) Stats() model.Stats {
 // Size is the memory that the state takes. Every round of the past has a
 // feature for each centre, so that their size follows from their number.
 func (n *Nystrom) Size() uint64 {
-	return n.forecaster.Size() + n.dictionary.SamplerBytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
+	return n.ridges.Size() + n.dictionary.SamplerBytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
 }
 
 // Report adds to Stats the regret without the penalty and, when asked, the
 // effective dimension in the span of the dictionary, at the costs of
 // Forecaster.Report with r = m.
 func (n *Nystrom) Report(o model.ReportOptions) model.Report {
-	return n.forecaster.report(n.Stats(), o)
+	return n.ridges.report(n.Stats(), o)
 }
 
 // AppendBinary appends the forecaster's state, the generator, the dictionary
 // and the past that is kept. Factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, n.dictionary.CentresBytes()+stateBytes(n.dictionary.Size(), n.o.Options)+
+	dst = slices.Grow(dst, n.dictionary.CentresBytes()+n.ridges.stateBytes()+
 		feature.GeneratorBytes+8*(2+len(n.past)*(n.o.Dimension+n.o.Outputs+1)))
-	dst, err := n.forecaster.AppendBinary(n.dictionary.AppendCentres(dst))
+	dst, err := n.ridges.AppendBinary(n.dictionary.AppendCentres(dst))
 	if err != nil {
 		return nil, err
 	}
@@ -266,8 +270,8 @@ func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dictionary: %w", err)
 	}
-	fresh := &Nystrom{o: n.o, dictionary: dictionary, forecaster: New(dictionary, n.o.Options)}
-	if err := fresh.forecaster.Restore(reader.Bytes(stateBytes(dictionary.Size(), n.o.Options))); err != nil {
+	fresh := &Nystrom{o: n.o, dictionary: dictionary, ridges: NewRidges(dictionary, n.o.Options, n.o.Path)}
+	if err := fresh.ridges.Restore(reader.Bytes(fresh.ridges.stateBytes())); err != nil {
 		return nil, err
 	}
 	if err := dictionary.ReadGenerator(reader); err != nil {
@@ -302,7 +306,7 @@ func (n *Nystrom) remember(reader *codec.Reader) error {
 	if err := reader.Err(); err != nil {
 		return err
 	}
-	observations := n.forecaster.columns[0].n
+	observations := n.ridges.observations()
 	wantCount, wantNext := n.kept(observations)
 	all := n.complete() && uint64(count) == observations && next == observations
 	if !all && (uint64(count) != wantCount || next != wantNext) {

@@ -33,7 +33,8 @@ func (c *completion) defaultLambda() float64 {
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
+	var path awv.Path
+	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	sigma := c.scale("sigma", &given.Sigma, 1)
 	ceiling := min(max(defaultFeatures, d+1), defaultGivenFeatures)
 	if given.Degree != nil {
@@ -49,14 +50,14 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		spans = feature.TaylorSize(d, degree-1, ceiling)
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting,
-		cost:       awv.Cost(size, o, 16*uint64(spans)),
+		forgetting: o.Forgetting, ranged: path.Low != nil,
+		cost: awv.RidgesCost(size, o, path, 16*uint64(spans)),
 		make: func(int) model.Learner {
-			return awv.New(feature.NewTaylor(d, sigma, degree), o)
+			return forecaster(feature.NewTaylor(d, sigma, degree), o, path)
 		},
 	}
 }
@@ -113,37 +114,40 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma flo
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
+	var path awv.Path
+	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	if d+1 > MaxFeatures {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting, affine: true,
-		cost: awv.Cost(d+1, o, 0),
+		forgetting: o.Forgetting, affine: true, ranged: path.Low != nil,
+		cost: awv.RidgesCost(d+1, o, path, 0),
 		make: func(outputs int) model.Learner {
 			o := o
 			o.Outputs = outputs
-			return awv.New(feature.NewAffine(d), o)
+			return forecaster(feature.NewAffine(d), o, path)
 		},
 	}
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
 	o := awv.Options{Outputs: c.outputs}
-	o.Lambda = c.scale("lambda", &given.Lambda, c.defaultLambda())
-	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal)
+	var path awv.Path
+	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
+	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
 		return entry{}
 	}
-	return entry{cost: w.cost(awv.Cost(w.size, o, w.bytes)), forgetting: o.Forgetting, make: func(outputs int) model.Learner {
+	cost := w.cost(awv.RidgesCost(w.size, o, path, w.bytes))
+	return entry{cost: cost, forgetting: o.Forgetting, ranged: path.Low != nil, make: func(outputs int) model.Learner {
 		o := o
 		o.Outputs = outputs
-		return awv.New(w.draw(), o)
+		return forecaster(w.draw(), o, path)
 	}}
 }
 
@@ -163,12 +167,13 @@ func (w waves) cost(c model.Cost) model.Cost {
 	return c
 }
 
-// waves completes kernel, frequencies and orthogonality of random Fourier features.
-func (c *completion) waves(of **model.Kernel, count **int, rows **bool) waves {
+// waves completes kernel, frequencies and orthogonality of random Fourier features, of
+// at most so many frequencies.
+func (c *completion) waves(of **model.Kernel, count **int, rows **bool, most int) waves {
 	d, seed := c.spec.Dimension, c.spec.Seed
 	k := c.spectral("kernel", of,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
-	frequencies := c.whole("frequencies", count, defaultFrequencies, MaxFeatures/2)
+	frequencies := c.whole("frequencies", count, min(defaultFrequencies, most), most)
 	orthogonal := filled(rows, k.Radial())
 	if orthogonal && !k.Radial() {
 		c.refuse("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")

@@ -22,6 +22,10 @@ func everyLearner() []measured {
 		{"pkawv_taylor", model.Spec{Dimension: 4, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{}}, 300},
 		{"pkawv_nystrom", model.Spec{Dimension: 4, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{}}, 1000},
 		{"fourier_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}}, 300},
+		{"fourier_awv of five ridges", model.Spec{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{
+			Ridges: model.Ridges{Lambdas: []float64{1e-3, 1e-2, 0.1, 1, 10}},
+		}}, 300},
+		{"semiparametric_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), SemiparametricAWV: &model.SemiparametricAWV{}}, 300},
 		{"linear_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, 300},
 		{"kernel_awv", model.Spec{Dimension: 4, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{}}, 1000},
 		{"raker", model.Spec{Dimension: 4, Scaling: model.Unscaled(), Raker: &model.Raker{}}, 300},

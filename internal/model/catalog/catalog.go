@@ -35,6 +35,7 @@ func learners() []learner {
 		row(func(s *model.Spec) **model.FourierKONS { return &s.FourierKONS }, fourierKONS),
 		row(func(s *model.Spec) **model.ProsNKONS { return &s.ProsNKONS }, prosNKONS),
 		row(func(s *model.Spec) **model.KONS { return &s.KONS }, exactKONS),
+		row(func(s *model.Spec) **model.SemiparametricAWV { return &s.SemiparametricAWV }, semiparametric),
 	}
 }
 

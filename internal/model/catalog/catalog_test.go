@@ -236,6 +236,18 @@ func TestGoldenSnapshots(t *testing.T) {
 		"kons": {Dimension: 2, Scaling: model.Unscaled(), Seed: 11, KONS: &model.KONS{
 			Gamma: ptr(0.3), NewtonSteps: model.NewtonSteps{Kernel: &model.Kernel{Kind: "matern_52"}, Range: []float64{-1, 1}},
 		}},
+		"sgm": {Dimension: 2, Outputs: 1, Scaling: model.Unscaled(), Seed: 9, FOGD: &model.FOGD{
+			FirstOrder: model.FirstOrder{Frequencies: ptr(4)}, Decay: ptr(0.5), Average: ptr(true),
+		}},
+		"ridges": {Dimension: 2, Scaling: model.Unscaled(), Seed: 10, PKAWVNystrom: &model.PKAWVNystrom{
+			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}, History: model.HistoryWindow, HistoryWindow: ptr(5),
+		}},
+		"ridges_range": {Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{
+			Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}, Range: []float64{-3, 3}},
+		}},
+		"semiparametric_awv": {Dimension: 2, Scaling: model.Unscaled(), Seed: 11, SemiparametricAWV: &model.SemiparametricAWV{
+			Parametric: []int{1}, Frequencies: ptr(4),
+		}},
 		"auto":       {Dimension: 2, Seed: 8, Auto: &model.Auto{Frequencies: ptr(3)}},
 		"kernel_awv": {Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "laplacian", Sigma: ptr(2.0)}}},
 	} {

@@ -40,6 +40,17 @@ func restorable() []model.Spec {
 		{Dimension: 2, Outputs: 2, LinearAWV: &model.LinearAWV{}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
 		{Dimension: 2, KernelAWV: &model.KernelAWV{MaxObservations: ptr(9)}},
 		{Dimension: 2, Seed: 6, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}}},
+		{Dimension: 2, Scaling: model.Unscaled(), FOGD: &model.FOGD{
+			FirstOrder: model.FirstOrder{Frequencies: ptr(2), Loss: model.LossHinge}, Decay: ptr(0.5), Average: ptr(true),
+		}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}}},
+		{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{
+			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}, Range: []float64{-2, 2}},
+		}},
+		{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
+			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}, MaxDictionary: ptr(4),
+		}},
+		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), SemiparametricAWV: &model.SemiparametricAWV{Frequencies: ptr(2)}},
 		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{Frequencies: ptr(2)}},
 		{Dimension: 2, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{Frequencies: ptr(2), NewtonSteps: model.NewtonSteps{Loss: model.LossLogistic}}},
 		{Dimension: 2, FourierKONS: &model.FourierKONS{Frequencies: ptr(2), NewtonSteps: model.NewtonSteps{Range: []float64{-1, 2}}}},

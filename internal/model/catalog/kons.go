@@ -117,7 +117,7 @@ func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) ent
 
 func fourierKONS(c *completion, given *model.FourierKONS) entry {
 	o := c.newton(&given.NewtonSteps, minScale)
-	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal)
+	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.TrackRegret = c.tracked(&given.TrackRegret, o)
 	if c.err != nil {
 		return entry{}

@@ -25,8 +25,9 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary,
 	}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda = c.ridge("lambda", &given.Lambda, c.defaultLambda())
+	o.Lambda, o.Path = c.ridges(&given.Lambda, &given.Ridges, c.ridge)
 	o.Forgetting = c.forgetting(&given.Forgetting)
+	c.remembers(&given.Ridges, o.Forgetting)
 	o.Mu = c.ridge("mu", &given.Mu, defaultMu)
 	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
 	o.Beta = c.oversampling(given)
@@ -40,8 +41,9 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
-		make: func(int) model.Learner { return awv.NewNystrom(o) },
+		cost: awv.NystromCost(o), forgetting: o.Forgetting, ranged: o.Low != nil, inputLimit: limit,
+		unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
+		make:  func(int) model.Learner { return awv.NewNystrom(o) },
 	}
 }
 

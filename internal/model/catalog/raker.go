@@ -113,6 +113,14 @@ func fogd(c *completion, given *model.FOGD) entry {
 	kernels := []*model.Kernel{given.Kernel}
 	f, o := c.firstOrder(c.kernels(&kernels), &given.FirstOrder, false)
 	given.Kernel = kernels[0]
+	o.Decay, o.Average = c.number("decay", &given.Decay, 0, 0, 1), filled(&given.Average, false)
+	// What is off is left out, as in the specs of before.
+	if o.Decay == 0 {
+		given.Decay = nil
+	}
+	if !o.Average {
+		given.Average = nil
+	}
 	return c.raker(f, o)
 }
 

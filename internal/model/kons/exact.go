@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/loops"
@@ -298,7 +299,7 @@ func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
 	value := float64(s.slope * (a.fitted + float64(self*c)))
 	d.factor.Append(a.solved, rho)
 	d.right = append(d.right, (value-products)/rho)
-	d.logDet += 2 * math.Log(rho/math.Sqrt(alpha))
+	d.logDet += 2 * exponential.Log(rho/math.Sqrt(alpha))
 	excess := float64(float64(s.slope*s.slope) * a.q)
 	d.certificate.Add(s.certificate(excess / (1 + excess)))
 }

@@ -7,6 +7,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/qr"
 )
@@ -146,7 +147,7 @@ func (d *dual) readFactor(reader *codec.Reader, o *ExactOptions) error {
 	}
 	d.factor = factor
 	for i := range m {
-		d.logDet += 2 * math.Log(factor.Row(i)[i]/root)
+		d.logDet += 2 * exponential.Log(factor.Row(i)[i]/root)
 	}
 	return nil
 }

@@ -184,10 +184,22 @@ func (f *Factor) Solve(z, p []float64) (q float64) {
 // ridge function in hindsight. It costs r²/2 multiply-adds. It panics when
 // dst has the wrong length or there is no such column.
 func (f *Factor) Weights(dst []float64, column int) {
-	if len(dst) != f.order || column < 0 || column >= f.columns {
-		panic("qr: Weights wants order numbers and an existing column")
+	if len(dst) != f.order {
+		panic("qr: Weights wants order numbers")
 	}
-	for i := f.order - 1; i >= 0; i-- {
+	f.LeadingWeights(dst, column)
+}
+
+// LeadingWeights writes R[:m,:m]⁻¹u[:m] of one label column into dst, m numbers: the
+// best ridge function in hindsight of the first m features alone. The first m rows and
+// columns of R, and entries of u, are those of the factor of these features, bit for
+// bit. It costs m²/2 multiply-adds. It panics when dst is longer than the order or there
+// is no such column.
+func (f *Factor) LeadingWeights(dst []float64, column int) {
+	if len(dst) > f.order || column < 0 || column >= f.columns {
+		panic("qr: LeadingWeights wants at most order numbers and an existing column")
+	}
+	for i := len(dst) - 1; i >= 0; i-- {
 		row := f.rowSlice(i)
 		sum := row[f.order-i+column]
 		for j, g := range dst[i+1:] {

@@ -67,9 +67,9 @@ type hedged struct {
 }
 
 // NewAdaRaker is an AdaRaker that has seen nothing. It panics unless there
-// are maps, all of one dimension, and the options are in their ranges.
+// are maps, all of one dimension, and the options are in their ranges. It is no SGM.
 func NewAdaRaker(maps []Map, o Options) *AdaRaker {
-	if !o.valid(true) {
+	if !o.valid(true) || o.Average || o.Decay > 0 {
 		panic(fmt.Sprintf("raker: options %+v", o))
 	}
 	a := &AdaRaker{core: newCore(maps, o)}

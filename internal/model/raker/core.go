@@ -47,6 +47,11 @@ type Options struct {
 	WeightStep float64
 	// Lambda is λ, in [0, 1e9].
 	Lambda float64
+	// Decay is θ in [0, 1]: the step of round t is Step t^−θ. With a θ above 0 the
+	// learner is a Raker of one kernel.
+	Decay float64
+	// Average makes a Raker of one kernel predict by the average of its parameters.
+	Average bool
 	// BaseInterval is B: AdaRaker's intervals have lengths B, 2B, 4B, ….
 	// A number below 1 means 1.
 	BaseInterval int
@@ -83,7 +88,7 @@ func DefaultOptions(loss Loss, adaptive bool) Options {
 func (o Options) valid(adaptive bool) bool {
 	positive := func(v float64) bool { return v > 0 && v <= maxParameter }
 	return o.Loss >= Squared && o.Loss <= Hinge &&
-		positive(o.Step) && positive(o.WeightStep) && (!adaptive || positive(o.StepCap)) &&
+		o.Decay >= 0 && o.Decay <= 1 && positive(o.Step) && positive(o.WeightStep) && (!adaptive || positive(o.StepCap)) &&
 		o.Lambda >= 0 && o.Lambda <= maxParameter
 }
 
@@ -278,6 +283,10 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 	e := uint64(experts) * k
 	numbers := e*(total+3*kernels+2) + 2*total + kernels + 2 + 6*k
 	flops := e * 3 * total
+	if o.Average {
+		numbers += e * (total + 1)
+		flops += e * 2 * total
+	}
 	if o.TrackRegret && o.Loss == Squared {
 		numbers += pairs + k*total + loops.Rows*(total+1)
 		flops += pairs + k*total

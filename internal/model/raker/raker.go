@@ -9,6 +9,7 @@
 package raker
 
 import (
+	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -27,8 +28,16 @@ import (
 // With one kernel it is FOGD: Fourier online gradient descent. With several outputs
 // each has its own θ and w, over the same features: it is that many Rakers.
 //
+// FOGD may be SGM, the stochastic gradient method. With the decay ϑ and s_t the step of
+// round t after all cuts, see safeStep,
+//
+//	η_t = η t^−ϑ,  a ← a + s_t,  θ̄ ← θ̄ + (θ − θ̄) s_t/a,  then the step on θ
+//
+// and ŷ = θ̄·z if it averages. The average is of the θ before their steps.
+//
 // Source: AdaRaker (JMLR 2019), Algorithm 1, eqs (18), (19), (21). The
-// gradients are those of the losses, see Loss.
+// gradients are those of the losses, see Loss. SGM: Camoriano, thesis (Genoa, 2017),
+// chapter 6, with the average of eq. (6.4).
 type Raker struct {
 	core
 	// experts has an entry each output.
@@ -39,8 +48,11 @@ type Raker struct {
 
 // NewRaker is a Raker that has seen nothing, of steps o.Step and
 // o.WeightStep. It panics unless there are maps, all of one dimension, and the
-// options are in their ranges.
+// options are in their ranges; and if several kernels are to be SGM.
 func NewRaker(maps []Map, o Options) *Raker {
+	if (o.Average || o.Decay > 0) && len(maps) != 1 {
+		panic(fmt.Sprintf("raker: a decay of %g, average %t, of %d kernels", o.Decay, o.Average, len(maps)))
+	}
 	r := &Raker{core: newCore(maps, o)}
 	r.experts = r.newExperts()
 	return r
@@ -60,6 +72,10 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	r.answer(p)
 	for j := range r.experts {
 		e := &r.experts[j]
+		if r.options.Average {
+			p.Values[j] = loops.Dot(e.average, z)
+			continue
+		}
 		p.Values[j] = r.mix(e, z, e.weigh(room), nil)
 	}
 	return nil
@@ -76,15 +92,29 @@ func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) e
 	}
 	r.prepare(x)
 	r.outcome(o)
+	step := r.step()
 	for j, y := range labels {
 		e := &r.experts[j]
 		r.exponentials = e.weigh(r.exponentials[:0])
 		prediction := r.mix(e, r.z, r.exponentials, e.f)
-		r.learn(e, r.options.Step, y, weight)
+		if r.options.Average {
+			prediction = loops.Dot(e.average, r.z)
+		}
+		r.learn(e, step, y, weight)
 		r.record(o, j, y, weight, prediction)
 	}
 	r.finish(labels, weight)
 	return nil
+}
+
+// step is η_t of the round to come. Its power has the same bits on every target.
+func (r *Raker) step() float64 {
+	if r.options.Decay == 0 {
+		return r.options.Step
+	}
+	power := [1]float64{-float64(r.options.Decay * exponential.Log(float64(r.ledgers[0].n+1)))}
+	exponential.Exp(power[:], power[:])
+	return float64(r.options.Step * power[0])
 }
 
 // Weights are the normalized weights of the kernels of an output, of sum 1.
@@ -104,15 +134,34 @@ type expert struct {
 	// logw holds log w_p, shifted so that the largest is 0. Only ratios
 	// matter, and so the weights neither underflow nor lose digits.
 	logw []float64
+	// average is θ̄ and steps the sum a of the steps, of SGM that averages.
+	average []float64
+	steps   float64
 	// f is scratch: f_p of the round.
 	f []float64
 }
 
 func (c *core) newExpert() expert {
-	return expert{
+	e := expert{
 		theta: make([]float64, c.total()),
 		logw:  make([]float64, len(c.maps)),
 		f:     make([]float64, len(c.maps)),
+	}
+	if c.options.Average {
+		e.average = make([]float64, c.total())
+	}
+	return e
+}
+
+// fold takes θ into the average, before a step of size s.
+func (e *expert) fold(s float64) {
+	e.steps += s
+	if e.steps == 0 {
+		return // The steps are too small for a number.
+	}
+	part := s / e.steps
+	for i, v := range e.theta {
+		e.average[i] += float64((v - e.average[i]) * part)
 	}
 }
 
@@ -177,6 +226,9 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 	for p, f := range e.f {
 		to := offsets[p]
 		s := c.safeStep(step, weight, stable[p])
+		if o.Average {
+			e.fold(s)
+		}
 		shrink := max(0, 1-float64(2*s*o.Lambda))
 		norm := loops.Descend(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
 		loss := float64(weight * (o.Loss.Value(f, y) + float64(o.Lambda*norm)))

@@ -98,7 +98,13 @@ func (c *core) coreBytes() int {
 	return 8 * numbers
 }
 
-func (c *core) expertStateBytes() int { return 8 * (c.total() + len(c.maps)) }
+func (c *core) expertStateBytes() int {
+	numbers := c.total() + len(c.maps)
+	if c.options.Average {
+		numbers += c.total() + 1
+	}
+	return 8 * numbers
+}
 
 // appendCore appends the tag, the shape, the accounts and the moments.
 func (c *core) appendCore(dst []byte, tag uint64) []byte {
@@ -143,7 +149,11 @@ func (c *core) readCore(r *codec.Reader, tag uint64) ([]ledger, *moments, error)
 }
 
 func (e *expert) appendBinary(dst []byte) []byte {
-	return codec.AppendFloats(codec.AppendFloats(dst, e.theta...), e.logw...)
+	dst = codec.AppendFloats(codec.AppendFloats(dst, e.theta...), e.logw...)
+	if e.average != nil {
+		dst = codec.AppendFloats(codec.AppendFloats(dst, e.average...), e.steps)
+	}
+	return dst
 }
 
 // read fills e and tells whether it could be a state: the logarithms of the
@@ -151,6 +161,13 @@ func (e *expert) appendBinary(dst []byte) []byte {
 func (e *expert) read(r *codec.Reader) bool {
 	r.FloatsWithin(maxTheta, e.theta)
 	r.FloatsWithin(maxSum, e.logw)
+	if e.average != nil {
+		r.FloatsWithin(maxTheta, e.average)
+		r.Within(maxSum, &e.steps)
+		if e.steps < 0 {
+			return false
+		}
+	}
 	best := false
 	for _, v := range e.logw {
 		if v > 0 {

@@ -442,6 +442,12 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.HindsightLoss = l.loss(r.HindsightLoss)
 	r.Regret = l.loss(r.Regret) + l.owed
 	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
+	for m, loss := range r.HindsightPath {
+		r.HindsightPath[m] = l.loss(loss)
+	}
+	for k := range r.Experts {
+		r.Experts[k].Loss = l.loss(r.Experts[k].Loss)
+	}
 	l.unscaleWeights(r.Weights)
 	return r
 }

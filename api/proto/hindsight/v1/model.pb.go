@@ -835,14 +835,15 @@ type ModelStats struct {
 	Intervals []*IntervalStats `protobuf:"bytes,29,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	// Changes of the loss.
 	Drift *Drift `protobuf:"bytes,30,opt,name=drift,proto3" json:"drift,omitempty"`
-	// The experts that the learner mixes, of auto.
+	// The experts that the learner mixes, of auto, and the ridges of a learner with lambdas.
 	Experts []*Expert `protobuf:"bytes,31,rep,name=experts,proto3" json:"experts,omitempty"`
 	// What has been seen of the named inputs.
 	Inputs []*InputStats `protobuf:"bytes,32,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// How a classifier does.
 	Classes *ClassStats `protobuf:"bytes,33,opt,name=classes,proto3" json:"classes,omitempty"`
-	// The weights of a learner whose functions are affine in its features, those with
-	// the largest effect first, at most 100.
+	// The weights of a learner whose functions are affine in its features, and of the
+	// parametric part of semiparametric_awv alone, those with the largest effect first, at
+	// most 100.
 	Weights       []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

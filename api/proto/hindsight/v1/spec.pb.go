@@ -274,7 +274,7 @@ func (x Kernel_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kernel_Kind.Descriptor instead.
 func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // What a growing dictionary knows of the rounds before.
@@ -331,7 +331,7 @@ func (x PkawvNystrom_History) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PkawvNystrom_History.Descriptor instead.
 func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20, 0}
 }
 
 // What an expert keeps at the start of its next interval.
@@ -384,7 +384,7 @@ func (x AdaRaker_Restart) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AdaRaker_Restart.Descriptor instead.
 func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24, 0}
 }
 
 // What a new centre does to what was learned.
@@ -437,7 +437,7 @@ func (x ProsNKons_Growth) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProsNKons_Growth.Descriptor instead.
 func (ProsNKons_Growth) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26, 0}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27, 0}
 }
 
 // ModelSpec says what a model is. It is immutable: the server stores it with
@@ -483,6 +483,7 @@ type ModelSpec struct {
 	//	*ModelSpec_FourierKons
 	//	*ModelSpec_ProsNKons
 	//	*ModelSpec_Kons
+	//	*ModelSpec_SemiparametricAwv
 	Learner       isModelSpec_Learner `protobuf_oneof:"learner"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -691,6 +692,15 @@ func (x *ModelSpec) GetKons() *Kons {
 	return nil
 }
 
+func (x *ModelSpec) GetSemiparametricAwv() *SemiparametricAwv {
+	if x != nil {
+		if x, ok := x.Learner.(*ModelSpec_SemiparametricAwv); ok {
+			return x.SemiparametricAwv
+		}
+	}
+	return nil
+}
+
 type isModelSpec_Learner interface {
 	isModelSpec_Learner()
 }
@@ -760,6 +770,11 @@ type ModelSpec_Kons struct {
 	Kons *Kons `protobuf:"bytes,22,opt,name=kons,proto3,oneof"`
 }
 
+type ModelSpec_SemiparametricAwv struct {
+	// The Azoury-Warmuth-Vovk forecaster over a parametric model and what it leaves.
+	SemiparametricAwv *SemiparametricAwv `protobuf:"bytes,23,opt,name=semiparametric_awv,json=semiparametricAwv,proto3,oneof"`
+}
+
 func (*ModelSpec_PkawvTaylor) isModelSpec_Learner() {}
 
 func (*ModelSpec_PkawvNystrom) isModelSpec_Learner() {}
@@ -785,6 +800,8 @@ func (*ModelSpec_FourierKons) isModelSpec_Learner() {}
 func (*ModelSpec_ProsNKons) isModelSpec_Learner() {}
 
 func (*ModelSpec_Kons) isModelSpec_Learner() {}
+
+func (*ModelSpec_SemiparametricAwv) isModelSpec_Learner() {}
 
 // Input declares one named input. {"name": "city", "categorical": {}} is enough.
 type Input struct {
@@ -1753,7 +1770,16 @@ type PkawvTaylor struct {
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
 	// hindsight and the effective dimension discount the past. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
+	// features are shared, and each ridge has a forecaster. The prediction is their mixture
+	// by exponential weights.
+	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
+	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1821,6 +1847,20 @@ func (x *PkawvTaylor) GetForgetting() float64 {
 		return *x.Forgetting
 	}
 	return 0
+}
+
+func (x *PkawvTaylor) GetLambdas() []float64 {
+	if x != nil {
+		return x.Lambdas
+	}
+	return nil
+}
+
+func (x *PkawvTaylor) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
 }
 
 // Rlsc is regularised least squares classification: the Azoury-Warmuth-Vovk
@@ -1916,7 +1956,16 @@ type LinearAwv struct {
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
 	// hindsight and the effective dimension discount the past. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,2,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	Forgetting *float64 `protobuf:"fixed64,2,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
+	// features are shared, and each ridge has a forecaster. The prediction is their mixture
+	// by exponential weights.
+	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
+	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1965,6 +2014,116 @@ func (x *LinearAwv) GetForgetting() float64 {
 	return 0
 }
 
+func (x *LinearAwv) GetLambdas() []float64 {
+	if x != nil {
+		return x.Lambdas
+	}
+	return nil
+}
+
+func (x *LinearAwv) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
+// SemiparametricAwv is the Azoury-Warmuth-Vovk forecaster over a parametric model, which
+// is affine in some features, and random Fourier features of what it leaves.
+type SemiparametricAwv struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The features of the parametric model, counted from 0, ascending. With named inputs
+	// they are those of their encoding. Default: all, which stays left out.
+	Parametric []int32 `protobuf:"varint,1,rep,packed,name=parametric,proto3" json:"parametric,omitempty"`
+	// Ridge of the parametric model. Default 0.1.
+	ParametricLambda *float64 `protobuf:"fixed64,2,opt,name=parametric_lambda,json=parametricLambda,proto3,oneof" json:"parametric_lambda,omitempty"`
+	// The kernel of the rest. Default Gaussian with sigma = 1.
+	Kernel *Kernel `protobuf:"bytes,3,opt,name=kernel,proto3" json:"kernel,omitempty"`
+	// Number of its frequencies D, orthogonal if the kernel is radial; 2 D features.
+	// Default 50.
+	Frequencies *int32 `protobuf:"varint,4,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
+	// Ridge of the rest. Default 1.
+	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
+	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
+	// model tracks what changes: no bound is stated, and regret, the loss in
+	// hindsight and the effective dimension discount the past. Default 1.
+	Forgetting    *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SemiparametricAwv) Reset() {
+	*x = SemiparametricAwv{}
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SemiparametricAwv) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SemiparametricAwv) ProtoMessage() {}
+
+func (x *SemiparametricAwv) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SemiparametricAwv.ProtoReflect.Descriptor instead.
+func (*SemiparametricAwv) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *SemiparametricAwv) GetParametric() []int32 {
+	if x != nil {
+		return x.Parametric
+	}
+	return nil
+}
+
+func (x *SemiparametricAwv) GetParametricLambda() float64 {
+	if x != nil && x.ParametricLambda != nil {
+		return *x.ParametricLambda
+	}
+	return 0
+}
+
+func (x *SemiparametricAwv) GetKernel() *Kernel {
+	if x != nil {
+		return x.Kernel
+	}
+	return nil
+}
+
+func (x *SemiparametricAwv) GetFrequencies() int32 {
+	if x != nil && x.Frequencies != nil {
+		return *x.Frequencies
+	}
+	return 0
+}
+
+func (x *SemiparametricAwv) GetLambda() float64 {
+	if x != nil && x.Lambda != nil {
+		return *x.Lambda
+	}
+	return 0
+}
+
+func (x *SemiparametricAwv) GetForgetting() float64 {
+	if x != nil && x.Forgetting != nil {
+		return *x.Forgetting
+	}
+	return 0
+}
+
 // Kernel names a reproducing kernel and its parameters.
 type Kernel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1984,7 +2143,7 @@ type Kernel struct {
 
 func (x *Kernel) Reset() {
 	*x = Kernel{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2155,7 @@ func (x *Kernel) String() string {
 func (*Kernel) ProtoMessage() {}
 
 func (x *Kernel) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[18]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2168,7 @@ func (x *Kernel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kernel.ProtoReflect.Descriptor instead.
 func (*Kernel) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Kernel) GetKind() Kernel_Kind {
@@ -2076,14 +2235,23 @@ type PkawvNystrom struct {
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
 	// hindsight and the effective dimension discount the past. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,12,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	Forgetting *float64 `protobuf:"fixed64,12,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
+	// features are shared, and each ridge has a forecaster. The prediction is their mixture
+	// by exponential weights.
+	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
+	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PkawvNystrom) Reset() {
 	*x = PkawvNystrom{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2263,7 @@ func (x *PkawvNystrom) String() string {
 func (*PkawvNystrom) ProtoMessage() {}
 
 func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[19]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2276,7 @@ func (x *PkawvNystrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PkawvNystrom.ProtoReflect.Descriptor instead.
 func (*PkawvNystrom) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PkawvNystrom) GetKernel() *Kernel {
@@ -2195,6 +2363,20 @@ func (x *PkawvNystrom) GetForgetting() float64 {
 	return 0
 }
 
+func (x *PkawvNystrom) GetLambdas() []float64 {
+	if x != nil {
+		return x.Lambdas
+	}
+	return nil
+}
+
+func (x *PkawvNystrom) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
 // FourierAwv is the Azoury-Warmuth-Vovk forecaster over random Fourier
 // features.
 type FourierAwv struct {
@@ -2210,14 +2392,23 @@ type FourierAwv struct {
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
 	// hindsight and the effective dimension discount the past. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
+	// features are shared, and each ridge has a forecaster. The prediction is their mixture
+	// by exponential weights.
+	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
+	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
+	// to it, and labels are not scaled. With it the model can be certified: while no label
+	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// for classes.
+	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FourierAwv) Reset() {
 	*x = FourierAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2420,7 @@ func (x *FourierAwv) String() string {
 func (*FourierAwv) ProtoMessage() {}
 
 func (x *FourierAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[20]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2433,7 @@ func (x *FourierAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierAwv.ProtoReflect.Descriptor instead.
 func (*FourierAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FourierAwv) GetKernel() *Kernel {
@@ -2280,6 +2471,20 @@ func (x *FourierAwv) GetForgetting() float64 {
 	return 0
 }
 
+func (x *FourierAwv) GetLambdas() []float64 {
+	if x != nil {
+		return x.Lambdas
+	}
+	return nil
+}
+
+func (x *FourierAwv) GetRange() []float64 {
+	if x != nil {
+		return x.Range
+	}
+	return nil
+}
+
 // KernelAwv is exact Kernel-AWV.
 type KernelAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2295,7 +2500,7 @@ type KernelAwv struct {
 
 func (x *KernelAwv) Reset() {
 	*x = KernelAwv{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2512,7 @@ func (x *KernelAwv) String() string {
 func (*KernelAwv) ProtoMessage() {}
 
 func (x *KernelAwv) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[21]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2525,7 @@ func (x *KernelAwv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KernelAwv.ProtoReflect.Descriptor instead.
 func (*KernelAwv) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *KernelAwv) GetKernel() *Kernel {
@@ -2368,7 +2573,7 @@ type Raker struct {
 
 func (x *Raker) Reset() {
 	*x = Raker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2585,7 @@ func (x *Raker) String() string {
 func (*Raker) ProtoMessage() {}
 
 func (x *Raker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[22]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2598,7 @@ func (x *Raker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Raker.ProtoReflect.Descriptor instead.
 func (*Raker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Raker) GetKernels() []*Kernel {
@@ -2476,7 +2681,7 @@ type AdaRaker struct {
 
 func (x *AdaRaker) Reset() {
 	*x = AdaRaker{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2693,7 @@ func (x *AdaRaker) String() string {
 func (*AdaRaker) ProtoMessage() {}
 
 func (x *AdaRaker) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[23]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2706,7 @@ func (x *AdaRaker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdaRaker.ProtoReflect.Descriptor instead.
 func (*AdaRaker) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AdaRaker) GetKernels() []*Kernel {
@@ -2588,14 +2793,19 @@ type Fogd struct {
 	// Ridge. Default 1e-4; 1e-5 unless the loss is squared.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// Keeps the statistics from which regret is solved on demand. Default true.
-	TrackRegret   *bool `protobuf:"varint,6,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	TrackRegret *bool `protobuf:"varint,6,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
+	// theta: the step of round t is step t^-theta, from 0 to 1. Default 0.
+	Decay *float64 `protobuf:"fixed64,7,opt,name=decay,proto3,oneof" json:"decay,omitempty"`
+	// Predicts by the average of the functions so far, each weighted by its step. With
+	// this, decay and lambda = 0 it is the stochastic gradient method. Default false.
+	Average       *bool `protobuf:"varint,8,opt,name=average,proto3,oneof" json:"average,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fogd) Reset() {
 	*x = Fogd{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2607,7 +2817,7 @@ func (x *Fogd) String() string {
 func (*Fogd) ProtoMessage() {}
 
 func (x *Fogd) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[24]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2620,7 +2830,7 @@ func (x *Fogd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fogd.ProtoReflect.Descriptor instead.
 func (*Fogd) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Fogd) GetKernel() *Kernel {
@@ -2665,6 +2875,20 @@ func (x *Fogd) GetTrackRegret() bool {
 	return false
 }
 
+func (x *Fogd) GetDecay() float64 {
+	if x != nil && x.Decay != nil {
+		return *x.Decay
+	}
+	return 0
+}
+
+func (x *Fogd) GetAverage() bool {
+	if x != nil && x.Average != nil {
+		return *x.Average
+	}
+	return false
+}
+
 // FourierKons is online Newton steps over random Fourier features (KONS, ICML 2017).
 type FourierKons struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2696,7 +2920,7 @@ type FourierKons struct {
 
 func (x *FourierKons) Reset() {
 	*x = FourierKons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2932,7 @@ func (x *FourierKons) String() string {
 func (*FourierKons) ProtoMessage() {}
 
 func (x *FourierKons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[25]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2945,7 @@ func (x *FourierKons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FourierKons.ProtoReflect.Descriptor instead.
 func (*FourierKons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FourierKons) GetKernel() *Kernel {
@@ -2827,7 +3051,7 @@ type ProsNKons struct {
 
 func (x *ProsNKons) Reset() {
 	*x = ProsNKons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3063,7 @@ func (x *ProsNKons) String() string {
 func (*ProsNKons) ProtoMessage() {}
 
 func (x *ProsNKons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[26]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3076,7 @@ func (x *ProsNKons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProsNKons.ProtoReflect.Descriptor instead.
 func (*ProsNKons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProsNKons) GetKernel() *Kernel {
@@ -2980,7 +3204,7 @@ type Kons struct {
 
 func (x *Kons) Reset() {
 	*x = Kons{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3216,7 @@ func (x *Kons) String() string {
 func (*Kons) ProtoMessage() {}
 
 func (x *Kons) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[27]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3229,7 @@ func (x *Kons) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Kons.ProtoReflect.Descriptor instead.
 func (*Kons) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Kons) GetKernel() *Kernel {
@@ -3089,7 +3313,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3101,7 +3325,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_spec_proto_msgTypes[28]
+	mi := &file_hindsight_v1_spec_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3114,7 +3338,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Row) GetFeatures() []float64 {
@@ -3128,7 +3352,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xc8\a\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x9a\b\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -3153,7 +3377,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x04rlsc\x18\x13 \x01(\v2\x12.hindsight.v1.RlscH\x00R\x04rlsc\x12>\n" +
 	"\ffourier_kons\x18\x14 \x01(\v2\x19.hindsight.v1.FourierKonsH\x00R\vfourierKons\x129\n" +
 	"\vpros_n_kons\x18\x15 \x01(\v2\x17.hindsight.v1.ProsNKonsH\x00R\tprosNKons\x12(\n" +
-	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04konsB\t\n" +
+	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04kons\x12P\n" +
+	"\x12semiparametric_awv\x18\x17 \x01(\v2\x1f.hindsight.v1.SemiparametricAwvH\x00R\x11semiparametricAwvB\t\n" +
 	"\alearner\"\xd7\x03\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
@@ -3225,7 +3450,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x10max_microseconds\x18\x03 \x01(\x01H\x02R\x0fmaxMicroseconds\x88\x01\x01B\a\n" +
 	"\x05_lagsB\x0e\n" +
 	"\f_frequenciesB\x13\n" +
-	"\x11_max_microseconds\"\xef\x01\n" +
+	"\x11_max_microseconds\"\x9f\x02\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +
@@ -3233,7 +3458,9 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\fmax_features\x18\x04 \x01(\x05H\x03R\vmaxFeatures\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x05 \x01(\x01H\x04R\n" +
-	"forgetting\x88\x01\x01B\b\n" +
+	"forgetting\x88\x01\x01\x12\x18\n" +
+	"\alambdas\x18\x06 \x03(\x01R\alambdas\x12\x14\n" +
+	"\x05range\x18\a \x03(\x01R\x05rangeB\b\n" +
 	"\x06_sigmaB\t\n" +
 	"\a_degreeB\t\n" +
 	"\a_lambdaB\x0f\n" +
@@ -3250,12 +3477,29 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\v\n" +
 	"\t_recodingB\r\n" +
-	"\v_forgetting\"g\n" +
+	"\v_forgetting\"\x97\x01\n" +
 	"\tLinearAwv\x12\x1b\n" +
 	"\x06lambda\x18\x01 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x02 \x01(\x01H\x01R\n" +
-	"forgetting\x88\x01\x01B\t\n" +
+	"forgetting\x88\x01\x01\x12\x18\n" +
+	"\alambdas\x18\x03 \x03(\x01R\alambdas\x12\x14\n" +
+	"\x05range\x18\x04 \x03(\x01R\x05rangeB\t\n" +
+	"\a_lambdaB\r\n" +
+	"\v_forgetting\"\xbc\x02\n" +
+	"\x11SemiparametricAwv\x12\x1e\n" +
+	"\n" +
+	"parametric\x18\x01 \x03(\x05R\n" +
+	"parametric\x120\n" +
+	"\x11parametric_lambda\x18\x02 \x01(\x01H\x00R\x10parametricLambda\x88\x01\x01\x12,\n" +
+	"\x06kernel\x18\x03 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
+	"\vfrequencies\x18\x04 \x01(\x05H\x01R\vfrequencies\x88\x01\x01\x12\x1b\n" +
+	"\x06lambda\x18\x05 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12#\n" +
+	"\n" +
+	"forgetting\x18\x06 \x01(\x01H\x03R\n" +
+	"forgetting\x88\x01\x01B\x14\n" +
+	"\x12_parametric_lambdaB\x0e\n" +
+	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\r\n" +
 	"\v_forgetting\"\xa7\x03\n" +
 	"\x06Kernel\x12-\n" +
@@ -3278,7 +3522,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06_sigmaB\b\n" +
 	"\x06_alphaB\t\n" +
 	"\a_degreeB\t\n" +
-	"\a_offset\"\x9c\x05\n" +
+	"\a_offset\"\xcc\x05\n" +
 	"\fPkawvNystrom\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12\x1b\n" +
 	"\x06lambda\x18\x02 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12\x13\n" +
@@ -3296,7 +3540,9 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"dictionary\x12#\n" +
 	"\n" +
 	"forgetting\x18\f \x01(\x01H\bR\n" +
-	"forgetting\x88\x01\x01\"Z\n" +
+	"forgetting\x88\x01\x01\x12\x18\n" +
+	"\alambdas\x18\r \x03(\x01R\alambdas\x12\x14\n" +
+	"\x05range\x18\x0e \x03(\x01R\x05range\"Z\n" +
 	"\aHistory\x12\x17\n" +
 	"\x13HISTORY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fHISTORY_NONE\x10\x01\x12\x12\n" +
@@ -3312,7 +3558,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06_deltaB\x11\n" +
 	"\x0f_max_dictionaryB\x11\n" +
 	"\x0f_history_windowB\r\n" +
-	"\v_forgetting\"\x81\x02\n" +
+	"\v_forgetting\"\xb1\x02\n" +
 	"\n" +
 	"FourierAwv\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
@@ -3323,7 +3569,9 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06lambda\x18\x04 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x05 \x01(\x01H\x03R\n" +
-	"forgetting\x88\x01\x01B\x0e\n" +
+	"forgetting\x88\x01\x01\x12\x18\n" +
+	"\alambdas\x18\x06 \x03(\x01R\alambdas\x12\x14\n" +
+	"\x05range\x18\a \x03(\x01R\x05rangeB\x0e\n" +
 	"\f_frequenciesB\r\n" +
 	"\v_orthogonalB\t\n" +
 	"\a_lambdaB\r\n" +
@@ -3371,18 +3619,23 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_weight_stepB\t\n" +
 	"\a_lambdaB\x10\n" +
 	"\x0e_base_intervalB\x0f\n" +
-	"\r_track_regret\"\x96\x02\n" +
+	"\r_track_regret\"\xe6\x02\n" +
 	"\x04Fogd\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12&\n" +
 	"\x04loss\x18\x03 \x01(\x0e2\x12.hindsight.v1.LossR\x04loss\x12\x17\n" +
 	"\x04step\x18\x04 \x01(\x01H\x01R\x04step\x88\x01\x01\x12\x1b\n" +
 	"\x06lambda\x18\x05 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12&\n" +
-	"\ftrack_regret\x18\x06 \x01(\bH\x03R\vtrackRegret\x88\x01\x01B\x0e\n" +
+	"\ftrack_regret\x18\x06 \x01(\bH\x03R\vtrackRegret\x88\x01\x01\x12\x19\n" +
+	"\x05decay\x18\a \x01(\x01H\x04R\x05decay\x88\x01\x01\x12\x1d\n" +
+	"\aaverage\x18\b \x01(\bH\x05R\aaverage\x88\x01\x01B\x0e\n" +
 	"\f_frequenciesB\a\n" +
 	"\x05_stepB\t\n" +
 	"\a_lambdaB\x0f\n" +
-	"\r_track_regret\"\x83\x03\n" +
+	"\r_track_regretB\b\n" +
+	"\x06_decayB\n" +
+	"\n" +
+	"\b_average\"\x83\x03\n" +
 	"\vFourierKons\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12#\n" +
@@ -3474,7 +3727,7 @@ func file_hindsight_v1_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_hindsight_v1_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_hindsight_v1_spec_proto_goTypes = []any{
 	(Loss)(0),                 // 0: hindsight.v1.Loss
 	(Input_Missing)(0),        // 1: hindsight.v1.Input.Missing
@@ -3501,74 +3754,77 @@ var file_hindsight_v1_spec_proto_goTypes = []any{
 	(*PkawvTaylor)(nil),       // 22: hindsight.v1.PkawvTaylor
 	(*Rlsc)(nil),              // 23: hindsight.v1.Rlsc
 	(*LinearAwv)(nil),         // 24: hindsight.v1.LinearAwv
-	(*Kernel)(nil),            // 25: hindsight.v1.Kernel
-	(*PkawvNystrom)(nil),      // 26: hindsight.v1.PkawvNystrom
-	(*FourierAwv)(nil),        // 27: hindsight.v1.FourierAwv
-	(*KernelAwv)(nil),         // 28: hindsight.v1.KernelAwv
-	(*Raker)(nil),             // 29: hindsight.v1.Raker
-	(*AdaRaker)(nil),          // 30: hindsight.v1.AdaRaker
-	(*Fogd)(nil),              // 31: hindsight.v1.Fogd
-	(*FourierKons)(nil),       // 32: hindsight.v1.FourierKons
-	(*ProsNKons)(nil),         // 33: hindsight.v1.ProsNKons
-	(*Kons)(nil),              // 34: hindsight.v1.Kons
-	(*Row)(nil),               // 35: hindsight.v1.Row
+	(*SemiparametricAwv)(nil), // 25: hindsight.v1.SemiparametricAwv
+	(*Kernel)(nil),            // 26: hindsight.v1.Kernel
+	(*PkawvNystrom)(nil),      // 27: hindsight.v1.PkawvNystrom
+	(*FourierAwv)(nil),        // 28: hindsight.v1.FourierAwv
+	(*KernelAwv)(nil),         // 29: hindsight.v1.KernelAwv
+	(*Raker)(nil),             // 30: hindsight.v1.Raker
+	(*AdaRaker)(nil),          // 31: hindsight.v1.AdaRaker
+	(*Fogd)(nil),              // 32: hindsight.v1.Fogd
+	(*FourierKons)(nil),       // 33: hindsight.v1.FourierKons
+	(*ProsNKons)(nil),         // 34: hindsight.v1.ProsNKons
+	(*Kons)(nil),              // 35: hindsight.v1.Kons
+	(*Row)(nil),               // 36: hindsight.v1.Row
 }
 var file_hindsight_v1_spec_proto_depIdxs = []int32{
 	16, // 0: hindsight.v1.ModelSpec.scaling:type_name -> hindsight.v1.Scaling
 	8,  // 1: hindsight.v1.ModelSpec.inputs:type_name -> hindsight.v1.Input
 	15, // 2: hindsight.v1.ModelSpec.classes:type_name -> hindsight.v1.Classes
 	22, // 3: hindsight.v1.ModelSpec.pkawv_taylor:type_name -> hindsight.v1.PkawvTaylor
-	26, // 4: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
-	27, // 5: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
+	27, // 4: hindsight.v1.ModelSpec.pkawv_nystrom:type_name -> hindsight.v1.PkawvNystrom
+	28, // 5: hindsight.v1.ModelSpec.fourier_awv:type_name -> hindsight.v1.FourierAwv
 	24, // 6: hindsight.v1.ModelSpec.linear_awv:type_name -> hindsight.v1.LinearAwv
-	28, // 7: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
-	29, // 8: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
-	30, // 9: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
-	31, // 10: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
+	29, // 7: hindsight.v1.ModelSpec.kernel_awv:type_name -> hindsight.v1.KernelAwv
+	30, // 8: hindsight.v1.ModelSpec.raker:type_name -> hindsight.v1.Raker
+	31, // 9: hindsight.v1.ModelSpec.ada_raker:type_name -> hindsight.v1.AdaRaker
+	32, // 10: hindsight.v1.ModelSpec.fogd:type_name -> hindsight.v1.Fogd
 	21, // 11: hindsight.v1.ModelSpec.auto:type_name -> hindsight.v1.Auto
 	23, // 12: hindsight.v1.ModelSpec.rlsc:type_name -> hindsight.v1.Rlsc
-	32, // 13: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
-	33, // 14: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
-	34, // 15: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
-	9,  // 16: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
-	11, // 17: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
-	12, // 18: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
-	13, // 19: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
-	14, // 20: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
-	1,  // 21: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
-	10, // 22: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
-	2,  // 23: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
-	17, // 24: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
-	18, // 25: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
-	19, // 26: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
-	20, // 27: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
-	25, // 28: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
-	3,  // 29: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
-	25, // 30: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
-	4,  // 31: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
-	35, // 32: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
-	25, // 33: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
-	25, // 34: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
-	25, // 35: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 36: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
-	25, // 37: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
-	0,  // 38: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
-	5,  // 39: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
-	25, // 40: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 41: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
-	25, // 42: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 43: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
-	25, // 44: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 45: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
-	35, // 46: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
-	6,  // 47: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
-	25, // 48: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
-	0,  // 49: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	33, // 13: hindsight.v1.ModelSpec.fourier_kons:type_name -> hindsight.v1.FourierKons
+	34, // 14: hindsight.v1.ModelSpec.pros_n_kons:type_name -> hindsight.v1.ProsNKons
+	35, // 15: hindsight.v1.ModelSpec.kons:type_name -> hindsight.v1.Kons
+	25, // 16: hindsight.v1.ModelSpec.semiparametric_awv:type_name -> hindsight.v1.SemiparametricAwv
+	9,  // 17: hindsight.v1.Input.numeric:type_name -> hindsight.v1.NumericInput
+	11, // 18: hindsight.v1.Input.boolean:type_name -> hindsight.v1.BooleanInput
+	12, // 19: hindsight.v1.Input.categorical:type_name -> hindsight.v1.CategoricalInput
+	13, // 20: hindsight.v1.Input.time:type_name -> hindsight.v1.TimeInput
+	14, // 21: hindsight.v1.Input.vector:type_name -> hindsight.v1.VectorInput
+	1,  // 22: hindsight.v1.Input.missing:type_name -> hindsight.v1.Input.Missing
+	10, // 23: hindsight.v1.NumericInput.clip:type_name -> hindsight.v1.Clip
+	2,  // 24: hindsight.v1.TimeInput.cycles:type_name -> hindsight.v1.TimeInput.Cycle
+	17, // 25: hindsight.v1.Scaling.fixed:type_name -> hindsight.v1.FixedScaling
+	18, // 26: hindsight.v1.Scaling.warmup:type_name -> hindsight.v1.WarmupScaling
+	19, // 27: hindsight.v1.Scaling.running:type_name -> hindsight.v1.RunningScaling
+	20, // 28: hindsight.v1.Scaling.none:type_name -> hindsight.v1.NoScaling
+	26, // 29: hindsight.v1.Rlsc.kernel:type_name -> hindsight.v1.Kernel
+	26, // 30: hindsight.v1.SemiparametricAwv.kernel:type_name -> hindsight.v1.Kernel
+	3,  // 31: hindsight.v1.Kernel.kind:type_name -> hindsight.v1.Kernel.Kind
+	26, // 32: hindsight.v1.PkawvNystrom.kernel:type_name -> hindsight.v1.Kernel
+	4,  // 33: hindsight.v1.PkawvNystrom.history:type_name -> hindsight.v1.PkawvNystrom.History
+	36, // 34: hindsight.v1.PkawvNystrom.dictionary:type_name -> hindsight.v1.Row
+	26, // 35: hindsight.v1.FourierAwv.kernel:type_name -> hindsight.v1.Kernel
+	26, // 36: hindsight.v1.KernelAwv.kernel:type_name -> hindsight.v1.Kernel
+	26, // 37: hindsight.v1.Raker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 38: hindsight.v1.Raker.loss:type_name -> hindsight.v1.Loss
+	26, // 39: hindsight.v1.AdaRaker.kernels:type_name -> hindsight.v1.Kernel
+	0,  // 40: hindsight.v1.AdaRaker.loss:type_name -> hindsight.v1.Loss
+	5,  // 41: hindsight.v1.AdaRaker.restart:type_name -> hindsight.v1.AdaRaker.Restart
+	26, // 42: hindsight.v1.Fogd.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 43: hindsight.v1.Fogd.loss:type_name -> hindsight.v1.Loss
+	26, // 44: hindsight.v1.FourierKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 45: hindsight.v1.FourierKons.loss:type_name -> hindsight.v1.Loss
+	26, // 46: hindsight.v1.ProsNKons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 47: hindsight.v1.ProsNKons.loss:type_name -> hindsight.v1.Loss
+	36, // 48: hindsight.v1.ProsNKons.dictionary:type_name -> hindsight.v1.Row
+	6,  // 49: hindsight.v1.ProsNKons.growth:type_name -> hindsight.v1.ProsNKons.Growth
+	26, // 50: hindsight.v1.Kons.kernel:type_name -> hindsight.v1.Kernel
+	0,  // 51: hindsight.v1.Kons.loss:type_name -> hindsight.v1.Loss
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_spec_proto_init() }
@@ -3590,6 +3846,7 @@ func file_hindsight_v1_spec_proto_init() {
 		(*ModelSpec_FourierKons)(nil),
 		(*ModelSpec_ProsNKons)(nil),
 		(*ModelSpec_Kons)(nil),
+		(*ModelSpec_SemiparametricAwv)(nil),
 	}
 	file_hindsight_v1_spec_proto_msgTypes[1].OneofWrappers = []any{
 		(*Input_Numeric)(nil),
@@ -3629,13 +3886,14 @@ func file_hindsight_v1_spec_proto_init() {
 	file_hindsight_v1_spec_proto_msgTypes[25].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[26].OneofWrappers = []any{}
 	file_hindsight_v1_spec_proto_msgTypes[27].OneofWrappers = []any{}
+	file_hindsight_v1_spec_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_spec_proto_rawDesc), len(file_hindsight_v1_spec_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

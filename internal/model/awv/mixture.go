@@ -1,0 +1,259 @@
+package awv
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/exponential"
+)
+
+// mixture mixes K predictions of the same labels by exponential weights. With the
+// range [l, h] of a label, W = h − l,
+//
+//	f_k = min(max(ŷ_k, l), h),  c_k = Σ ω(f_k − y)²
+//	ŷ = Σ w_k f_k / Σ w_k,  w_k = exp(−(c_k − min c)/(2W²))
+//
+// with c_k of the rounds before and ω the weight of an observation. On [l, h] the loss
+// ω(f − y)², ω ≤ 1, is exponentially concave at the rate 1/(2W²). So, while no label
+// leaves the range and no weight is above 1,
+//
+//	Σ ω(ŷ − y)² ≤ min_k c_k + 2W² ln K
+//
+// and c_k is at most what forecaster k loses: a cut brings a prediction no further
+// from a label in the range. Several outputs have one weight a forecaster: losses are
+// summed, and W² is Σ W_j².
+//
+// A range that is not given is that of the labels so far. While its W is 0, nothing is
+// cut and all weigh the same.
+//
+// Source: Kivinen and Warmuth, EuroCOLT 1999, §3; Cesa-Bianchi and Lugosi (2006),
+// Proposition 3.1 and Theorem 3.2.
+type mixture struct {
+	// low and high are the range of each label.
+	low, high []float64
+	// given says that the range is known beforehand, broken that a label left it or a
+	// weight was above 1.
+	given, broken bool
+	// loss is that of the mixture.
+	loss    compensated.Sum
+	experts []expert
+	// n is how many rounds there were.
+	n uint64
+}
+
+// expert is what a mixture knows of one forecaster.
+type expert struct {
+	// cut is c_k, gap the loss of the mixture less that of the forecaster, whose
+	// predictions are not cut.
+	cut, gap compensated.Sum
+}
+
+func newMixture(outputs int, p Path) *mixture {
+	m := &mixture{
+		low: make([]float64, outputs), high: make([]float64, outputs),
+		given: p.Low != nil, experts: make([]expert, len(p.Lambdas)),
+	}
+	copy(m.low, p.Low)
+	copy(m.high, p.High)
+	return m
+}
+
+// width is W. No square of it is taken, which may be out of range.
+func (m *mixture) width() float64 {
+	most, sum := 0.0, 0.0
+	for j, low := range m.low {
+		most = math.Max(most, m.high[j]-low)
+	}
+	if most == 0 {
+		return 0
+	}
+	for j, low := range m.low {
+		part := (m.high[j] - low) / most
+		sum += float64(part * part)
+	}
+	return float64(most * math.Sqrt(sum))
+}
+
+// mostExponent is above every exponent whose exponential is not 0.
+const mostExponent = 800
+
+// weigh writes the weights w_k into dst. The largest is 1.
+func (m *mixture) weigh(dst []float64) {
+	least := math.Inf(1)
+	for k := range m.experts {
+		least = math.Min(least, m.experts[k].cut.Value())
+	}
+	width := m.width()
+	for k := range m.experts {
+		dst[k] = 0
+		if above := m.experts[k].cut.Value() - least; width > 0 && above > 0 {
+			dst[k] = -math.Min(above/width/width/2, mostExponent)
+		}
+	}
+	exponential.Exp(dst, dst)
+}
+
+// mix cuts the advice, the labels of one forecaster after those of another, and writes
+// the mixed prediction of each label into dst.
+func (m *mixture) mix(dst, weights, advice []float64) {
+	cuts := m.given || m.width() > 0
+	for j := range dst {
+		sum, total := 0.0, 0.0
+		least, most := math.Inf(1), math.Inf(-1)
+		for k, w := range weights {
+			f := &advice[k*len(dst)+j]
+			if cuts {
+				*f = math.Max(m.low[j], math.Min(m.high[j], *f))
+			}
+			sum += float64(w * *f)
+			total += w
+			least, most = math.Min(least, *f), math.Max(most, *f)
+		}
+		dst[j] = math.Max(least, math.Min(most, sum/total)) // Rounding leaves no hull.
+	}
+}
+
+// spread is the mean of the forecasters' leverages, and of the variances σ_k² that they
+// have about the mixed prediction ŷ of a label: sqrt(Σ w_k (σ_k² + (f_k − ŷ)²) / Σ w_k).
+// It needs what mix left of the advice.
+func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []model.Prediction) {
+	total := 0.0
+	p.Leverage = 0
+	for k, w := range weights {
+		total += w
+		p.Leverage += float64(w * own[k].Leverage)
+	}
+	p.Leverage /= total
+	p.StandardErrors = p.StandardErrors[:len(own[0].StandardErrors)]
+	for j := range p.StandardErrors {
+		variance := 0.0
+		for k, w := range weights {
+			off := advice[k*len(p.Values)+j] - p.Values[j]
+			deviation := own[k].StandardErrors[j]
+			variance += float64(w * (float64(deviation*deviation) + float64(off*off)))
+		}
+		p.StandardErrors[j] = math.Sqrt(variance / total)
+	}
+}
+
+// learn accounts for a round, given what was mixed, the advice that mix left, and what
+// each forecaster said before that. It returns the loss.
+func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float64, weight float64) (loss float64) {
+	for j, label := range y {
+		miss := label - mixed[j]
+		loss += float64(weight * float64(miss*miss))
+	}
+	m.loss.Add(loss)
+	for k := range m.experts {
+		e := &m.experts[k]
+		for j, label := range y {
+			miss := label - advice[k*len(y)+j]
+			e.cut.Add(float64(weight * float64(miss*miss)))
+			// (ŷ−y)² − (ŷ_k−y)², without the cancellation of the two.
+			said := own[k].Predictions[j]
+			e.gap.Add(float64(weight * float64((mixed[j]-said)*((mixed[j]-label)+(said-label)))))
+		}
+	}
+	m.follow(y, weight)
+	return loss
+}
+
+// follow ends a round: a range that is not given takes the labels in.
+func (m *mixture) follow(y []float64, weight float64) {
+	m.n++
+	if m.given {
+		m.broken = m.broken || weight > 1
+	}
+	for j, label := range y {
+		switch {
+		case m.given:
+			m.broken = m.broken || label < m.low[j] || label > m.high[j]
+		case m.n == 1:
+			m.low[j], m.high[j] = label, label
+		default:
+			m.low[j], m.high[j] = math.Min(m.low[j], label), math.Max(m.high[j], label)
+		}
+	}
+}
+
+// certified says that the theorem above applies.
+func (m *mixture) certified() bool { return m.given && !m.broken }
+
+// excess is 2W² ln K, what the mixture may lose beyond its best forecaster.
+func (m *mixture) excess() float64 {
+	width := m.width()
+	return 2 * width * width * exponential.Log(float64(len(m.experts)))
+}
+
+// appendBinary appends the range, if it is not given, else 1 if it is broken and 0 if
+// it is not; the loss; and the sums of every forecaster.
+func (m *mixture) appendBinary(dst []byte) []byte {
+	if m.given {
+		broken := uint64(0)
+		if m.broken {
+			broken = 1
+		}
+		dst = codec.AppendUint64(dst, broken)
+	} else {
+		dst = codec.AppendFloats(codec.AppendFloats(dst, m.low...), m.high...)
+	}
+	dst = codec.AppendFloats(dst, m.loss.High, m.loss.Low)
+	for k := range m.experts {
+		e := &m.experts[k]
+		dst = codec.AppendFloats(dst, e.cut.High, e.cut.Low, e.gap.High, e.gap.Low)
+	}
+	return dst
+}
+
+// mixtureBytes is what appendBinary appends.
+func mixtureBytes(outputs int, p Path) int {
+	if p.Low != nil {
+		return 8 + 16 + 32*len(p.Lambdas)
+	}
+	return 16*outputs + 16 + 32*len(p.Lambdas)
+}
+
+// readMixture reads what appendBinary wrote, after n rounds. It refuses what no n
+// rounds lead to.
+func readMixture(r *codec.Reader, outputs int, p Path, n uint64) (*mixture, error) {
+	m := newMixture(outputs, p)
+	m.n = n
+	if m.given {
+		broken := r.Uint64()
+		if m.broken = broken == 1; broken > 1 {
+			return nil, fmt.Errorf("a mark of %d of a broken range: %w", broken, model.ErrCorruptState)
+		}
+	} else {
+		r.FloatsWithin(model.MaxMagnitude, m.low)
+		r.FloatsWithin(model.MaxMagnitude, m.high)
+	}
+	r.Within(maxSum, &m.loss.High, &m.loss.Low)
+	for k := range m.experts {
+		e := &m.experts[k]
+		r.Within(maxSum, &e.cut.High, &e.cut.Low, &e.gap.High, &e.gap.Low)
+	}
+	if err := r.End(); err != nil {
+		return nil, fmt.Errorf("mixture: %w", err)
+	}
+	return m, m.check()
+}
+
+func (m *mixture) check() error {
+	if loss := m.loss.Value(); !(loss >= 0) {
+		return fmt.Errorf("a mixture lost %g: %w", loss, model.ErrCorruptState)
+	}
+	for k := range m.experts {
+		if cut := m.experts[k].cut.Value(); !(cut >= 0) || (m.n == 0 && cut != 0) {
+			return fmt.Errorf("forecaster %d lost %g in %d rounds: %w", k, cut, m.n, model.ErrCorruptState)
+		}
+	}
+	for j, low := range m.low {
+		if !(low <= m.high[j]) || (m.n == 0 && !m.given && (low != 0 || m.high[j] != 0)) {
+			return fmt.Errorf("a range from %g to %g after %d rounds: %w", low, m.high[j], m.n, model.ErrCorruptState)
+		}
+	}
+	return nil
+}

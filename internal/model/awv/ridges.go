@@ -1,0 +1,326 @@
+package awv
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// Path says which ridges there are.
+type Path struct {
+	// Lambdas are the ridges λ_k > 0, in place of Options.Lambda, if there are any.
+	Lambdas []float64
+	// Low and High are the range of the label of each output; nil: it is not known.
+	Low, High []float64
+}
+
+// Ridges is a forecaster for each of several ridges λ_k, over the same features, and
+// the mixture of what they predict: see mixture. Each forecaster is the plain one of
+// its ridge, bit for bit. One ridge alone is that forecaster and no mixture: nothing is
+// cut.
+//
+// The best function in hindsight is that of the ridge with the least L*_k. With the
+// certificate C_k of its forecaster
+//
+//	loss − min_k L*_k ≤ C_k + 2W² ln K ≤ B² log det(A_k/λ_k) + 2W² ln K
+//
+// while the range of the labels is given and none leaves it, no weight is above 1 and
+// nothing is forgotten.
+//
+// Source: Camoriano, thesis (Genoa, 2017), chapter 4, for the path of ridges; the
+// mixture makes it one online learner with a bound.
+type Ridges struct {
+	features    Map
+	path        Path
+	forecasters []*Forecaster
+	// mixture is nil of one ridge.
+	mixture *mixture
+	// The rest is scratch: of Observe, and of Predict, which many callers do at once.
+	own     []model.Outcome
+	weights []float64
+	advice  []float64
+	rooms   sync.Pool
+}
+
+// NewRidges is a learner that has seen nothing. It panics where New does, unless there
+// is a range for each output or none, and if several ridges are to forget.
+func NewRidges(features Map, o Options, p Path) *Ridges {
+	o, p = o.completed(), p.completed(o)
+	if len(p.Low) != len(p.High) || (p.Low != nil && len(p.Low) != o.Outputs) {
+		panic(fmt.Sprintf("awv: %d and %d ends of the ranges of %d outputs", len(p.Low), len(p.High), o.Outputs))
+	}
+	if len(p.Lambdas) > 1 && o.Forgetting < 1 {
+		panic(fmt.Sprintf("awv: %d ridges with a forgetting factor of %g", len(p.Lambdas), o.Forgetting))
+	}
+	r := &Ridges{features: features, path: p}
+	for _, lambda := range p.Lambdas {
+		o.Lambda = lambda
+		r.forecasters = append(r.forecasters, New(features, o))
+	}
+	if count := len(p.Lambdas); count > 1 {
+		r.mixture = newMixture(o.Outputs, p)
+		r.own = make([]model.Outcome, count)
+		r.weights, r.advice = make([]float64, count), make([]float64, count*o.Outputs)
+	}
+	return r
+}
+
+func (p Path) completed(o Options) Path {
+	if len(p.Lambdas) == 0 {
+		p.Lambdas = []float64{o.Lambda}
+	}
+	return p
+}
+
+// RidgesCost is the cost of a learner with r features over a map of mapBytes.
+func RidgesCost(r int, o Options, p Path, mapBytes uint64) model.Cost {
+	o, p = o.completed(), p.completed(o)
+	c := Cost(r, o, 0)
+	count, k := uint64(len(p.Lambdas)), uint64(o.Outputs)
+	c.StateBytes *= count
+	c.PredictFlops *= count
+	c.ObserveFlops *= count
+	if count > 1 {
+		c.StateBytes += uint64(mixtureBytes(o.Outputs, p)) + 8*count*(2*k+1)
+		c.PredictFlops += count * (4*k + exponentialFlops)
+		c.ObserveFlops += count * (8*k + exponentialFlops)
+	}
+	c.StateBytes += mapBytes
+	return c
+}
+
+// exponentialFlops is what an exponential costs.
+const exponentialFlops = 30
+
+// room is what a Predict works on.
+type room struct {
+	features, solved, weights, advice []float64
+	own                               []model.Prediction
+}
+
+// take lends a room for so many features, of any content.
+func (r *Ridges) take(features int) *room {
+	p, ok := r.rooms.Get().(*room)
+	if !ok {
+		p = &room{
+			weights: make([]float64, len(r.weights)), advice: make([]float64, len(r.advice)),
+			own: make([]model.Prediction, len(r.forecasters)),
+		}
+	}
+	if cap(p.features) < features { // With room for a map that grows.
+		p.features, p.solved = make([]float64, features+features/2), make([]float64, features+features/2)
+	}
+	p.features, p.solved = p.features[:features], p.solved[:features]
+	return p
+}
+
+// Check tells whether Observe would accept the observation.
+func (r *Ridges) Check(x, y []float64, weight float64) error {
+	return r.forecasters[0].Check(x, y, weight)
+}
+
+// Predict answers the mixture of the forecasters, by one feature map and a forward
+// solve each. It reads the state and allocates nothing once its scratch is warm.
+func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
+	if r.mixture == nil {
+		return r.forecasters[0].Predict(p, x)
+	}
+	if err := r.forecasters[0].checkFeatures(x); err != nil {
+		return err
+	}
+	outputs := r.forecasters[0].o.Outputs
+	room := r.take(r.features.Size())
+	defer r.rooms.Put(room)
+	z := room.features
+	r.features.Map(z, x)
+	left := r.forecasters[0].leftOut(z, x)
+	for k, f := range r.forecasters {
+		copy(room.solved, z)
+		own := &room.own[k]
+		own.Resize(outputs)
+		f.answer(own, f.factor.Solve(room.solved, own.Values), left)
+		copy(room.advice[k*outputs:], own.Values)
+	}
+	p.Resize(outputs)
+	r.mixture.weigh(room.weights)
+	r.mixture.mix(p.Values, room.weights, room.advice)
+	r.mixture.spread(p, room.weights, room.advice, room.own)
+	return nil
+}
+
+// Observe learns (x, y) in every forecaster: one feature map, and a rotation pass each.
+// It allocates nothing once the outcome has room.
+func (r *Ridges) Observe(o *model.Outcome, x, y []float64, weight float64) error {
+	if err := r.Check(x, y, weight); err != nil {
+		return err
+	}
+	r.features.Map(r.row(), x)
+	r.learn(o, y, weight)
+	return nil
+}
+
+// row is where the features of a round go.
+func (r *Ridges) row() []float64 { return r.forecasters[0].row[:r.features.Size()] }
+
+// learn is Observe once the features stand in the row.
+func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
+	if r.mixture == nil {
+		r.forecasters[0].learn(o, y, weight)
+		return
+	}
+	for k := len(r.forecasters) - 1; k >= 0; k-- { // The first holds the features, and spoils them.
+		f := r.forecasters[k]
+		copy(f.row, r.row())
+		f.learn(&r.own[k], y, weight)
+		copy(r.advice[k*len(y):], r.own[k].Predictions)
+	}
+	o.Resize(len(y))
+	r.mixture.weigh(r.weights)
+	r.mixture.mix(o.Predictions, r.weights, r.advice)
+	o.Loss = r.mixture.learn(o.Predictions, r.advice, r.own, y, weight)
+	best := r.best()
+	o.Regret = r.own[best].Regret + r.mixture.experts[best].gap.Value()
+}
+
+// grow adds a feature to every forecaster, given its inner products with the features
+// so far, its corner in each and its right-hand sides: see Forecaster.grow.
+func (r *Ridges) grow(a, corners, b []float64) {
+	for k, f := range r.forecasters {
+		f.grow(slices.Clone(a), corners[k], slices.Clone(b))
+	}
+}
+
+// best is the number of the ridge with the least L*, the first of several.
+func (r *Ridges) best() (number int) {
+	least := math.Inf(1)
+	for k, f := range r.forecasters {
+		hindsight := 0.0
+		for j := range f.columns {
+			hindsight += f.columns[j].hindsight.Value()
+		}
+		if hindsight < least {
+			number, least = k, hindsight
+		}
+	}
+	return number
+}
+
+// observations is how many rounds there were.
+func (r *Ridges) observations() uint64 { return r.forecasters[0].columns[0].n }
+
+// Stats tells how the learner is doing. It costs r logarithms and, with K ridges and k
+// outputs, rkK multiply-adds. It allocates nothing.
+func (r *Ridges) Stats() model.Stats { return r.stats(true) }
+
+// stats leaves the theorem out of a learner whose space has grown.
+func (r *Ridges) stats(certified bool) model.Stats {
+	best := r.best()
+	f := r.forecasters[best]
+	s := f.stats(certified && (r.mixture == nil || r.mixture.certified()))
+	if r.mixture == nil {
+		return s
+	}
+	for k, other := range r.forecasters {
+		s.CertificateOK = s.CertificateOK && (k == best || other.consistent())
+	}
+	energy := 0.0
+	for j := range f.columns {
+		energy += f.columns[j].energy.Value()
+	}
+	s.Loss = r.mixture.loss.Value()
+	s.Regret += r.mixture.experts[best].gap.Value()
+	slack := f.columns[0].tolerance(f.o.Forgetting) * (s.Loss + s.HindsightLoss + energy)
+	s.CertificateOK = s.CertificateOK && math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack
+	if s.Certified {
+		excess := r.mixture.excess()
+		s.Certificate += excess
+		s.RegretBound += excess
+		s.CertificateOK = s.CertificateOK && s.Regret <= s.Certificate+slack
+	}
+	s.StateBytes = r.Size()
+	return s
+}
+
+// Size is the memory that the state takes.
+func (r *Ridges) Size() uint64 {
+	return RidgesCost(r.features.Size(), r.forecasters[0].o, r.path, r.features.Bytes()).StateBytes
+}
+
+// Report is that of the forecaster with the least L*, whose regret is that of the
+// mixture. Experts are the ridges, with the losses of what they predict within the
+// range.
+func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o) }
+
+func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
+	best := r.best()
+	report := r.forecasters[best].report(s, o)
+	if r.mixture == nil {
+		return report
+	}
+	report.RegretUnpenalized += r.mixture.experts[best].gap.Value()
+	weights, total := make([]float64, len(r.forecasters)), 0.0
+	r.mixture.weigh(weights)
+	for _, w := range weights {
+		total += w
+	}
+	for k, w := range weights {
+		report.Experts = append(report.Experts, model.Expert{
+			Name: "lambda_" + strconv.FormatFloat(r.path.Lambdas[k], 'g', -1, 64),
+			Loss: r.mixture.experts[k].cut.Value(), Weight: w / total, Awake: true,
+		})
+	}
+	return report
+}
+
+// AppendBinary appends the state of every forecaster and, of several, the mixture.
+func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
+	dst = slices.Grow(dst, r.stateBytes())
+	for _, f := range r.forecasters {
+		var err error
+		if dst, err = f.AppendBinary(dst); err != nil {
+			return nil, err
+		}
+	}
+	if r.mixture != nil {
+		dst = r.mixture.appendBinary(dst)
+	}
+	return dst, nil
+}
+
+// stateBytes is what AppendBinary appends.
+func (r *Ridges) stateBytes() int {
+	size := len(r.forecasters) * r.forecasters[0].stateBytes()
+	if r.mixture != nil {
+		size += mixtureBytes(r.forecasters[0].o.Outputs, r.path)
+	}
+	return size
+}
+
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It
+// refuses numbers that no stream of observations leads to.
+func (r *Ridges) Restore(state []byte) error {
+	if r.mixture == nil {
+		return r.forecasters[0].Restore(state)
+	}
+	reader, one := codec.NewReader(state), r.forecasters[0].stateBytes()
+	fresh := NewRidges(r.features, r.forecasters[0].o, r.path)
+	for k, f := range fresh.forecasters {
+		if err := f.Restore(reader.Bytes(one)); err != nil {
+			return fmt.Errorf("ridge %d: %w", k, err)
+		}
+		if n, want := f.columns[0].n, fresh.observations(); n != want {
+			return fmt.Errorf("awv: ridge %d after %d rounds, the first after %d: %w", k, n, want, model.ErrCorruptState)
+		}
+	}
+	var err error
+	if fresh.mixture, err = readMixture(reader, fresh.forecasters[0].o.Outputs, r.path, fresh.observations()); err != nil {
+		return fmt.Errorf("awv: restore: %w", err)
+	}
+	r.forecasters, r.mixture = fresh.forecasters, fresh.mixture
+	return nil
+}

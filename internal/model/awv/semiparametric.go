@@ -1,0 +1,85 @@
+package awv
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/feature"
+)
+
+// Semiparametric is the forecaster over a parametric block and the features of a
+// kernel: two ridges in one problem. With the gain g = √(λ/λ_p),
+//
+//	min over π, w of Σ (y − π·(x_P, 1) − w·φ(x))² + λ_p‖π‖² + λ‖w‖²
+//
+// is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ, so that all
+// else is the forecaster's, its theorem included.
+//
+// The block comes first. The first rows and columns of the factor need nothing of what is
+// behind them, so that they are those of the parametric model alone:
+//
+//	π̂ = g R_pp⁻¹ u_p,  and of all that is explained it explains ‖u_p‖²/‖u‖²
+//
+// Source: Camoriano, thesis (Genoa, 2017), chapter 8, where the rest is learned of the
+// residuals of the parametric part, in a stage of its own. Here its priority is the
+// order of the features, and both are learned at once.
+type Semiparametric struct {
+	*Forecaster
+	features *feature.Semiparametric
+}
+
+// NewSemiparametric is a forecaster that has seen nothing. It panics where New does.
+func NewSemiparametric(features *feature.Semiparametric, o Options) *Semiparametric {
+	return &Semiparametric{Forecaster: New(features, o), features: features}
+}
+
+// Report is the forecaster's, with the weights of the parametric model alone, the best
+// ridge function of (x_P, 1) in hindsight, and the share that it explains, at p²/2 + rk
+// multiply-adds for p parametric features.
+func (s *Semiparametric) Report(o model.ReportOptions) model.Report {
+	r := s.Forecaster.Report(o)
+	r.Weights, r.ParametricShare = s.parametricWeights(), s.parametricShare()
+	return r
+}
+
+// parametricWeights are π̂ of every output, each with the constant last.
+func (s *Semiparametric) parametricWeights() []model.Weight {
+	inputs := s.features.Parametric()
+	g := make([]float64, len(inputs)+1)
+	if len(g)*s.o.Outputs > maxWeights {
+		return nil
+	}
+	weights := make([]model.Weight, 0, len(g)*s.o.Outputs)
+	for j := range s.o.Outputs {
+		s.factor.LeadingWeights(g, j)
+		for k, v := range g {
+			input := model.NoInput
+			if k < len(inputs) {
+				input = inputs[k]
+			}
+			weights = append(weights, model.Weight{
+				Output: j, Input: input, Value: float64(s.features.Gain() * v), Effect: math.NaN(),
+			})
+		}
+	}
+	return weights
+}
+
+// parametricShare is ‖u_p‖²/‖u‖², nil while u is 0.
+func (s *Semiparametric) parametricShare() *float64 {
+	var total compensated.Sum
+	part, right := 0.0, s.factor.Right()
+	last := (len(s.features.Parametric()) + 1) * s.o.Outputs
+	for i, u := range right {
+		if i == last {
+			part = total.Value()
+		}
+		total.Add(float64(u * u))
+	}
+	if !(total.Value() > 0) {
+		return nil
+	}
+	share := part / total.Value()
+	return &share
+}

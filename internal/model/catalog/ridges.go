@@ -1,0 +1,82 @@
+package catalog
+
+import (
+	"fmt"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+)
+
+// How many ridges lambdas may hold.
+const (
+	leastRidges = 2
+	mostRidges  = 16
+)
+
+// ridges is the ridge λ, as one completes it, or the least of several. They take its
+// place: the completed spec has no other.
+func (c *completion) ridges(
+	lambda **float64, several *model.Ridges, one func(name string, field **float64, otherwise float64) float64,
+) (float64, awv.Path) {
+	lambdas := several.Lambdas
+	if len(lambdas) == 0 {
+		several.Lambdas = nil
+		if len(several.Range) > 0 {
+			c.refuse("range", several.Range, "nothing without lambdas")
+		}
+		several.Range = nil
+		return one("lambda", lambda, c.defaultLambda()), awv.Path{}
+	}
+	if *lambda != nil {
+		c.refuse("lambda", **lambda, "lambda or lambdas")
+	}
+	if len(lambdas) < leastRidges || len(lambdas) > mostRidges {
+		c.refuse("lambdas", fmt.Sprintf("%d ridges", len(lambdas)), fmt.Sprintf("%d to %d", leastRidges, mostRidges))
+	}
+	before := 0.0
+	for k, v := range lambdas {
+		name, field := fmt.Sprintf("lambdas[%d]", k), &v
+		if one(name, &field, 1); v <= before {
+			c.refuse(name, v, fmt.Sprintf("more than %g, the one before", before))
+		}
+		before = v
+	}
+	low, high := c.rangeOf(several)
+	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high}
+}
+
+// forecaster is that of one ridge, or a mixture over several.
+func forecaster(features awv.Map, o awv.Options, path awv.Path) model.Learner {
+	if len(path.Lambdas) == 0 {
+		return awv.New(features, o)
+	}
+	return awv.NewRidges(features, o, path)
+}
+
+// remembers refuses several ridges that forget.
+func (c *completion) remembers(several *model.Ridges, forgetting float64) {
+	if len(several.Lambdas) > 0 && forgetting < 1 {
+		c.refuse("forgetting", forgetting, "1 with lambdas")
+	}
+}
+
+// rangeOf is the range of the labels of each output, nil if it is not known. Labels with
+// a range are not scaled. Those of classes are -1 and 1.
+func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
+	if len(several.Range) == 0 {
+		several.Range = nil
+		if c.spec.Classes == nil {
+			return nil, nil
+		}
+		several.Range = []float64{-1, 1}
+	}
+	given := several.Range
+	if len(given) != 2 || !isOffset(given[0]) || !isOffset(given[1]) || !(given[1]-given[0] >= minScale) {
+		c.refuse("range", given, fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale))
+		return nil, nil
+	}
+	for range c.outputs {
+		low, high = append(low, given[0]), append(high, given[1])
+	}
+	return low, high
+}

@@ -1,0 +1,145 @@
+package catalog_test
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/modeltest"
+)
+
+// A range is in the caller's units under every scaling: labels are not scaled. It
+// certifies the model while no label leaves it, unless the scaling of the inputs moves.
+func TestTheRangeIsInTheUnitsOfTheLabels(t *testing.T) {
+	path := model.Ridges{Lambdas: []float64{0.1, 1, 10}, Range: []float64{-1, 3}}
+	for name, c := range map[string]struct {
+		scaling   *model.Scaling
+		label     float64
+		certified bool
+	}{
+		"inside":          {model.Unscaled(), 1, true},
+		"the least":       {nil, -1, true}, // A warm-up.
+		"the largest":     {&model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{1, 2}}}, 3, true},
+		"below":           {model.Unscaled(), -1.0000001, false},
+		"above":           {nil, 4, false},
+		"running scaling": {&model.Scaling{Running: &model.RunningScaling{}}, 1, false},
+	} {
+		l, err := catalog.New(model.Spec{Dimension: 2, Outputs: 2, Scaling: c.scaling, LinearAWV: &model.LinearAWV{Ridges: path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, energy := 0.0, 0.0
+		for n, s := range modeltest.Samples(3, 2, 90) {
+			y := []float64{math.Max(-1, math.Min(3, s.Y)), 0.5}
+			if n == 50 {
+				y[1] = c.label
+			}
+			var o model.Outcome
+			if err := l.Observe(&o, s.X, y, 1); err != nil {
+				t.Fatal(err)
+			}
+			for j, v := range y {
+				loss += (o.Predictions[j] - v) * (o.Predictions[j] - v)
+				energy += v * v
+			}
+		}
+		s, r := l.Stats(), l.Report(model.ReportOptions{HindsightPath: true})
+		if s.Certified != c.certified || !s.CertificateOK || math.Abs(s.Loss-loss) > 1e-9 {
+			t.Errorf("%s: lost %g, %+v", name, loss, s)
+		}
+		if excess := 2 * (4*4 + 4*4) * math.Log(3); c.certified && !(s.Certificate > excess && s.Certificate < excess+2*energy) {
+			t.Errorf("%s: a certificate of %g, 2W² ln K is %g", name, s.Certificate, excess)
+		}
+		if p := r.HindsightPath; len(r.Experts) != 3 || len(p) != 4 || math.Abs(p[0]-energy) > 1e-9 || math.Abs(p[3]-s.HindsightLoss) > 1e-9 {
+			t.Errorf("%s: path %v, Σy² %g, L* %g, experts %+v", name, p, energy, s.HindsightLoss, r.Experts)
+		}
+	}
+}
+
+// Without a range the labels are scaled: what is told of the ridges, and of fewer
+// features, is in the caller's units all the same.
+func TestRidgesAreToldInTheUnitsOfTheLabels(t *testing.T) {
+	lambdas := model.Ridges{Lambdas: []float64{0.1, 1, 10}}
+	scaled := &model.Scaling{Fixed: &model.FixedScaling{LabelScale: ptr(0.25)}}
+	var reports []model.Report
+	for _, scaling := range []*model.Scaling{model.Unscaled(), scaled} {
+		l, err := catalog.New(model.Spec{Dimension: 2, Scaling: scaling, LinearAWV: &model.LinearAWV{Ridges: lambdas}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range modeltest.Samples(3, 2, 60) {
+			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reports = append(reports, l.Report(model.ReportOptions{HindsightPath: true}))
+	}
+	// A power of two loses no bit.
+	if a, b := reports[0], reports[1]; len(a.Experts) != 3 || len(a.HindsightPath) != 4 ||
+		!slices.Equal(a.Experts, b.Experts) || !slices.Equal(a.HindsightPath, b.HindsightPath) {
+		t.Errorf("%+v, with scaled labels %+v", a, b)
+	}
+}
+
+// The labels of classes are -1 and 1: that range is known, and the mixture of ridges is
+// certified for them, with two classes and with more.
+func TestRidgesOfClassesHaveARange(t *testing.T) {
+	for _, classes := range []int{2, 3} {
+		l, err := catalog.New(model.Spec{
+			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes},
+			FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o model.ClassOutcome
+		for n, s := range modeltest.Samples(5, 2, 80) {
+			class := strconv.Itoa(n % classes)
+			if err := l.(model.Classifier).ObserveClass(&o, s.X, class, math.Min(s.Weight, 1), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate {
+			t.Errorf("%d classes: %+v", classes, s)
+		}
+	}
+}
+
+// The parametric part of a semiparametric model is told in the caller's units, by the
+// numbers of the caller's features, however they are scaled.
+func TestTheParametricPartIsInTheUnitsOfTheCaller(t *testing.T) {
+	for name, scaling := range map[string]*model.Scaling{
+		"none":    model.Unscaled(),
+		"fixed":   {Fixed: &model.FixedScaling{Offset: []float64{1, 2, 3}, Scale: []float64{2, 0.1, 5}, LabelOffset: []float64{-4}, LabelScale: ptr(0.3)}},
+		"warmup":  {Warmup: &model.WarmupScaling{Observations: 50}},
+		"running": nil,
+	} {
+		l, err := catalog.New(model.Spec{Dimension: 3, Scaling: scaling, SemiparametricAWV: &model.SemiparametricAWV{
+			Parametric: []int{0, 2}, ParametricLambda: ptr(1e-9), Frequencies: ptr(4),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range modeltest.Samples(6, 3, 800) {
+			if _, err := modeltest.Observe(l, s.X, 3*s.X[0]-2*s.X[2]+5, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, tolerance := l.Report(model.ReportOptions{}), 1e-6
+		if name == "running" { // The scaling moved while it learned.
+			tolerance = 0.2
+		}
+		want := []model.Weight{{Input: 0, Value: 3}, {Input: 2, Value: -2}, {Input: model.NoInput, Value: 5}}
+		if len(r.Weights) != len(want) || r.ParametricShare == nil || *r.ParametricShare < 0.9 || *r.ParametricShare > 1 {
+			t.Fatalf("%s: %+v", name, r)
+		}
+		for k, w := range want {
+			if got := r.Weights[k]; got.Input != w.Input || math.Abs(got.Value-w.Value) > tolerance {
+				t.Errorf("%s: weight %d is %+v, want %+v", name, k, got, w)
+			}
+		}
+	}
+}
