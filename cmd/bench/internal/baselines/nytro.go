@@ -21,22 +21,23 @@ type Nystrom struct {
 	kernel  Kernel
 	centres [][]float64
 	factor  mat.TriDense // L
-	gram    *mat.SymDense
-	moment  []float64
+	rows    int          // n
+	gram    *mat.SymDense // nG
+	moment  *mat.VecDense // nb
 }
 
 // Fit is a function f = Σ α_i k(x_i,·) over the first centres.
 type Fit []float64
 
-// ErrDependent says that the kernel matrix of the centres is singular, or G + λI.
-var ErrDependent = errors.New("baselines: a matrix is singular to rounding")
+// ErrSingular says that the kernel matrix of the centres is singular, or G + λI.
+var ErrSingular = errors.New("baselines: a matrix is singular to rounding")
 
 // blockRows is how many rows of K_nm are in memory at a time.
 const blockRows = 512
 
-// NewNystrom computes G and b. It costs n·m·d for the kernel, and n·m² + m³/3
+// NewNystrom returns the factor of the centres, before any row. It costs m³/3
 // multiplications.
-func NewNystrom(kernel Kernel, centres, x [][]float64, y []float64) (*Nystrom, error) {
+func NewNystrom(kernel Kernel, centres [][]float64) (*Nystrom, error) {
 	m := len(centres)
 	among := mat.NewSymDense(m, nil)
 	for i := range centres {
@@ -46,31 +47,35 @@ func NewNystrom(kernel Kernel, centres, x [][]float64, y []float64) (*Nystrom, e
 	}
 	var cholesky mat.Cholesky
 	if !cholesky.Factorize(among) {
-		return nil, ErrDependent
+		return nil, ErrSingular
 	}
-	s := &Nystrom{kernel: kernel, centres: centres, gram: mat.NewSymDense(m, nil), moment: make([]float64, m)}
+	s := &Nystrom{kernel: kernel, centres: centres, gram: mat.NewSymDense(m, nil), moment: mat.NewVecDense(m, nil)}
 	cholesky.LTo(&s.factor)
-	n := float64(len(y))
+	return s, nil
+}
+
+// Add adds rows to the sample. It costs m·d for the kernel and m² multiplications
+// a row.
+func (s *Nystrom) Add(x [][]float64, y []float64) error {
 	for from := 0; from < len(x); from += blockRows {
 		to := min(len(x), from+blockRows)
-		block := mat.NewDense(m, to-from, nil)
-		for j, c := range centres {
+		block := mat.NewDense(len(s.centres), to-from, nil)
+		for j, c := range s.centres {
 			for i, row := range x[from:to] {
-				block.Set(j, i, kernel.Value(row, c))
+				block.Set(j, i, s.kernel.Value(row, c))
 			}
 		}
 		var features mat.Dense
 		if err := s.factor.SolveTo(&features, false, block); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDependent, err)
+			return fmt.Errorf("%w: %w", ErrSingular, err)
 		}
-		s.gram.SymRankK(s.gram, 1/n, &features)
-		for j := range s.moment {
-			for i, v := range features.RawRowView(j) {
-				s.moment[j] += v * y[from+i] / n
-			}
-		}
+		s.gram.SymRankK(s.gram, 1, &features)
+		var moment mat.VecDense
+		moment.MulVec(&features, mat.NewVecDense(to-from, y[from:to]))
+		s.moment.AddVec(s.moment, &moment)
 	}
-	return s, nil
+	s.rows += len(x)
+	return nil
 }
 
 // Descend is NYTRO (4.28) to (4.30) with the first m centres: from β = 0
@@ -79,24 +84,20 @@ func NewNystrom(kernel Kernel, centres, x [][]float64, y []float64) (*Nystrom, e
 //
 // It returns the functions after the given numbers of iterations, which ascend.
 // γ is 1/max k(x,x) in the thesis. An iteration costs m², whatever n is.
-func (s *Nystrom) Descend(m int, gamma float64, iterations ...int) ([]Fit, error) {
+func (s *Nystrom) Descend(m int, gamma float64, iterations ...int) []Fit {
 	gram, beta, slope := s.gram.SliceSym(0, m), mat.NewVecDense(m, nil), mat.NewVecDense(m, nil)
-	moment := mat.NewVecDense(m, s.moment[:m])
+	moment, share := s.moment.SliceVec(0, m), -gamma/float64(s.rows)
 	var fits []Fit
 	done := 0
 	for _, t := range iterations {
 		for ; done < t; done++ {
 			slope.MulVec(gram, beta)
 			slope.SubVec(slope, moment)
-			beta.AddScaledVec(beta, -gamma, slope)
+			beta.AddScaledVec(beta, share, slope)
 		}
-		fit, err := s.fit(beta)
-		if err != nil {
-			return nil, err
-		}
-		fits = append(fits, fit)
+		fits = append(fits, s.fit(beta))
 	}
-	return fits, nil
+	return fits
 }
 
 // Ridge is Nyström KRLS (4.27) with the first m centres:
@@ -108,27 +109,31 @@ func (s *Nystrom) Ridge(m int, lambda float64) (Fit, error) {
 	regular := mat.NewSymDense(m, nil)
 	regular.CopySym(s.gram.SliceSym(0, m))
 	for i := range m {
-		regular.SetSym(i, i, regular.At(i, i)+lambda)
+		regular.SetSym(i, i, regular.At(i, i)+lambda*float64(s.rows))
 	}
 	var cholesky mat.Cholesky
 	if !cholesky.Factorize(regular) {
-		return nil, ErrDependent
+		return nil, ErrSingular
 	}
 	beta := mat.NewVecDense(m, nil)
-	if err := cholesky.SolveVecTo(beta, mat.NewVecDense(m, s.moment[:m])); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDependent, err)
+	if err := cholesky.SolveVecTo(beta, s.moment.SliceVec(0, m)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSingular, err)
 	}
-	return s.fit(beta)
+	return s.fit(beta), nil
 }
 
 // fit returns α = Rβ: it solves Lᵀα = β.
-func (s *Nystrom) fit(beta *mat.VecDense) (Fit, error) {
+func (s *Nystrom) fit(beta *mat.VecDense) Fit {
 	m := beta.Len()
-	var alpha mat.Dense
-	if err := s.factor.SliceTri(0, m).(*mat.TriDense).SolveTo(&alpha, true, beta); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDependent, err)
+	alpha := make(Fit, m)
+	for i := m - 1; i >= 0; i-- {
+		v := beta.AtVec(i)
+		for j := i + 1; j < m; j++ {
+			v -= s.factor.At(j, i) * alpha[j]
+		}
+		alpha[i] = v / s.factor.At(i, i)
 	}
-	return mat.Col(nil, 0, &alpha), nil
+	return alpha
 }
 
 // Errors returns the root mean squared errors of functions on rows. It costs n·m·d

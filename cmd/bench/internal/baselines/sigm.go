@@ -5,19 +5,20 @@ import (
 	"math/rand/v2"
 )
 
-// Sample is the kernel matrix of a sample with labels -1 and +1, for SGM and SIGM.
+// Sample is a sample of labels -1 and +1 for SGM and SIGM, with the kernel matrix
+// of its inputs.
 type Sample struct {
+	kernel Kernel
+	x      [][]float64
+	y      []float64
 	matrix [][]float64
-	labels []float64
 }
 
-// NewSample computes the kernel matrix. It takes n²/2 kernel values.
+// NewSample computes the kernel matrix: n²/2 kernel values.
 func NewSample(kernel Kernel, x [][]float64, y []float64) *Sample {
-	s := &Sample{labels: y}
-	for range x {
-		s.matrix = append(s.matrix, make([]float64, len(x)))
-	}
+	s := &Sample{kernel: kernel, x: x, y: y}
 	for i := range x {
+		s.matrix = append(s.matrix, make([]float64, len(x)))
 		for j := range i + 1 {
 			s.matrix[i][j] = kernel.Value(x[i], x[j])
 			s.matrix[j][i] = s.matrix[i][j]
@@ -26,52 +27,58 @@ func NewSample(kernel Kernel, x [][]float64, y []float64) *Sample {
 	return s
 }
 
-// Epoch makes n steps of the stochastic gradient method with the hinge loss
-// max(0, 1 − yf) from the function f = Σ α_i k(x_i,·), after the thesis of
-// R. Camoriano, Algorithm 1 of section 6.2:
+// Pass makes n steps of the stochastic gradient method with the hinge loss
+// max(0, 1 − yf) from the function f = Σ α_i k(x_i,·): the thesis of R. Camoriano,
+// Algorithm 1 of section 6.2,
 //
-//	j uniform in 1..n,  α_j ← α_j + η_t y_j  if y_j f(x_j) ≤ 1
+//	j uniform in 1..n,   α_j ← α_j + η_t y_j   if y_j f(x_j) < 1
 //
-// (6.3) takes the left derivative, which is not 0 at y f = 1 for y = 1; the other
-// side has probability 0. Step is η_t, with t counted from 1 over all epochs; done
-// is the number of steps before. An epoch costs n² at most. One epoch is SGM, more
-// are SIGM.
-func (s *Sample) Epoch(alpha []float64, done int, step func(t int) float64, random *rand.Rand) {
+// t counts the steps of all passes from 1, and done is the number of those before.
+// One pass is SGM, more are SIGM. A pass costs n².
+func (s *Sample) Pass(alpha Fit, done int, step func(t int) float64, random *rand.Rand) {
 	for t := range alpha {
 		j := random.IntN(len(alpha))
 		f := 0.0
 		for i, a := range alpha {
 			f += a * s.matrix[j][i]
 		}
-		if s.labels[j]*f <= 1 {
-			alpha[j] += step(done+t+1) * s.labels[j]
+		if s.y[j]*f < 1 {
+			alpha[j] += step(done+t+1) * s.y[j]
 		}
 	}
 }
 
-// Constant is the step of SIGM with θ = 0: 1/√n.
-func Constant(n int) func(int) float64 {
+// ConstantStep is the step of SIGM with θ = 0: η_t = 1/√n.
+func ConstantStep(n int) func(t int) float64 {
 	return func(int) float64 { return 1 / math.Sqrt(float64(n)) }
 }
 
-// Decaying is the step of SIGM with θ = ½: (1/4)/√t.
-func Decaying(t int) float64 { return 0.25 / math.Sqrt(float64(t)) }
+// DecayingStep is the step of SIGM with θ = ½: η_t = (1/4)/√t.
+func DecayingStep(t int) float64 { return 0.25 / math.Sqrt(float64(t)) }
 
-// Hinge returns the mean hinge loss and the share of wrong signs of a function
-// over the inputs x on other rows.
-func Hinge(kernel Kernel, alpha []float64, x, rows [][]float64, y []float64) (loss, wrong float64) {
-	n := float64(len(y))
+// Verdict is how a function did on rows: its mean hinge loss, and the share of the
+// rows whose sign it has wrong. 0 is wrong.
+type Verdict struct{ Hinge, Errors float64 }
+
+// Judge tests functions over the inputs of the sample on rows. It costs one kernel
+// value for every input and row.
+func (s *Sample) Judge(rows [][]float64, y []float64, fits ...Fit) []Verdict {
+	verdicts, values := make([]Verdict, len(fits)), make([]float64, len(fits))
+	share := 1 / float64(len(y))
 	for t, row := range rows {
-		f := 0.0
-		for i, a := range alpha {
-			if a != 0 {
-				f += a * kernel.Value(x[i], row)
+		clear(values)
+		for i, x := range s.x {
+			k := s.kernel.Value(x, row)
+			for f, fit := range fits {
+				values[f] += fit[i] * k
 			}
 		}
-		loss += max(0, 1-y[t]*f) / n
-		if y[t]*f <= 0 {
-			wrong += 1 / n
+		for f, v := range values {
+			verdicts[f].Hinge += max(0, 1-y[t]*v) * share
+			if !(y[t]*v > 0) {
+				verdicts[f].Errors += share
+			}
 		}
 	}
-	return loss, wrong
+	return verdicts
 }
