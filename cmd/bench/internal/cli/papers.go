@@ -2,29 +2,17 @@ package cli
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"hindsight/cmd/bench/internal/papers"
-	"hindsight/cmd/internal/child"
+	"hindsight/cmd/bench/internal/remote"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/connection"
-)
-
-const (
-	// A batch of a slow learner takes longer than other calls.
-	leastTimeout = 2 * time.Minute
-
-	streamsDirectory = "streams"
 )
 
 // newPapers builds "papers".
@@ -62,25 +50,18 @@ longer.`,
   hindsight-bench papers --server bin/hindsight-server --streams air,bike --rows 2000 --out /tmp/results`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.server != "" && cmd.Flags().Changed("address") {
-				return command.Usagef("--server starts a server, --address names a running one: give one of them")
+			if err := f.check(cmd); err != nil {
+				return err
 			}
-			plan, err := f.plan(cmd.Flags().Changed("data") || os.Getenv(papers.StreamsEnv) != "")
+			plan, err := f.plan()
 			if err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), p, plan)
 		},
 	}
-	p.ServerFlags(cmd.Flags())
-	data := streamsDirectory
-	if dir := os.Getenv(papers.StreamsEnv); dir != "" {
-		data = dir
-	}
+	f.add(p, cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.server, "server", "", "path of the server program to start")
-	flags.StringVar(&f.data, "data", data, "directory of the streams; the environment variable "+papers.StreamsEnv+" changes the default")
-	flags.StringVar(&f.out, "out", resultsDirectory(), "directory of the results")
 	flags.IntVar(&f.rows, "rows", 0, "use at most this many rows of a stream; 0: all")
 	flags.StringSliceVar(&f.streams, "streams", nil, "only these streams, with commas between them")
 	flags.StringSliceVar(&f.learners, "learners", nil, "only these learners, with commas between them")
@@ -89,7 +70,7 @@ longer.`,
 
 // papersFlags is what the flags of "papers" say.
 type papersFlags struct {
-	server, data, out string
+	measurement
 	rows              int
 	streams, learners []string
 }
@@ -120,15 +101,11 @@ func names[T any](all []T, name func(T) string) string {
 	return b.String()
 }
 
-// plan checks the flags. A directory of streams that the user named must exist;
-// the default one need not.
-func (f *papersFlags) plan(named bool) (papers.Plan, error) {
+// plan checks the flags that are its own.
+func (f *papersFlags) plan() (papers.Plan, error) {
 	p := papers.Plan{Data: f.data, Rows: f.rows}
 	if f.rows < 0 {
 		return p, command.Usagef("--rows %d is negative", f.rows)
-	}
-	if info, err := os.Stat(f.data); named && (err != nil || !info.IsDir()) {
-		return p, command.Usagef("--data or %s: there is no directory %s", papers.StreamsEnv, f.data)
 	}
 	var err error
 	if p.Streams, err = chosen("--streams", f.streams, papers.Streams(), streamName); err != nil {
@@ -158,21 +135,12 @@ func (f *papersFlags) run(ctx context.Context, p *command.Program, plan papers.P
 	if missing := plan.Missing(); missing != nil {
 		return p.Emit(papersDocument(missing), func(w *command.Page) { w.Printf("%s", papers.Absent(plan, missing)) })
 	}
-	if f.server == "" {
-		return f.measure(ctx, p, p.Address, plan)
-	}
-	return child.Serve(ctx, f.server, func(s *child.Server) error { return f.measure(ctx, p, s.GRPC, plan) })
-}
-
-// measure takes the streams through the server at an address and writes the
-// results.
-func (f *papersFlags) measure(ctx context.Context, p *command.Program, address string, plan papers.Plan) error {
-	c, err := connection.Dial(address, max(p.Timeout, leastTimeout))
+	var results []*papers.Result
+	err := f.measure(ctx, p, "papers", func(ctx context.Context, s *remote.Server) (err error) {
+		results, err = f.results(ctx, p, s, plan)
+		return err
+	})
 	if err != nil {
-		return &command.UsageError{Err: err}
-	}
-	results, err := f.results(ctx, p, c, plan)
-	if err = c.Close(err); err != nil {
 		return err
 	}
 	if err := papers.SaveReport(f.out, plan, results); err != nil {
@@ -184,16 +152,8 @@ func (f *papersFlags) measure(ctx context.Context, p *command.Program, address s
 
 // results takes one stream after another. It writes the files of each as soon
 // as the stream is finished.
-func (f *papersFlags) results(ctx context.Context, p *command.Program, c *connection.Conn, plan papers.Plan) ([]*papers.Result, error) {
-	drawn := make([]byte, 4)
-	if _, err := rand.Read(drawn); err != nil {
-		return nil, fmt.Errorf("draw a run: %w", err)
-	}
-	bench := &papers.Bench{
-		Models: c.Models, Predictions: c.Predictions,
-		Run: "papers-" + hex.EncodeToString(drawn), Timeout: c.Timeout,
-		Now: time.Now, Say: p.Say,
-	}
+func (f *papersFlags) results(ctx context.Context, p *command.Program, s *remote.Server, plan papers.Plan) ([]*papers.Result, error) {
+	bench := &papers.Bench{Server: s}
 	var results []*papers.Result
 	for _, s := range plan.Streams {
 		r, err := bench.Stream(ctx, plan, s)

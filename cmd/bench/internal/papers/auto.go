@@ -1,10 +1,14 @@
 package papers
 
-import "strconv"
+import (
+	"strconv"
+
+	"hindsight/cmd/bench/internal/markdown"
+)
 
 // automatic is the part of auto: beside the best other learner and the baselines,
 // and with late labels.
-func automatic(m *markdown, results []*Result) {
+func automatic(m *markdown.Report, results []*Result) {
 	first := true
 	for _, r := range results {
 		auto := r.entry(NameAuto)
@@ -12,19 +16,19 @@ func automatic(m *markdown, results []*Result) {
 			continue
 		}
 		if first {
-			m.paragraph("## auto")
-			m.paragraph("`auto` is what a spec without a learner means. The table shows its loss, or its errors if\n" +
+			m.Paragraph("## auto")
+			m.Paragraph("`auto` is what a spec without a learner means. The table shows its loss, or its errors if\n" +
 				"the labels are signs, beside those of the best other learner, which differs from stream to\n" +
 				"stream, and of the baselines. The smallest number of a row is bold.")
-			m.head("stream", "`auto`", "best other", "which", NameMean, NameLast, "skill", "inside 90 %", "least of 500", "inside 99 %", "least of 500")
+			m.Head("stream", "`auto`", "best other", "which", NameMean, NameLast, "skill", "inside 90 %", "least of 500", "inside 99 %", "least of 500")
 			first = false
 		}
-		m.row(r.beside(auto)...)
+		m.Row(r.beside(auto)...)
 	}
 	if first {
 		return
 	}
-	m.line()
+	m.Line()
 	late(m, results)
 }
 
@@ -49,7 +53,7 @@ func (r *Result) beside(auto *Entry) []string {
 			other = e
 		}
 	}
-	which := absent
+	which := markdown.Absent
 	if other.Rows > 0 {
 		which = other.label()
 	}
@@ -58,13 +62,13 @@ func (r *Result) beside(auto *Entry) []string {
 		if e := r.entry(name); e != nil {
 			cells = append(cells, r.marked(*e))
 		} else {
-			cells = append(cells, absent)
+			cells = append(cells, markdown.Absent)
 		}
 	}
-	cells = append(cells, digits(auto.Skill, 3))
+	cells = append(cells, markdown.Digits(auto.Skill, 3))
 	for _, level := range Coverages() {
 		i := auto.interval(level)
-		cells = append(cells, percent(i.Inside), percent(i.Least))
+		cells = append(cells, markdown.Percent(i.Inside), markdown.Percent(i.Least))
 	}
 	return cells
 }
@@ -76,31 +80,31 @@ func (r *Result) link() string { return "[" + r.Stream.Name + "](#" + r.Stream.N
 // smallest of the stream.
 func (r *Result) marked(e Entry) string {
 	cell := r.shown(e)
-	if cell != absent && r.competes(e) && e.main(r.Stream) == r.least() {
+	if cell != markdown.Absent && r.competes(e) && e.main(r.Stream) == r.least() {
 		return "**" + cell + "**"
 	}
 	return cell
 }
 
 // late is the table of late labels.
-func late(m *markdown, results []*Result) {
+func late(m *markdown.Report, results []*Result) {
 	first := true
 	for _, r := range results {
 		for _, l := range r.Late {
 			if first {
-				m.paragraph("With late labels: the label of round t is sent after the prediction of round t + delay and\n" +
+				m.Paragraph("With late labels: the label of round t is sent after the prediction of round t + delay and\n" +
 					"before the next one. The numbers are those of what the client was told, beside the\n" +
 					"baselines as they were then: the running mean and the last label of the labels that had come.\n" +
 					"Loss and skill are those of the squared loss.")
-				m.head("stream", "rows", "delay", "loss", "errors", NameMean, NameLast, "skill")
+				m.Head("stream", "rows", "delay", "loss", "errors", NameMean, NameLast, "skill")
 				first = false
 			}
-			m.row(r.link(), thousands(l.Rows), strconv.Itoa(l.Delay), digits(l.Loss, 3), percent(l.ErrorRate),
-				digits(l.RunningMean, 3), digits(l.LastLabel, 3), digits(l.Skill, 3))
+			m.Row(r.link(), markdown.Thousands(l.Rows), strconv.Itoa(l.Delay), markdown.Digits(l.Loss, 3), markdown.Percent(l.ErrorRate),
+				markdown.Digits(l.RunningMean, 3), markdown.Digits(l.LastLabel, 3), markdown.Digits(l.Skill, 3))
 		}
 	}
 	if !first {
-		m.line()
+		m.Line()
 	}
 }
 
@@ -108,5 +112,5 @@ func late(m *markdown, results []*Result) {
 // tables show.
 func (e Entry) inside() []string {
 	i := e.interval(Coverages()[0])
-	return []string{percent(i.Inside), percent(i.Least)}
+	return []string{markdown.Percent(i.Inside), markdown.Percent(i.Least)}
 }

@@ -9,26 +9,11 @@ import (
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/refusal"
+	"hindsight/cmd/bench/internal/remote"
 )
 
-// BatchRows is how many rounds one ObserveBatch carries.
-const BatchRows = 128
-
 // Bench takes streams through the models of a server.
-type Bench struct {
-	// Models and Predictions are the services of the server.
-	Models      hindsightv1.ModelServiceClient
-	Predictions hindsightv1.PredictionServiceClient
-	// Run is the prefix of the model ids. Every model is deleted after its run.
-	Run string
-	// Timeout bounds every call.
-	Timeout time.Duration
-	// Now is the clock.
-	Now func() time.Time
-	// Say reports progress; it may be nil.
-	Say func(format string, args ...any)
-}
+type Bench struct{ *remote.Server }
 
 // Plan says which streams and learners to run.
 type Plan struct {
@@ -127,11 +112,11 @@ func (b *Bench) Stream(ctx context.Context, p Plan, s Stream) (*Result, error) {
 	}
 	grid := Grid(len(table.Y), GridPoints)
 	for _, l := range p.Learners {
-		e, err := b.learner(ctx, s, l, table, grid)
+		e, err := b.Take(ctx, s, l, table, grid)
 		if err != nil {
 			return nil, fmt.Errorf("%s through %s: %w", s.Name, l.Name, err)
 		}
-		b.say("%-18s %-14s %s", s.Name, l.Name, e.brief(s))
+		b.Report("%-18s %-14s %s", s.Name, l.Name, e.brief(s))
 		r.Entries = append(r.Entries, e)
 		if l.Name == NameAuto && e.Refused == "" {
 			if r.Late, err = b.late(ctx, s, table); err != nil {
@@ -142,12 +127,6 @@ func (b *Bench) Stream(ctx context.Context, p Plan, s Stream) (*Result, error) {
 	mean, last := Baselines(table.Y, grid)
 	r.Entries = append(r.Entries, baseline(NameMean, mean), baseline(NameLast, last))
 	return r, nil
-}
-
-func (b *Bench) say(format string, args ...any) {
-	if b.Say != nil {
-		b.Say(format, args...)
-	}
 }
 
 // brief describes an entry in one line of progress.
@@ -168,33 +147,33 @@ func baseline(name string, s *Score) Entry {
 	}
 }
 
-// learner takes the table through a new model. A refusal of the server becomes
+// Take takes the table through a new model of a learner. A refusal of the server becomes
 // part of the entry. The error means that the server does not answer or that
 // ctx has ended.
-func (b *Bench) learner(ctx context.Context, s Stream, l Learner, t *Table, grid []int) (e Entry, err error) {
+func (b *Bench) Take(ctx context.Context, s Stream, l Learner, t *Table, grid []int) (e Entry, err error) {
 	e = Entry{
 		Name: l.Name, Loss: l.Loss(s), Score: NewScore(grid),
 		Skill: math.NaN(), Regret: math.NaN(), Bound: math.NaN(), Rate: math.NaN(),
 	}
 	id := b.Run + "-" + s.Name + "-" + l.Name
-	created, err := b.create(ctx, id, l.Spec(s, t.Dimension(), t.Sigma))
+	created, err := b.Create(ctx, id, l.Spec(s, t.Dimension(), t.Sigma))
 	if err != nil {
-		e.Refused, err = refused(err, 0)
+		e.Refused, err = remote.Refused(err, 0)
 		return e, err
 	}
-	defer func() { err = errors.Join(err, b.remove(ctx, id)) }()
+	defer func() { err = errors.Join(err, b.Remove(ctx, id)) }()
 	elapsed, err := b.replay(ctx, id, l, t, &e)
 	e.Close()
 	if elapsed > 0 && e.Rows > 0 {
 		e.Rate = float64(e.Rows) / elapsed.Seconds()
 	}
 	if err != nil {
-		e.Refused, err = refused(err, e.Rows)
+		e.Refused, err = remote.Refused(err, e.Rows)
 	}
 	if err != nil {
 		return e, err
 	}
-	stats, err := b.stats(ctx, id)
+	stats, err := b.Stats(ctx, id)
 	if err != nil {
 		return e, err
 	}
@@ -207,78 +186,42 @@ func (b *Bench) learner(ctx context.Context, s Stream, l Learner, t *Table, grid
 	return e, nil
 }
 
-// create creates a model and returns its spec with every default filled in.
-func (b *Bench) create(ctx context.Context, id string, spec *hindsightv1.ModelSpec) (*hindsightv1.ModelSpec, error) {
-	var created *hindsightv1.CreateModelResponse
-	err := b.call(ctx, func(ctx context.Context) (err error) {
-		created, err = b.Models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
-		return err
-	})
-	return created.GetModel().GetSpec(), err
-}
-
-// remove deletes a model, even when ctx has ended.
-func (b *Bench) remove(ctx context.Context, id string) error {
-	return b.call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := b.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: id})
-		return err
-	})
-}
-
 // replay observes the rows in order. It returns the time of the calls.
 func (b *Bench) replay(ctx context.Context, id string, l Learner, t *Table, e *Entry) (elapsed time.Duration, err error) {
-	rows := len(t.Y)
+	end := len(t.Y)
 	if l.MaxRows > 0 {
-		rows = min(rows, l.MaxRows)
+		end = min(end, l.MaxRows)
 	}
-	for from := 0; from < rows; from += BatchRows {
-		to := min(rows, from+BatchRows)
-		request := &hindsightv1.ObserveBatchRequest{Model: id}
+	for from := 0; from < end; from += remote.BatchRows {
+		to := min(end, from+remote.BatchRows)
+		rows := make([]*hindsightv1.ObserveRequest, 0, to-from)
 		for i := from; i < to; i++ {
-			request.Observations = append(request.Observations, &hindsightv1.ObserveRequest{
+			rows = append(rows, &hindsightv1.ObserveRequest{
 				Features: t.Inputs(i, l),
 				Target:   &hindsightv1.ObserveRequest_Label{Label: t.Y[i]},
 			})
 		}
-		var answer *hindsightv1.ObserveBatchResponse
-		start := b.Now()
-		err := b.call(ctx, func(ctx context.Context) (err error) {
-			answer, err = b.Predictions.ObserveBatch(ctx, request)
-			return err
-		})
+		outcomes, took, err := b.ObserveBatch(ctx, id, rows)
 		if err != nil {
 			return elapsed, err
 		}
-		elapsed += b.Now().Sub(start)
-		if got := len(answer.GetOutcomes()); got != to-from {
-			return elapsed, fmt.Errorf("the server answered %d outcomes to %d observations", got, to-from)
-		}
-		for i, o := range answer.GetOutcomes() {
+		elapsed += took
+		for i, o := range outcomes {
 			e.Add(o.GetPrediction(), t.Y[from+i], o.GetLoss())
 		}
 	}
 	return elapsed, nil
 }
 
-// stats returns the statistics of a model.
-func (b *Bench) stats(ctx context.Context, id string) (*hindsightv1.ModelStats, error) {
-	var answer *hindsightv1.GetModelStatsResponse
-	err := b.call(ctx, func(ctx context.Context) (err error) {
-		answer, err = b.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id})
-		return err
-	})
-	return answer.GetStats(), err
-}
-
 // with returns the entry with the values of the server.
 func (e Entry) with(stats *hindsightv1.ModelStats) Entry {
 	e.Skill = skill(stats.GetPerformance().GetPrequential())
-	e.Regret = known(stats.Regret)
+	e.Regret = remote.Known(stats.Regret)
 	if stats.GetCertified() {
 		e.Bound = stats.GetRegretBound()
 	}
 	for _, i := range stats.GetIntervals() {
-		e.Intervals = append(e.Intervals, Interval{Level: i.GetCoverage(), Inside: known(i.Realised), Least: known(i.Least)})
+		e.Intervals = append(e.Intervals, Interval{Level: i.GetCoverage(), Inside: remote.Known(i.Realised), Least: remote.Known(i.Least)})
 	}
 	e.StateBytes, e.Features = stats.GetStateBytes(), int(stats.GetFeatures())
 	return e
@@ -289,33 +232,5 @@ func skill(f *hindsightv1.PerformanceFigures) float64 {
 	if f == nil {
 		return math.NaN()
 	}
-	return known(f.Skill)
-}
-
-// known returns a number, NaN if it is absent.
-func known(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
-}
-
-// call makes one call within the timeout.
-func (b *Bench) call(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, b.Timeout)
-	defer cancel()
-	return do(ctx)
-}
-
-// refused describes the refusal of a server after a number of rounds, without
-// names that differ from run to run. An error that is not a refusal is returned.
-func refused(err error, rows int) (string, error) {
-	reason := refusal.Reason(err)
-	if reason == "" || reason == "SHUTTING_DOWN" || reason == "STORAGE_FAILED" {
-		return "", err
-	}
-	if rows == 0 {
-		return "refused: " + reason, nil
-	}
-	return fmt.Sprintf("refused after %s rows: %s", thousands(rows), reason), nil
+	return remote.Known(f.Skill)
 }

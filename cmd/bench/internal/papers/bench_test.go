@@ -18,6 +18,7 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/bench/internal/papers"
+	"hindsight/cmd/bench/internal/remote"
 )
 
 // fake is a server with one model. The model predicts 1 and accepts room rows.
@@ -102,10 +103,10 @@ func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchReques
 func (f *fake) bench() *papers.Bench {
 	f.specs, f.clock = make(map[string]*hindsightv1.ModelSpec), time.Unix(0, 0)
 	f.order = make(map[string][]string)
-	return &papers.Bench{
+	return &papers.Bench{Server: &remote.Server{
 		Models: f, Predictions: f, Run: "run", Timeout: time.Minute,
 		Now: func() time.Time { return f.clock },
-	}
+	}}
 }
 
 // signStream is a stream of 300 rows. Every third label is negative.
@@ -210,10 +211,10 @@ func TestStreamNotesARefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := r.Entries[0]
-	if e.Rows != papers.BatchRows || e.Refused != "refused after 128 rows: OBSERVATION_LIMIT" || e.Regret != 2.5 || len(f.deleted) != 1 {
+	if e.Rows != remote.BatchRows || e.Refused != "refused after 128 rows: OBSERVATION_LIMIT" || e.Regret != 2.5 || len(f.deleted) != 1 {
 		t.Errorf("%+v, deleted %q", e, f.deleted)
 	}
-	if last := e.Curve[len(e.Curve)-1]; last.T != papers.BatchRows {
+	if last := e.Curve[len(e.Curve)-1]; last.T != remote.BatchRows {
 		t.Errorf("the curve ends with %+v", last)
 	}
 }

@@ -57,7 +57,7 @@ func (b *Bench) late(ctx context.Context, s Stream, t *Table) ([]Late, error) {
 		return nil, err
 	}
 	for _, r := range results {
-		b.say("%-18s auto, labels %d rounds late: loss %.4g", s.Name, r.Delay, r.Loss)
+		b.Report("%-18s auto, labels %d rounds late: loss %.4g", s.Name, r.Delay, r.Loss)
 	}
 	return results, nil
 }
@@ -68,10 +68,10 @@ func (b *Bench) delayed(ctx context.Context, s Stream, t *Table, rows, delay int
 	r = Late{Delay: delay, Rows: rows, ErrorRate: math.NaN()}
 	auto := Learner{Name: NameAuto, Defaults: true}
 	id := fmt.Sprintf("%s-%s-late-%d", b.Run, s.Name, delay)
-	if _, err := b.create(ctx, id, auto.Spec(s, t.Dimension(), t.Sigma)); err != nil {
+	if _, err := b.Create(ctx, id, auto.Spec(s, t.Dimension(), t.Sigma)); err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, b.remove(ctx, id)) }()
+	defer func() { err = errors.Join(err, b.Remove(ctx, id)) }()
 	wrong := 0
 	for i := range rows + delay {
 		if i < rows {
@@ -89,7 +89,7 @@ func (b *Bench) delayed(ctx context.Context, s Stream, t *Table, rows, delay int
 			}
 		}
 	}
-	stats, err := b.stats(ctx, id)
+	stats, err := b.Stats(ctx, id)
 	if err != nil {
 		return r, err
 	}
@@ -107,7 +107,7 @@ func rowID(row int) string { return fmt.Sprintf("row-%d", row) }
 
 // predict asks for a prediction that waits for its label.
 func (b *Bench) predict(ctx context.Context, id, row string, x []float64) (value float64, err error) {
-	err = b.call(ctx, func(ctx context.Context) error {
+	err = b.Call(ctx, func(ctx context.Context) error {
 		answer, err := b.Predictions.Predict(ctx, &hindsightv1.PredictRequest{Model: id, PredictionId: row, Features: x})
 		value = answer.GetPrediction().GetValue()
 		return err
@@ -117,7 +117,7 @@ func (b *Bench) predict(ctx context.Context, id, row string, x []float64) (value
 
 // observe sends the label of a prediction.
 func (b *Bench) observe(ctx context.Context, id, row string, y float64) error {
-	return b.call(ctx, func(ctx context.Context) error {
+	return b.Call(ctx, func(ctx context.Context) error {
 		_, err := b.Predictions.Observe(ctx, &hindsightv1.ObserveRequest{
 			Model: id, PredictionId: row, Target: &hindsightv1.ObserveRequest_Label{Label: y},
 		})

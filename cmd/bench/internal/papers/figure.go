@@ -14,6 +14,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"hindsight/cmd/bench/internal/figure"
+	"hindsight/cmd/bench/internal/markdown"
 )
 
 // logarithmic is the ratio of the largest and the smallest value from which on
@@ -171,7 +172,7 @@ func wholeTicks(low, high float64) []plot.Tick {
 	}
 	var ticks []plot.Tick
 	for v := math.Ceil(low/step) * step; v <= high; v += step {
-		ticks = append(ticks, plot.Tick{Value: v, Label: thousands(int(v))})
+		ticks = append(ticks, plot.Tick{Value: v, Label: markdown.Thousands(int(v))})
 	}
 	return ticks
 }

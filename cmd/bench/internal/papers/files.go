@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"hindsight/cmd/bench/internal/figure"
+	"hindsight/cmd/bench/internal/markdown"
 )
 
 // Save writes the files of one stream below a directory: its table, its curves,
@@ -54,7 +55,7 @@ func writeTable(w io.Writer, r *Result) error {
 		"regret", "regret_bound", "features", "state_bytes", "rounds_per_second", "rate_to_linear_awv", "note", "skill",
 	}
 	for _, level := range Coverages() {
-		head = append(head, "coverage_"+exact(level), "least_of_500_"+exact(level))
+		head = append(head, "coverage_"+markdown.Exact(level), "least_of_500_"+markdown.Exact(level))
 	}
 	_ = out.Write(head)
 	for _, e := range r.Entries {
@@ -62,12 +63,12 @@ func writeTable(w io.Writer, r *Result) error {
 			e.Name, strconv.Itoa(e.Rows), e.Loss,
 			e.ifAny(e.MeanLoss()), r.ifSigns(e, e.ErrorRate()),
 			e.ifAny(e.First.MeanLoss), r.ifSigns(e, e.First.ErrorRate),
-			exact(e.Regret), exact(e.Bound), count(uint64(e.Features)), count(e.StateBytes),
-			rounded(e.Rate, 4), rounded(r.Ratio(e), 3), e.Refused, exact(e.Skill),
+			markdown.Exact(e.Regret), markdown.Exact(e.Bound), count(uint64(e.Features)), count(e.StateBytes),
+			rounded(e.Rate, 4), rounded(r.Ratio(e), 3), e.Refused, markdown.Exact(e.Skill),
 		}
 		for _, level := range Coverages() {
 			i := e.interval(level)
-			line = append(line, exact(i.Inside), exact(i.Least))
+			line = append(line, markdown.Exact(i.Inside), markdown.Exact(i.Least))
 		}
 		_ = out.Write(line)
 	}
@@ -81,7 +82,7 @@ func writeCurves(w io.Writer, r *Result) error {
 	_ = out.Write([]string{"learner", "t", "mean_loss", "error_rate"})
 	for _, e := range r.Entries {
 		for _, p := range e.Curve {
-			_ = out.Write([]string{e.Name, strconv.Itoa(p.T), exact(p.MeanLoss), r.ifSigns(e, p.ErrorRate)})
+			_ = out.Write([]string{e.Name, strconv.Itoa(p.T), markdown.Exact(p.MeanLoss), r.ifSigns(e, p.ErrorRate)})
 		}
 	}
 	out.Flush()
@@ -94,8 +95,8 @@ func writeLate(w io.Writer, r *Result) error {
 	_ = out.Write([]string{"delay", "rows", "served_loss", "served_error_rate", "running_mean_loss", "last_label_loss", "skill"})
 	for _, l := range r.Late {
 		_ = out.Write([]string{
-			strconv.Itoa(l.Delay), strconv.Itoa(l.Rows), exact(l.Loss), exact(l.ErrorRate),
-			exact(l.RunningMean), exact(l.LastLabel), exact(l.Skill),
+			strconv.Itoa(l.Delay), strconv.Itoa(l.Rows), markdown.Exact(l.Loss), markdown.Exact(l.ErrorRate),
+			markdown.Exact(l.RunningMean), markdown.Exact(l.LastLabel), markdown.Exact(l.Skill),
 		})
 	}
 	out.Flush()
@@ -107,7 +108,7 @@ func (e Entry) ifAny(v float64) string {
 	if e.Rows == 0 {
 		return ""
 	}
-	return exact(v)
+	return markdown.Exact(v)
 }
 
 // ifSigns writes an error rate if the labels are signs.
@@ -124,7 +125,7 @@ func rounded(v float64, n int) string {
 	if err != nil {
 		return ""
 	}
-	return exact(short)
+	return markdown.Exact(short)
 }
 
 // count writes a number, and nothing for 0.

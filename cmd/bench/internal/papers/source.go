@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"hindsight/cmd/bench/internal/markdown"
 )
 
 // Source says where a stream comes from, and how its file is made.
@@ -51,7 +53,7 @@ func (s Source) describe(line func(name, text string)) {
 
 // size says how many rows and columns the file has.
 func (s Source) size() string {
-	return fmt.Sprintf("%s rows, %d inputs, 1 label", thousands(s.Rows), s.Inputs)
+	return fmt.Sprintf("%s rows, %d inputs, 1 label", markdown.Thousands(s.Rows), s.Inputs)
 }
 
 // path is the file of a stream in a directory.
@@ -77,31 +79,31 @@ func (p Plan) Missing() []*Result {
 
 // Absent says which files were not found, and where to get the data.
 func Absent(p Plan, results []*Result) string {
-	m := &markdown{}
-	m.paragraph("No stream was run.")
+	m := &markdown.Report{}
+	m.Paragraph("No stream was run.")
 	var absent []Stream
 	for _, r := range results {
 		if r.Stream.Unserved != "" {
-			m.paragraph(r.Stream.Name, ": ", r.Skipped, ".")
+			m.Paragraph(r.Stream.Name, ": ", r.Skipped, ".")
 			continue
 		}
 		absent = append(absent, r.Stream)
 	}
 	if len(absent) == 0 {
-		return m.text.String()
+		return m.String()
 	}
-	m.line("These files were looked for and are not there:")
+	m.Line("These files were looked for and are not there:")
 	for _, s := range absent {
-		m.line("  ", s.path(p.Data))
+		m.Line("  ", s.path(p.Data))
 	}
-	m.line()
-	m.paragraph(Format)
-	m.paragraph("Where the data come from:")
+	m.Line()
+	m.Paragraph(Format)
+	m.Paragraph("Where the data come from:")
 	for _, s := range absent {
-		m.line(s.Name, ": ", s.Title, ". ", s.Source.size(), ".")
-		s.Source.describe(func(name, text string) { m.line("  ", name, ": ", text) })
-		m.line()
+		m.Line(s.Name, ": ", s.Title, ". ", s.Source.size(), ".")
+		s.Source.describe(func(name, text string) { m.Line("  ", name, ": ", text) })
+		m.Line()
 	}
-	m.line("Put the files there, or name another directory with --data or ", StreamsEnv, ".")
-	return m.text.String()
+	m.Line("Put the files there, or name another directory with --data or ", StreamsEnv, ".")
+	return m.String()
 }

@@ -155,7 +155,7 @@ func others() []Stream {
 				Preparation: "The rows of optdigits.tra, then the rows of optdigits.tes, unchanged.",
 				Columns:     "x1 to x64 are counts of pixels in blocks, 0 to 16. The label is the digit.",
 			},
-			Unserved: "its labels are ten classes, and the server has no classifier for more than two; a digit is not a quantity, so regression makes no sense",
+			Unserved: "its labels are ten classes, not quantities; hindsight-bench records takes it through a classifier",
 		},
 	}
 }

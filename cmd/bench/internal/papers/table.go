@@ -24,6 +24,9 @@ type Table struct {
 	Mean []float64
 	// Sigma is the bandwidth: σ² is the mean squared distance of two rows.
 	Sigma float64
+	// Unit is what 1 of Y is in the units of the file: the range of the labels if
+	// they were scaled, else 1.
+	Unit float64
 }
 
 // Load reads a stream from its file in a directory. Scaling, means and bandwidth
@@ -58,7 +61,7 @@ func read(r io.Reader, name string, s Stream) (*Table, error) {
 	if n := reader.Outputs(); n != 1 {
 		return nil, fmt.Errorf("%s: %d labels a row where one is expected", name, n)
 	}
-	t := &Table{}
+	t := &Table{Unit: 1}
 	var label [1]float64
 	for {
 		x, err := reader.Read(make([]float64, 0, reader.Dimension()), label[:])
@@ -107,6 +110,9 @@ func (t *Table) scale(s Stream) {
 	bottom, top := slices.Min(t.Y), slices.Max(t.Y)
 	for i, y := range t.Y {
 		t.Y[i] = unit(y, bottom, top)
+	}
+	if top > bottom {
+		t.Unit = top - bottom
 	}
 }
 

@@ -49,6 +49,9 @@ func TestLoadScales(t *testing.T) {
 	if table.Missing != 1 || len(table.Y) != 2 || table.Dimension() != 2 {
 		t.Fatalf("%+v", table)
 	}
+	if table.Unit != 20 {
+		t.Errorf("a label of 1 is %v in the file, want 20", table.Unit)
+	}
 	// The range covers the whole file without the row that has no label. The
 	// constant becomes 0.
 	if table.X[0][0] != 0 || table.X[1][0] != 1 || table.X[0][1] != 0 || table.Y[0] != 0 || table.Y[1] != 1 {
