@@ -20,8 +20,8 @@ import (
 type Nystrom struct {
 	kernel  Kernel
 	centres [][]float64
-	factor  mat.TriDense // L
-	rows    int          // n
+	factor  mat.TriDense  // L
+	rows    int           // n
 	gram    *mat.SymDense // nG
 	moment  *mat.VecDense // nb
 }
@@ -140,9 +140,13 @@ func (s *Nystrom) fit(beta *mat.VecDense) Fit {
 // for the kernel and n·m a function.
 func (s *Nystrom) Errors(x [][]float64, y []float64, fits ...Fit) []float64 {
 	sums, values := make([]float64, len(fits)), make([]float64, len(fits))
+	most := 0
+	for _, fit := range fits {
+		most = max(most, len(fit))
+	}
 	for i, row := range x {
 		clear(values)
-		for j, c := range s.centres {
+		for j, c := range s.centres[:most] {
 			k := s.kernel.Value(row, c)
 			for f, fit := range fits {
 				if j < len(fit) {
