@@ -25,9 +25,9 @@ func newBaselines(p *command.Program) *cobra.Command {
 learners with, and write a report beside what the papers print. "papers" does so
 too, if it is given no --learners. This command needs no server.
 
-A round of most of these methods costs as much as all rounds before it. Therefore
-the first ` + fmt.Sprint(baselines.MaxRounds) + ` rounds of a stream are taken, or --rows if that is less. A stream
-of this length takes about ten seconds.
+The cost of a round of most of these methods grows with the number of rounds
+before it. Therefore the first ` + fmt.Sprint(baselines.MaxRounds) + ` rounds of a stream are taken, or
+--rows if that is less. A stream of this length takes half a minute.
 
 --out receives ` + comparison.ReportName + `, the report, and in ` + comparison.Directory + `/ NAME.csv, one row for each
 method and step; NAME.svg, the loss over the rounds; NAME_regret.svg, the regret

@@ -105,7 +105,7 @@ func names[T any](all []T, name func(T) string) string {
 
 // plan checks the flags that are its own.
 func (f *papersFlags) plan() (papers.Plan, error) {
-	p := papers.Plan{Data: f.data, Rows: f.rows}
+	p := papers.Plan{Data: f.data, Rows: f.rows, Baselines: len(f.learners) == 0}
 	if f.rows < 0 {
 		return p, command.Usagef("--rows %d is negative", f.rows)
 	}
@@ -149,7 +149,7 @@ func (f *papersFlags) run(ctx context.Context, p *command.Program, plan papers.P
 		return fmt.Errorf("--out: %w", err)
 	}
 	p.Say("the report is %s", filepath.Join(f.out, "README.md"))
-	if len(f.learners) == 0 {
+	if plan.Baselines {
 		if _, err := f.compare(ctx, p, plan); err != nil {
 			return err
 		}

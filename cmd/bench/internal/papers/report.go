@@ -20,7 +20,7 @@ func Report(p Plan, results []*Result) string {
 	inputs(m, results)
 	for _, r := range results {
 		if r.Skipped == "" {
-			section(m, r)
+			section(m, p, r)
 		}
 	}
 	skipped(m, results)
@@ -178,7 +178,7 @@ func inputs(m *markdown.Report, results []*Result) {
 }
 
 // section is the part of one stream.
-func section(m *markdown.Report, r *Result) {
+func section(m *markdown.Report, p Plan, r *Result) {
 	m.Paragraph("## ", r.Stream.Name)
 	m.Paragraph(r.Stream.Title, ". ", markdown.Thousands(r.Rows), " rows, ", markdown.Thousands(r.Dimension), " inputs.")
 	var notes []string
@@ -199,7 +199,11 @@ func section(m *markdown.Report, r *Result) {
 	}
 	printed(m, r.Stream)
 	m.Paragraph("![", r.measure(), " of ", r.Stream.Name, " over the rounds](", r.Stream.Name, ".svg)")
-	m.Paragraph("[table](", r.Stream.Name, ".csv) · [curves](curves/", r.Stream.Name, ".csv)")
+	baselines := ""
+	if p.Baselines {
+		baselines = " · [the papers' baselines](baselines.md#" + r.Stream.Name + ")"
+	}
+	m.Paragraph("[table](", r.Stream.Name, ".csv) · [curves](curves/", r.Stream.Name, ".csv)", baselines)
 }
 
 // measure names the quantity of the curves.
