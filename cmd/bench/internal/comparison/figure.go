@@ -12,6 +12,10 @@ import (
 // rounds is the caption of the horizontal axis.
 const rounds = "round t (rows of the stream)"
 
+// most is the largest mean loss that is drawn. Labels are in [0, 1], so a larger one is
+// that of a course that diverges.
+const most = 1
+
 // logarithmic is the ratio from which on an axis of losses is logarithmic.
 const logarithmic = 4
 
@@ -30,6 +34,8 @@ func drawLosses(w io.Writer, r *Result) error {
 			v := p.MeanLoss
 			if r.Stream.Signs {
 				v = 100 * p.ErrorRate
+			} else if !(v <= most) {
+				break
 			}
 			line.X, line.Y = append(line.X, float64(p.T)), append(line.Y, v)
 		}

@@ -38,6 +38,15 @@ type Chart struct {
 // Write draws the chart as SVG. Points that are not finite are left out, as those
 // at 0 or below are on a logarithmic axis. The same chart gives the same bytes.
 func (c Chart) Write(w io.Writer) error {
+	p, err := c.plotted()
+	if err != nil {
+		return err
+	}
+	return WriteSVG(w, p)
+}
+
+// plotted plots the chart.
+func (c Chart) plotted() (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
 	p.Add(plotter.NewGrid())
@@ -50,9 +59,9 @@ func (c Chart) Write(w io.Writer) error {
 		}
 		line, err := plotter.NewLine(points)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		line.LineStyle = draw.LineStyle{Color: Colour(i), Width: vg.Points(1.4)}
+		line.LineStyle = draw.LineStyle{Color: colour(i), Width: vg.Points(1.4)}
 		if l.Dashed {
 			line.Dashes = []vg.Length{5, 2}
 		}
@@ -71,7 +80,7 @@ func (c Chart) Write(w io.Writer) error {
 		p.Y.Min, p.Y.Max = min(0, low), high
 	}
 	Dress(p)
-	return WriteSVG(w, p)
+	return p, nil
 }
 
 // bounds returns the smallest, the largest and the smallest positive value, and the
@@ -103,9 +112,9 @@ func (l Line) points(positive bool) (points plotter.XYs) {
 	return points
 }
 
-// Colour returns the colour of line i. Colour-blind people can distinguish the first
+// colour returns the colour of line i. Colour-blind people can distinguish the first
 // eight.
-func Colour(i int) color.Color {
+func colour(i int) color.Color {
 	palette := []color.RGBA{
 		{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, {R: 0xe6, G: 0x9f, A: 0xff}, {R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
 		{R: 0xd5, G: 0x5e, A: 0xff}, {R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}, {R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
