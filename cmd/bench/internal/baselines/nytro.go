@@ -83,7 +83,7 @@ func (s *Nystrom) Add(x [][]float64, y []float64) error {
 //	β ← β − γ(Gβ − b),   α = Rβ
 //
 // It returns the functions after the given numbers of iterations, which ascend.
-// γ is 1/max k(x,x) in the thesis. An iteration costs m², whatever n is.
+// In the thesis γ is 1/max k(x,x). An iteration costs m², whatever n is.
 func (s *Nystrom) Descend(m int, gamma float64, iterations ...int) []Fit {
 	gram, beta, slope := s.gram.SliceSym(0, m), mat.NewVecDense(m, nil), mat.NewVecDense(m, nil)
 	moment, share := s.moment.SliceVec(0, m), -gamma/float64(s.rows)

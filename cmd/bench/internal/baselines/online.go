@@ -88,7 +88,7 @@ func (o *Online) Loss() Loss { return o.loss }
 
 // Observe returns the prediction of every course for x, made before the label is
 // learned, and learns the label. A course that has diverged predicts NaN. The
-// predictions are valid until the next call. x is kept.
+// predictions are valid until the next call. The input is kept.
 func (o *Online) Observe(x []float64, y float64) []float64 {
 	o.past.Look(x)
 	o.told = o.told[:0]

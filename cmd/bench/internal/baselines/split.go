@@ -23,7 +23,7 @@ const (
 	// NytroIterations is the number of iterations that the thesis reports,
 	// 328.7 on average.
 	NytroIterations = 329
-	// ManyIterations is a number after which the function hardly changes.
+	// ManyIterations is a larger number, at which the test error still falls.
 	ManyIterations = 5000
 	// SigmRows is the size of the small sample of ijcnn1 in Table 6.2.
 	SigmRows = 1000
@@ -31,11 +31,13 @@ const (
 	SigmDraws = 3
 	// SigmPasses is the largest number of passes.
 	SigmPasses = 100
-	// heldOut is the share of the sample that chooses parameters.
-	heldOut = 0.2
-	// seed is the seed of the choice of rows.
-	seed = 1
 )
+
+// heldOut is the share of the sample that chooses parameters.
+const heldOut = 0.2
+
+// seed is the seed of the choice of rows.
+const seed = 1
 
 // Accuracy is how NYTRO and Nyström KRLS did with m centres.
 type Accuracy struct {
@@ -55,8 +57,8 @@ func Lambdas() (all []float64) {
 	return all
 }
 
-// Accuracies runs NYTRO and Nyström KRLS with 2, 4, 8, ... centres up to Centres,
-// drawn uniformly. 20 % of the sample are held out for the choice of λ. After the
+// Accuracies runs NYTRO and Nyström KRLS with 2, 4, 8 and so on up to Centres
+// centres, drawn uniformly. 20 % of the sample are held out for the choice of λ. After the
 // choice all rows are learned.
 func Accuracies(ctx context.Context, s Split) ([]Accuracy, error) {
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,7 @@ learners with, and write a report beside what the papers print. "papers" does so
 too, if it is given no --learners. This command needs no server.
 
 The cost of a round of most of these methods grows with the number of rounds
-before it. Therefore the first ` + fmt.Sprint(baselines.MaxRounds) + ` rounds of a stream are taken, or
+before it. Therefore the first ` + strconv.Itoa(baselines.MaxRounds) + ` rounds of a stream are taken, or
 --rows if that is less. A stream of this length takes half a minute.
 
 --out receives ` + comparison.ReportName + `, the report, and in ` + comparison.Directory + `/ NAME.csv, one row for each

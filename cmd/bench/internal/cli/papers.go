@@ -62,7 +62,7 @@ longer.`,
 		},
 	}
 	f.add(p, cmd)
-	cmd.AddCommand(newBaselines(p)) //nolint:contextcheck // cobra gives every command the context of Run
+	cmd.AddCommand(newBaselines(p))
 	flags := cmd.Flags()
 	flags.IntVar(&f.rows, "rows", 0, "use at most this many rows of a stream; 0: all")
 	flags.StringSliceVar(&f.streams, "streams", nil, "only these streams, with commas between them")

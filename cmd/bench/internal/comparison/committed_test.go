@@ -67,7 +67,7 @@ func committed(t *testing.T, dir string, s papers.Stream) *comparison.Result {
 		if !learners[row[0]] {
 			for i, c := range r.Courses {
 				if c.Method == row[0] && (c.Step == baselines.Stated || c.Step == baselines.NoStep) {
-					r.Courses[i].Curve = append(c.Curve, p)
+					r.Courses[i].Curve = append(r.Courses[i].Curve, p)
 				}
 			}
 			continue

@@ -31,10 +31,16 @@ func printed(stream string) []Printed {
 		})
 	case "movement":
 		return []Printed{
-			{"RBF, σ² = 0.1", 0.431, 0.289}, {"RBF, σ² = 1", 0.413, 0.0127}, {"RBF, σ² = 10", 0.403, 0.0110},
-			{"POLY2", 0.435, 0.0819}, {"POLY3", 0.436, 0.152}, {"LINEAR", 0.438, 0.0746},
-			{"AvgMKL", 0.417, 0.0169}, {"OMKL", 0.382, 0.0110},
-			{"M-Forgetron, B = 10", 0.0160, math.NaN()}, {"M-Forgetron, B = 50", 0.0164, math.NaN()},
+			{"RBF, σ² = 0.1", 0.431, 0.289},
+			{"RBF, σ² = 1", 0.413, 0.0127},
+			{"RBF, σ² = 10", 0.403, 0.0110},
+			{"POLY2", 0.435, 0.0819},
+			{"POLY3", 0.436, 0.152},
+			{"LINEAR", 0.438, 0.0746},
+			{"AvgMKL", 0.417, 0.0169},
+			{"OMKL", 0.382, 0.0110},
+			{"M-Forgetron, B = 10", 0.0160, math.NaN()},
+			{"M-Forgetron, B = 50", 0.0164, math.NaN()},
 			{"M-Forgetron, B = 100", 0.0142, math.NaN()},
 		}
 	}

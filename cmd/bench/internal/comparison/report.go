@@ -56,7 +56,7 @@ it has Raker only, but there the step of the regression is divided by ten (run_m
 https://github.com/N1cekiko/AdaRaker, commit fc17f30d1b53), and that of the classification is not
 (run_mkl_online_rf_log.m, commit 37f2f5d385e2). The gradient here is that of the loss as the paper prints it, which is 2(f − y)
 for the squared loss. Both steps are shown. The notes below each table say what agrees and what does not.`)
-	m.Paragraph(`AdaMKL is not here: its rounds cost O(t log t), and it loses to OMKL in the paper's own tables.`)
+	m.Paragraph(`AdaMKL is not here: its rounds cost O(t log t), and it loses to OMKL in Table 4 of the paper.`)
 }
 
 // section is the part of one stream.
