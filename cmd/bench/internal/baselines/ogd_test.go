@@ -111,27 +111,30 @@ func TestOGD(t *testing.T) {
 	}
 }
 
-// With the linear kernel OGD is gradient descent of the weights: Σ α_i x_i.
+// With the linear kernel OGD is gradient descent of the weights: Σ α_i x_i. With the
+// ridge 12 the coefficients of the first rounds shrink below the smallest number.
 func TestOGDOfWeights(t *testing.T) {
-	const rounds, d, ridge = 200, 4, 0.01
-	random := rand.New(rand.NewPCG(3, 3))
-	x := inputs(random, rounds, d)
-	y := labels(random, baselines.Squared, x)
-	ogd := baselines.NewOGD(baselines.Squared, ridge, rounds)
-	rate := baselines.Factor(baselines.Stated) / math.Sqrt(rounds)
-	weights := make([]float64, d)
-	var row []float64
-	for i := range x {
-		row = row[:0]
-		for j := range i {
-			row = append(row, baselines.Linear().Value(x[j], x[i]))
+	const rounds, d = 2000, 4
+	for _, ridge := range []float64{0.01, 12} {
+		random := rand.New(rand.NewPCG(3, 3))
+		x := inputs(random, rounds, d)
+		y := labels(random, baselines.Squared, x)
+		ogd := baselines.NewOGD(baselines.Squared, ridge, rounds)
+		rate := baselines.Factor(baselines.Stated) / math.Sqrt(rounds)
+		weights := make([]float64, d)
+		var row []float64
+		for i := range x {
+			row = row[:0]
+			for j := range i {
+				row = append(row, baselines.Linear().Value(x[j], x[i]))
+			}
+			f := baselines.Linear().Value(weights, x[i])
+			near(t, fmt.Sprintf("ridge %v, round %d", ridge, i), ogd.Predict(row)[baselines.Stated], f, 1e-12)
+			for j := range weights {
+				weights[j] -= rate * (2*(f-y[i])*x[i][j] + 2*ridge*weights[j])
+			}
+			ogd.Learn(y[i], baselines.Linear().Value(x[i], x[i]))
 		}
-		f := baselines.Linear().Value(weights, x[i])
-		near(t, "prediction", ogd.Predict(row)[baselines.Stated], f, 1e-12)
-		for j := range weights {
-			weights[j] -= rate * (2*(f-y[i])*x[i][j] + 2*ridge*weights[j])
-		}
-		ogd.Learn(y[i], baselines.Linear().Value(x[i], x[i]))
 	}
 }
 
