@@ -35,6 +35,10 @@ type Chart struct {
 	Powers bool
 }
 
+// wholeFrom is the largest value of a linear axis from which on its ticks are whole
+// numbers.
+const wholeFrom = 10
+
 // Write draws the chart as SVG. Points that are not finite are left out, as those
 // at 0 or below are on a logarithmic axis. The same chart gives the same bytes.
 func (c Chart) Write(w io.Writer) error {
@@ -78,6 +82,9 @@ func (c Chart) plotted() (*plot.Plot, error) {
 		p.Y.Min, p.Y.Max = least/1.1, high*1.1
 	} else if low < high {
 		p.Y.Min, p.Y.Max = min(0, low), high
+		if high >= wholeFrom {
+			p.Y.Tick.Marker = plot.TickerFunc(WholeTicks)
+		}
 	}
 	Dress(p)
 	return p, nil
@@ -145,7 +152,11 @@ func WholeTicks(low, high float64) []plot.Tick {
 	}
 	var ticks []plot.Tick
 	for v := math.Ceil(low/step) * step; v <= high; v += step {
-		ticks = append(ticks, plot.Tick{Value: v, Label: markdown.Thousands(int(v))})
+		label := markdown.Thousands(int(math.Abs(v)))
+		if v < 0 {
+			label = "-" + label
+		}
+		ticks = append(ticks, plot.Tick{Value: v, Label: label})
 	}
 	return ticks
 }

@@ -59,11 +59,28 @@ func TestChart(t *testing.T) {
 	if _, texts := drawn(t, c); !slices.Contains(texts, "nothing") || slices.Contains(texts, "0.005") {
 		t.Errorf("a linear axis: %q", texts)
 	}
+	c.Lines = []figure.Line{{Name: "a", X: []float64{0, 1}, Y: []float64{-400, 1500}}}
+	if _, texts := drawn(t, c); !slices.Contains(texts, "500") || !slices.Contains(texts, "1,500") {
+		t.Errorf("whole numbers: %q", texts)
+	}
 	c.Powers, c.Lines = true, []figure.Line{{Name: "a", X: []float64{2, 8, 512}, Y: []float64{3, 2, 1}}}
 	if _, texts := drawn(t, c); !slices.Contains(texts, "512") || !slices.Contains(texts, "64") {
 		t.Errorf("powers of two: %q", texts)
 	}
 	if _, texts := drawn(t, figure.Chart{Title: "empty"}); !slices.Contains(texts, "empty") {
 		t.Errorf("no line: %q", texts)
+	}
+}
+
+func TestWholeTicks(t *testing.T) {
+	var labels []string
+	for _, tick := range figure.WholeTicks(-400, 1500) {
+		labels = append(labels, tick.Label)
+	}
+	if want := []string{"0", "500", "1,000", "1,500"}; !slices.Equal(labels, want) {
+		t.Errorf("%q, not %q", labels, want)
+	}
+	if first := figure.WholeTicks(-1100, 100)[0].Label; first != "-1,000" {
+		t.Errorf("a negative tick is %q", first)
 	}
 }
