@@ -33,7 +33,7 @@ func preface(m *markdown.Report) {
 the cost of a round grows with the number of rounds before it: most of them keep the function
 f = Σ α_i k(x_i,·) by the coefficients of all inputs so far. They are run here from the files,
 in double precision, on the first ` + markdown.Thousands(baselines.MaxRounds) + ` rounds at most. The AdaRaker paper runs them on at most
-18,600 rounds and leaves them out of its stream of 100,000. Streams, scaling, loss and errors are those of the
+18,600 rounds, and OMKL-B alone on its stream of 100,000. Streams, scaling, loss and errors are those of the
 [report of the learners](README.md); for a stream that is longer than the bound the numbers are of its
 first rounds, and so differ from the ones there.`)
 	m.Line(`- **RBF, POLY, LINEAR**: gradient descent with one kernel. **AvgMKL**: the same with the
