@@ -46,8 +46,9 @@ torture: ## kill a server under load for a minute, and check the data it leaves
 	$(GO) test -run TestTorture -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 
 .PHONY: reproduce
-reproduce: build ## published streams through every learner, and the greedy adversary, into docs/results
+reproduce: build ## published streams through every learner, as records too, and the greedy adversary, into docs/results
 	bin/hindsight-bench papers --server bin/hindsight-server $(ARGS)
+	bin/hindsight-bench records --server bin/hindsight-server
 	bin/hindsight-bench adversary
 
 .PHONY: test

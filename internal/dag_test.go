@@ -65,11 +65,13 @@ func layers() []layer {
 		{"internal/model/auto", append([]string{"internal/model/exponential", "internal/model/mlpoly", "internal/model/trig"}, learner...)},
 		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},
 		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
-		{"internal/model/rlsc", []string{
-			"internal/model", "internal/model/awv", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
+		{"internal/model/classifier", []string{
+			"internal/model", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
 		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
-		{"internal/model/catalog", append([]string{"internal/model/auto", "internal/model/awv", "internal/model/input", "internal/model/raker", "internal/model/scaling"}, learner...)},
+		{"internal/model/catalog", append([]string{
+			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/input", "internal/model/raker", "internal/model/scaling",
+		}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine/mailbox", nil},
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input"}},

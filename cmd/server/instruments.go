@@ -4,7 +4,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"sync/atomic"
 
@@ -16,8 +15,6 @@ import (
 
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/internal/engine"
-	"hindsight/internal/engine/account"
-	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -81,52 +78,6 @@ func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 		return fmt.Errorf("instruments of copies: %w", err)
 	}
 	return nil
-}
-
-// liveModels shows the engine's models to the instruments.
-type liveModels struct{ engine *engine.Engine }
-
-// Each implements metrics.Source.
-func (l liveModels) Each(f func(metrics.Model)) {
-	var intervals []metrics.Interval // Each reads them at once.
-	l.engine.Each(func(m engine.Live) {
-		intervals = appendIntervals(intervals[:0], m.Intervals)
-		if !m.Certified {
-			m.RegretBound = math.NaN() // Nothing is promised, so nothing is shown.
-		}
-		f(metrics.Model{
-			Name: m.ID, Learner: m.Learner,
-			Observations: m.Observations, Predictions: m.Predictions,
-			PrequentialLoss: m.Loss, PrequentialBaselines: baselines(m.Whole.Prequential), PrequentialSkill: m.Whole.Prequential.Skill(),
-			ServedObservations: m.Predicted, ServedLoss: m.Served.Loss,
-			ServedBaselines: baselines(m.Served), ServedSkill: m.Served.Skill(),
-			Recent: metrics.Recent{
-				Observations: uint64(m.Recent.Observations),
-				MeanLoss:     m.Recent.Served.Loss / m.Recent.Observations, Skill: m.Recent.Served.Skill(),
-			},
-			Drift: metrics.Drift{
-				Detected: m.Drift.Detected, Rises: m.Drift.Rises, Sequence: m.Drift.Change, LossBefore: m.Drift.Before, LossAfter: m.Drift.After,
-			},
-			Intervals: intervals,
-			Regret:    m.Regret, RegretAge: m.RegretAge, ServedRegret: m.ServedRegret, RegretBound: m.RegretBound, CertificateOK: m.CertificateOK,
-			Features: m.Features, StateBytes: m.StateBytes,
-			PendingLabels: m.Pending, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
-		})
-	})
-}
-
-func baselines(f account.Figures) metrics.Baselines {
-	return metrics.Baselines{Mean: f.RunningMean, Last: f.LastLabel}
-}
-
-func appendIntervals(dst []metrics.Interval, levels []interval.Statistics) []metrics.Interval {
-	for _, s := range levels {
-		dst = append(dst, metrics.Interval{
-			Coverage: s.Level, Judged: s.Judged, Realised: s.Coverage, Recent: s.RecentCoverage,
-			MeanWidth: s.MeanWidth, MeanScore: s.MeanScore,
-		})
-	}
-	return dst
 }
 
 // routes are /metrics, /healthz (the process answers) and /readyz (the server

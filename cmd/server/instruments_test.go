@@ -4,13 +4,18 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // The scraper gets the format and the compression that it asks for.
@@ -70,6 +75,80 @@ func TestScrapesInAllFormats(t *testing.T) {
 				t.Error("the rest of the server is missing")
 			}
 		})
+	}
+}
+
+// What the instruments show of inputs and classes is what GetModelStats tells.
+func TestScrapeOfInputsAndClasses(t *testing.T) {
+	const load, class = "load \"kW\"\\", "a \"quoted\"\nclass"
+	p := launch(t, t.TempDir())
+	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{
+		Inputs: []*hindsightv1.Input{
+			{Name: load, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}},
+			{Name: "city", Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{}}},
+		},
+		Learner: &hindsightv1.ModelSpec_Rlsc{Rlsc: &hindsightv1.Rlsc{}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 12 {
+		batch := &hindsightv1.ObserveBatchRequest{Model: "m"}
+		for n := range 100 {
+			k := 37 * n % 100
+			inputs, err := structpb.NewStruct(map[string]any{load: float64(k), "city": []any{nil, "Oslo", "Rome", "Oslo"}[k%4]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch.Observations = append(batch.Observations, &hindsightv1.ObserveRequest{
+				Inputs: inputs, Target: &hindsightv1.ObserveRequest_Class{Class: []string{"other", class}[k/50]},
+			})
+		}
+		if _, err := p.predictor.ObserveBatch(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, families := p.scrape(t, "", "text/plain", "")
+	value := func(name string, labels ...string) float64 {
+		for _, m := range families[name].GetMetric() {
+			texts := []string{}
+			for _, l := range m.GetLabel() {
+				texts = append(texts, l.GetValue())
+			}
+			if slices.Equal(texts, append(labels, "rlsc", "m")) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+		return math.NaN()
+	}
+	stats := p.stats(t)
+	in, city, c := stats.GetInputs()[0], stats.GetInputs()[1], stats.GetClasses()
+	performance, second, bin := c.GetPerformance().GetPrequential(), c.GetClasses()[1], c.GetReliability()[9]
+	for _, v := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"seen", value("hindsight_input_seen_total", load), 1200},
+		{"the mean", value("hindsight_input_mean", load), in.GetMean()},
+		{"the shift", value("hindsight_input_shift", load), in.GetShift()},
+		{"missing", value("hindsight_input_missing_total", "city"), 300},
+		{"outside", value("hindsight_input_outside_total", "city"), float64(city.GetOutside())},
+		{"errors", value("hindsight_classifier_errors_total", "prequential"), math.Round(1200 * performance.GetErrorRate())},
+		{"the skill", value("hindsight_classifier_skill", "prequential"), performance.GetSkill()},
+		{"the recent error rate", value("hindsight_classifier_recent_error_rate"), c.GetRecent().GetServed().GetErrorRate()},
+		{"a class", value("hindsight_class_observations_total", second.GetClass()), 600},
+		{"errors of a class", value("hindsight_class_errors_total", class), float64(second.GetErrors())},
+		{"probabilities", value("hindsight_reliability_probabilities_total", "0.9"), float64(bin.GetMembers())},
+	} {
+		if v.got != v.want {
+			t.Errorf("%s: %v is shown, %v is told", v.name, v.got, v.want)
+		}
+	}
+	if performance.GetSkill() < 0.5 || second.GetClass() != class || in.Shift == nil || city.Mean != nil || !math.IsNaN(value("hindsight_input_mean", "city")) {
+		t.Errorf("statistics %v", stats)
+	}
+	if len(families["hindsight_baseline_loss_sum"].GetMetric()) > 0 || stats.GetPerformance().GetPrequential().RunningMeanLoss != nil {
+		t.Error("a classifier has baselines of its loss")
 	}
 }
 

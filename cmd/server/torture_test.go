@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -168,7 +169,47 @@ func tortured() map[string]*hindsightv1.ModelSpec {
 		"nystrom": {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}}},
 		"running": {Dimension: 2, Learner: &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{Frequencies: proto.Int32(5)}}},
 		"raker":   {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{Frequencies: proto.Int32(5)}}},
+		"named":   {Inputs: torturedInputs(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
+		"classes": {Inputs: torturedInputs(), Learner: &hindsightv1.ModelSpec_Rlsc{Rlsc: &hindsightv1.Rlsc{}}},
 	}
+}
+
+func torturedInputs() []*hindsightv1.Input {
+	return []*hindsightv1.Input{
+		{Name: "load", Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}},
+		{Name: "city", Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{}}},
+		{Name: "at", Kind: &hindsightv1.Input_Time{Time: &hindsightv1.TimeInput{Trend: proto.Bool(true)}}},
+	}
+}
+
+// sample is an input: features, or a record of a model of named inputs.
+type sample struct {
+	features []float64
+	inputs   *structpb.Struct
+}
+
+// draw is an input of a model, and what will be observed of it.
+func draw(rng *rand.Rand, model string) (sample, *hindsightv1.ObserveRequest) {
+	r := &hindsightv1.ObserveRequest{Model: model, Target: &hindsightv1.ObserveRequest_Label{Label: rng.NormFloat64()}}
+	if model == "classes" {
+		r.Target = &hindsightv1.ObserveRequest_Class{Class: fmt.Sprint("class ", int(2*rng.ExpFloat64()))}
+	}
+	if model != "named" && model != "classes" {
+		return sample{features: []float64{rng.NormFloat64(), rng.NormFloat64()}}, r
+	}
+	load := structpb.NewNullValue()
+	if rng.IntN(4) > 0 {
+		load = structpb.NewNumberValue(rng.NormFloat64())
+	}
+	return sample{inputs: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"load": load, "city": structpb.NewStringValue(fmt.Sprint("city ", int(20*rng.ExpFloat64()))),
+		"at": structpb.NewStringValue(fmt.Sprintf("2026-%02d-01T%02d:00:00Z", 1+rng.IntN(12), rng.IntN(24))),
+	}}}, r
+}
+
+// request asks for a prediction of a sample.
+func (s sample) request(model string) *hindsightv1.PredictRequest {
+	return &hindsightv1.PredictRequest{Model: model, Features: s.features, Inputs: s.inputs}
 }
 
 func (tt *torture) since() int64 { return int64(time.Since(tt.started)) }
@@ -211,10 +252,8 @@ func (tt *torture) client(number int, models []string) {
 	rng := rand.New(rand.NewPCG(*tortureSeed, uint64(number)))
 	for n := 0; time.Now().Before(tt.end); n++ {
 		model, id := models[rng.IntN(len(models))], fmt.Sprintf("%d-%d", number, n)
-		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
-		r := &hindsightv1.ObserveRequest{
-			Model: model, Features: x, ObservationId: id, Target: &hindsightv1.ObserveRequest_Label{Label: rng.NormFloat64()},
-		}
+		x, r := draw(rng, model)
+		r.Features, r.Inputs, r.ObservationId = x.features, x.inputs, id
 		choice := rng.IntN(4)
 		if choice == 2 && model == advised {
 			choice = 3
@@ -226,13 +265,15 @@ func (tt *torture) client(number int, models []string) {
 			tt.again(number, model, rng.IntN(1000))
 		case 2:
 			tt.insist(func(ctx context.Context, p *process) error {
-				_, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: model, Features: x, PredictionId: id})
+				asked := x.request(model)
+				asked.PredictionId = id
+				_, err := p.predictor.Predict(ctx, asked)
 				if status.Code(err) == codes.AlreadyExists {
 					return nil
 				}
 				return err
 			})
-			r.Features, r.ObservationId, r.PredictionId = nil, "", id
+			r.Features, r.Inputs, r.ObservationId, r.PredictionId = nil, nil, "", id
 			tt.observe(number, r, x)
 		default:
 			tt.observe(number, r, x)
@@ -242,7 +283,7 @@ func (tt *torture) client(number int, models []string) {
 
 // observe sends an observation until it is acknowledged. A prediction that a
 // restart has lost is given by its features, under the same id.
-func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x []float64) {
+func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x sample) {
 	call := tt.since()
 	var answer *hindsightv1.ObserveResponse
 	send := func(ctx context.Context, p *process) (err error) {
@@ -250,7 +291,9 @@ func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x []float6
 		return err
 	}
 	if tt.insist(send) {
-		r = &hindsightv1.ObserveRequest{Model: r.GetModel(), Features: x, ObservationId: r.GetPredictionId(), Target: r.GetTarget()}
+		r = &hindsightv1.ObserveRequest{
+			Model: r.GetModel(), Features: x.features, Inputs: x.inputs, ObservationId: r.GetPredictionId(), Target: r.GetTarget(),
+		}
 		tt.insist(send)
 	}
 	if answer.GetOutcome().GetDuplicate() {
@@ -258,7 +301,7 @@ func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x []float6
 	}
 	tt.record(client, call, event{r.GetModel(), 'l', answer.GetOutcome().GetSequence()})
 	id := r.GetObservationId() + r.GetPredictionId()
-	kept := &hindsightv1.ObserveRequest{Features: x, ObservationId: id, Target: r.GetTarget()}
+	kept := &hindsightv1.ObserveRequest{Features: x.features, Inputs: x.inputs, ObservationId: id, Target: r.GetTarget()}
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
 	tt.mu.learned[r.GetModel()][id] = learned{kept, answer.GetOutcome()}
@@ -283,19 +326,21 @@ func (tt *torture) again(client int, model string, pick int) {
 		return err
 	})
 	o := answer.GetOutcome()
-	if !o.GetDuplicate() || o.GetSequence() != first.outcome.GetSequence() || o.GetPrediction() != first.outcome.GetPrediction() || o.GetLoss() != first.outcome.GetLoss() {
+	if !o.GetDuplicate() || o.GetSequence() != first.outcome.GetSequence() || o.GetPrediction() != first.outcome.GetPrediction() || o.GetClass() != first.outcome.GetClass() || o.GetLoss() != first.outcome.GetLoss() {
 		tt.t.Errorf("again %v, first %v", o, first.outcome)
 	}
 	tt.record(client, call, event{model, 'd', o.GetSequence()})
 }
 
 // read asks how far a model is: by a prediction or by its description.
-func (tt *torture) read(client int, model string, x []float64) {
+func (tt *torture) read(client int, model string, x sample) {
 	call := tt.since()
 	value := uint64(0)
 	tt.insist(func(ctx context.Context, p *process) error {
 		call = tt.since() // A read that failed saw nothing.
-		answer, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: model, Features: x, Remember: proto.Bool(false)})
+		asked := x.request(model)
+		asked.Remember = proto.Bool(false)
+		answer, err := p.predictor.Predict(ctx, asked)
 		value = answer.GetPrediction().GetStateSequence()
 		return err
 	})
@@ -328,7 +373,7 @@ func (tt *torture) check(p *process, models []string) {
 			}
 			for n, o := range answer.GetOutcomes() {
 				got := part[n].outcome
-				if got.GetSequence() != uint64(from+n+1) || got.GetPrediction() != o.GetPrediction() || got.GetLoss() != o.GetLoss() {
+				if got.GetSequence() != uint64(from+n+1) || got.GetPrediction() != o.GetPrediction() || got.GetClass() != o.GetClass() || got.GetLoss() != o.GetLoss() {
 					t.Fatalf("%s was answered %v; a serial replay answers %v", m, got, o)
 				}
 			}

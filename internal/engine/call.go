@@ -69,7 +69,7 @@ type Row struct {
 }
 
 // Prediction is the answer to one row of Predict. Classes and Probabilities are
-// those of a classifier; for others there are none, and Class is NoClass.
+// those of a classifier; for others Classes is nil, and Class is NoClass.
 type Prediction struct {
 	model.ClassPrediction
 	// ID names the prediction in Observe; empty when it is not remembered.

@@ -139,23 +139,6 @@ func figuresNow(m *machine.Machine, stats model.Stats) *figuresOf {
 	}
 }
 
-// named are the statistics of inputs with their names.
-func (f *figuresOf) named(s *input.Schema) []InputStatistics {
-	all := make([]InputStatistics, len(f.inputs))
-	for n := range all {
-		all[n] = InputStatistics{Name: s.Name(n), Statistics: f.inputs[n]}
-	}
-	return all
-}
-
-// classified are the statistics of a classifier, nil of another learner.
-func (f *figuresOf) classified() *ClassStatistics {
-	if f.classes == nil {
-		return nil
-	}
-	return &ClassStatistics{Names: f.names, Summary: *f.classes}
-}
-
 // atSequence counts the changes of the loss by the model's sequence: an account is
 // younger than its model if an older version made the model.
 func atSequence(s account.Summary, sequence uint64) account.Summary {

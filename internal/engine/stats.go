@@ -54,6 +54,23 @@ type ClassStatistics struct {
 	classes.Summary
 }
 
+// named are the statistics of inputs with their names.
+func (f *figuresOf) named(s *input.Schema) []InputStatistics {
+	all := make([]InputStatistics, len(f.inputs))
+	for n := range all {
+		all[n] = InputStatistics{Name: s.Name(n), Statistics: f.inputs[n]}
+	}
+	return all
+}
+
+// classified are the statistics of a classifier, nil of another learner.
+func (f *figuresOf) classified() *ClassStatistics {
+	if f.classes == nil {
+		return nil
+	}
+	return &ClassStatistics{Names: f.names, Summary: *f.classes}
+}
+
 // ModelStats tells how a model is doing. What has to be solved for is solved
 // over a copy of the state, so that it holds up neither Predict nor Observe, and
 // is kept until the model learns again.

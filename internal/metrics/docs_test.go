@@ -132,7 +132,7 @@ func TestRulesAreComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"HindsightCertificateBroken", "HindsightWorseThanTrivial", "HindsightCoverageLow", "HindsightDriftDetected"} {
+	for _, want := range []string{"HindsightCertificateBroken", "HindsightWorseThanTrivial", "HindsightClassifierWorseThanTrivial", "HindsightInputMoved", "HindsightCoverageLow", "HindsightDriftDetected"} {
 		if !seen[want] {
 			t.Errorf("there is no %s", want)
 		}

@@ -7,13 +7,13 @@
 //
 // A metric is one row of a table: its name, its help, its kind and the
 // function that takes its number from the struct that the source yields. The
-// tables are in modelrows.go, for models, and in rows.go. The intervals of models
-// have a table of their own, for each level of a model.
+// tables are in modelrows.go and classrows.go, for models, and in rows.go. What a
+// model has several of, such as inputs, has tables in parts.go.
 //
 // # Bounded series
 //
-// A model costs about eighty series, so Options.MaxModels bounds how many
-// models get series of their own. Models get them in the order in which they
+// A model costs about eighty series, with inputs and classes up to 400, so
+// Options.MaxModels bounds how many models get series of their own. Models get them in the order in which they
 // appear, and a model keeps what it got: the labels of a model never change
 // while it lives. All further models are shown together under the model label
 // "other", with one set of series for each learner, and
@@ -83,7 +83,7 @@ func New(registry *prometheus.Registry, opts Options) (*Metrics, error) {
 		opts.Version = "unknown"
 	}
 	m := &Metrics{server: registry, perModel: prometheus.NewRegistry(), models: newModels(opts.MaxModels)}
-	m.families = newFamilies(m.models.rows)
+	m.families = newFamilies(m.models)
 	if err := m.perModel.Register(m.models); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

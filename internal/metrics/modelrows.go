@@ -14,12 +14,6 @@ type modelRow struct {
 	own      prometheus.Labels
 }
 
-// intervalRow is a metric that a model has for each level of its intervals.
-type intervalRow struct {
-	row[Interval]
-	together together
-}
-
 // together says what the models without series of their own show of a row.
 type together int
 
@@ -88,7 +82,7 @@ func modelRows() []modelRow {
 	baseline := func(of, kind string) prometheus.Labels {
 		return prometheus.Labels{labelBaseline: of, labelKind: kind}
 	}
-	return []modelRow{
+	return append(classRows(), []modelRow{
 		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Last }}, growth, baseline("last", "prequential")},
 		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.ServedBaselines.Last }}, growth, baseline("last", "served")},
 		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Mean }}, growth, baseline("mean", "prequential")},
@@ -110,6 +104,7 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *Model) float64 { return flag(m.ReadOnly) }}, most, nil},
 		{row[*Model]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.MeanLoss) }}, nothing, nil},
 		{row[*Model]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.Skill) }}, least, nil},
+		{row[*Model]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, (*Model).largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
 		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
@@ -120,25 +115,5 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.PrequentialSkill }}, least, prequential},
 		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.ServedSkill }}, least, served},
 		{row[*Model]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m *Model) float64 { return float64(m.StateBytes) }}, sum, nil},
-	}
-}
-
-// leveled is the number of metrics of a level.
-const leveled = 5
-
-// intervalRows are the metrics of a level, by name.
-func intervalRows() [leveled]intervalRow {
-	return [leveled]intervalRow{
-		{row[Interval]{"hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.", gauge, func(i Interval) float64 { return i.MeanScore }}, nothing},
-		{row[Interval]{"hindsight_interval_mean_width", "Mean width of the intervals.", gauge, func(i Interval) float64 { return i.MeanWidth }}, nothing},
-		// PromQL computes with values and not with labels.
-		{row[Interval]{"hindsight_interval_nominal_coverage", "Share of labels that are to lie inside the intervals: the label coverage as a number.", gauge, func(i Interval) float64 { return i.Coverage }}, least},
-		{row[Interval]{"hindsight_interval_realised_coverage", "Share of labels that lay inside the intervals.", gauge, func(i Interval) float64 { return i.Realised }}, least},
-		{row[Interval]{"hindsight_interval_recent_coverage", "Share of labels that lay inside the last 1000 intervals that were judged.", gauge, func(i Interval) float64 {
-			if i.Judged < recent {
-				return math.NaN()
-			}
-			return i.Recent
-		}}, least},
-	}
+	}...)
 }

@@ -67,8 +67,21 @@ type Model struct {
 	// Drift is what is known of changes in the loss.
 	Drift Drift
 	// Intervals are the levels at which the model gives intervals, one entry
-	// each. They are read during the yield only.
+	// each. They are read during the yield only, as the next two.
 	Intervals []Interval
+	// Inputs are the named inputs, in an order that is always the same.
+	Inputs []Input
+	// Classifier is how a classifier does, nil for other models.
+	Classifier *Classifier
+}
+
+// largestShift is that of all inputs whose shift is known.
+func (m *Model) largestShift() float64 {
+	v := math.NaN()
+	for i := range m.Inputs {
+		v = most.join(v, m.Inputs[i].Shift)
+	}
+	return v
 }
 
 // Baselines are sums of losses, in the model's own loss and with the weights of
@@ -128,24 +141,79 @@ type Interval struct {
 	MeanWidth, MeanScore float64
 }
 
+// Input is what has been seen of a named input.
+type Input struct {
+	Name string
+	// Seen and Missing count the observed records with and without a value,
+	// Outside the values that lay outside of what had been learned.
+	Seen, Missing, Outside uint64
+	// Mean and Deviation are those of the values, Shift is the population
+	// stability index.
+	Mean, Deviation, Shift float64
+}
+
+// Bins is the number of bins of the reliability table.
+const Bins = 10
+
+// Classifier is how a classifier does.
+type Classifier struct {
+	// Prequential are of the predictions made just before each observation was
+	// learned, Served of those that the caller was given.
+	Prequential, Served ClassFigures
+	// Recent is the performance over the last thousand observations.
+	Recent RecentClasses
+	// Reliability is what became of the probabilities from i/10 to (i+1)/10.
+	Reliability [Bins]Bin
+	// Classes are in the order of their first appearance.
+	Classes []Class
+}
+
+// ClassFigures are sums over the predictions of some observations and, over the same
+// ones, of two predictors that ignore the inputs.
+type ClassFigures struct {
+	Errors, LogLoss, Brier float64
+	// MajorityErrors are those of the class that was most frequent before,
+	// LastErrors those of the class of the observation before.
+	MajorityErrors, LastErrors float64
+	// Skill is 1 less the errors divided by those of the better baseline, NaN while
+	// that has none.
+	Skill float64
+}
+
+// RecentClasses is the performance over the last observations: of what the caller
+// was given, or of the prequential prediction where it was given nothing.
+type RecentClasses struct {
+	// Observations is how many these are. Below a thousand the rest is not shown.
+	Observations uint64
+	// ErrorRate is the share of errors, Skill 1 less that divided by the rate of the
+	// better baseline.
+	ErrorRate, Skill float64
+}
+
+// Bin is a bin of the reliability table.
+type Bin struct {
+	// Members counts the probabilities, Found those whose class was observed.
+	// Expected is the sum of the probabilities.
+	Members, Found uint64
+	Expected       float64
+}
+
+// Class is what became of one class.
+type Class struct {
+	Name string
+	// Observed counts its observations, Errors those of them for which another
+	// class was predicted, Predicted how often it was predicted.
+	Observed, Errors, Predicted uint64
+}
+
 // sample is one series of a scrape. It does not change afterwards, except for
 // the durations that its timing takes.
 type sample struct {
 	key
 	text   string
 	values []float64 // of each row; nil if the source lists no model of the series
-	levels []level
-	timing *timing // nil before the first Timings
-}
-
-// maxLevels bounds the levels of a series. It matters to the series that models
-// share, since each of them may have levels of its own.
-const maxLevels = 10
-
-// level has the values of the interval rows at one level.
-type level struct {
-	coverage float64
-	values   [leveled]float64
+	parts  *parts    // nil if the source lists no model of the series
+	timing *timing   // nil before the first Timings
 }
 
 // read reads the source and yields the samples in the order in which
@@ -186,8 +254,8 @@ func (m *models) add(live Model) {
 	if s.seen != m.mu.scrapes {
 		s.seen = m.mu.scrapes
 		// The last scrape may still be printed.
-		s.values = append(make([]float64, 0, len(m.rows)), s.values...)[:len(m.rows)]
-		s.levels = make([]level, 0, len(live.Intervals))
+		s.values = slices.Clone(s.values)
+		s.beginParts(&m.kinds)
 		for i, r := range m.rows {
 			if r.together != growth {
 				s.values[i] = r.together.start()
@@ -205,7 +273,7 @@ func (m *models) add(live Model) {
 		m.mu.others++
 		m.join(p)
 	}
-	m.addLevels(s, p.own)
+	m.addParts(s, p.own)
 	m.mu.live = Model{}
 }
 
@@ -224,40 +292,13 @@ func (m *models) join(p *place) {
 		// A number that is not known has not grown, nor has that of a model that
 		// was set back to an earlier state.
 		if finite(v) {
+			if !finite(values[i]) {
+				values[i] = 0
+			}
 			values[i] += max(v-last[0], 0)
 			last[0] = v
 		}
 		last = last[1:]
-	}
-}
-
-// addLevels takes the intervals of mu.live into the levels of a series. What is
-// not the first of its level, or at no level, is left out.
-func (m *models) addLevels(s *series, own bool) {
-	for i, in := range m.mu.live.Intervals {
-		same := func(other Interval) bool { return other.Coverage == in.Coverage }
-		if !finite(in.Coverage) || slices.ContainsFunc(m.mu.live.Intervals[:i], same) {
-			continue
-		}
-		at := slices.IndexFunc(s.levels, func(l level) bool { return l.coverage == in.Coverage })
-		if at < 0 && len(s.levels) == maxLevels {
-			continue
-		}
-		if at < 0 {
-			at = len(s.levels)
-			l := level{coverage: in.Coverage}
-			for j, r := range m.intervalRows {
-				l.values[j] = r.together.start()
-			}
-			s.levels = append(s.levels, l)
-		}
-		for j, r := range m.intervalRows {
-			if v := r.value(in); own {
-				s.levels[at].values[j] = v
-			} else {
-				s.levels[at].values[j] = r.together.join(s.levels[at].values[j], v)
-			}
-		}
 	}
 }
 
@@ -276,9 +317,10 @@ func (m *models) end() []sample {
 	}
 	samples := make([]sample, 0, len(m.mu.series))
 	for _, s := range m.mu.series {
+		s.before, s.room = nil, nil
 		shown := sample{key: s.key, text: s.text, timing: s.timing}
 		if s.seen == m.mu.scrapes {
-			shown.values, shown.levels = s.values, s.levels
+			shown.values, shown.parts = s.values, s.parts
 		}
 		samples = append(samples, shown)
 	}
@@ -290,8 +332,10 @@ func (m *models) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range m.descs {
 		ch <- d
 	}
-	for _, d := range m.intervalDescs {
-		ch <- d
+	for _, kind := range m.partDescs {
+		for _, d := range kind {
+			ch <- d
+		}
 	}
 	for _, r := range timingRows() {
 		ch <- prometheus.NewDesc(r.name, r.help, []string{labelModel, labelLearner}, nil)
@@ -306,11 +350,12 @@ func (m *models) Collect(ch chan<- prometheus.Metric) {
 				ch <- prometheus.MustNewConstMetric(m.descs[i], m.rows[i].kind, v, s.model, s.learner)
 			}
 		}
-		for _, l := range s.levels {
-			coverage := string(appendNumber(nil, l.coverage))
-			for i, v := range l.values {
-				if finite(v) {
-					ch <- prometheus.MustNewConstMetric(m.intervalDescs[i], m.intervalRows[i].kind, v, coverage, s.model, s.learner)
+		for k := range m.kinds {
+			for _, p := range s.parts.of(k) {
+				for i, v := range p.values {
+					if finite(v) {
+						ch <- prometheus.MustNewConstMetric(m.partDescs[k][i], m.kinds[k].rows[i].kind, v, p.name, s.model, s.learner)
+					}
 				}
 			}
 		}

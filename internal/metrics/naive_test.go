@@ -81,15 +81,14 @@ func (n *naive) forget(k id) {
 
 // growing are the numbers that only grow.
 func growing(m metrics.Model) []float64 {
-	return []float64{
+	return append(classSums(m.Classifier),
 		float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss,
 		m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last, m.ServedBaselines.Mean, m.ServedBaselines.Last,
-		float64(m.ServedObservations), float64(m.Drift.Detected - m.Drift.Rises), float64(m.Drift.Rises),
-	}
+		float64(m.ServedObservations), float64(m.Drift.Detected-m.Drift.Rises), float64(m.Drift.Rises))
 }
 
 // growingNumbers is how many growing yields.
-const growingNumbers = 12
+const growingNumbers = classSumsNumbers + 12
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
@@ -110,25 +109,30 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			n.last[k] = make([]float64, growingNumbers)
 		}
 		if n.grown[m.Learner] == nil {
-			n.grown[m.Learner] = make([]float64, growingNumbers)
+			n.grown[m.Learner] = slices.Repeat([]float64{math.NaN()}, growingNumbers)
 		}
 		for i, v := range growing(m) {
-			if known(v) {
-				n.grown[m.Learner][i] += max(0, v-n.last[k][i])
+			if g := n.grown[m.Learner]; known(v) {
+				if !known(g[i]) {
+					g[i] = 0
+				}
+				g[i] += max(0, v-n.last[k][i])
 				n.last[k][i] = v
 			}
 		}
 	}
 	for learner, all := range others {
-		g := n.grown[learner]
+		g := n.grown[learner][classSumsNumbers:]
 		m := metrics.Model{
 			Name: metrics.Other, Learner: learner, CertificateOK: true, Observations: uint64(g[0]), Predictions: uint64(g[1]),
 			ExpiredLabels: uint64(g[2]), PrequentialLoss: g[3], ServedLoss: g[4],
 			PrequentialBaselines: metrics.Baselines{Mean: g[5], Last: g[6]}, ServedBaselines: metrics.Baselines{Mean: g[7], Last: g[8]},
 			ServedObservations: uint64(g[9]), Drift: metrics.Drift{Detected: uint64(g[10] + g[11]), Rises: uint64(g[11]), LossBefore: math.NaN(), LossAfter: math.NaN()},
 			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(),
-			Recent: metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
+			Recent:     metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
+			Classifier: togetherClasses(n.grown[learner], all),
 		}
+		shift := math.NaN()
 		for _, o := range all {
 			m.Regret += o.Regret
 			m.RegretBound += o.RegretBound
@@ -139,6 +143,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 				m.Recent.Skill = leastKnown(m.Recent.Skill, o.Recent.Skill)
 			}
 			m.RegretAge = max(m.RegretAge, o.RegretAge)
+			shift = mostKnown(shift, largestShift(o))
 			m.CertificateOK = m.CertificateOK && o.CertificateOK
 			m.ReadOnly = m.ReadOnly || o.ReadOnly
 			m.Features += o.Features
@@ -146,6 +151,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			m.PendingLabels += o.PendingLabels
 		}
 		m.Intervals = together(all)
+		m.Inputs = []metrics.Input{{Shift: shift}} // Only the largest one is shown.
 		lines = append(lines, n.lines(m)...)
 	}
 	for k := range n.last {
@@ -259,6 +265,8 @@ func (n *naive) lines(m metrics.Model) []string {
 	} {
 		show(name, v)
 	}
+	show("hindsight_largest_input_shift{", largestShift(m))
+	lines = append(append(lines, classLines(m)...), partLines(m)...)
 	if m.Recent.Observations >= 1000 {
 		show("hindsight_recent_loss{", m.Recent.MeanLoss)
 		show("hindsight_recent_skill{", m.Recent.Skill)
@@ -414,7 +422,7 @@ func perform(rng *rand.Rand, m metrics.Model) metrics.Model {
 			Realised: maybe(rng), Recent: maybe(rng), MeanWidth: maybe(rng), MeanScore: maybe(rng),
 		})
 	}
-	return m
+	return performParts(rng, m)
 }
 
 // maybe is a number that may not be known. Sums of such numbers are exact.

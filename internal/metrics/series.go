@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -15,6 +17,9 @@ const (
 	labelBaseline  = "baseline"
 	labelDirection = "direction"
 	labelCoverage  = "coverage"
+	labelInput     = "input"
+	labelClass     = "class"
+	labelBin       = "bin"
 )
 
 // models decides which models have series of their own, and keeps the series.
@@ -24,12 +29,12 @@ const (
 //
 // Lock order: scrape, the locks of the source, mu. Nothing is called under mu.
 type models struct {
-	limit         int
-	rows          []modelRow
-	descs         []*prometheus.Desc // of each row
-	growing       int                // rows of what only grows
-	intervalRows  [leveled]intervalRow
-	intervalDescs [leveled]*prometheus.Desc
+	limit     int
+	rows      []modelRow
+	descs     []*prometheus.Desc // of each row
+	growing   int                // rows of what only grows
+	kinds     [kindsOfParts]partKind
+	partDescs [kindsOfParts][]*prometheus.Desc // of each row
 
 	scrape sync.Mutex // held while the source is read
 	mu     struct {
@@ -40,7 +45,9 @@ type models struct {
 		others  int    // models among the others in the last scrape
 		places  map[key]*place
 		series  map[key]*series
-		live    Model // the one that add takes
+		live    Model  // the one that add takes
+		adds    uint64 // models that were taken
+		name    []byte // of a part
 	}
 }
 
@@ -59,7 +66,9 @@ type series struct {
 	text   string    // the labels as the text format writes them, sorted by name
 	timing *timing   // nil before the first Timings
 	values []float64 // of each row, at the scrape seen
-	levels []level   // of the intervals, at the scrape seen
+	parts  *parts    // at the scrape seen
+	before *parts    // at the one before it, while one is read
+	room   []float64 // for the values of parts, while one is read
 	seen   uint64
 }
 
@@ -79,7 +88,7 @@ type place struct {
 }
 
 func newModels(limit int) *models {
-	m := &models{limit: limit, rows: modelRows(), intervalRows: intervalRows()}
+	m := &models{limit: limit, rows: modelRows(), kinds: partKinds()}
 	labels := []string{labelModel, labelLearner}
 	for _, r := range m.rows {
 		m.descs = append(m.descs, prometheus.NewDesc(r.name, r.help, labels, r.own))
@@ -87,8 +96,11 @@ func newModels(limit int) *models {
 			m.growing++
 		}
 	}
-	for i, r := range m.intervalRows {
-		m.intervalDescs[i] = prometheus.NewDesc(r.name, r.help, append([]string{labelCoverage}, labels...), nil)
+	for k, kind := range m.kinds {
+		for _, r := range kind.rows {
+			desc := prometheus.NewDesc(r.name, r.help, append([]string{kind.label}, labels...), nil)
+			m.partDescs[k] = append(m.partDescs[k], desc)
+		}
 	}
 	m.mu.places = make(map[key]*place)
 	m.mu.series = make(map[key]*series)
@@ -145,7 +157,10 @@ func (m *models) find(k key) *place {
 	}
 	p.series = m.mu.series[k]
 	if p.series == nil {
-		p.series = &series{key: k, text: label(labelLearner, k.learner) + "," + label(labelModel, k.model)}
+		p.series = &series{
+			key: k, text: label(labelLearner, k.learner) + "," + label(labelModel, k.model),
+			values: slices.Repeat([]float64{math.NaN()}, len(m.rows)), // What only grows, until it is known.
+		}
 		m.mu.series[k] = p.series
 	}
 	return p

@@ -23,15 +23,8 @@ const textBuffer = 64 << 10
 type Scrape struct {
 	families []family
 	samples  []sample
-	levels   []levelSample
+	parts    [kindsOfParts][]partSample
 	server   []*dto.MetricFamily
-}
-
-// levelSample is one level of a sample.
-type levelSample struct {
-	coverage string // as the text format writes it
-	labels   string // of the sample
-	values   *[leveled]float64
 }
 
 // family writes the series of models that have one name.
@@ -44,34 +37,14 @@ type family struct {
 func (m *Metrics) Scrape() (*Scrape, error) {
 	// The models come first, since a number of the server is about them.
 	s := &Scrape{families: m.families, samples: m.models.read()}
-	s.levels = byCoverage(s.samples)
+	for k := range m.models.kinds {
+		s.parts[k] = byName(s.samples, k)
+	}
 	var err error
 	if s.server, err = m.server.Gather(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return s, nil
-}
-
-// byCoverage yields the levels of samples in the order in which Prometheus sorts
-// them: first by coverage, as a text.
-func byCoverage(samples []sample) []levelSample {
-	n := 0
-	for _, s := range samples {
-		n += len(s.levels)
-	}
-	all, texts := make([]levelSample, 0, n), map[float64]string{}
-	for _, s := range samples {
-		for i, l := range s.levels {
-			text, known := texts[l.coverage]
-			if !known {
-				text = string(appendNumber(nil, l.coverage))
-				texts[l.coverage] = text
-			}
-			all = append(all, levelSample{text, s.text, &s.levels[i].values})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b levelSample) int { return cmp.Compare(a.coverage, b.coverage) })
-	return all
 }
 
 // WriteText writes the scrape to w in the text format of Prometheus, byte for
@@ -100,13 +73,15 @@ func (s *Scrape) WriteText(w io.Writer) error {
 
 // newFamilies yields the metrics of models by name. A name with several rows
 // has a family for each; the first that is shown writes the heading.
-func newFamilies(rows []modelRow) []family {
+func newFamilies(m *models) []family {
 	var all []family
-	for i, r := range rows {
+	for i, r := range m.rows {
 		all = append(all, family{r.name, rowWriter(i, r)})
 	}
-	for i, r := range intervalRows() {
-		all = append(all, family{r.name, intervalWriter(i, r)})
+	for k, kind := range m.kinds {
+		for i, r := range kind.rows {
+			all = append(all, family{r.name, partWriter(k, i, r)})
+		}
 	}
 	for i, r := range timingRows() {
 		all = append(all, family{r.name, timingWriter(i, r)})
@@ -124,28 +99,24 @@ func rowWriter(i int, r modelRow) func(*textWriter, *Scrape) {
 	}
 	start := r.name + "{" + own.String()
 	return func(w *textWriter, scrape *Scrape) {
-		for _, s := range scrape.samples {
-			if s.values != nil && finite(s.values[i]) {
+		for n := range scrape.samples {
+			if s := &scrape.samples[n]; s.values != nil && finite(s.values[i]) {
 				w.head(heading)
-				w.line(start, s.text, "} ", s.values[i])
+				w.line(s.values[i], start, s.text, "} ")
 			}
 		}
 	}
 }
 
-// intervalWriter writes interval row i.
-func intervalWriter(i int, r intervalRow) func(*textWriter, *Scrape) {
+// partWriter writes row i of kind k.
+func partWriter(k, i int, r partRow) func(*textWriter, *Scrape) {
 	heading := heading(r.name, r.help, r.kind.ToDTO())
+	start := r.name + "{"
 	return func(w *textWriter, scrape *Scrape) {
-		coverage, start := "", ""
-		for _, l := range scrape.levels {
-			if coverage != l.coverage {
-				coverage = l.coverage
-				start = r.name + "{" + label(labelCoverage, coverage) + ","
-			}
-			if finite(l.values[i]) {
+		for _, p := range scrape.parts[k] {
+			if finite(p.values[i]) {
 				w.head(heading)
-				w.line(start, l.labels, "} ", l.values[i])
+				w.line(p.values[i], start, p.text, p.labels, "} ")
 			}
 		}
 	}
@@ -168,10 +139,10 @@ func timingWriter(i int, r timingRow) func(*textWriter, *Scrape) {
 			w.head(heading)
 			c := s.timing[i].classic()
 			for j, n := range c.buckets {
-				w.line(bucket, s.text, ends[j], float64(n))
+				w.line(float64(n), bucket, s.text, ends[j])
 			}
-			w.line(total, s.text, "} ", c.sum)
-			w.line(count, s.text, "} ", float64(c.buckets[bounds]))
+			w.line(c.sum, total, s.text, "} ")
+			w.line(float64(c.buckets[bounds]), count, s.text, "} ")
 		}
 	}
 }
@@ -200,10 +171,12 @@ func (w *textWriter) head(heading string) {
 	}
 }
 
-func (w *textWriter) line(start, labels, end string, v float64) {
-	b := append(w.AvailableBuffer(), start...)
-	b = append(b, labels...)
-	b = append(b, end...)
+// line writes a number behind pieces.
+func (w *textWriter) line(v float64, pieces ...string) {
+	b := w.AvailableBuffer()
+	for _, piece := range pieces {
+		b = append(b, piece...)
+	}
 	_, _ = w.Write(append(appendNumber(b, v), '\n'))
 }
 

@@ -62,10 +62,10 @@ func ours(text string) string {
 // everyNumber shows all metrics there are.
 func everyNumber(tb testing.TB) *metrics.Metrics {
 	tb.Helper()
-	m, src := watch(tb, 1)
+	m, src := watch(tb, 2)
 	second := energy()
 	second.Name = "second"
-	src.set(energy(), second)
+	src.set(energy(), digits(), second)
 	err := errors.Join(
 		metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }),
 		metrics.Watch(m, func() metrics.Totals { return metrics.Totals{} }),
@@ -74,8 +74,8 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, name := range []string{"energy", "second"} {
-		timings := m.Timings(name, "pkawv_taylor")
+	for _, own := range []metrics.Model{energy(), digits()} {
+		timings := m.Timings(own.Name, own.Learner)
 		timings.Predict(1e-4)
 		timings.Observe(1e-3)
 	}
@@ -147,7 +147,7 @@ func TestANameIsGivenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor")
-	for _, name := range []string{"hindsight_regret", "hindsight_loss_sum", "hindsight_interval_mean_width", "hindsight_predict_seconds"} {
+	for _, name := range []string{"hindsight_regret", "hindsight_loss_sum", "hindsight_interval_mean_width", "hindsight_input_mean", "hindsight_predict_seconds"} {
 		if err := registry.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "Another."})); err == nil {
 			t.Errorf("%s is given twice", name)
 		}

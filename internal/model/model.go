@@ -77,6 +77,15 @@ type Scored interface {
 	LossOf(prediction, label float64) float64
 }
 
+// Growing is a learner whose outputs may become more.
+type Growing interface {
+	Learner
+	// AddOutput adds an output behind the others, of which all labels so far were 0.
+	// From then on it is, bit for bit, one that was there from the start. It needs
+	// exclusive access.
+	AddOutput()
+}
+
 // NoLeverage is the leverage of a learner that has no such figure.
 const NoLeverage = -1
 
@@ -205,7 +214,8 @@ type Report struct {
 	Experts []Expert
 	// Weights are those of a learner whose functions are affine in its inputs,
 	// output by output, in the order of the inputs, the constant last. There are
-	// none for others.
+	// none for others, before a scaling is known, and if there were more than
+	// 2¹⁶.
 	Weights []Weight
 }
 

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -64,15 +65,40 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 
 // unary counts a whole request until it is answered.
 func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	var size int64
-	if m, ok := request.(proto.Message); ok {
-		size = int64(proto.Size(m))
-	}
+	size := heldBytes(request)
 	if err := a.requests.take(size, size); err != nil {
 		return nil, err
 	}
 	defer a.requests.give(size)
 	return handle(ctx, request)
+}
+
+// structBytes is about how much memory a byte of a Struct takes once it is decoded: 6
+// to 8 bytes in records of texts and numbers.
+const structBytes = 8
+
+// heldBytes is about what a request holds: its size, or that of its Structs in memory.
+func heldBytes(request any) int64 {
+	m, ok := request.(proto.Message)
+	if !ok {
+		return 0
+	}
+	size := int64(proto.Size(m))
+	named := false
+	switch r := request.(type) {
+	case *hindsightv1.PredictRequest:
+		named = r.GetInputs() != nil
+	case *hindsightv1.ObserveRequest:
+		named = r.GetInputs() != nil
+	case *hindsightv1.PredictBatchRequest:
+		named = len(r.GetInputs()) > 0
+	case *hindsightv1.ObserveBatchRequest:
+		named = slices.ContainsFunc(r.GetObservations(), hasInputs)
+	}
+	if named {
+		size *= structBytes
+	}
+	return size
 }
 
 // A budget counts the bytes that calls hold together, up to a limit.

@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"hindsight/internal/model/input"
 )
 
 // The translation of specs, which the API shows only after defaults are
@@ -12,6 +15,9 @@ var (
 	SpecFromProto = specFromProto
 	SpecToProto   = specToProto
 )
+
+// StatsToProto is the translation of statistics.
+var StatsToProto = statsToProto
 
 // CallTimeout bounds the time of all calls that have a bound.
 func CallTimeout(o *Options, timeout time.Duration) {
@@ -30,3 +36,20 @@ func Sentinels() []error {
 	}
 	return out
 }
+
+// Records are lent as a server lends them.
+type Records struct{ records }
+
+// Of is the record of a request's inputs.
+func (r *Records) Of(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
+	return r.of(schema, inputs)
+}
+
+// GiveBack takes a record back.
+func (r *Records) GiveBack(record *input.Record) { r.giveBack(record) }
+
+// PredictionToProto is a prediction as a client gets it.
+var PredictionToProto = predictionToProto
+
+// HeldBytes is what a request is counted with.
+var HeldBytes = heldBytes

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -35,9 +36,20 @@ func of[Request, Response proto.Message](method string, seed Request, response R
 	}
 }
 
-func calls() []call {
+func calls(tb testing.TB) []call {
+	tb.Helper()
 	x := []float64{1}
+	row := goodRow(tb, `{"load": null}`)
 	return []call{
+		of(hindsightv1.PredictionService_Predict_FullMethodName, &hindsightv1.PredictRequest{Model: "named", Inputs: row, PredictionId: "p"}, &hindsightv1.PredictResponse{}),
+		of(hindsightv1.PredictionService_Observe_FullMethodName, &hindsightv1.ObserveRequest{Model: "named", Inputs: row, Target: label(1), ObservationId: "o"}, &hindsightv1.ObserveResponse{}),
+		of(hindsightv1.PredictionService_PredictBatch_FullMethodName, &hindsightv1.PredictBatchRequest{Model: "named", Inputs: []*structpb.Struct{row}}, &hindsightv1.PredictBatchResponse{}),
+		of(hindsightv1.PredictionService_ObserveBatch_FullMethodName, &hindsightv1.ObserveBatchRequest{
+			Model: "named", Observations: []*hindsightv1.ObserveRequest{{Inputs: row, Target: label(2)}},
+		}, &hindsightv1.ObserveBatchResponse{}),
+		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Id: "named"}, &hindsightv1.GetModelResponse{}),
+		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Id: "named"}, &hindsightv1.GetModelStatsResponse{}),
+		of(hindsightv1.ModelService_ValidateSpec_FullMethodName, &hindsightv1.ValidateSpecRequest{Spec: named(tb, shop)}, &hindsightv1.ValidateSpecResponse{}),
 		of(hindsightv1.PredictionService_Predict_FullMethodName, &hindsightv1.PredictRequest{Model: "m", Features: x, PredictionId: "p"}, &hindsightv1.PredictResponse{}),
 		of(hindsightv1.PredictionService_Observe_FullMethodName, &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(1), ObservationId: "o"}, &hindsightv1.ObserveResponse{}),
 		of(hindsightv1.PredictionService_PredictBatch_FullMethodName, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: x}}}, &hindsightv1.PredictBatchResponse{}),
@@ -61,7 +73,7 @@ func calls() []call {
 // FuzzRequests sends any bytes as a request. The answer has finite numbers, or it is a
 // refusal that says why; the server never panics.
 func FuzzRequests(f *testing.F) {
-	all := calls()
+	all := calls(f)
 	for n, c := range all {
 		seed, err := proto.Marshal(c.seed)
 		if err != nil {
@@ -79,6 +91,7 @@ func FuzzRequests(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		s.create(t, "m", linear(1))
+		s.create(t, "named", named(t, shop))
 		response := c.response()
 		err := s.connection.Invoke(ctx, c.method, request, response)
 		switch status.Code(err) {

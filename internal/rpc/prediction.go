@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // predictions serves PredictionService.
@@ -23,6 +25,8 @@ type predictions struct {
 	maxRows, sessionCalls int
 	// draining is closed when sessions are to end.
 	draining chan struct{}
+	// records are lent to calls with named inputs.
+	records records
 	// receivers are the goroutines that read the requests of sessions.
 	receivers sync.WaitGroup
 }
@@ -43,7 +47,16 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if r.GetPredictionId() != "" {
 		o.IDs = []string{r.GetPredictionId()}
 	}
-	answers, err := p.engine.Predict(ctx, r.GetModel(), []engine.Row{{Features: r.GetFeatures()}}, o)
+	schema, err := p.schema(r.GetModel(), r.GetInputs() != nil)
+	if err != nil {
+		return nil, err
+	}
+	record, err := p.records.of(schema, r.GetInputs())
+	if err != nil {
+		return nil, err
+	}
+	defer p.records.giveBack(record)
+	answers, err := p.engine.Predict(ctx, r.GetModel(), []engine.Row{{Features: r.GetFeatures(), Inputs: record}}, o)
 	if err != nil {
 		return nil, alone(err)
 	}
@@ -55,22 +68,24 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 	if err != nil {
 		return nil, err
 	}
-	if err := p.checkRows("rows", len(r.GetRows())); err != nil {
-		return nil, err
+	rows, list, err := p.rowsFromProto(r)
+	defer func() {
+		for n := range rows {
+			p.records.giveBack(rows[n].Inputs)
+		}
+	}()
+	if err != nil {
+		return nil, atRow(err, list)
 	}
-	if o.IDs = r.GetPredictionIds(); len(o.IDs) > 0 && len(o.IDs) != len(r.GetRows()) {
+	if o.IDs = r.GetPredictionIds(); len(o.IDs) > 0 && len(o.IDs) != len(rows) {
 		return nil, &model.FieldError{
 			Field: "prediction_ids", Err: engine.ErrInvalidRequest,
-			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(r.GetRows())),
+			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
 		}
-	}
-	rows := make([]engine.Row, len(r.GetRows()))
-	for n, row := range r.GetRows() {
-		rows[n].Features = row.GetFeatures()
 	}
 	answers, err := p.engine.Predict(ctx, r.GetModel(), rows, o)
 	if err != nil {
-		return nil, atRow(err, "rows")
+		return nil, atRow(err, list)
 	}
 	out := make([]*hindsightv1.Prediction, len(answers))
 	for n, a := range answers {
@@ -93,10 +108,15 @@ func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest
 
 // submit queues one observation.
 func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (*engine.Ticket, error) {
-	o, err := observationFromProto(r)
+	schema, err := p.schema(r.GetModel(), r.GetInputs() != nil)
 	if err != nil {
 		return nil, err
 	}
+	o, err := p.observationFromProto(schema, r)
+	if err != nil {
+		return nil, err
+	}
+	defer p.records.giveBack(o.Inputs)
 	t, err := p.engine.Submit(ctx, r.GetModel(), []engine.Observation{o})
 	if err != nil {
 		return nil, alone(err)
@@ -108,9 +128,19 @@ func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBa
 	if err := p.checkRows("observations", len(r.GetObservations())); err != nil {
 		return nil, err
 	}
+	schema, err := p.schema(r.GetModel(), slices.ContainsFunc(r.GetObservations(), hasInputs))
+	if err != nil {
+		return nil, err
+	}
 	observations := make([]engine.Observation, len(r.GetObservations()))
+	defer func() {
+		for n := range observations {
+			p.records.giveBack(observations[n].Inputs)
+		}
+	}()
 	for n, row := range r.GetObservations() {
-		o, err := observationFromProto(row)
+		o, err := p.observationFromProto(schema, row)
+		observations[n] = o
 		if err == nil && row.GetModel() != "" && row.GetModel() != r.GetModel() {
 			err = &model.FieldError{
 				Field: "model", Err: engine.ErrInvalidRequest,
@@ -120,7 +150,6 @@ func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBa
 		if err != nil {
 			return nil, atRow(&engine.RowError{Row: n, Err: err}, "observations")
 		}
-		observations[n] = o
 	}
 	answers, err := p.engine.Observe(ctx, r.GetModel(), observations)
 	if err != nil {
@@ -167,6 +196,10 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	if p.Leverage != model.NoLeverage {
 		out.Leverage = &p.Leverage
 	}
+	if p.Classes != nil || len(p.Values) == 0 {
+		classesToProto(out, &p)
+		return out
+	}
 	if p.Probability > 0 {
 		out.Probability = &p.Probability
 	}
@@ -204,8 +237,9 @@ func intervalsToProto(p *engine.Prediction) []*hindsightv1.Interval {
 	return out
 }
 
-// observationFromProto reads an observation; the engine checks its numbers.
-func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, error) {
+// observationFromProto reads an observation; the engine checks its numbers. Its
+// record has to be given back.
+func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.ObserveRequest) (engine.Observation, error) {
 	o := engine.Observation{
 		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),
 		ObservationID: r.GetObservationId(), Weight: 1,
@@ -216,23 +250,27 @@ func observationFromProto(r *hindsightv1.ObserveRequest) (engine.Observation, er
 	switch target := r.GetTarget().(type) {
 	case *hindsightv1.ObserveRequest_Label:
 		o.Labels = []float64{target.Label}
-		return o, nil
 	case *hindsightv1.ObserveRequest_Labels:
 		o.Labels = target.Labels.GetValues()
-		return o, nil
 	case *hindsightv1.ObserveRequest_Class:
-		return o, &model.FieldError{
-			Field: "class", Err: errNotServed, Got: "a class", Want: "a label: this version serves no classifier",
+		o.Class = target.Class
+		if o.Class == "" {
+			return o, model.CheckClass(o.Class)
 		}
 	default:
 		return o, &model.FieldError{
-			Field: "label", Err: engine.ErrLabelMissing, Got: "nothing", Want: "a number; 0 is one",
+			Field: "label", Err: engine.ErrLabelMissing, Got: "nothing", Want: "a number, 0 is one, or a class for a model of classes",
 		}
 	}
+	var err error
+	o.Inputs, err = p.records.of(schema, r.GetInputs())
+	return o, err
 }
 
 func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
-	o := &hindsightv1.Outcome{Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate}
+	o := &hindsightv1.Outcome{
+		Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate, Class: a.Class, ServedClass: a.ServedClass,
+	}
 	if len(a.Predictions) == 1 {
 		o.Prediction = &a.Predictions[0]
 	} else {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -236,7 +237,9 @@ func TestRefusals(t *testing.T) {
 	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)}),
 		codes.InvalidArgument, "WEIGHT_OUT_OF_RANGE", "weight")
 	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}),
-		codes.Unimplemented, "NOT_SERVED", "class")
+		codes.InvalidArgument, "LABEL_KIND", "class", "number")
+	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{}}),
+		codes.InvalidArgument, "INVALID_CLASS", "class", "nothing")
 }
 
 func TestBatches(t *testing.T) {
@@ -376,10 +379,13 @@ func TestEveryLearner(t *testing.T) {
 		// The completed spec is itself a spec of the same model.
 		s.create(t, m.GetId(), m.GetSpec())
 		for n := range 40 {
-			_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{
+			o := &hindsightv1.ObserveRequest{
 				Model: m.GetId(), Features: []float64{float64(n % 3), float64(n % 5)}, Target: label(float64(n % 2)),
-			})
-			if err != nil {
+			}
+			if m.GetSpec().GetClasses() != nil {
+				o.Target = class(strconv.Itoa(n % 2))
+			}
+			if _, err := s.Observe(t.Context(), o); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
@@ -393,7 +399,7 @@ func TestEveryLearner(t *testing.T) {
 		}
 		// The default scaling of the others is running. What auto promises is over its
 		// experts, as they were.
-		if certified := name == "linear_awv" || name == "auto"; st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom") {
+		if certified := name == "linear_awv" || name == "rlsc" || name == "auto"; st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom") {
 			t.Errorf("%s: %v", name, st)
 		}
 	}

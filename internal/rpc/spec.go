@@ -33,5 +33,6 @@ func infoToProto(i engine.Info) *hindsightv1.Model {
 	return &hindsightv1.Model{
 		Id: i.ID, Spec: specToProto(i.Spec), CreateTime: timestamppb.New(i.Created),
 		Sequence: i.Sequence, Learner: i.Learner,
+		Inputs: inputsToProto(&i.Spec, i.Inputs), Classes: i.Classes,
 	}
 }

@@ -24,10 +24,12 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
 		StateDigest: fmt.Sprintf("%x", s.Digest),
 		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
-		Performance: performanceToProto(s.Whole), Recent: performanceToProto(s.Recent),
-		Discounted: performanceToProto(s.Summary.Discounted),
-		Intervals:  intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
+		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
+		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
 	}
+	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
+	p.Performance, p.Recent = performanceToProto(s.Whole, baselines), performanceToProto(s.Recent, baselines)
+	p.Discounted = performanceToProto(s.Summary.Discounted, baselines)
 	if !math.IsNaN(s.Regret) {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
@@ -53,17 +55,20 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// performanceToProto turns sums into means.
-func performanceToProto(p account.Performance) *hindsightv1.Performance {
+// performanceToProto turns sums into means, with those of the baselines if there are
+// any.
+func performanceToProto(p account.Performance, baselines bool) *hindsightv1.Performance {
 	out := &hindsightv1.Performance{Observations: p.Observations}
 	if p.Observations == 0 {
 		return out
 	}
 	means := func(f account.Figures) *hindsightv1.PerformanceFigures {
-		return &hindsightv1.PerformanceFigures{
-			MeanLoss: f.Loss / p.Observations, RunningMeanLoss: f.RunningMean / p.Observations,
-			LastLabelLoss: f.LastLabel / p.Observations, Skill: known(f.Skill()),
+		out := &hindsightv1.PerformanceFigures{MeanLoss: f.Loss / p.Observations}
+		if baselines {
+			mean, last := f.RunningMean/p.Observations, f.LastLabel/p.Observations
+			out.RunningMeanLoss, out.LastLabelLoss, out.Skill = &mean, &last, known(f.Skill())
 		}
+		return out
 	}
 	out.Prequential, out.Served = means(p.Prequential), means(p.Served)
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -14,13 +15,11 @@ import (
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 )
 
 // domain is the ErrorInfo domain of every refusal.
 const domain = "hindsight"
-
-// errNotServed refuses what only a later version serves.
-var errNotServed = errors.New("not served by this version")
 
 // errBatchTooLarge refuses a batch of more rows than the server takes.
 var errBatchTooLarge = errors.New("batch too large")
@@ -37,9 +36,12 @@ type refusal struct {
 }
 
 // table maps every error of the engine and the models to code and reason. The
-// first row that matches is taken: ErrUnknown may wrap an error of the storage.
+// first row that matches is taken: ErrUnknown may wrap an error of the storage, and
+// ErrCorrupt one of a number that is stored and cannot be.
 func table() []refusal {
 	return []refusal{
+		{err: engine.ErrUnknown, code: codes.Unavailable, reason: "OUTCOME_UNKNOWN", retryAfter: 100 * time.Millisecond},
+		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},
 		{err: model.ErrDimensionMismatch, code: codes.InvalidArgument, reason: "DIMENSION_MISMATCH"},
 		{err: model.ErrNotFinite, code: codes.InvalidArgument, reason: "NOT_FINITE"},
 		{err: model.ErrFeatureOutOfRange, code: codes.InvalidArgument, reason: "FEATURE_OUT_OF_RANGE"},
@@ -47,22 +49,26 @@ func table() []refusal {
 		{err: model.ErrWeightOutOfRange, code: codes.InvalidArgument, reason: "WEIGHT_OUT_OF_RANGE"},
 		{err: model.ErrInvalidSpec, code: codes.InvalidArgument, reason: "INVALID_SPEC"},
 		{err: model.ErrSpecTooLarge, code: codes.ResourceExhausted, reason: "SPEC_TOO_LARGE"},
+		{err: input.ErrUnknownInput, code: codes.InvalidArgument, reason: "UNKNOWN_INPUT"},
+		{err: input.ErrMissingInput, code: codes.InvalidArgument, reason: "MISSING_INPUT"},
+		{err: input.ErrInputType, code: codes.InvalidArgument, reason: "INPUT_TYPE"},
+		{err: input.ErrInputTooLarge, code: codes.InvalidArgument, reason: "INPUT_TOO_LARGE"},
+		{err: model.ErrInvalidClass, code: codes.InvalidArgument, reason: "INVALID_CLASS"},
+		{err: model.ErrLabelKind, code: codes.InvalidArgument, reason: "LABEL_KIND"},
 		{err: engine.ErrLabelMissing, code: codes.InvalidArgument, reason: "LABEL_MISSING"},
 		{err: engine.ErrInvalidID, code: codes.InvalidArgument, reason: "INVALID_ID"},
 		{err: engine.ErrInvalidRequest, code: codes.InvalidArgument, reason: "INVALID_REQUEST"},
 		{err: errBatchTooLarge, code: codes.InvalidArgument, reason: "BATCH_TOO_LARGE"},
-		{err: errNotServed, code: codes.Unimplemented, reason: "NOT_SERVED"},
 		{err: engine.ErrModelNotFound, code: codes.NotFound, reason: "MODEL_NOT_FOUND"},
 		{err: engine.ErrSnapshotNotFound, code: codes.NotFound, reason: "SNAPSHOT_NOT_FOUND"},
 		{err: engine.ErrPredictionNotFound, code: codes.NotFound, reason: "PREDICTION_NOT_FOUND"},
 		{err: engine.ErrModelExists, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
 		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: "OBSERVATION_CONFLICT"},
 		{err: model.ErrObservationLimit, code: codes.ResourceExhausted, reason: "OBSERVATION_LIMIT"},
+		{err: model.ErrClassLimit, code: codes.ResourceExhausted, reason: "CLASS_LIMIT"},
 		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrModelLimit, code: codes.ResourceExhausted, reason: "MODEL_LIMIT"},
 		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
-		{err: engine.ErrUnknown, code: codes.Unavailable, reason: "OUTCOME_UNKNOWN", retryAfter: 100 * time.Millisecond},
-		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: "STATE_CORRUPT", hidden: true},
 		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
 		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
 	}
@@ -100,7 +106,7 @@ func statusOf(err error) *status.Status {
 	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: domain}
 	details := []protoadapt.MessageV1{info}
 	var field *model.FieldError
-	if errors.As(err, &field) {
+	if !r.hidden && errors.As(err, &field) {
 		message = field.Error()
 		info.Metadata = map[string]string{"field": field.Field, "got": field.Got, "want": field.Want}
 		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
@@ -129,7 +135,7 @@ func reasonOf(s *status.Status) string {
 }
 
 // atRow names the row in the error of a call with many rows: a field path becomes
-// rows[2].features[0].
+// rows[2].features[0], and that of one of many inputs inputs[2].city.
 func atRow(err error, list string) error {
 	var row *engine.RowError
 	if !errors.As(err, &row) {
@@ -137,10 +143,15 @@ func atRow(err error, list string) error {
 	}
 	path := fmt.Sprintf("%s[%d]", list, row.Row)
 	var field *model.FieldError
-	if errors.As(row.Err, &field) {
-		return field.At(path)
+	if !errors.As(row.Err, &field) {
+		return fmt.Errorf("%s: %w", path, row.Err)
 	}
-	return fmt.Errorf("%s: %w", path, row.Err)
+	if below, ok := strings.CutPrefix(field.Field, list); ok {
+		moved := *field
+		moved.Field = path + below
+		return &moved
+	}
+	return field.At(path)
 }
 
 // alone drops the row number from the error of a call with one row.

@@ -4,17 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
 	"hindsight/internal/rpc"
 )
 
@@ -27,7 +33,7 @@ func TestEverySentinelHasARow(t *testing.T) {
 	}
 	declared := regexp.MustCompile(`(?m)^(?:var |\t)(Err\w+)\s*=\s*errors\.New\("(.*)"\)`)
 	found := 0
-	for _, directory := range []string{"../engine", "../model"} {
+	for _, directory := range []string{"../engine", "../model", "../model/input"} {
 		files, err := filepath.Glob(filepath.Join(directory, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -39,8 +45,8 @@ func TestEverySentinelHasARow(t *testing.T) {
 			}
 			for _, sentinel := range declared.FindAllStringSubmatch(string(source), -1) {
 				found++
-				// The engine says ErrCorrupt or ErrInvalidRequest for this one.
-				if !inTable[sentinel[2]] && sentinel[1] != "ErrCorruptState" {
+				// The engine says ErrCorrupt or ErrInvalidRequest for these.
+				if !inTable[sentinel[2]] && sentinel[1] != "ErrCorruptState" && sentinel[1] != "ErrRecord" {
 					t.Errorf("%s: %s has no row", file, sentinel[1])
 				}
 			}
@@ -49,6 +55,38 @@ func TestEverySentinelHasARow(t *testing.T) {
 	if found < 20 {
 		t.Errorf("%d sentinels found", found)
 	}
+}
+
+// The documentation has every reason of the table, with its code, and no other.
+func TestEveryReasonIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/using.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z_, ]+) \| ([A-Z_]+) \|`).FindAllStringSubmatch(string(text), -1) {
+		for reason := range strings.SplitSeq(row[1], ", ") {
+			documented[reason] = row[2]
+		}
+	}
+	inTable := map[string]string{}
+	for _, err := range rpc.Sentinels() {
+		s := rpc.StatusOf(err)
+		inTable[reason(s)] = code.Code(s.Code()).String()
+	}
+	if !maps.Equal(documented, inTable) {
+		t.Errorf("documented %v\nin the table %v", documented, inTable)
+	}
+}
+
+// reason is that of the ErrorInfo of a status.
+func reason(s *status.Status) string {
+	for _, d := range s.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
 }
 
 // The storage's errors say UNAVAILABLE. Only where the outcome is unknown does the
@@ -67,6 +105,10 @@ func TestStatusOfStorageErrors(t *testing.T) {
 		{
 			fmt.Errorf("%w: %w: %w", engine.ErrUnknown, engine.ErrStorage, cause), codes.Unavailable, "OUTCOME_UNKNOWN", 100 * time.Millisecond,
 			engine.ErrUnknown.Error() + ": " + engine.ErrStorage.Error() + ": " + cause.Error(),
+		},
+		{
+			fmt.Errorf("%w: %w", engine.ErrCorrupt, &model.FieldError{Field: "inputs.city", Err: input.ErrInputType}),
+			codes.DataLoss, "STATE_CORRUPT", 0, engine.ErrCorrupt.Error(),
 		},
 		{cause, codes.Internal, "", 0, "internal error; the server's log says more"},
 	} {

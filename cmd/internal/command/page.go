@@ -52,6 +52,14 @@ func (p *Page) end() error {
 // Number writes a number for people, with six digits.
 func Number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
+// Optional writes a number, and nothing if it is not known.
+func Optional(v *float64, write func(float64) string) string {
+	if v == nil {
+		return ""
+	}
+	return write(*v)
+}
+
 // Finite is a number that JSON shows as null when it is not finite.
 type Finite float64
 

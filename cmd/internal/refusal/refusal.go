@@ -65,7 +65,8 @@ func RetryAfter(err error) (time.Duration, bool) {
 }
 
 // Describe returns an error as one line: the server's message, the name of the
-// code, the reason, and the fields that are wrong.
+// code, the reason, and the fields that are wrong, as far as the message does not
+// say it.
 func Describe(err error) string {
 	s, ok := of(err)
 	if !ok {
@@ -83,7 +84,9 @@ func Describe(err error) string {
 	b.WriteByte(')')
 	if bad := detail[*errdetails.BadRequest](err); bad != nil {
 		for _, v := range bad.GetFieldViolations() {
-			fmt.Fprintf(&b, "; %s: %s", v.GetField(), v.GetDescription())
+			if what := v.GetField() + ": " + v.GetDescription(); !strings.Contains(s.Message(), what) {
+				b.WriteString("; " + what)
+			}
 		}
 	}
 	return line(b.String())

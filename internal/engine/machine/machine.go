@@ -290,7 +290,9 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 		x = *buffer
 	}
 	if m.classifier != nil {
-		err = m.classifier.learner.PredictClass(p, x)
+		if err = m.classifier.learner.PredictClass(p, x); p.Classes == nil {
+			p.Classes = []string{} // A classifier has classes, be it none.
+		}
 	} else {
 		p.Class = model.NoClass
 		err = m.learner.Predict(&p.Prediction, x)

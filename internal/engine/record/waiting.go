@@ -110,6 +110,7 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 // classes reads what a classifier predicted, with the names of the classes.
 func (d *decoder) classes(w *Waiting) {
 	w.Class, w.Probabilities = d.class()
+	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil: it is a classifier's.
 	for _, v := range w.Probabilities {
 		if !(v >= 0 && v <= 1) {
 			d.refuse(fmt.Sprintf("a probability of %g", v))

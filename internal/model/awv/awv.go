@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/qr"
 )
 
@@ -291,13 +292,16 @@ func (f *Forecaster) Size() uint64 {
 }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds
-// an output, and, when asked, the effective dimension, at r³/6.
+// an output, over affine features the weights of the same solution, and, when asked,
+// the effective dimension, at r³/6.
 func (f *Forecaster) Report(o model.ReportOptions) model.Report {
 	return f.report(f.Stats(), o)
 }
 
 func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
-	r := reportOf(s, f.regretUnpenalized())
+	unpenalized, weights := f.inHindsight()
+	r := reportOf(s, unpenalized)
+	r.Weights = weights
 	if o.EffectiveDimension {
 		r.EffectiveDimension = f.effectiveDimension()
 	}
@@ -333,20 +337,42 @@ func (f *Forecaster) ridge(i int) float64 {
 	return f.o.Lambda
 }
 
-// regretUnpenalized is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the
-// outputs, at r²/2 multiply-adds each.
-func (f *Forecaster) regretUnpenalized() float64 {
+// inHindsight is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the outputs, at r²/2
+// multiply-adds each, and the weights of ĝ if the features are affine.
+func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight) {
 	g := make([]float64, f.factor.Order())
-	regret := 0.0
+	_, affine := f.features.(*feature.Affine)
+	affine = affine && len(g)*f.o.Outputs <= maxWeights
 	for j := range f.columns {
 		f.factor.Weights(g, j)
 		var penalty compensated.Sum
 		for i, v := range g {
 			penalty.Add(float64(f.ridge(i) * float64(v*v)))
 		}
-		regret += f.columns[j].regret.Value() + penalty.Value()
+		unpenalized += f.columns[j].regret.Value() + penalty.Value()
+		if affine {
+			weights = appendWeights(weights, j, g)
+		}
 	}
-	return regret
+	return unpenalized, weights
+}
+
+// maxWeights bounds the weights of a report, which are kept: more tell nobody anything.
+const maxWeights = 1 << 16
+
+// appendWeights appends the weights ĝ = A⁻¹b of the features (x, 1) of an output.
+//
+// They are those of the best ridge function in hindsight, ĝ·(x, 1). Predict answers
+// that value at x over 1 + q: see Forecaster.
+func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
+	last := len(g) - 1
+	for i, v := range g {
+		if i == last {
+			i = model.NoInput
+		}
+		dst = append(dst, model.Weight{Output: output, Input: i, Value: v, Effect: math.NaN()})
+	}
+	return dst
 }
 
 // effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds.

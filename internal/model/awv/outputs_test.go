@@ -226,3 +226,23 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 		})
 	}
 }
+
+// Weights are those of affine features alone, and of so few that it makes sense to
+// keep them.
+func TestWeightsOfAffineFeaturesAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		features awv.Map
+		outputs  int
+		want     int
+	}{
+		"affine":          {feature.NewAffine(3), 2, 8},
+		"most":            {feature.NewAffine(1<<6 - 1), 1 << 10, 1 << 16},
+		"more":            {feature.NewAffine(1 << 6), 1 << 10, 0},
+		"other functions": {feature.NewTaylor(3, 1, 1), 2, 0},
+	} {
+		l := awv.New(c.features, awv.Options{Lambda: 1, Outputs: c.outputs})
+		if got := l.Report(model.ReportOptions{}).Weights; len(got) != c.want {
+			t.Errorf("%s: %d weights, want %d", name, len(got), c.want)
+		}
+	}
+}

@@ -13,26 +13,27 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// naive is the calibration as its formulas say, with gonum's solver.
-type naive struct {
+// softmax is one of the three of a link as its formulas say, with gonum's solver.
+type softmax struct {
+	decay float64
 	theta []float64
 	a     *mat.SymDense
 }
 
-func newNaive() *naive {
-	n := &naive{theta: []float64{2, 1, 0}, a: mat.NewSymDense(3, nil)}
+func newSoftmax(decay float64) *softmax {
+	n := &softmax{decay: decay, theta: []float64{2, 1, 0}, a: mat.NewSymDense(3, nil)}
 	for i := range 3 {
 		n.a.SetSym(i, i, 2)
 	}
 	return n
 }
 
-func (n *naive) phi(score, share float64) []float64 {
+func (n *softmax) phi(score, share float64) []float64 {
 	clipped := math.Min(math.Max(score, -4), 4)
 	return []float64{clipped, math.Log(math.Max(clipped, 0.01)), math.Log(math.Max(share, 1e-9))}
 }
 
-func (n *naive) probabilities(scores, counts []float64) []float64 {
+func (n *softmax) probabilities(scores, counts []float64) []float64 {
 	total, sum := 0.0, 0.0
 	for _, c := range counts {
 		total += c
@@ -54,13 +55,12 @@ func (n *naive) probabilities(scores, counts []float64) []float64 {
 	return logits
 }
 
-func (n *naive) learn(t *testing.T, scores, counts []float64, truth int, weight float64) {
+func (n *softmax) learn(t *testing.T, scores, counts []float64, truth int, weight float64) {
 	t.Helper()
 	p, total := n.probabilities(scores, counts), 0.0
 	for _, c := range counts {
 		total += c
 	}
-	weight = math.Min(weight, 1000)
 	mean := make([]float64, 3)
 	for k := range p {
 		for i, v := range n.phi(scores[k], counts[k]/total) {
@@ -68,10 +68,10 @@ func (n *naive) learn(t *testing.T, scores, counts []float64, truth int, weight 
 		}
 	}
 	gradient := mat.NewVecDense(3, nil)
-	n.a.ScaleSym(0.95, n.a)
+	n.a.ScaleSym(n.decay, n.a)
 	for i, v := range n.phi(scores[truth], counts[truth]/total) {
 		gradient.SetVec(i, weight*(mean[i]-v))
-		n.a.SetSym(i, i, n.a.At(i, i)+0.1)
+		n.a.SetSym(i, i, n.a.At(i, i)+(1-n.decay)*2)
 	}
 	for k := range p {
 		off := n.phi(scores[k], counts[k]/total)
@@ -86,6 +86,101 @@ func (n *naive) learn(t *testing.T, scores, counts []float64, truth int, weight 
 	}
 	for i := range n.theta {
 		n.theta[i] = math.Min(math.Max(n.theta[i]-step.AtVec(i), -50), 50)
+	}
+}
+
+// naive is a link as its formulas say. The table is a map from knots to n, p and t.
+type naive struct {
+	softmaxes []*softmax
+	mixture   []float64
+	near      map[int][3]float64
+}
+
+func newNaive() *naive {
+	return &naive{
+		softmaxes: []*softmax{newSoftmax(0.95), newSoftmax(0.99), newSoftmax(0.999)},
+		mixture:   []float64{1. / 3, 1. / 3, 1. / 3}, near: map[int][3]float64{},
+	}
+}
+
+func logit(p float64) float64 {
+	return math.Log(math.Max(p, 1e-13)) - math.Log(math.Max(1-p, 1e-13))
+}
+
+func (n *naive) mixed(scores, counts []float64) (each [][]float64, mixed []float64) {
+	mixed = make([]float64, len(scores))
+	for i, s := range n.softmaxes {
+		each = append(each, s.probabilities(scores, counts))
+		for k, p := range each[i] {
+			mixed[k] += n.mixture[i] * p
+		}
+	}
+	return each, mixed
+}
+
+// parts are those of a probability at the knots.
+func parts(p float64) map[int]float64 {
+	l := math.Min(math.Max(logit(p), -6), 6)
+	low := math.Min(math.Floor(l), 5)
+	return map[int]float64{int(low): low + 1 - l, int(low) + 1: l - low}
+}
+
+func (n *naive) shift(knot int) float64 {
+	r, prior := n.near[knot], 20/(1+math.Exp(-float64(knot)))
+	return logit((r[2]+prior)/(r[0]+20)) - logit((r[1]+prior)/(r[0]+20))
+}
+
+func (n *naive) probabilities(scores, counts []float64) []float64 {
+	_, p := n.mixed(scores, counts)
+	sum := 0.0
+	for k := range p {
+		l := logit(p[k])
+		for knot, part := range parts(p[k]) {
+			l += part * n.shift(knot)
+		}
+		p[k] = 1 / (1 + math.Exp(-math.Min(math.Max(l, -30), 30)))
+		sum += p[k]
+	}
+	if len(p) == 2 {
+		return []float64{1 - p[1], p[1]}
+	}
+	for k := range p {
+		p[k] /= sum
+	}
+	return p
+}
+
+func (n *naive) learn(t *testing.T, scores, counts []float64, truth int, weight float64) {
+	t.Helper()
+	weight = math.Min(weight, 1000)
+	each, mixed := n.mixed(scores, counts)
+	for k, p := range mixed {
+		if len(mixed) == 2 && k == 0 {
+			continue
+		}
+		came := 0.0
+		if k == truth {
+			came = 1
+		}
+		for knot, part := range parts(p) {
+			r := n.near[knot]
+			for i, v := range []float64{1, p, came} {
+				r[i] = 0.998*r[i] + weight*part*v
+			}
+			n.near[knot] = r
+		}
+	}
+	total, best := 0.0, math.Inf(-1)
+	for i := range each {
+		best = math.Max(best, each[i][truth])
+	}
+	for i := range each {
+		n.mixture[i] *= math.Pow(each[i][truth]/best, weight)
+		total += n.mixture[i]
+	}
+	for i, s := range n.softmaxes {
+		n.mixture[i] = 0.98*n.mixture[i]/total + 0.02/3
+		s.learn(t, scores, counts, truth, weight)
 	}
 }
 
@@ -115,7 +210,7 @@ func rounds(seed uint64, classes, n int) []round {
 }
 
 // What the calibration does is what its formulas say.
-func TestSoftmaxIsItsFormulas(t *testing.T) {
+func TestLinkIsItsFormulas(t *testing.T) {
 	for _, classes := range []int{2, 3, 10, 200} {
 		c, n := calibration.New(), newNaive()
 		p := make([]float64, classes)
@@ -130,7 +225,7 @@ func TestSoftmaxIsItsFormulas(t *testing.T) {
 			if i%7 == 3 {
 				weight = math.Pow(10, float64(i%13)-6)
 			}
-			c.Learn(p, r.scores, r.counts, r.total, r.truth, weight)
+			c.Learn(r.scores, r.counts, r.total, r.truth, weight)
 			n.learn(t, r.scores, r.counts, r.truth, weight)
 		}
 	}
@@ -160,13 +255,13 @@ func TestProbabilities(t *testing.T) {
 		if math.Abs(sum-1) > 1e-12 {
 			t.Fatalf("round %d: a sum of %.17g", n, sum)
 		}
-		c.Learn(p, scores, counts, total, rng.IntN(classes), math.Pow(10, 18*rng.Float64()-9))
+		c.Learn(scores, counts, total, rng.IntN(classes), math.Pow(10, 18*rng.Float64()-9))
 	}
 }
 
 // Scores that are the logits of the truth, in any unit and with any shift towards
 // frequent classes, are told apart as well as their own logits would.
-func TestSoftmaxLearns(t *testing.T) {
+func TestLinkLearns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	c := calibration.New()
 	share := []float64{0.7, 0.2, 0.1}
@@ -189,7 +284,7 @@ func TestSoftmaxLearns(t *testing.T) {
 			loss -= math.Log(p[label])
 			best -= math.Log(truth[label] / sum)
 		}
-		c.Learn(p, scores, share, 1, label, 1)
+		c.Learn(scores, share, 1, label, 1)
 	}
 	t.Logf("a mean loss of %.5f, the least %.5f", loss/29_000, best/29_000)
 	if loss-best > 0.02*29_000 {
@@ -201,16 +296,16 @@ func TestSoftmaxLearns(t *testing.T) {
 func TestRead(t *testing.T) {
 	all := rounds(7, 4, 200)
 	p := make([]float64, 4)
-	learn := func(c *calibration.Softmax, rounds []round) {
+	learn := func(c *calibration.Link, rounds []round) {
 		for _, r := range rounds {
 			c.Probabilities(p, r.scores, r.counts, r.total)
-			c.Learn(p, r.scores, r.counts, r.total, r.truth, 1)
+			c.Learn(r.scores, r.counts, r.total, r.truth, 1)
 		}
 	}
 	whole := calibration.New()
-	learn(&whole, all)
+	learn(whole, all)
 	first := calibration.New()
-	learn(&first, all[:77])
+	learn(first, all[:77])
 	state := first.AppendBinary(nil)
 	if len(state) != calibration.Bytes {
 		t.Fatalf("%d bytes, want %d", len(state), calibration.Bytes)
@@ -219,7 +314,7 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	learn(&second, all[77:])
+	learn(second, all[77:])
 	if !bytes.Equal(whole.AppendBinary(nil), second.AppendBinary(nil)) {
 		t.Error("restored, it ends elsewhere")
 	}
@@ -239,7 +334,7 @@ func FuzzRead(f *testing.F) {
 		p := make([]float64, 3)
 		for _, r := range rounds(8, 3, 20) {
 			c.Probabilities(p, r.scores, r.counts, r.total)
-			c.Learn(p, r.scores, r.counts, r.total, r.truth, 1)
+			c.Learn(r.scores, r.counts, r.total, r.truth, 1)
 			if s := fmt.Sprint(p); math.IsNaN(p[0] + p[1] + p[2]) {
 				t.Fatalf("probabilities %s", s)
 			}

@@ -24,7 +24,7 @@ const (
 )
 
 func automatic(c *completion, given *model.Auto) entry {
-	o := auto.Options{Dimension: c.spec.Dimension, Outputs: c.spec.Outputs, Seed: c.spec.Seed}
+	o := auto.Options{Dimension: c.spec.Dimension, Outputs: c.outputs, Seed: c.spec.Seed}
 	o.Lags = filled(&given.Lags, defaultLags)
 	if o.Lags < 0 || o.Lags > auto.MaxLags {
 		c.refuse("lags", o.Lags, fmt.Sprintf("0 to %d", auto.MaxLags))
@@ -34,7 +34,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	if c.err != nil {
 		return entry{}
 	}
-	return entry{cost: auto.Cost(o), scalesItself: true, make: func() model.Learner { return auto.New(o) }}
+	return entry{cost: auto.Cost(o), scalesItself: true, make: func(int) model.Learner { return auto.New(o) }}
 }
 
 // coverage completes and checks the levels of prediction intervals.
@@ -42,7 +42,7 @@ func (c *completion) coverage() {
 	s := &c.spec
 	if len(s.Coverage) == 0 {
 		s.Coverage = nil
-		if s.Auto != nil {
+		if s.Auto != nil && s.Classes == nil {
 			s.Coverage = []float64{defaultCoverage}
 		}
 	}

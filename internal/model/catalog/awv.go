@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -23,7 +24,7 @@ const (
 
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	o.Lambda = c.scale("lambda", &given.Lambda, 1)
 	sigma := c.scale("sigma", &given.Sigma, 1)
 	ceiling := min(max(defaultFeatures, d+1), defaultGivenFeatures)
@@ -46,7 +47,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	return entry{
 		forgetting: o.Forgetting,
 		cost:       awv.Cost(size, o, 16*uint64(spans)),
-		make: func() model.Learner {
+		make: func(int) model.Learner {
 			return awv.New(feature.NewTaylor(d, sigma, degree), o)
 		},
 	}
@@ -77,7 +78,7 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int) (size, de
 
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	o.Lambda = c.scale("lambda", &given.Lambda, 1)
 	if d+1 > MaxFeatures {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
@@ -89,13 +90,17 @@ func linear(c *completion, given *model.LinearAWV) entry {
 	return entry{
 		forgetting: o.Forgetting, affine: true,
 		cost: awv.Cost(d+1, o, 0),
-		make: func() model.Learner { return awv.New(feature.NewAffine(d), o) },
+		make: func(outputs int) model.Learner {
+			o := o
+			o.Outputs = outputs
+			return awv.New(feature.NewAffine(d), o)
+		},
 	}
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.spec.Outputs}
+	o := awv.Options{Outputs: c.outputs}
 	k := c.spectral("kernel", &given.Kernel,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
 	o.Lambda = c.scale("lambda", &given.Lambda, 1)
@@ -112,14 +117,20 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	cost.PredictFlops += uint64(frequencies * d)
 	cost.ObserveFlops += uint64(frequencies * d)
 	seed := c.spec.Seed
-	return entry{cost: cost, forgetting: o.Forgetting, make: func() model.Learner {
+	// A learner that is made to restore a state shares the frequencies.
+	draw := sync.OnceValue(func() awv.Map {
 		rng := rand.New(rand.NewPCG(seed, fourierStream))
-		return awv.New(feature.NewFourier(k, d, frequencies, orthogonal, rng), o)
+		return feature.NewFourier(k, d, frequencies, orthogonal, rng)
+	})
+	return entry{cost: cost, forgetting: o.Forgetting, make: func(outputs int) model.Learner {
+		o := o
+		o.Outputs = outputs
+		return awv.New(draw(), o)
 	}}
 }
 
 func exact(c *completion, given *model.KernelAWV) entry {
-	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.spec.Outputs}
+	o := awv.KernelOptions{Dimension: c.spec.Dimension, Outputs: c.outputs}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
 	o.Lambda = c.ridge("lambda", &given.Lambda, 1)
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
@@ -129,6 +140,6 @@ func exact(c *completion, given *model.KernelAWV) entry {
 	return entry{
 		cost: awv.KernelCost(o), capacity: o.Capacity, unfit: c.unfit(o.Kernel, o.Lambda),
 		inputLimit: feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda),
-		make:       func() model.Learner { return awv.NewKernel(o) },
+		make:       func(int) model.Learner { return awv.NewKernel(o) },
 	}
 }

@@ -34,6 +34,7 @@ func learners() []learner {
 		row(func(s *model.Spec) **model.AdaRaker { return &s.AdaRaker }, adaRaker),
 		row(func(s *model.Spec) **model.FOGD { return &s.FOGD }, fogd),
 		row(func(s *model.Spec) **model.Auto { return &s.Auto }, automatic),
+		row(func(s *model.Spec) **model.RLSC { return &s.RLSC }, rlsc),
 	}
 }
 
@@ -62,8 +63,9 @@ func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) 
 // entry is what the catalogue knows of a completed spec.
 type entry struct {
 	cost model.Cost
-	// make is a learner that has seen nothing.
-	make func() model.Learner
+	// make is a learner that has seen nothing, of the outputs of the completion. Only
+	// one that grows is asked for, and heeds, another number of outputs.
+	make func(outputs int) model.Learner
 	// inputLimit is the largest magnitude of an input, 0 for any.
 	inputLimit float64
 	// unfit is why no new model may have the spec, nil if one may.
@@ -72,8 +74,13 @@ type entry struct {
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
 	capacity int
-	// classifies says that labels are classes, -1 and 1.
+	// classifies says that labels are classes: -1 and 1 for the loss of the learner, or
+	// those of the spec.
 	classifies bool
+	// indicators says that the learner grows, and learns the indicators of classes.
+	indicators bool
+	// recoding is how much decisions by indicators favour rare classes.
+	recoding float64
 	// affine says that the learner's functions are affine in the inputs.
 	affine bool
 	// scalesItself says that the learner scales inputs and labels for itself.
@@ -110,11 +117,11 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 
 // New is a learner of the spec that has seen nothing.
 func New(s model.Spec) (model.Learner, error) {
-	_, e, err := look(s)
+	s, e, err := look(s)
 	if err != nil {
 		return nil, err
 	}
-	return e.make(), nil
+	return e.make(s.Outputs), nil
 }
 
 func look(s model.Spec) (model.Spec, entry, error) {
@@ -126,15 +133,17 @@ func look(s model.Spec) (model.Spec, entry, error) {
 	c.coverage()
 	c.at = "spec." + c.spec.Name()
 	e := l.complete(c)
-	if e.classifies && len(c.spec.Coverage) > 0 {
-		c.fail(model.ErrInvalidSpec, "spec.coverage", c.spec.Coverage, "nothing: the labels of this loss are classes, and intervals are of real labels")
-	}
+	e.classifies = e.classifies || c.spec.Classes != nil
+	c.keepIntervals(e)
 	c.at = "spec.scaling"
 	if c.err == nil {
 		e = scaled(c, e)
 	}
 	if c.err == nil {
 		e = c.encoded(e)
+	}
+	if c.err == nil && c.spec.Classes != nil {
+		e = c.classified(e)
 	}
 	if c.err != nil {
 		return model.Spec{}, entry{}, c.err
@@ -155,6 +164,7 @@ func (c *completion) learner() (l learner, ok bool) {
 	if s.Outputs < 1 || s.Outputs > MaxOutputs {
 		c.refuse("outputs", s.Outputs, fmt.Sprintf("1 to %d", MaxOutputs))
 	}
+	c.outputs = c.labels()
 	if s.Name() == model.DefaultLearner && s.Auto == nil {
 		s.Auto = &model.Auto{}
 	}

@@ -12,7 +12,6 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/modeltest"
 )
 
 // completion is a line of testdata/completed.jsonl: a spec as given and what
@@ -151,8 +150,12 @@ func TestEveryLearnerHasARow(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if _, err := modeltest.Predict(learner, []float64{1, 2}); err != nil {
+		var p model.Prediction
+		if err := learner.Predict(&p, []float64{1, 2}); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, classifies := learner.(model.Classifier); classifies != (name == "rlsc") {
+			t.Errorf("%s is a classifier: %t", name, classifies)
 		}
 	}
 	if name := (model.Spec{Scaling: &model.Scaling{}}).Name(); name != model.DefaultLearner {

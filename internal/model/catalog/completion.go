@@ -27,6 +27,9 @@ type completion struct {
 	spec model.Spec
 	// schema is that of the spec's inputs, nil without any.
 	schema *input.Schema
+	// outputs is how many the learner has, or may come to have: those of the spec, or
+	// those that its classes are coded in.
+	outputs int
 	// at is the path of the part of the spec that is being completed.
 	at  string
 	err error

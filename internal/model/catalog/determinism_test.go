@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,6 +43,9 @@ func deterministic() []model.Spec {
 		{Dimension: 3, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "matern_52"}, MaxObservations: ptr(300)}},
 		{Dimension: 4, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{}},
 		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: ptr(true)}}}},
+		{Dimension: 3, RLSC: &model.RLSC{Forgetting: ptr(0.99)}},
+		{Dimension: 3, RLSC: &model.RLSC{Kernel: &model.Kernel{}}, Classes: &model.Classes{MaxClasses: ptr(4)}},
+		{Dimension: 3, Classes: &model.Classes{MaxClasses: ptr(3)}, FourierAWV: &model.FourierAWV{Frequencies: ptr(9)}},
 	}
 }
 
@@ -55,10 +59,17 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		var o model.Outcome
+		var of model.ClassOutcome
 		for _, s := range modeltest.Samples(5, spec.Dimension, 3000) {
 			labels := []float64{s.Y}
 			if spec.Outputs == 2 {
 				labels = append(labels, s.Y*s.Y)
+			}
+			if c, ok := learner.(model.Classifier); ok {
+				if err := c.ObserveClass(&of, s.X, strconv.Itoa(int(s.Y+4)%3), s.Weight, nil); err != nil {
+					panic(err)
+				}
+				continue
 			}
 			if err := learner.Observe(&o, s.X, labels, s.Weight); errors.Is(err, model.ErrObservationLimit) {
 				break

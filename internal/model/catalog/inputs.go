@@ -51,11 +51,15 @@ func (c *completion) encoded(e entry) entry {
 	if e.inputLimit > 0 {
 		limit = math.Min(limit, e.inputLimit)
 	}
-	for k, f := range c.schema.Features() {
-		if reach := c.reach(k, f.Bound); reach*(1+rounding) > limit {
-			c.fail(model.ErrInvalidSpec, fmt.Sprintf("spec.inputs[%d]", f.Input),
-				fmt.Sprintf("%q, one of whose features goes up to %g in the units of the learner", c.schema.Name(f.Input), reach),
-				fmt.Sprintf("at most %g, or scaling running or warmup", limit))
+	bounds := c.schema.Bounds()
+	for i := range c.schema.Len() {
+		from, to := c.schema.Span(i)
+		for k := from; k < to; k++ {
+			if reach := c.reach(k, bounds[k]); reach*(1+rounding) > limit {
+				c.fail(model.ErrInvalidSpec, fmt.Sprintf("spec.inputs[%d]", i),
+					fmt.Sprintf("%q, one of whose features goes up to %g in the units of the learner", c.schema.Name(i), reach),
+					fmt.Sprintf("at most %g, or scaling running or warmup", limit))
+			}
 		}
 	}
 	e.cost.StateBytes += c.schema.MaxBytes()

@@ -27,18 +27,18 @@ func tight(t *testing.T, fraction float64) model.Spec {
 	if err != nil {
 		t.Fatal(err)
 	}
-	features := input.NewSchema(completed).Features()
+	bounds := input.NewSchema(completed).Bounds()
 	const limit, offset = 1e5, -0.25
 	fixed := &model.FixedScaling{}
-	for _, f := range features {
+	for _, bound := range bounds {
 		scale := 1000.0
-		if f.Bound > 0 {
-			scale = fraction * limit / (f.Bound - offset)
+		if bound > 0 {
+			scale = fraction * limit / (bound - offset)
 		}
 		fixed.Offset, fixed.Scale = append(fixed.Offset, offset), append(fixed.Scale, scale)
 	}
 	// The limit of a linear kernel is √(1e12 λ/d).
-	lambda := limit * limit * float64(len(features)) / 1e12
+	lambda := limit * limit * float64(len(bounds)) / 1e12
 	return model.Spec{
 		Inputs: inputs, Scaling: &model.Scaling{Fixed: fixed},
 		KernelAWV: &model.KernelAWV{Kernel: &model.Kernel{Kind: "linear"}, Lambda: &lambda, MaxObservations: ptr(1000)},
@@ -152,7 +152,8 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 	named := plain
 	named.Inputs = []*model.Input{
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(20)}},
-		{Name: "load", Numeric: &model.NumericInput{}}, {Name: "sensors", Vector: &model.VectorInput{Length: ptr(9)}},
+		{Name: "load", Numeric: &model.NumericInput{}},
+		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(9)}},
 	}
 	named, cost, err := catalog.Complete(named)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 
 func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	o := awv.NystromOptions{
-		Options:   awv.Options{Outputs: c.spec.Outputs},
+		Options:   awv.Options{Outputs: c.outputs},
 		Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary,
 	}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
@@ -41,7 +41,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	}
 	return entry{
 		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit, unfit: c.unfit(o.Kernel, o.Lambda),
-		make: func() model.Learner { return awv.NewNystrom(o) },
+		make: func(int) model.Learner { return awv.NewNystrom(o) },
 	}
 }
 

@@ -93,7 +93,7 @@ func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder
 		loss = raker.Squared
 	}
 	o := raker.DefaultOptions(loss, adaptive)
-	o.Outputs = c.spec.Outputs
+	o.Outputs = c.outputs
 	o.Step = c.step("step", &given.Step, o.Step)
 	o.Lambda = c.number("lambda", &given.Lambda, o.Lambda, 0, maxStep)
 	o.TrackRegret = filled(&given.TrackRegret, loss == raker.Squared)
@@ -123,7 +123,7 @@ func (c *completion) raker(f features, o raker.Options) entry {
 	}
 	return entry{
 		cost: f.cost(raker.Cost, o), classifies: o.Loss != raker.Squared,
-		make: func() model.Learner { return raker.NewRaker(f.draw(), o) },
+		make: func(int) model.Learner { return raker.NewRaker(f.draw(), o) },
 	}
 }
 
@@ -139,6 +139,6 @@ func adaRaker(c *completion, given *model.AdaRaker) entry {
 	}
 	return entry{
 		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != raker.Squared,
-		make: func() model.Learner { return raker.NewAdaRaker(f.draw(), o) },
+		make: func(int) model.Learner { return raker.NewAdaRaker(f.draw(), o) },
 	}
 }

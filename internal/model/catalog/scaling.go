@@ -37,7 +37,7 @@ func scaled(c *completion, e entry) entry {
 	given := *c.spec.Scaling
 	c.spec.Scaling = &given
 	o := scaling.Options{
-		Dimension: c.spec.Dimension, Outputs: c.spec.Outputs, New: e.make,
+		Dimension: c.spec.Dimension, Outputs: c.outputs, New: e.make,
 		InputLimit: model.MaxMagnitude, Forgetting: 1,
 	}
 	if e.inputLimit > 0 {
@@ -68,7 +68,15 @@ func scaled(c *completion, e entry) entry {
 		return entry{}
 	}
 	e.cost.StateBytes += o.Cost()
-	e.make = func() model.Learner { return scaling.New(o) }
+	classes := c.spec.Classes != nil
+	e.make = func(outputs int) model.Learner {
+		o := o
+		o.Outputs = outputs
+		if classes && o.Warmup == 0 { // The spec has one label, which is not scaled.
+			o.Fixed.LabelOffset = make([]float64, outputs)
+		}
+		return scaling.New(o)
+	}
 	return e
 }
 
@@ -115,7 +123,7 @@ func (c *completion) numbers(
 	given := *field
 	if len(given) != 0 && len(given) != count {
 		want := fmt.Sprintf("%d, or none", count)
-		if c.schema != nil && count == c.spec.Dimension {
+		if c.schema != nil && name != "fixed.label_offset" {
 			want = fmt.Sprintf("%d, one for each feature of spec.inputs, or none", count)
 		}
 		c.refuse(name, fmt.Sprintf("%d numbers", len(given)), want)
@@ -159,6 +167,10 @@ func (c *completion) warmup(given *model.WarmupScaling, e entry) (observations i
 // keepClasses refuses what would scale a class.
 func (c *completion) keepClasses(name string, e entry, scales bool) {
 	if scales && e.classifies {
-		c.refuse(name, "a scaling of labels", "none: the labels of this loss are -1 and 1")
+		want := "none: the labels of this loss are -1 and 1"
+		if c.spec.Classes != nil {
+			want = "none: labels are classes"
+		}
+		c.refuse(name, "a scaling of labels", want)
 	}
 }

@@ -233,7 +233,7 @@ func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
 		same(t, "Encode changed the state", state(t, e), before)
 		e.Learn(r)
 	}
-	if got := e.Statistics(0); got.Outside != 4 || got.Seen != 7 || got.Categories != 2 {
+	if got := e.Statistics(0); got.Outside != 4 || got.Seen != 7 || got.Categories != 2 || got.NumbersKnown {
 		t.Errorf("%+v", got)
 	}
 }
@@ -406,7 +406,7 @@ func TestStatistics(t *testing.T) {
 		if math.Abs(got.Deviation-want.Deviation) > 1e-12 || math.Abs(got.Mean-want.Mean) > 1e-12 {
 			t.Errorf("%s: %+v, want %+v", s.Name(i), got, want)
 		}
-		want.Seen, want.Missing, want.Deviation, want.Mean = 3, 1, got.Deviation, got.Mean
+		want.Seen, want.Missing, want.Deviation, want.Mean, want.NumbersKnown = 3, 1, got.Deviation, got.Mean, true
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", s.Name(i), got, want)
 		}

@@ -170,8 +170,10 @@ const (
 const maxInteger = 1 << 48
 
 // Append appends the bytes of a settled record, which need no schema. Equal records
-// have equal bytes. It panics at a value that no input takes.
+// have equal bytes. It panics at a value that no input takes. It allocates at most
+// once.
 func (r *Record) Append(dst []byte) []byte {
+	dst = slices.Grow(dst, r.mostBytes())
 	dst = binary.AppendUvarint(dst, uint64(len(r.values)))
 	for i := range r.values {
 		v := &r.values[i]
@@ -197,6 +199,25 @@ func (r *Record) Append(dst []byte) []byte {
 		}
 	}
 	return dst
+}
+
+// mostBytes is at least what Append appends.
+func (r *Record) mostBytes() int {
+	const number = 1 + 8
+	most := binary.MaxVarintLen64
+	for i := range r.values {
+		switch v := &r.values[i]; v.kind {
+		case Text:
+			most += 1 + binary.MaxVarintLen32 + len(v.text)
+		case Moment:
+			most += 1 + binary.MaxVarintLen64 + binary.MaxVarintLen32 + binary.MaxVarintLen16
+		case Numbers:
+			most += 1 + binary.MaxVarintLen32 + 8*int(v.extra)
+		default:
+			most += number
+		}
+	}
+	return most
 }
 
 // appendNumber appends a number in the shortest form that keeps its bits.

@@ -142,38 +142,28 @@ func (s *Schema) Span(i int) (from, to int) { return s.fields[i].from, s.fields[
 // Dimension is the number of features.
 func (s *Schema) Dimension() int { return s.dimension }
 
-// Feature is what a schema knows of a feature.
-type Feature struct {
-	// Input is the place of its input.
-	Input int
-	// Bound is above its magnitude, whatever the record is and whatever was learned,
-	// but for rounding. It is 0 for numbers and vectors, which have none: such a
-	// feature is the record's own, or 0, or a mean of what records had.
-	Bound float64
-}
-
 // maxDays is above the magnitude of a trend: RFC 3339 has the years 0 to 9999.
 const maxDays = 4e6
 
-// Features are the features in their order. It costs O(Dimension).
-func (s *Schema) Features() []Feature {
-	features := make([]Feature, s.dimension)
+// Bounds are above the magnitudes of the features, whatever the record is and whatever
+// was learned, but for rounding. Those of numbers and vectors are 0: they have no
+// bound. Such a feature is the record's own, or 0, or a mean of what records had. It
+// costs O(Dimension).
+func (s *Schema) Bounds() []float64 {
+	bounds := make([]float64, s.dimension)
 	for i := range s.fields {
 		f := &s.fields[i]
+		own := f.from + f.values()
 		for k := f.from; k < f.to; k++ {
-			features[k] = Feature{Input: i, Bound: 1}
-		}
-		last := f.from + f.values()
-		switch {
-		case f.kind == numeric || f.kind == vector:
-			for k := f.from; k < last; k++ {
-				features[k].Bound = 0
+			if k >= own || (f.kind != numeric && f.kind != vector) {
+				bounds[k] = 1
 			}
-		case f.trend:
-			features[last-1].Bound = maxDays
+		}
+		if f.trend {
+			bounds[own-1] = maxDays
 		}
 	}
-	return features
+	return bounds
 }
 
 // fixedBytes is the memory of the state of an encoder that has learned nothing.
@@ -191,6 +181,7 @@ func (s *Schema) MaxBytes() uint64 {
 			most += (sizeOfCategory + maxText) * uint64(f.limit)
 		case numeric, vector:
 			most += 8 * sampled
+		default:
 		}
 	}
 	return most

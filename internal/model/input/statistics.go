@@ -15,8 +15,9 @@ type Statistics struct {
 	Outside uint64
 	// Low, High, Mean and Deviation are those of the values as they came, of all
 	// numbers of a vector, of 0 and 1 for booleans, of seconds since 1970 in UTC for
-	// times. They are 0 before the first and for categories.
+	// times. They are 0 unless NumbersKnown: before the first and for categories.
 	Low, High, Mean, Deviation float64
+	NumbersKnown               bool
 	// Shift is the population stability index, if ShiftKnown.
 	Shift      float64
 	ShiftKnown bool
@@ -40,6 +41,7 @@ func (e *Encoder) Statistics(i int) Statistics {
 	s := Statistics{
 		Seen: e.n - l.missing, Missing: l.missing, Outside: l.outside,
 		Low: l.summary.low, High: l.summary.high, Mean: l.summary.mean.Value(), Deviation: l.summary.deviation(),
+		NumbersKnown: l.summary.n > 0,
 	}
 	if l.categories != nil {
 		s.Categories = len(l.categories.names)

@@ -467,9 +467,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// What "hindsight infer" prints, word for word as its own test has it, is a list of
-// declarations.
-func TestTheSpecThatInferPrints(t *testing.T) {
+// The JSON of a stored spec is a list of declarations.
+func TestTheJSONOfDeclarations(t *testing.T) {
 	decoder := json.NewDecoder(strings.NewReader(`{"inputs": [
   {"name":"at","time":{"cycles":["hour_of_day","day_of_week","day_of_year"],"trend":true},"missing":"refuse"},
   {"name":"temp","numeric":{}},

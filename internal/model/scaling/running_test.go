@@ -51,7 +51,7 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	const n = 32
 	samples := moved(46, 300)
 	o := running(n, 1, 1)
-	l, plain := scaling.New(o), o.New()
+	l, plain := scaling.New(o), o.New(o.Outputs)
 	var mean, square float64
 	for _, s := range samples[:n] {
 		mean += s.Y / n
@@ -162,7 +162,7 @@ func TestMomentsOfHardInputs(t *testing.T) {
 	}
 	s := &seeing{x: make([]float64, dimension)}
 	o := running(32, 1, 1)
-	o.New = func() model.Learner { return s }
+	o.New = func(int) model.Learner { return s }
 	for name, c := range map[string]struct{ mean, deviation float64 }{
 		"plain":                {3, 2},
 		"far from 0":           {1e12, 1},

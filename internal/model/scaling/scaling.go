@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"hindsight/internal/model"
@@ -40,13 +41,15 @@ type Options struct {
 	InputLimit float64
 	// Forgetting is the learner's forgetting factor, 1 without one.
 	Forgetting float64
-	// New makes the learner behind the scaling.
-	New func() model.Learner
+	// New makes the learner behind the scaling, of so many outputs.
+	New func(outputs int) model.Learner
 }
 
 // Learner is a learner behind a scaling. What it is asked and what it answers
 // are in the units of the caller: losses and regrets are those of the learner
 // over LabelScale².
+//
+// It grows with a learner that does, if labels are not scaled.
 //
 // While it warms up it keeps the observations and predicts the mean of their
 // labels. The last of them freezes the scaling. From then on it catches up:
@@ -84,7 +87,7 @@ type Learner struct {
 	// x and y are scratch of Observe, rows that of Predict and Check: room for
 	// an input and its labels.
 	x, y []float64
-	rows sync.Pool
+	rows *sync.Pool
 }
 
 // New is a scaled learner that has seen nothing. It panics on a running scaling
@@ -94,12 +97,8 @@ func New(o Options) *Learner {
 		panic(fmt.Sprintf("scaling: a running scaling after a warm-up of %d, want 1 to %d", o.Warmup, CatchUp))
 	}
 	l := &Learner{
-		o: o, inner: o.New(), affine: o.Fixed,
-		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs),
-	}
-	l.rows.New = func() any {
-		both := make([]float64, o.Dimension+o.Outputs)
-		return &both
+		o: o, inner: o.New(o.Outputs), affine: o.Fixed,
+		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs), rows: newRows(o.Dimension + o.Outputs),
 	}
 	if o.Warmup > 0 {
 		l.warm = newWarmup(o)
@@ -108,6 +107,33 @@ func New(o Options) *Learner {
 		l.moments = newMoments(o.Dimension)
 	}
 	return l
+}
+
+// newRows lends rows of so many numbers.
+func newRows(width int) *sync.Pool {
+	return &sync.Pool{New: func() any {
+		row := make([]float64, width)
+		return &row
+	}}
+}
+
+// AddOutput adds an output behind the others, of which all labels so far were 0. It
+// panics unless the learner grows and labels are not scaled. It costs what the
+// learner's does, and a number for each observation that is kept.
+func (l *Learner) AddOutput() {
+	growing, ok := l.inner.(model.Growing)
+	if !ok || l.o.Labels {
+		panic(fmt.Sprintf("scaling: %T does not grow, or labels are scaled", l.inner))
+	}
+	growing.AddOutput()
+	l.o.Outputs++
+	if l.affine.LabelOffset != nil { // It is nil until a warm-up has found the scaling.
+		l.affine.LabelOffset = append(slices.Clip(l.affine.LabelOffset), 0)
+	}
+	l.y, l.rows = append(l.y, 0), newRows(l.o.Dimension+l.o.Outputs)
+	if l.warm != nil {
+		l.warm.addOutput()
+	}
 }
 
 // Cost is the memory of a scaled learner beside the learner. There are never
@@ -396,7 +422,7 @@ func (l *Learner) Size() uint64 {
 }
 
 // Report is the learner's, in the units of the caller. While it warms up or
-// catches up, its figures are NaN.
+// catches up, its figures are NaN and there are no weights.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	if l.warm != nil {
 		nan := math.NaN()
@@ -409,5 +435,6 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r.HindsightLoss = l.loss(r.HindsightLoss)
 	r.Regret = l.loss(r.Regret) + l.owed
 	r.RegretUnpenalized = l.loss(r.RegretUnpenalized) + l.owed
+	l.unscaleWeights(r.Weights)
 	return r
 }

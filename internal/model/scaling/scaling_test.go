@@ -26,7 +26,7 @@ func taylor(outputs int, forgetting float64) func() model.Learner {
 
 func options(outputs int, create func() model.Learner) scaling.Options {
 	return scaling.Options{
-		Dimension: dimension, Outputs: outputs, New: create, Forgetting: 1, InputLimit: model.MaxMagnitude,
+		Dimension: dimension, Outputs: outputs, New: func(int) model.Learner { return create() }, Forgetting: 1, InputLimit: model.MaxMagnitude,
 	}
 }
 
@@ -102,7 +102,7 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 // A given scaling is the learner asked in other units.
 func TestFixedIsTheLearnerInOtherUnits(t *testing.T) {
 	o := fixed(1)
-	l, plain := scaling.New(o), o.New()
+	l, plain := scaling.New(o), o.New(o.Outputs)
 	a := o.Fixed
 	for n, s := range modeltest.Samples(41, dimension, 100) {
 		x := []float64{(s.X[0] - a.Offset[0]) * a.Scale[0], (s.X[1] - a.Offset[1]) * a.Scale[1]}
@@ -320,8 +320,8 @@ func TestAnObserveLearnsAFew(t *testing.T) {
 	const n = 1000
 	o := warming(n, 1, 1)
 	create, inner := o.New, &counting{}
-	o.New = func() model.Learner {
-		inner = &counting{Learner: create()}
+	o.New = func(outputs int) model.Learner {
+		inner = &counting{Learner: create(outputs)}
 		return inner
 	}
 	l := scaling.New(o)

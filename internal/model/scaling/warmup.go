@@ -46,6 +46,15 @@ func newWarmup(o Options) *warmup {
 	return &warmup{o: o, sums: make([]compensated.Sum, o.Outputs), squares: make([]float64, o.Outputs)}
 }
 
+// addOutput adds an output of which all labels were 0. Its sums are 0.
+func (w *warmup) addOutput() {
+	w.o.Outputs++
+	for i := range w.rows {
+		w.rows[i].y = append(w.rows[i].y, 0)
+	}
+	w.sums, w.squares = append(w.sums, compensated.Sum{}), append(w.squares, 0)
+}
+
 // mean is the mean label of an output, 0 before the first observation.
 func (w *warmup) mean(output int) float64 {
 	return w.sums[output].Value() / math.Max(float64(w.n), 1)

@@ -1795,10 +1795,11 @@ type PerformanceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the predictions.
 	MeanLoss float64 `protobuf:"fixed64,1,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
-	// Of the running mean of the labels.
-	RunningMeanLoss float64 `protobuf:"fixed64,2,opt,name=running_mean_loss,json=runningMeanLoss,proto3" json:"running_mean_loss,omitempty"`
+	// Of the running mean of the labels. This and the next two are absent of a
+	// classifier, whose baselines are in ClassFigures.
+	RunningMeanLoss *float64 `protobuf:"fixed64,2,opt,name=running_mean_loss,json=runningMeanLoss,proto3,oneof" json:"running_mean_loss,omitempty"`
 	// Of the last label.
-	LastLabelLoss float64 `protobuf:"fixed64,3,opt,name=last_label_loss,json=lastLabelLoss,proto3" json:"last_label_loss,omitempty"`
+	LastLabelLoss *float64 `protobuf:"fixed64,3,opt,name=last_label_loss,json=lastLabelLoss,proto3,oneof" json:"last_label_loss,omitempty"`
 	// 1 - mean_loss / the smaller loss of the baselines. 1 is perfect, 0 as good as
 	// the better baseline, below 0 worse. Absent when a baseline has no loss.
 	Skill         *float64 `protobuf:"fixed64,4,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
@@ -1844,15 +1845,15 @@ func (x *PerformanceFigures) GetMeanLoss() float64 {
 }
 
 func (x *PerformanceFigures) GetRunningMeanLoss() float64 {
-	if x != nil {
-		return x.RunningMeanLoss
+	if x != nil && x.RunningMeanLoss != nil {
+		return *x.RunningMeanLoss
 	}
 	return 0
 }
 
 func (x *PerformanceFigures) GetLastLabelLoss() float64 {
-	if x != nil {
-		return x.LastLabelLoss
+	if x != nil && x.LastLabelLoss != nil {
+		return *x.LastLabelLoss
 	}
 	return 0
 }
@@ -3000,12 +3001,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vPerformance\x12\"\n" +
 	"\fobservations\x18\x01 \x01(\x01R\fobservations\x12B\n" +
 	"\vprequential\x18\x02 \x01(\v2 .hindsight.v1.PerformanceFiguresR\vprequential\x128\n" +
-	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\xaa\x01\n" +
+	"\x06served\x18\x03 \x01(\v2 .hindsight.v1.PerformanceFiguresR\x06served\"\xde\x01\n" +
 	"\x12PerformanceFigures\x12\x1b\n" +
-	"\tmean_loss\x18\x01 \x01(\x01R\bmeanLoss\x12*\n" +
-	"\x11running_mean_loss\x18\x02 \x01(\x01R\x0frunningMeanLoss\x12&\n" +
-	"\x0flast_label_loss\x18\x03 \x01(\x01R\rlastLabelLoss\x12\x19\n" +
-	"\x05skill\x18\x04 \x01(\x01H\x00R\x05skill\x88\x01\x01B\b\n" +
+	"\tmean_loss\x18\x01 \x01(\x01R\bmeanLoss\x12/\n" +
+	"\x11running_mean_loss\x18\x02 \x01(\x01H\x00R\x0frunningMeanLoss\x88\x01\x01\x12+\n" +
+	"\x0flast_label_loss\x18\x03 \x01(\x01H\x01R\rlastLabelLoss\x88\x01\x01\x12\x19\n" +
+	"\x05skill\x18\x04 \x01(\x01H\x02R\x05skill\x88\x01\x01B\x14\n" +
+	"\x12_running_mean_lossB\x12\n" +
+	"\x10_last_label_lossB\b\n" +
 	"\x06_skill\"\xfc\x02\n" +
 	"\rIntervalStats\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x16\n" +

@@ -1345,10 +1345,11 @@ func (*Scaling_None) isScaling_Kind() {}
 // FixedScaling is a given affine scaling.
 type FixedScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Subtracted from each input; one entry per input, or none: 0.
+	// Subtracted from each feature; one entry per feature, or none: 0. Without named
+	// inputs the features are the inputs.
 	Offset []float64 `protobuf:"fixed64,1,rep,packed,name=offset,proto3" json:"offset,omitempty"`
-	// Multiplies each input after the offset; one entry per input, or none: 1.
-	// 0 leaves an input out.
+	// Multiplies each feature after the offset; one entry per feature, or none: 1.
+	// 0 leaves a feature out.
 	Scale []float64 `protobuf:"fixed64,2,rep,packed,name=scale,proto3" json:"scale,omitempty"`
 	// Subtracted from each label; one entry per output, or none: 0.
 	LabelOffset []float64 `protobuf:"fixed64,3,rep,packed,name=label_offset,json=labelOffset,proto3" json:"label_offset,omitempty"`

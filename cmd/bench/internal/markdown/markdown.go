@@ -79,6 +79,15 @@ func Exact(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
+// Round rounds to n significant digits.
+func Round(v float64, n int) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', n-1, 64), 64)
+	if err != nil {
+		return v
+	}
+	return short
+}
+
 // Report collects lines of Markdown.
 type Report struct{ text strings.Builder }
 

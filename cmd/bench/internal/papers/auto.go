@@ -49,7 +49,7 @@ func (r *Result) beside(auto *Entry) []string {
 		if e.Name == NameAuto || e.Baseline || !r.competes(e) {
 			continue
 		}
-		if other.Rows == 0 || e.main(r.Stream) < other.main(r.Stream) {
+		if other.Rows == 0 || e.Main(r.Stream) < other.Main(r.Stream) {
 			other = e
 		}
 	}
@@ -80,7 +80,7 @@ func (r *Result) link() string { return "[" + r.Stream.Name + "](#" + r.Stream.N
 // smallest of the stream.
 func (r *Result) marked(e Entry) string {
 	cell := r.shown(e)
-	if cell != markdown.Absent && r.competes(e) && e.main(r.Stream) == r.least() {
+	if cell != markdown.Absent && r.competes(e) && e.Main(r.Stream) == r.least() {
 		return "**" + cell + "**"
 	}
 	return cell

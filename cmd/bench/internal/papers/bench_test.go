@@ -72,7 +72,7 @@ func (f *fake) GetModelStats(context.Context, *hindsightv1.GetModelStatsRequest,
 		Regret: proto.Float64(2.5), RegretBound: 7, Certified: true, StateBytes: 64, Features: 3,
 		Performance: &hindsightv1.Performance{
 			Prequential: &hindsightv1.PerformanceFigures{Skill: proto.Float64(0.75)},
-			Served:      &hindsightv1.PerformanceFigures{MeanLoss: 4, RunningMeanLoss: 8, LastLabelLoss: 16, Skill: proto.Float64(0.5)},
+			Served:      &hindsightv1.PerformanceFigures{MeanLoss: 4, RunningMeanLoss: proto.Float64(8), LastLabelLoss: proto.Float64(16), Skill: proto.Float64(0.5)},
 		},
 		Intervals: []*hindsightv1.IntervalStats{{Coverage: 0.9, Realised: proto.Float64(0.9125)}},
 	}}, nil

@@ -64,7 +64,7 @@ func writeTable(w io.Writer, r *Result) error {
 			e.ifAny(e.MeanLoss()), r.ifSigns(e, e.ErrorRate()),
 			e.ifAny(e.First.MeanLoss), r.ifSigns(e, e.First.ErrorRate),
 			markdown.Exact(e.Regret), markdown.Exact(e.Bound), count(uint64(e.Features)), count(e.StateBytes),
-			rounded(e.Rate, 4), rounded(r.Ratio(e), 3), e.Refused, markdown.Exact(e.Skill),
+			markdown.Exact(markdown.Round(e.Rate, 4)), markdown.Exact(markdown.Round(r.Ratio(e), 3)), e.Refused, markdown.Exact(e.Skill),
 		}
 		for _, level := range Coverages() {
 			i := e.interval(level)
@@ -117,15 +117,6 @@ func (r *Result) ifSigns(e Entry, v float64) string {
 		return ""
 	}
 	return e.ifAny(v)
-}
-
-// rounded writes a number with n significant digits.
-func rounded(v float64, n int) string {
-	short, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', n-1, 64), 64)
-	if err != nil {
-		return ""
-	}
-	return markdown.Exact(short)
 }
 
 // count writes a number, and nothing for 0.

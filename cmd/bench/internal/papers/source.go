@@ -56,8 +56,8 @@ func (s Source) size() string {
 	return fmt.Sprintf("%s rows, %d inputs, 1 label", markdown.Thousands(s.Rows), s.Inputs)
 }
 
-// path is the file of a stream in a directory.
-func (s Stream) path(dir string) string { return filepath.Join(dir, s.Name+".csv.gz") }
+// Path is the file of a stream in a directory.
+func (s Stream) Path(dir string) string { return filepath.Join(dir, s.Name+".csv.gz") }
 
 // Missing returns the result of every stream of the plan, all of them skipped,
 // if none can be run. It returns nil if one can be run.
@@ -67,7 +67,7 @@ func (p Plan) Missing() []*Result {
 		r := &Result{Stream: s, Skipped: s.Unserved}
 		if r.Skipped == "" {
 			// Any other error is reported when the file is read.
-			if _, err := os.Stat(s.path(p.Data)); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Stat(s.Path(p.Data)); !errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
 			r.Skipped = absentFile
@@ -94,7 +94,7 @@ func Absent(p Plan, results []*Result) string {
 	}
 	m.Line("These files were looked for and are not there:")
 	for _, s := range absent {
-		m.Line("  ", s.path(p.Data))
+		m.Line("  ", s.Path(p.Data))
 	}
 	m.Line()
 	m.Paragraph(Format)

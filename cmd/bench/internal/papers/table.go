@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
+	"hindsight/cmd/bench/internal/markdown"
 	"hindsight/cmd/internal/dataset"
 )
 
@@ -33,7 +33,7 @@ type Table struct {
 // are computed from the whole file. Then the first limit rows are kept; 0 keeps
 // all. The error is fs.ErrNotExist if there is no such file.
 func Load(dir string, s Stream, limit int) (*Table, error) {
-	path := s.path(dir)
+	path := s.Path(dir)
 	file, err := os.Open(path) //nolint:gosec // the user names the directory
 	if err != nil {
 		return nil, err
@@ -143,17 +143,8 @@ func (t *Table) measure() {
 	}
 	t.Sigma = 1
 	if distance > 0 {
-		t.Sigma = twoDigits(math.Sqrt(distance))
+		t.Sigma = markdown.Round(math.Sqrt(distance), 2)
 	}
-}
-
-// twoDigits rounds to two significant digits.
-func twoDigits(v float64) float64 {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 1, 64), 64)
-	if err != nil {
-		return v
-	}
-	return rounded
 }
 
 // Inputs returns the inputs of row i for a learner.

@@ -45,12 +45,12 @@ func figures(rounds []fakeRound, loss func(fakeRound) float64) *hindsightv1.Perf
 	if len(rounds) == 0 {
 		return nil
 	}
-	f := &hindsightv1.PerformanceFigures{}
+	f := &hindsightv1.PerformanceFigures{RunningMeanLoss: new(float64), LastLabelLoss: new(float64)}
 	n := float64(len(rounds))
 	for _, r := range rounds {
 		f.MeanLoss += loss(r) / n
-		f.RunningMeanLoss += r.mean / n
-		f.LastLabelLoss += r.last / n
+		*f.RunningMeanLoss += r.mean / n
+		*f.LastLabelLoss += r.last / n
 	}
 	if least := min(f.GetRunningMeanLoss(), f.GetLastLabelLoss()); least > 0 {
 		f.Skill = proto.Float64(1 - f.GetMeanLoss()/least)

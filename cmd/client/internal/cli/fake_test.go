@@ -88,19 +88,22 @@ type fakeModel struct {
 	outcomes    map[string]*fakeOutcome
 	ids         []string
 	labels      []float64
+	classes     []string // of a classifier, those that were observed
 	lossSum     float64
 	rounds      []fakeRound
 }
 
 type fakePrediction struct {
-	features []float64
-	value    float64
+	fakeInput
+	value float64
+	class string
 }
 
 type fakeOutcome struct {
-	features []float64
-	label    float64
-	outcome  *hindsightv1.Outcome
+	fakeInput
+	label   float64
+	class   string
+	outcome *hindsightv1.Outcome
 }
 
 func newFake() *fake {
@@ -155,7 +158,7 @@ func (f *fake) model(id string) (*fakeModel, error) {
 func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r.GetSpec().GetDimension() < 1 {
+	if r.GetSpec().GetDimension() < 1 && len(r.GetSpec().GetInputs()) == 0 {
 		return nil, refuse(codes.InvalidArgument, "INVALID_SPEC", "bad spec", "spec.dimension")
 	}
 	if m := f.models[r.GetId()]; m != nil {
@@ -225,9 +228,9 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 	if err != nil {
 		return nil, err
 	}
-	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels))
+	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels, m.classes))
 	stats := &hindsightv1.ModelStats{
-		Id: r.GetId(), Learner: "running_mean", Observations: uint64(len(m.labels)),
+		Id: r.GetId(), Learner: "running_mean", Observations: uint64(len(m.ids)),
 		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
@@ -271,9 +274,9 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 	if err != nil {
 		return nil, err
 	}
-	if want := m.model.GetSpec().GetDimension(); int(want) != len(r.GetFeatures()) {
-		return nil, refuse(codes.InvalidArgument, "DIMENSION_MISMATCH",
-			fmt.Sprintf("%d features where the model has %d", len(r.GetFeatures()), want), "features")
+	input := fakeInput{r.GetFeatures(), r.GetInputs()}
+	if err := m.checkInput(input); err != nil {
+		return nil, err
 	}
 	id := cmp.Or(r.GetPredictionId(), "p"+strconv.Itoa(n))
 	if m.outcomes[id] != nil {
@@ -281,18 +284,21 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 	}
 	p := m.predictions[id]
 	if p == nil {
-		p = &fakePrediction{r.GetFeatures(), m.mean()}
+		p = &fakePrediction{input, m.mean(), m.majority()}
 		m.predictions[id] = p
 		f.order = append(f.order, "predict "+id)
 	}
-	if !slices.Equal(p.features, r.GetFeatures()) {
+	if !p.equal(input) {
 		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "other features")
 	}
 	if r.Remember != nil && !r.GetRemember() {
 		delete(m.predictions, id)
 		id = ""
 	}
-	prediction := &hindsightv1.Prediction{PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.labels))}
+	prediction := &hindsightv1.Prediction{PredictionId: id, Value: &p.value, StateSequence: uint64(len(m.ids))}
+	if m.model.GetSpec().GetClasses() != nil {
+		prediction.Value, prediction.Class, prediction.Scores = nil, p.class, m.shares()
+	}
 	if f.prediction != nil {
 		f.prediction(prediction)
 	}
@@ -324,7 +330,8 @@ func (f *fake) Observe(_ context.Context, r *hindsightv1.ObserveRequest) (*hinds
 func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, error) {
 	id := cmp.Or(r.GetPredictionId(), r.GetObservationId())
 	if before := m.outcomes[id]; before != nil {
-		if before.label != r.GetLabel() || len(r.GetFeatures()) > 0 && !slices.Equal(before.features, r.GetFeatures()) {
+		given := fakeInput{r.GetFeatures(), r.GetInputs()}
+		if before.label != r.GetLabel() || before.class != r.GetClass() || given.given() && !before.equal(given) {
 			return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "another label")
 		}
 		again := proto.CloneOf(before.outcome)
@@ -335,18 +342,37 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	if p == nil && r.GetPredictionId() != "" {
 		return nil, refuse(codes.NotFound, "PREDICTION_NOT_FOUND", "no such prediction")
 	}
-	features := r.GetFeatures()
+	input := fakeInput{r.GetFeatures(), r.GetInputs()}
 	if p != nil {
-		features = p.features
-	} else if p = m.predictions[id]; p != nil && !slices.Equal(p.features, features) {
+		input = p.fakeInput
+	} else if p = m.predictions[id]; p != nil && !p.equal(input) {
 		return nil, refuse(codes.AlreadyExists, "OBSERVATION_CONFLICT", "predicted with other features")
+	}
+	if err := m.checkInput(input); err != nil {
+		return nil, err
+	}
+	if (r.GetClass() != "") != (m.model.GetSpec().GetClasses() != nil) {
+		return nil, refuse(codes.InvalidArgument, "LABEL_MISSING", "a label of another kind")
+	}
+	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // The id without the run.
+	outcome := m.outcome(r, p)
+	if id != "" {
+		m.outcomes[id] = &fakeOutcome{input, r.GetLabel(), r.GetClass(), outcome}
+	}
+	m.model.Sequence = uint64(len(m.ids))
+	return outcome, nil
+}
+
+// outcome learns a label.
+func (m *fakeModel) outcome(r *hindsightv1.ObserveRequest, p *fakePrediction) *hindsightv1.Outcome {
+	if r.GetClass() != "" {
+		return m.classOutcome(r.GetClass(), p)
 	}
 	prediction := m.mean()
 	loss := square(r.GetLabel() - prediction)
 	m.lossSum += loss
 	m.rounds = append(m.rounds, m.round(r.GetLabel(), p))
 	m.labels = append(m.labels, r.GetLabel())
-	m.ids = append(m.ids, strings.TrimLeft(id, "abcdef0123456789r")) // The id without the run.
 	outcome := &hindsightv1.Outcome{
 		Sequence: uint64(len(m.labels)), Prediction: &prediction, Loss: &loss, Regret: proto.Float64(m.regret()),
 	}
@@ -354,11 +380,7 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 		outcome.ServedPrediction, outcome.ServedLoss = &p.value, proto.Float64(square(r.GetLabel()-p.value))
 	}
 	m.recent(outcome)
-	if id != "" {
-		m.outcomes[id] = &fakeOutcome{features, r.GetLabel(), outcome}
-	}
-	m.model.Sequence = uint64(len(m.labels))
-	return outcome, nil
+	return outcome
 }
 
 func (f *fake) faulty(call string, n int, done bool) error {

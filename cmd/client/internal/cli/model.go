@@ -250,18 +250,23 @@ func (e *env) spec(text string) (*hindsightv1.ModelSpec, error) {
 	if text == "" {
 		return nil, command.Usagef("--spec is missing")
 	}
-	raw := []byte(text)
-	if name, ok := strings.CutPrefix(text, "@"); ok {
-		var err error
-		if raw, err = e.file(name); err != nil {
-			return nil, command.Usagef("spec: %w", err)
-		}
+	raw, err := e.argument(text)
+	if err != nil {
+		return nil, command.Usagef("spec: %w", err)
 	}
 	spec := new(hindsightv1.ModelSpec)
 	if err := protojson.Unmarshal(raw, spec); err != nil {
 		return nil, command.Usagef("spec: %s", oneLine(err))
 	}
 	return spec, nil
+}
+
+// argument is the JSON of a flag: the text itself, or what a file has after "@".
+func (e *env) argument(text string) ([]byte, error) {
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		return e.file(name)
+	}
+	return []byte(text), nil
 }
 
 // file reads a file of bounded size. "-" is standard input.

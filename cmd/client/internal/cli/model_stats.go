@@ -13,10 +13,12 @@ func newModelStats(e *env) *cobra.Command {
 	var effective bool
 	cmd := &cobra.Command{
 		Use:   "stats ID",
-		Short: "Show how a model is doing: losses beside baselines, regret, intervals, drift",
+		Short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
 		Long: `Show how a model is doing.
 
-` + verdictHelp,
+` + verdictHelp + `
+
+` + inputsHelp,
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,7 +49,11 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line("id", s.GetId())
 	line("learner", s.GetLearner())
 	line("observations", s.GetObservations())
-	float("mean loss", s.GetMeanLoss())
+	if told := s.GetClasses().GetPerformance().GetPrequential(); told != nil {
+		line("error rate", rate(told.GetErrorRate()))
+	} else {
+		float("mean loss", s.GetMeanLoss())
+	}
 	float("loss sum", s.GetLossSum())
 	if s.GetServedObservations() > 0 {
 		line("served observations", s.GetServedObservations())
@@ -78,8 +84,11 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line("durability", s.GetDurability())
 	line("snapshot at", s.GetSnapshotSequence())
 	writePerformance(w, s)
+	writeClasses(w, s.GetClasses())
 	writeIntervals(w, s)
 	writeDrift(w, s)
+	writeInputs(w, s.GetInputs())
+	writeFeatureWeights(w, s)
 	writeExperts(w, s)
 }
 

@@ -12,40 +12,36 @@ import (
 // newObserve builds "observe".
 func newObserve(e *env) *cobra.Command {
 	var (
-		o             observation
-		label, weight float64
-		labels        string
+		o      observation
+		t      target
+		weight float64
 	)
 	cmd := &cobra.Command{
-		Use:   "observe --model ID (--prediction-id P | --features X1,X2,... [--observation-id O]) (--label Y | --labels Y1,Y2,...)",
+		Use: "observe --model ID (--prediction-id P | (--features X1,X2,... | --inputs JSON|@FILE) [--observation-id O]) " +
+			"(--label Y | --labels Y1,Y2,... | --class C)",
 		Short: "Send a label",
-		Long: `Send the label of an input. The model learns it exactly once: a repeated
-prediction id or observation id gets the first answer again. Features without
-an observation id have no identity and are learned every time.
+		Long: `Send the label of an input: a number, several, or the class for a classifier. The
+model learns it exactly once: a repeated prediction id or observation id gets the
+first answer again. An input without an observation id has no identity and is
+learned every time.
 
 The recent mean loss and the recent skill are of the last 1000 rounds or so. Skill
 is 1 - loss / the smaller loss of two predictors that ignore the inputs: the
 running mean of the labels, and the last label. Above 0.01 the model is better
 than trivial, below -0.01 worse, else as good.`,
 		Example: `  hindsight observe --model energy --prediction-id order-7 --label -2.5
-  hindsight observe --model energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0`,
+  hindsight observe --model energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0
+  hindsight observe --model trips --inputs '{"temperature": 21.5, "city": "Oslo"}' --class late`,
 		Annotations: map[string]string{takesFeatures: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("label") == (labels != "") {
-				return command.Usagef("give --label (0 is a label too), or --labels for several outputs")
-			}
-			request, err := o.request(args)
+			request, err := o.request(e, args)
 			if err != nil {
 				return err
 			}
-			request.Target = &hindsightv1.ObserveRequest_Label{Label: label}
-			if labels != "" {
-				values, err := numbers("label", strings.Split(labels, ","))
-				if err != nil {
-					return err
-				}
-				request.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: values}}
+			t.real = cmd.Flags().Changed("label")
+			if err := t.put(request); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("weight") {
 				request.Weight = &weight
@@ -66,55 +62,82 @@ than trivial, below -0.01 worse, else as good.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.prediction, "prediction-id", "", "id of the prediction that the label belongs to")
 	flags.StringVar(&o.features, "features", "", "the input, numbers with commas between them")
-	flags.StringVar(&o.id, "observation-id", "", "id of an observation that is given by its features")
-	flags.Float64Var(&label, "label", 0, "the label")
-	flags.StringVar(&labels, "labels", "", "the labels of a model with several outputs, numbers with commas between them")
+	flags.StringVar(&o.inputs, "inputs", "", inputsUsage)
+	flags.StringVar(&o.id, "observation-id", "", "id of an observation that is given by its input")
+	flags.Float64Var(&t.label, "label", 0, "the label")
+	flags.StringVar(&t.class, "class", "", "the class, for a classifier")
+	flags.StringVar(&t.labels, "labels", "", "the labels of a model with several outputs, numbers with commas between them")
 	flags.Float64Var(&weight, "weight", 1, "weight of the observation")
 	return cmd
 }
 
+// target is what the flags say about the label.
+type target struct {
+	label         float64
+	real          bool // --label was given.
+	labels, class string
+}
+
+// put adds the label to a request. It checks that the flags give one.
+func (t target) put(request *hindsightv1.ObserveRequest) error {
+	given := 0
+	for _, is := range []bool{t.real, t.labels != "", t.class != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return command.Usagef("give --label (0 is a label too), or --labels for several outputs, or --class for a classifier")
+	case t.class != "":
+		request.Target = &hindsightv1.ObserveRequest_Class{Class: t.class}
+	case t.labels != "":
+		values, err := numbers("label", strings.Split(t.labels, ","))
+		if err != nil {
+			return err
+		}
+		request.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: values}}
+	default:
+		request.Target = &hindsightv1.ObserveRequest_Label{Label: t.label}
+	}
+	return nil
+}
+
 // observation is what the flags say about an observation.
 type observation struct {
-	model, prediction, features, id string
+	model, prediction, features, inputs, id string
 }
 
 // request checks that the flags give the input exactly once.
-func (o observation) request(args []string) (*hindsightv1.ObserveRequest, error) {
+func (o observation) request(e *env, args []string) (*hindsightv1.ObserveRequest, error) {
 	if o.model == "" {
 		return nil, command.Usagef("--model is missing")
 	}
-	x, err := features(o.features, args)
+	x, record, err := e.input(o.features, o.inputs, args)
 	if err != nil {
 		return nil, err
 	}
+	given := len(x) > 0 || record != nil
 	switch {
-	case o.prediction == "" && len(x) == 0:
-		return nil, command.Usagef("give --prediction-id or --features")
-	case o.prediction != "" && len(x) > 0:
-		return nil, command.Usagef("--prediction-id and features exclude each other")
+	case o.prediction == "" && !given:
+		return nil, command.Usagef("give --prediction-id, --features or --inputs")
+	case o.prediction != "" && given:
+		return nil, command.Usagef("--prediction-id and an input exclude each other")
 	case o.prediction != "" && o.id != "":
-		return nil, command.Usagef("--observation-id needs --features; a prediction has an id already")
+		return nil, command.Usagef("--observation-id needs --features or --inputs; a prediction has an id already")
 	}
 	return &hindsightv1.ObserveRequest{
-		Model: o.model, PredictionId: o.prediction, Features: x, ObservationId: o.id,
+		Model: o.model, PredictionId: o.prediction, Features: x, Inputs: record, ObservationId: o.id,
 	}, nil
 }
 
 // writeOutcome writes an outcome for people.
 func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 	w.Printf("sequence\t%d\n", o.GetSequence())
-	if len(o.GetPredictions()) > 0 {
-		w.Printf("predictions\t%v\n", o.GetPredictions())
-	} else {
-		w.Row("prediction", exact(o.GetPrediction()))
-	}
+	writePredicted(w, "", o.GetClass(), o.Prediction, o.GetPredictions())
 	w.Float("loss", o.GetLoss())
 	if o.ServedLoss != nil {
-		if len(o.GetServedPredictions()) > 0 {
-			w.Printf("served predictions\t%v\n", o.GetServedPredictions())
-		} else {
-			w.Row("served prediction", exact(o.GetServedPrediction()))
-		}
+		writePredicted(w, "served ", o.GetServedClass(), o.ServedPrediction, o.GetServedPredictions())
 		w.Float("served loss", o.GetServedLoss())
 	}
 	if o.Regret != nil {
@@ -128,5 +151,20 @@ func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 	}
 	if o.GetDuplicate() {
 		w.Printf("duplicate\tlearned before; this is the first answer\n")
+	}
+}
+
+// writePredicted writes what was predicted: a class, a value, or several. A classifier
+// without a class yet has predicted none of them.
+func writePredicted(w *command.Page, which, class string, value *float64, values []float64) {
+	switch {
+	case class != "":
+		w.Row(which+"class", class)
+	case value != nil:
+		w.Row(which+"prediction", exact(*value))
+	case len(values) > 0:
+		w.Printf("%spredictions\t%v\n", which, values)
+	default:
+		w.Row(which+"prediction", "none")
 	}
 }

@@ -19,10 +19,12 @@ const verdictHelp = `Losses are the model's own. Beside them are those of two tr
 ignore the inputs: the running mean of the labels, and the last label. Skill is
 1 - loss / the smaller of their losses. Above 0.01 the model is better than
 trivial, below -0.01 worse, else as good. "As served" are the predictions that
-the client got, which had not learned from labels that came later.`
+the client got, which had not learned from labels that came later.
 
-// verdict says in words what a skill means. Trivial are the two baselines: the
-// running mean of the labels, and the last label.
+A classifier is judged by its errors in place of its losses: beside the class that
+was most frequent so far, and the last class.`
+
+// verdict says in words what a skill means. Trivial are the two baselines.
 func verdict(skill float64) string {
 	switch {
 	case skill > sameSkill:
@@ -45,17 +47,13 @@ func level(coverage float64) string {
 	return strconv.FormatFloat(100*coverage, 'g', 6, 64) + " %"
 }
 
-// optional writes a number, and nothing if it is not known.
-func optional(v *float64, write func(float64) string) string {
-	if v == nil {
-		return ""
-	}
-	return write(*v)
-}
-
 // writePerformance writes how the model did beside the baselines: over all
 // rounds, over the last ones, and with the past discounted.
 func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
+	if s.GetClasses() != nil {
+		writeClassPerformance(w, s)
+		return
+	}
 	if s.GetPerformance().GetPrequential() == nil {
 		return
 	}
@@ -65,7 +63,7 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 		figure *hindsightv1.Performance
 	}{
 		{"all rounds", s.GetPerformance()},
-		{"last " + strconv.FormatFloat(s.GetRecent().GetObservations(), 'f', 0, 64) + " rounds", s.GetRecent()},
+		{lastRounds(s.GetRecent().GetObservations()), s.GetRecent()},
 		{"discounted, about " + strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted()},
 	} {
 		writeFigures(w, p.name, p.figure.GetPrequential())
@@ -75,6 +73,9 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
+// lastRounds names the last rounds.
+func lastRounds(n float64) string { return "last " + strconv.FormatFloat(n, 'f', 0, 64) + " rounds" }
+
 // writeFigures writes the line of some rounds.
 func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigures) {
 	if f == nil {
@@ -83,7 +84,7 @@ func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigure
 	w.Printf("%s\n", strings.Join([]string{
 		name, command.Number(f.GetMeanLoss()),
 		command.Number(f.GetRunningMeanLoss()), command.Number(f.GetLastLabelLoss()),
-		optional(f.Skill, digits3), optional(f.Skill, verdict),
+		command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
 	}, "\t"))
 }
 
@@ -129,8 +130,8 @@ func writeIntervals(w *command.Page, s *hindsightv1.ModelStats) {
 			name += fmt.Sprintf(", output %d", i.GetOutput()+1)
 		}
 		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
-			name, optional(i.Realised, percent), optional(i.Recent, percent), optional(i.Least, percent),
-			optional(i.MeanWidth, command.Number), optional(i.MeanScore, command.Number),
+			name, command.Optional(i.Realised, percent), command.Optional(i.Recent, percent), command.Optional(i.Least, percent),
+			command.Optional(i.MeanWidth, command.Number), command.Optional(i.MeanScore, command.Number),
 		}, "\t"), "\t"))
 	}
 }

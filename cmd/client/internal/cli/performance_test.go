@@ -34,14 +34,14 @@ func wantTables(t *testing.T, r result, want string) {
 func known(s *hindsightv1.ModelStats) {
 	figures := func(loss, mean, last float64) *hindsightv1.PerformanceFigures {
 		return &hindsightv1.PerformanceFigures{
-			MeanLoss: loss, RunningMeanLoss: mean, LastLabelLoss: last, Skill: proto.Float64(1 - loss/min(mean, last)),
+			MeanLoss: loss, RunningMeanLoss: &mean, LastLabelLoss: &last, Skill: proto.Float64(1 - loss/min(mean, last)),
 		}
 	}
 	s.ServedObservations, s.ServedLossSum, s.ServedRegret = 3900, 1000, proto.Float64(7)
 	s.Performance = &hindsightv1.Performance{Observations: 4000, Prequential: figures(0.1, 0.4, 0.5), Served: figures(0.25, 0.5, 1)}
 	s.Recent = &hindsightv1.Performance{Observations: 1016, Prequential: figures(0.2, 0.2, 0.2), Served: figures(0.75, 0.5, 1)}
 	s.Discounted = &hindsightv1.Performance{
-		Observations: 981.7, Prequential: &hindsightv1.PerformanceFigures{MeanLoss: 1}, Served: figures(2, 2.01, 4),
+		Observations: 981.7, Prequential: &hindsightv1.PerformanceFigures{MeanLoss: 1, RunningMeanLoss: new(float64), LastLabelLoss: new(float64)}, Served: figures(2, 2.01, 4),
 	}
 	s.Intervals = []*hindsightv1.IntervalStats{
 		{

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,25 +17,30 @@ import (
 // newPredict builds "predict".
 func newPredict(e *env) *cobra.Command {
 	var (
-		model, list, id string
-		noRemember      bool
-		ttl             time.Duration
+		model, list, inputs, id string
+		noRemember              bool
+		ttl                     time.Duration
 	)
 	cmd := &cobra.Command{
-		Use:   "predict --model ID [--features X1,X2,... | X1 X2 ...]",
+		Use:   "predict --model ID [--features X1,X2,... | X1 X2 ... | --inputs JSON|@FILE]",
 		Short: "Ask for a prediction",
 		Long: `Ask for a prediction. It does not change the model. The server keeps the
-features under the prediction id until observe sends the label. With
+input under the prediction id until observe sends the label. With
 --no-remember it keeps nothing.
 
+A model with named inputs takes --inputs: a JSON object with a value for each
+name, null where it is missing.
+
 The standard error is that of the mean, and no error of the label: intervals say
-where the label will lie.`,
+where the label will lie. Of a classifier the predicted class need not be the
+most probable one.`,
 		Example: `  hindsight predict --model energy 0.1 -0.4 2
-  hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7`,
+  hindsight predict --model energy --features 0.1,-0.4,2 --prediction-id order-7
+  hindsight predict --model trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'`,
 		Annotations: map[string]string{takesFeatures: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := predictRequest(model, list, args)
+			request, err := e.predictRequest(model, list, inputs, args)
 			if err != nil {
 				return err
 			}
@@ -59,6 +67,7 @@ where the label will lie.`,
 	e.modelFlag(cmd, &model)
 	flags := cmd.Flags()
 	flags.StringVar(&list, "features", "", "the input, numbers with commas between them")
+	flags.StringVar(&inputs, "inputs", "", inputsUsage)
 	flags.StringVar(&id, "prediction-id", "", "id of the prediction; the server chooses it if empty")
 	flags.BoolVar(&noRemember, "no-remember", false, "store nothing: no label will follow")
 	flags.DurationVar(&ttl, "label-ttl", 0, "how long the server waits for the label")
@@ -66,25 +75,25 @@ where the label will lie.`,
 }
 
 // predictRequest builds the request and checks it.
-func predictRequest(model, list string, args []string) (*hindsightv1.PredictRequest, error) {
+func (e *env) predictRequest(model, list, inputs string, args []string) (*hindsightv1.PredictRequest, error) {
 	if model == "" {
 		return nil, command.Usagef("--model is missing")
 	}
-	x, err := features(list, args)
+	x, record, err := e.input(list, inputs, args)
 	if err != nil {
 		return nil, err
 	}
-	if len(x) == 0 {
-		return nil, command.Usagef("the features are missing: give numbers as arguments or --features")
+	if len(x) == 0 && record == nil {
+		return nil, command.Usagef("the input is missing: give numbers as arguments or --features, or a record as --inputs")
 	}
-	return &hindsightv1.PredictRequest{Model: model, Features: x}, nil
+	return &hindsightv1.PredictRequest{Model: model, Features: x, Inputs: record}, nil
 }
 
 // writePrediction writes a prediction for people.
 func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	switch {
-	case p.GetClass() != "":
-		w.Row("class", p.GetClass())
+	case len(p.GetScores()) > 0 || p.GetClass() != "":
+		writeScores(w, p)
 	case len(p.GetValues()) > 0:
 		w.Printf("values\t%v\n", p.GetValues())
 	default:
@@ -107,6 +116,24 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	w.Printf("learned from\t%d observations\n", p.GetStateSequence())
 	if p.GetPredictionId() != "" {
 		w.Row("prediction id", p.GetPredictionId())
+	}
+}
+
+// mostScores is how many probabilities people are shown.
+const mostScores = 20
+
+// writeScores writes the class that is predicted, and the probabilities of all classes,
+// the largest first.
+func writeScores(w *command.Page, p *hindsightv1.Prediction) {
+	w.Row("class", p.GetClass())
+	classes := slices.SortedFunc(maps.Keys(p.GetScores()), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.GetScores()[b], p.GetScores()[a]), cmp.Compare(a, b))
+	})
+	for _, class := range classes[:min(len(classes), mostScores)] {
+		w.Row("probability of "+class, digits3(p.GetScores()[class]))
+	}
+	if more := len(classes) - mostScores; more > 0 {
+		w.Printf("less probable\t%d more classes\n", more)
 	}
 }
 

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
 )
@@ -25,6 +28,21 @@ with gzip. Fields are finite numbers. An error names its line and column.
 --create '{}' creates a model that picks its learner itself (auto), with the
 dimension and the outputs of the file.
 
+Of a model with named inputs, each input is the column of its name, in any order.
+A column that is neither an input nor a target is refused, or left out with
+--ignore-columns. What becomes of a cell:
+
+numeric      a number
+boolean      true, yes, t, y, on or 1; false, no, f, n, off or 0
+categorical  the text; a number, if all cells of the column are integers
+time         RFC 3339, of any form that infer knows and all cells have
+vector       numbers with spaces, commas or semicolons between them, and brackets
+             around them or not
+
+An empty cell is a missing value. So is NA and the like, but not in a column of
+texts. "hindsight infer" prints a spec for a file. The target of a classifier has
+the classes as texts, whether its inputs have names or not.
+
 --shuffle permutes the rows of the whole file; the same seed gives the same
 order. --offset then skips rows. With the same --run it continues a replay that
 was stopped, and no row is learned twice. --limit counts rows after the offset.
@@ -34,6 +52,8 @@ taken. A constant becomes 0. Labels are not scaled.
 ` + roundsHelp,
 		Example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
   hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
+  hindsight infer --csv trips.csv > trips.json
+  hindsight replay --csv trips.csv --model trips --create @trips.json
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
       --create '{"pkawv_taylor": {"degree": 2}}' --out outcomes.csv
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
@@ -54,6 +74,7 @@ taken. A constant becomes 0. Labels are not scaled.
 	flags.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
 	flags.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
 	flags.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
+	flags.BoolVar(&r.ignore, "ignore-columns", false, "leave out the columns that are neither a named input nor a target")
 	return cmd
 }
 
@@ -62,7 +83,17 @@ type replay struct {
 	rounds
 	csv, normalize string
 	seed           uint64
+	ignore         bool
 	options        stream.FileOptions
+}
+
+// rows are the rows of a file.
+type rows interface {
+	drive.Source
+	// Outputs is the number of labels, Total the number of rows, -1 if not known.
+	Outputs() int
+	Total() int
+	Close() error
 }
 
 // check checks the flags.
@@ -85,16 +116,66 @@ func (r *replay) execute(cmd *cobra.Command, e *env) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	source, err := stream.OpenFile(r.csv, r.options)
-	if err != nil {
+	// Mistakes are reported before the first call.
+	if err := stream.CheckHeader(r.csv, r.options.Target); err != nil {
 		return &command.UsageError{Err: err}
 	}
-	r.title, r.total, r.offset = "replay", source.Total(), r.options.Offset
-	err = e.withClient(func(c *client) error {
-		if err := r.start(cmd.Context(), e, c, source.Dimension(), source.Outputs()); err != nil {
+	return e.withClient(func(c *client) error {
+		spec, err := r.spec(cmd.Context(), e, c)
+		if err != nil {
 			return err
 		}
-		return r.take(cmd.Context(), e, c, source)
+		source, dimension, err := r.open(spec)
+		if err != nil {
+			return &command.UsageError{Err: err}
+		}
+		r.title, r.total, r.offset = "replay", source.Total(), r.options.Offset
+		if r.create != "" {
+			err = c.startModel(cmd.Context(), r.model, spec, dimension, source.Outputs())
+		}
+		if err == nil {
+			err = r.take(cmd.Context(), e, c, source)
+		}
+		return errors.Join(err, source.Close())
 	})
-	return errors.Join(err, source.Close())
+}
+
+// spec is the spec of the model: that of --create, or that of the model that exists.
+func (r *replay) spec(ctx context.Context, e *env, c *client) (*hindsightv1.ModelSpec, error) {
+	if r.create != "" {
+		return e.createSpec(r.create)
+	}
+	m, err := c.get(ctx, r.model)
+	return m.GetSpec(), err
+}
+
+// open opens the file as the spec of a model asks for. The dimension is that of the
+// features, 0 for named inputs.
+func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, err error) {
+	r.options.Classes = isClassifier(spec)
+	if len(spec.GetInputs()) == 0 {
+		if r.ignore {
+			return nil, 0, errors.New("--ignore-columns: the model has no named inputs, every column is a feature")
+		}
+		file, err := stream.OpenFile(r.csv, r.options)
+		if err != nil {
+			return nil, 0, err
+		}
+		return file, file.Dimension(), nil
+	}
+	if r.options.MinMax {
+		return nil, 0, errors.New("--normalize: the model has named inputs, which it encodes itself")
+	}
+	records, err := stream.OpenRecords(r.csv, stream.RecordOptions{
+		FileOptions: r.options, Inputs: spec.GetInputs(), IgnoreColumns: r.ignore,
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return records, 0, nil
+}
+
+// isClassifier tells whether the labels of a model are classes.
+func isClassifier(spec *hindsightv1.ModelSpec) bool {
+	return spec.GetClasses() != nil || spec.GetRlsc() != nil
 }

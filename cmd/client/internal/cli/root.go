@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
@@ -44,7 +46,7 @@ integers are numbers. Messages and progress go to standard error.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
-		newReplay(e), newSimulate(e), newDemo(e),
+		newInfer(e), newReplay(e), newSimulate(e), newDemo(e),
 	)
 	return root
 }
@@ -106,16 +108,33 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// features parses an input, from --features or from the arguments.
-func features(flag string, args []string) ([]float64, error) {
-	if flag != "" {
-		if len(args) > 0 {
-			return nil, command.Usagef("features are given twice: as --features and as arguments")
+// input parses an input: features, from --features or from the arguments, or a record
+// from --inputs.
+func (e *env) input(list, inputs string, args []string) (features []float64, record *structpb.Struct, err error) {
+	switch {
+	case list != "" && len(args) > 0:
+		return nil, nil, command.Usagef("features are given twice: as --features and as arguments")
+	case inputs != "" && (list != "" || len(args) > 0):
+		return nil, nil, command.Usagef("--inputs and features exclude each other")
+	case inputs != "":
+		raw, err := e.argument(inputs)
+		if err != nil {
+			return nil, nil, command.Usagef("inputs: %w", err)
 		}
-		args = strings.Split(flag, ",")
+		record = new(structpb.Struct)
+		if err := protojson.Unmarshal(raw, record); err != nil {
+			return nil, nil, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
+		}
+		return nil, record, nil
+	case list != "":
+		args = strings.Split(list, ",")
 	}
-	return numbers("feature", args)
+	features, err = numbers("feature", args)
+	return features, nil, err
 }
+
+// inputsUsage is the help of --inputs.
+const inputsUsage = "the input by names, a JSON object; @FILE reads a file, @- standard input"
 
 // numbers parses numbers. Errors call them name.
 func numbers(name string, texts []string) ([]float64, error) {

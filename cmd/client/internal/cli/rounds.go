@@ -1,15 +1,14 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
+	"encoding/csv"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -50,8 +49,8 @@ After an interrupt the calls in flight are finished, the labels that are due are
 sent, the table is printed, and the exit code is 130. A second interrupt kills
 the client.
 
-"mean loss" and "loss sum" are of this run and prequential: each prediction is
-made from all earlier observations. The rest is what the server says of the whole
+"mean loss", of a classifier "error rate", and "loss sum" are of this run and
+prequential: each prediction is made from all earlier observations. The rest is what the server says of the whole
 history of the model. Regret is the loss of the model minus that of the best
 expert, or of the best fixed function, known in hindsight. The guarantee is the
 bound of the theory for it.
@@ -59,7 +58,8 @@ bound of the theory for it.
 
 --out writes t,y,prediction,loss,regret for every acknowledged round. Numbers
 have all the digits that are needed to read them back. With several outputs the
-columns are y1, y2, ... and prediction1, prediction2, ...`
+columns are y1, y2, ... and prediction1, prediction2, ... Of a classifier y and
+prediction are classes; the prediction is empty before the first class is known.`
 
 // rounds are the flags of the commands that take a stream through a model.
 type rounds struct {
@@ -168,18 +168,6 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 	return s, err
 }
 
-// start creates the model if the flags say so.
-func (r *rounds) start(ctx context.Context, e *env, c *client, dimension, outputs int) error {
-	if r.create == "" {
-		return nil
-	}
-	spec, err := e.createSpec(r.create)
-	if err != nil {
-		return err
-	}
-	return c.startModel(ctx, r.model, spec, dimension, outputs)
-}
-
 // createSpec reads the spec of --create.
 func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 	spec, err := e.spec(text)
@@ -189,13 +177,13 @@ func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 	return spec, nil
 }
 
-// startModel creates a model. It fills in the dimension and the outputs if they
-// are missing in the spec.
+// startModel creates a model. It fills in the dimension and the outputs if they are
+// missing in the spec and do not follow from named inputs or classes.
 func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
-	if spec.GetDimension() == 0 {
+	if spec.GetDimension() == 0 && len(spec.GetInputs()) == 0 {
 		spec.Dimension = int32(dimension)
 	}
-	if spec.GetOutputs() == 0 {
+	if spec.GetOutputs() == 0 && !isClassifier(spec) {
 		spec.Outputs = int32(outputs)
 	}
 	if _, err := c.create(ctx, id, spec); err != nil {
@@ -207,8 +195,8 @@ func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.Mo
 // outcomes writes the file of --out. Without a file name it writes nothing.
 type outcomes struct {
 	file   *os.File
-	w      *bufio.Writer
-	line   []byte
+	csv    *csv.Writer
+	fields []string
 	header bool
 }
 
@@ -220,26 +208,27 @@ func newOutcomes(name string) (*outcomes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &outcomes{file: file, w: bufio.NewWriter(file)}, nil
+	return &outcomes{file: file, csv: csv.NewWriter(file)}, nil
 }
 
-// begin writes the header. The writer keeps its first error until close.
-func (o *outcomes) begin(outputs int) {
+// begin writes the header.
+func (o *outcomes) begin(outputs int) error {
 	if o.header {
-		return
+		return nil
 	}
 	o.header = true
-	_, _ = o.w.WriteString("t")
+	o.fields = append(o.fields[:0], "t")
 	for _, name := range []string{"y", "prediction"} {
 		if outputs == 1 {
-			_, _ = o.w.WriteString("," + name)
+			o.fields = append(o.fields, name)
 			continue
 		}
 		for j := range outputs {
-			_, _ = o.w.WriteString("," + name + strconv.Itoa(j+1))
+			o.fields = append(o.fields, name+strconv.Itoa(j+1))
 		}
 	}
-	_, _ = o.w.WriteString(",loss,regret\n")
+	o.fields = append(o.fields, "loss", "regret")
+	return o.csv.Write(o.fields)
 }
 
 // write writes the line of one round.
@@ -247,29 +236,41 @@ func (o *outcomes) write(r drive.Observed) error {
 	if o.file == nil {
 		return nil
 	}
-	o.begin(len(r.Labels))
-	o.line = strconv.AppendInt(o.line[:0], int64(r.T), 10)
-	predictions := r.Outcome.GetPredictions()
-	if r.Outcome.Prediction != nil {
-		predictions = []float64{r.Outcome.GetPrediction()}
+	if err := o.begin(max(1, len(r.Labels))); err != nil {
+		return err
 	}
-	for _, v := range slices.Concat(r.Labels, predictions, []float64{r.Outcome.GetLoss()}) {
-		o.line = append(o.line, ',')
-		o.line = strconv.AppendFloat(o.line, v, 'g', -1, 64)
+	o.fields = append(o.fields[:0], strconv.Itoa(r.T))
+	switch {
+	case r.Class != "":
+		o.fields = append(o.fields, r.Class, r.Outcome.GetClass())
+	case r.Outcome.Prediction != nil:
+		o.numbers(r.Labels...)
+		o.numbers(r.Outcome.GetPrediction())
+	default:
+		o.numbers(r.Labels...)
+		o.numbers(r.Outcome.GetPredictions()...)
 	}
-	o.line = append(o.line, ',')
-	if r.Outcome.Regret != nil { // Empty if the learner does not know it after every round.
-		o.line = strconv.AppendFloat(o.line, r.Outcome.GetRegret(), 'g', -1, 64)
+	o.numbers(r.Outcome.GetLoss())
+	if r.Outcome.Regret != nil {
+		o.numbers(r.Outcome.GetRegret())
+	} else { // The learner does not know it after every round.
+		o.fields = append(o.fields, "")
 	}
-	o.line = append(o.line, '\n')
-	_, err := o.w.Write(o.line)
-	return err
+	return o.csv.Write(o.fields)
+}
+
+// numbers adds fields to a line.
+func (o *outcomes) numbers(values ...float64) {
+	for _, v := range values {
+		o.fields = append(o.fields, exact(v))
+	}
 }
 
 func (o *outcomes) close() error {
 	if o.file == nil {
 		return nil
 	}
-	o.begin(1) // If there was no round.
-	return errors.Join(o.w.Flush(), o.file.Close())
+	err := o.begin(1) // If there was no round.
+	o.csv.Flush()
+	return errors.Join(err, o.csv.Error(), o.file.Close())
 }

@@ -25,6 +25,7 @@ type summary struct {
 	Retries           int              `json:"retries"`
 	MeanLoss          command.Finite   `json:"meanLoss"`
 	LossSum           command.Finite   `json:"lossSum"`
+	ErrorRate         *command.Finite  `json:"errorRate,omitempty"`
 	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
 	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
 	PredictP50Seconds command.Finite   `json:"predictP50Seconds"`
@@ -44,7 +45,7 @@ type summary struct {
 // newSummary returns the account that the client kept.
 func newSummary(r *rounds, result *drive.Result) *summary {
 	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
-	return &summary{
+	s := &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, NextOffset: result.NextOffset,
 		Duplicates: result.Duplicates, Retries: result.Retries,
@@ -53,6 +54,11 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 		PredictP50Seconds: seconds(result.Predict.Quantile(0.5)), PredictP99Seconds: seconds(result.Predict.Quantile(0.99)),
 		ObserveP50Seconds: seconds(result.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(result.Observe.Quantile(0.99)),
 	}
+	if result.Classes > 0 {
+		rate := command.Finite(float64(result.Errors) / float64(result.Classes))
+		s.ErrorRate = &rate
+	}
+	return s
 }
 
 // take adds the statistics that the server answered.
@@ -62,20 +68,33 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 		return err
 	}
 	s.stats, s.Stats = stats, raw
-	s.Skill, s.Verdict = judged(stats.GetPerformance().GetPrequential())
+	prequential, served := skills(stats)
+	s.Skill, s.Verdict = judged(prequential)
 	if stats.GetServedObservations() > 0 {
-		s.ServedSkill, s.ServedVerdict = judged(stats.GetPerformance().GetServed())
+		s.ServedSkill, s.ServedVerdict = judged(served)
 	}
 	return nil
 }
 
-// judged returns the skill of figures and its verdict, nothing if there is none.
-func judged(f *hindsightv1.PerformanceFigures) (*command.Finite, string) {
-	if f == nil || f.Skill == nil {
+// skills are those of the prequential predictions and of what was served, of a
+// classifier by its errors. They are nil if they are not known.
+func skills(s *hindsightv1.ModelStats) (prequential, served *float64) {
+	if c := s.GetClasses().GetPerformance(); c.GetPrequential() != nil {
+		return c.GetPrequential().Skill, c.GetServed().Skill
+	}
+	if p := s.GetPerformance(); p.GetPrequential() != nil {
+		return p.GetPrequential().Skill, p.GetServed().Skill
+	}
+	return nil, nil
+}
+
+// judged returns a skill and its verdict, nothing if it is not known.
+func judged(known *float64) (*command.Finite, string) {
+	if known == nil {
 		return nil, ""
 	}
-	skill := command.Finite(f.GetSkill())
-	return &skill, verdict(f.GetSkill())
+	skill := command.Finite(*known)
+	return &skill, verdict(*known)
 }
 
 // write writes the account for people.
@@ -97,7 +116,11 @@ func (s *summary) write(w *command.Page) {
 	if s.Retries > 0 {
 		line("calls retried", s.Retries)
 	}
-	w.Float("mean loss", float64(s.MeanLoss))
+	if s.ErrorRate != nil {
+		line("error rate", rate(float64(*s.ErrorRate)))
+	} else {
+		w.Float("mean loss", float64(s.MeanLoss))
+	}
 	w.Float("loss sum", float64(s.LossSum))
 	if s.stats != nil {
 		writeRegret(w, s.stats)

@@ -27,8 +27,9 @@ type Source interface {
 type Observed struct {
 	// T counts the rounds of the stream from 1, skipped ones included.
 	T int
-	// Labels are the labels that were learned.
+	// Labels are the labels that were learned, or Class is the class.
 	Labels []float64
+	Class  string
 	// Outcome is the server's answer.
 	Outcome *hindsightv1.Outcome
 }
@@ -82,6 +83,9 @@ type Result struct {
 	Duplicates, Retries int
 	// LossSum is the sum of the prequential losses.
 	LossSum float64
+	// Classes is how many of the acknowledged labels were classes, Errors for how
+	// many of them the prequential prediction was another class.
+	Classes, Errors int
 	// Elapsed is the time of the run.
 	Elapsed time.Duration
 	// Predict and Observe are the latencies of the two calls.
@@ -142,15 +146,15 @@ type driver struct {
 
 // flight is one round from its prediction to its outcome.
 type flight struct {
-	t          int
-	id         string
-	round      stream.Round
-	predicted  bool
-	labels     []float64
-	byFeatures bool // the server does not know the prediction any more
-	sent       time.Time
-	outcome    *hindsightv1.Outcome
-	abandoned  bool
+	t         int
+	id        string
+	round     stream.Round
+	predicted bool
+	labels    []float64
+	byInput   bool // the server does not know the prediction any more
+	sent      time.Time
+	outcome   *hindsightv1.Outcome
+	abandoned bool
 }
 
 // begin begins the next round of the source.
@@ -169,23 +173,27 @@ func (d *driver) predict(f *flight) *hindsightv1.PredictRequest {
 	return &hindsightv1.PredictRequest{
 		Model:        d.options.Model,
 		Features:     f.round.Features,
+		Inputs:       f.round.Inputs,
 		PredictionId: f.id,
 	}
 }
 
 // observe returns the call that sends the label. If the server does not know the
-// prediction any more, the call has the features and the same id.
+// prediction any more, the call has the input and the same id.
 func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
 	r := &hindsightv1.ObserveRequest{
 		Model: d.options.Model,
 	}
-	if len(f.labels) == 1 {
+	switch {
+	case f.round.Class != "":
+		r.Target = &hindsightv1.ObserveRequest_Class{Class: f.round.Class}
+	case len(f.labels) == 1:
 		r.Target = &hindsightv1.ObserveRequest_Label{Label: f.labels[0]}
-	} else {
+	default:
 		r.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: f.labels}}
 	}
-	if f.byFeatures {
-		r.Features, r.ObservationId = f.round.Features, f.id
+	if f.byInput {
+		r.Features, r.Inputs, r.ObservationId = f.round.Features, f.round.Inputs, f.id
 	} else {
 		r.PredictionId = f.id
 	}
@@ -199,13 +207,13 @@ func (f *flight) answer(p *hindsightv1.Prediction) {
 	if p != nil && p.Value != nil {
 		served = []float64{p.GetValue()}
 	}
-	f.predicted, f.byFeatures = true, p == nil
+	f.predicted, f.byInput = true, p == nil
 	f.labels = f.round.Labels(served)
 }
 
 // observedBefore tells whether err says that a prediction id cannot be predicted.
 // An earlier run may have sent its label and stopped before the answer came. Then
-// Observe with the features answers what was learned. If the id stands for
+// Observe with the input answers what was learned. If the id stands for
 // something else, Observe refuses too.
 func observedBefore(err error) bool {
 	return refusal.Reason(err) == "OBSERVATION_CONFLICT"
@@ -214,7 +222,7 @@ func observedBefore(err error) bool {
 // lost tells whether err says that the server does not know the prediction of f.
 func (f *flight) lost(err error) bool {
 	code, _ := refusal.Code(err)
-	return code == codes.NotFound && !f.byFeatures && refusal.Reason(err) == "PREDICTION_NOT_FOUND"
+	return code == codes.NotFound && !f.byInput && refusal.Reason(err) == "PREDICTION_NOT_FOUND"
 }
 
 // account adds an acknowledged round to the result.
@@ -228,10 +236,16 @@ func (d *driver) account(f *flight) error {
 		r.Duplicates++
 	}
 	r.LossSum += f.outcome.GetLoss()
+	if f.round.Class != "" {
+		r.Classes++
+		if f.outcome.GetClass() != f.round.Class {
+			r.Errors++
+		}
+	}
 	if d.options.OnObserved == nil {
 		return nil
 	}
-	return d.options.OnObserved(Observed{T: f.t, Labels: f.labels, Outcome: f.outcome})
+	return d.options.OnObserved(Observed{T: f.t, Labels: f.labels, Class: f.round.Class, Outcome: f.outcome})
 }
 
 // inTurn makes one call after another.
@@ -295,7 +309,7 @@ func (d *driver) observeNow(ctx context.Context, f *flight) error {
 	}
 	err := d.retry(ctx, &d.result.Observe, observe)
 	if f.lost(err) {
-		f.byFeatures = true
+		f.byInput = true
 		err = d.retry(ctx, &d.result.Observe, observe)
 	}
 	if err != nil {

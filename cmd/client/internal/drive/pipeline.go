@@ -303,7 +303,7 @@ func (s *session) refused(f *flight, err error) error {
 		f.answer(nil)
 		return nil
 	case f.predicted && f.lost(err):
-		f.byFeatures = true
+		f.byInput = true
 		return s.send(f)
 	case retriable(err):
 		return err // A new session begins.

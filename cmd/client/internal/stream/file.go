@@ -14,8 +14,10 @@ import (
 
 // FileOptions say which rows of a file to take, and how.
 type FileOptions struct {
-	// Target names the columns with the labels; see dataset.NewReader.
+	// Target names the columns with the labels; see dataset.Table.Targets.
 	Target string
+	// Classes says that the texts of the target are classes.
+	Classes bool
 	// MinMax maps every feature onto [0, 1] by its smallest and largest value.
 	// The range covers the rows up to the last one taken, skipped ones included:
 	// a replay that is continued scales as the first one did. A constant
@@ -38,7 +40,7 @@ func (o FileOptions) end() int {
 	return o.Offset + o.Limit
 }
 
-// File yields rows of a CSV file. Scaling needs a first pass over the file. A
+// File yields rows of a CSV file whose features are numbers. Scaling needs a first pass over the file. A
 // shuffle holds the whole file in memory; without one the rows are read one by
 // one. It is not safe for concurrent use.
 type File struct {
@@ -53,9 +55,17 @@ type File struct {
 	file   *os.File
 	reader *dataset.Reader
 
-	values []float64 // of a shuffled file: features and labels, row by row
-	order  []int
+	// Of a shuffled file: features and labels, row by row; the classes of the rows;
+	// and the permutation.
+	values  []float64
+	classes []string
+	order   []int
 }
+
+var (
+	errClasses = errors.New("a classifier has one target")
+	errNoRow   = errors.New("there is no row below the header")
+)
 
 // OpenFile opens a file. Close must be called.
 func OpenFile(path string, o FileOptions) (*File, error) {
@@ -69,6 +79,8 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 	f.dimension, f.outputs = f.reader.Dimension(), f.reader.Outputs()
 	var err error
 	switch {
+	case o.Classes && f.outputs > 1:
+		err = &dataset.Error{File: path, Line: 1, Err: errClasses}
 	case o.Shuffle != nil:
 		err = f.load()
 	case o.MinMax:
@@ -122,29 +134,43 @@ func (f *File) Next() (Round, error) {
 	if f.position >= f.options.end() {
 		return Round{}, io.EOF
 	}
-	x, y, err := f.row()
+	r, err := f.row()
 	if err != nil {
 		return Round{}, err
 	}
 	f.position++
 	if f.options.MinMax {
-		f.scale(x)
+		f.scale(r.Features)
 	}
-	return Given(x, y...), nil
+	return r, nil
 }
 
 // row returns the next row.
-func (f *File) row() (x, y []float64, err error) {
+func (f *File) row() (Round, error) {
 	if f.options.Shuffle == nil {
-		y = make([]float64, f.outputs)
-		x, err = f.reader.Read(make([]float64, 0, f.dimension), y)
-		return x, y, err
+		return f.read(make([]float64, 0, f.dimension))
 	}
 	if f.position >= len(f.order) {
-		return nil, nil, io.EOF
+		return Round{}, io.EOF
 	}
-	row := slices.Clone(f.at(f.order[f.position]))
-	return row[:f.dimension:f.dimension], row[f.dimension:], nil
+	at := f.order[f.position]
+	row := slices.Clone(f.at(at))
+	r := Given(row[:f.dimension:f.dimension], row[f.dimension:]...)
+	if f.options.Classes {
+		r = Round{Features: r.Features, Class: f.classes[at]}
+	}
+	return r, nil
+}
+
+// read reads the next row of the file into the memory of x.
+func (f *File) read(x []float64) (Round, error) {
+	if f.options.Classes {
+		x, class, err := f.reader.ReadClass(x[:0])
+		return Round{Features: x, Class: class}, err
+	}
+	y := make([]float64, f.outputs)
+	x, err := f.reader.Read(x[:0], y)
+	return Given(x, y...), err
 }
 
 // at returns row i of a shuffled file.
@@ -155,17 +181,22 @@ func (f *File) at(i int) []float64 {
 
 // load reads the whole file and draws the permutation.
 func (f *File) load() error {
-	rows, y := 0, make([]float64, f.outputs)
+	rows := 0
+	var x []float64
 	for {
-		x, err := f.reader.Read(f.values, y)
+		r, err := f.read(x)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		f.values = x
-		f.values = append(f.values, y...)
+		x = r.Features
+		f.values = append(append(f.values, x...), r.labels...)
+		if f.options.Classes {
+			f.values = append(f.values, 0) // Every row has the same length.
+			f.classes = append(f.classes, r.Class)
+		}
 		rows++
 	}
 	if rows == 0 {
@@ -184,17 +215,17 @@ func (f *File) load() error {
 // survey reads the file once to find the range of every feature, and opens it
 // again.
 func (f *File) survey() error {
-	rows, y := 0, make([]float64, f.outputs)
+	rows := 0
 	var x []float64
 	for rows < f.options.end() {
-		var err error
-		x, err = f.reader.Read(x[:0], y)
+		r, err := f.read(x)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
+		x = r.Features
 		f.widen(x)
 		rows++
 	}
@@ -238,10 +269,8 @@ func (f *File) skip() error {
 		return nil
 	}
 	var x []float64
-	y := make([]float64, f.outputs)
 	for ; f.position < f.options.Offset; f.position++ {
-		var err error
-		x, err = f.reader.Read(x[:0], y)
+		r, err := f.read(x)
 		if errors.Is(err, io.EOF) {
 			f.position = f.options.end()
 			return nil
@@ -249,11 +278,12 @@ func (f *File) skip() error {
 		if err != nil {
 			return err
 		}
+		x = r.Features
 	}
 	return nil
 }
 
 // noRows is the error of a file that has a header and no row.
 func (f *File) noRows() error {
-	return &dataset.Error{File: f.path, Err: errors.New("there is no row below the header")}
+	return &dataset.Error{File: f.path, Err: errNoRow}
 }

@@ -9,14 +9,21 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Round is one round of a stream: an input, and the labels that belong to it.
+// Round is one round of a stream: an input, and the labels or the class that belong
+// to it.
 type Round struct {
 	// Features is the input. The receiver owns it.
 	Features []float64
-	labels   []float64
-	opposed  bool
+	// Inputs is the input by names, in place of Features. The receiver owns it.
+	Inputs *structpb.Struct
+	// Class is the class, empty where there are labels.
+	Class   string
+	labels  []float64
+	opposed bool
 }
 
 // Given returns the round of an input with known labels.

@@ -14,16 +14,34 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/cmd/client/internal/infer"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/infer"
 )
 
-func read(t *testing.T, text string, targets ...string) *infer.Result {
+func read(t *testing.T, text string, o infer.Options) *infer.Result {
 	t.Helper()
-	r, err := infer.Read(strings.NewReader(text), "a.csv", targets...)
+	r, err := infer.Read(strings.NewReader(text), "a.csv", o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// specOf is the JSON of the spec, which the API reads back.
+func specOf(t *testing.T, r *infer.Result) string {
+	t.Helper()
+	raw, err := r.SpecJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := new(hindsightv1.ModelSpec)
+	if err := protojson.Unmarshal(raw, spec); err != nil || !proto.Equal(spec, r.Spec) {
+		t.Fatalf("%s is read as %v, %v", raw, spec, err)
+	}
+	return string(raw)
 }
 
 // column reads a file of one column with these cells, beside one of numbers.
@@ -38,7 +56,7 @@ func column(t *testing.T, cells ...string) *infer.Column {
 	if err := w.WriteAll(rows); err != nil {
 		t.Fatal(err)
 	}
-	return read(t, b.String()).Columns[0]
+	return read(t, b.String(), infer.Options{}).Columns[0]
 }
 
 // each are n cells.
@@ -69,25 +87,20 @@ func TestAWholeSpec(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := infer.Read(&packed, "a.csv.gz", "y")
+	r, err := infer.Read(&packed, "a.csv.gz", infer.Options{Target: "y"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err := r.Spec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A test of the server's declarations reads the same text.
 	want := `{"inputs": [
-  {"name":"at","time":{"cycles":["hour_of_day","day_of_week","day_of_year"],"trend":true},"missing":"refuse"},
+  {"name":"at","time":{"cycles":["CYCLE_HOUR_OF_DAY","CYCLE_DAY_OF_WEEK","CYCLE_DAY_OF_YEAR"],"trend":true},"missing":"MISSING_REFUSE"},
   {"name":"temp","numeric":{}},
-  {"name":"city","categorical":{"max_categories":3},"missing":"refuse"},
-  {"name":"rain","boolean":{},"missing":"refuse"},
-  {"name":"zip","categorical":{"hash_buckets":128},"missing":"refuse"}
+  {"name":"city","categorical":{"max_categories":3},"missing":"MISSING_REFUSE"},
+  {"name":"rain","boolean":{},"missing":"MISSING_REFUSE"},
+  {"name":"zip","categorical":{"hash_buckets":128},"missing":"MISSING_REFUSE"}
 ]}
 `
-	if string(spec) != want {
-		t.Errorf("got  %s\nwant %s", spec, want)
+	if got := specOf(t, r); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	var why strings.Builder
 	if err := r.Explain(&why); err != nil {
@@ -96,7 +109,8 @@ func TestAWholeSpec(t *testing.T) {
 	for _, says := range []string{
 		"at    time      times as 2006-01-02 15:04 from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; no cell is empty",
 		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
-		"zip   category  codes with a leading 0, 100 categories, which share 128", "y     target",
+		"and a trend; no cell is empty, so that a missing value is refused; records have RFC 3339, into which replay converts them",
+		"zip   category  codes with a leading 0, 100 categories, which share 128", "y     label     numbers from 0 to 19999\n",
 	} {
 		if !strings.Contains(why.String(), says) {
 			t.Errorf("%q is not in\n%s", says, why.String())
@@ -195,22 +209,22 @@ func TestValues(t *testing.T) {
 
 func TestErrorsNameTheirPlace(t *testing.T) {
 	for text, says := range map[string]string{
-		"":                                 "a.csv: the file is empty",
-		"a,\n1,2\n":                        "line 1, column 2: the column has no name",
-		"a,b,a\n1,2,3\n":                   `column 3: column 1 is called "a" already`,
-		"1,2\n3,4\n":                       "line 1, column 1: the first line holds numbers",
-		"a,b\n1,2\n3\n":                    "line 3: wrong number of fields",
-		"a,b\n1,\"2\n":                     "line 2",
-		strings.Repeat("x", 65) + "\n1\n":  "the name has 65 bytes",
-		strings.Repeat("x,", 1000) + "y\n": "1001 columns",
-		"a\x01b\n1\n":                      "control characters",
-		"\x1f\x8b\x08\x00":                 "a.csv",
+		"":                                "a.csv: the file is empty",
+		"a,\n1,2\n":                       "line 1, column 2: the column has no name",
+		"a,b,a\n1,2,3\n":                  `column 3: column 1 is called "a" already`,
+		"1,2\n3,4\n":                      "line 1, column 1: the first line holds numbers",
+		"a,b\n1,2\n3\n":                   "line 3, column 2: 1 fields where the header has 2",
+		"a,b\n1,\"2\n":                    "line 2",
+		strings.Repeat("x", 65) + "\n1\n": "the name has 65 bytes",
+		strings.Join(each(1001, strconv.Itoa), "x,") + "x\n": "1001 columns",
+		"a\x01b\n1\n":      "control characters",
+		"\x1f\x8b\x08\x00": "a.csv",
 	} {
-		if _, err := infer.Read(strings.NewReader(text), "a.csv"); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := infer.Read(strings.NewReader(text), "a.csv", infer.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.20q: %v, want %s", text, err, says)
 		}
 	}
-	if _, err := infer.Read(strings.NewReader("a,b\n1,2\n"), "a.csv", "y"); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
+	if _, err := infer.Read(strings.NewReader("a,b\n1,2\n"), "a.csv", infer.Options{Target: "y"}); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
 		t.Error(err)
 	}
 }
@@ -234,7 +248,7 @@ func (e *endless) Read(p []byte) (int, error) {
 // A quote that is never closed takes no more than a row may have.
 func TestAnOpenQuoteEnds(t *testing.T) {
 	tail := &endless{text: "x,\n"}
-	_, err := infer.Read(io.MultiReader(strings.NewReader("a,b\n1,\"2"), tail), "a.csv")
+	_, err := infer.Read(io.MultiReader(strings.NewReader("a,b\n1,\"2"), tail), "a.csv", infer.Options{})
 	if err == nil || !strings.Contains(err.Error(), "is a quote not closed?") || tail.read > 20<<20 {
 		t.Errorf("%v after %d bytes", err, tail.read)
 	}
@@ -275,7 +289,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	header := strings.Join(each(columns, func(i int) string { return fmt.Sprint("c", i) }), ",") + "\n"
 	used := func(rows int) uint64 {
 		d := &different{n: rows, columns: columns}
-		r, err := infer.Read(io.MultiReader(strings.NewReader(header), d), "a.csv")
+		r, err := infer.Read(io.MultiReader(strings.NewReader(header), d), "a.csv", infer.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -306,7 +320,7 @@ func TestStreams(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		r, err := infer.Read(f, name, "y")
+		r, err := infer.Read(f, name, infer.Options{Target: "y"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +329,7 @@ func TestStreams(t *testing.T) {
 		}
 		var kinds []string
 		for _, c := range r.Columns {
-			if c.Kind != infer.Target {
+			if c.Input != nil {
 				kinds = append(kinds, string(c.Kind))
 			}
 		}
@@ -336,13 +350,11 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("z,q\n007,1e5\n0,\"-\"\n01/02/2026,Jan 2, 2006\n"))
 	f.Add([]byte{0x1f, 0x8b, 8})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := infer.Read(bytes.NewReader(data), "f")
+		r, err := infer.Read(bytes.NewReader(data), "f", infer.Options{})
 		if err != nil {
 			return
 		}
-		if _, err := r.Spec(); err != nil {
-			t.Fatal(err)
-		}
+		specOf(t, r)
 		if len(data) > 1 && data[0] == 0x1f && data[1] == 0x8b {
 			return
 		}
@@ -356,7 +368,7 @@ func FuzzRead(f *testing.F) {
 					continue
 				}
 				v, err := c.Value(row[i])
-				if err != nil || (v == nil && c.Input.Missing != "") {
+				if err != nil || (v == nil && c.Input.GetMissing() != hindsightv1.Input_MISSING_UNSPECIFIED) {
 					t.Fatalf("%q of %+v: %v, %v", row[i], c, v, err)
 				}
 			}
@@ -392,7 +404,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		if _, err := infer.Read(strings.NewReader(text.String()), "a.csv"); err != nil {
+		if _, err := infer.Read(strings.NewReader(text.String()), "a.csv", infer.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

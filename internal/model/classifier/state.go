@@ -1,4 +1,4 @@
-package rlsc
+package classifier
 
 import (
 	"fmt"
@@ -6,14 +6,13 @@ import (
 	"slices"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/awv"
 	"hindsight/internal/model/calibration"
 	"hindsight/internal/model/codec"
 )
 
 // AppendBinary appends the state to dst: the number of classes; of each the length
 // of its name and the name; their counts; the largest √weight; the calibration; the
-// forecaster's state, which has an output a class, and one before the first.
+// learner's state.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	dst = slices.Grow(dst, l.headBytes())
 	dst = codec.AppendUint64(dst, uint64(len(l.names)))
@@ -23,14 +22,14 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	dst = codec.AppendFloats(dst, l.counts...)
 	dst = codec.AppendFloats(dst, l.bound)
 	dst = l.calibration.AppendBinary(dst)
-	dst, err := l.forecaster.AppendBinary(dst)
+	dst, err := l.inner.AppendBinary(dst)
 	if err != nil {
-		return nil, fmt.Errorf("rlsc: %w", err)
+		return nil, fmt.Errorf("classifier: %w", err)
 	}
 	return dst, nil
 }
 
-// headBytes is what comes before the forecaster's state.
+// headBytes bounds what comes before the learner's state.
 func (l *Learner) headBytes() int {
 	return 8 + 16*len(l.names) + l.nameBytes + 8 + calibration.Bytes
 }
@@ -44,16 +43,14 @@ const maxCount = 1e30
 func (l *Learner) Restore(state []byte) error {
 	restored, err := l.decode(codec.NewReader(state))
 	if err != nil {
-		return fmt.Errorf("rlsc: restore: %w", err)
+		return fmt.Errorf("classifier: restore: %w", err)
 	}
-	l.forecaster, l.calibration, l.bound = restored.forecaster, restored.calibration, restored.bound
-	l.names, l.numbers, l.nameBytes = restored.names, restored.numbers, restored.nameBytes
-	l.counts, l.labels = restored.counts, restored.labels
+	*l = *restored
 	return nil
 }
 
 func (l *Learner) decode(r *codec.Reader) (*Learner, error) {
-	fresh := &Learner{features: l.features, o: l.o, numbers: map[string]int{}}
+	fresh := &Learner{o: l.o, numbers: map[string]int{}, calibration: calibration.New()}
 	k := r.Uint64()
 	if r.Err() == nil && k > uint64(l.o.MaxClasses) {
 		return nil, fmt.Errorf("%d classes, want at most %d: %w", k, l.o.MaxClasses, model.ErrCorruptState)
@@ -61,29 +58,25 @@ func (l *Learner) decode(r *codec.Reader) (*Learner, error) {
 	if err := fresh.readNames(r, int(k)); err != nil {
 		return nil, err
 	}
-	r.FloatsWithin(maxCount, fresh.counts)
-	r.Within(math.Sqrt(model.MaxWeight), &fresh.bound)
+	if err := fresh.readCounts(r, int(k)); err != nil {
+		return nil, err
+	}
 	var err error
 	if fresh.calibration, err = calibration.Read(r); err != nil {
 		return nil, err
 	}
-	for k, n := range fresh.counts {
-		if !(n >= 0) {
-			return nil, fmt.Errorf("class %d was observed %g times: %w", k, n, model.ErrCorruptState)
-		}
-	}
-	fresh.forecaster = awv.New(l.features, l.o.forecaster(len(fresh.names)))
-	if err := fresh.forecaster.Restore(r.Bytes(r.Len())); err != nil {
+	fresh.begin()
+	if err := fresh.inner.Restore(r.Bytes(r.Len())); err != nil {
 		return nil, err
 	}
-	if n := fresh.forecaster.Stats().Observations; n < k || (n > 0) != (k > 0) || (k > 0) != (fresh.bound > 0) {
+	if n := fresh.inner.Stats().Observations; n < k || (n > 0) != (k > 0) || (k > 0) != (fresh.bound > 0) {
 		return nil, fmt.Errorf("%d classes in %d observations of a root of a weight of at most %g: %w",
 			k, n, fresh.bound, model.ErrCorruptState)
 	}
 	return fresh, nil
 }
 
-// readNames reads the names of k classes and makes room for what comes with them.
+// readNames reads the names of k classes.
 func (l *Learner) readNames(r *codec.Reader, k int) error {
 	for number := range k {
 		length := r.Uint64()
@@ -104,6 +97,24 @@ func (l *Learner) readNames(r *codec.Reader, k int) error {
 		l.numbers[name] = number
 		l.nameBytes += len(name)
 	}
-	l.counts, l.labels = make([]float64, k), make([]float64, k)
 	return r.Err()
+}
+
+// readCounts reads the counts of k classes, and the largest √weight.
+func (l *Learner) readCounts(r *codec.Reader, k int) error {
+	l.counts = make([]float64, k)
+	r.FloatsWithin(maxCount, l.counts)
+	r.Within(math.Sqrt(model.MaxWeight), &l.bound)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	for k, n := range l.counts {
+		if !(n >= 0) {
+			return fmt.Errorf("class %d was observed %g times: %w", k, n, model.ErrCorruptState)
+		}
+	}
+	if k > 0 && !(sum(l.counts) >= model.MinWeight/2) {
+		return fmt.Errorf("counts of %g: %w", l.counts, model.ErrCorruptState)
+	}
+	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 const (
@@ -27,7 +29,8 @@ const (
 // column is what is known of a column while the file is being read.
 type column struct {
 	name string
-	kind Kind
+	// target says that the cells are labels.
+	target bool
 	// cells are those with something in them, gaps those of them that may say that
 	// there is nothing.
 	cells, gaps int
@@ -37,6 +40,8 @@ type column struct {
 	low, high                float64
 	pairs                    [booleanPairs]int
 	truths                   int
+	// words is the first cell that is neither a number nor a gap.
+	words string
 	// times are the forms that fit all cells so far.
 	times []span
 	// texts are the different cells whose hash begins with so many zero bits, so that
@@ -69,11 +74,18 @@ func newColumn(name string) *column {
 // add takes one cell in. Its cost does not depend on the cells before, but for the
 // forms of times that are still possible.
 func (c *column) add(cell string) {
+	if cell != "" {
+		c.addText(cell)
+	}
+	c.count(cell)
+}
+
+// count counts one cell as what it may be.
+func (c *column) count(cell string) {
 	if cell == "" {
 		return
 	}
 	c.cells++
-	c.addText(cell)
 	if isGap(cell) {
 		c.gaps++
 		return
@@ -87,6 +99,8 @@ func (c *column) add(cell string) {
 		if isCode(cell) {
 			c.codes++
 		}
+	} else if c.words == "" {
+		c.words = strings.Clone(cell)
 	}
 	if pair, v, ok := parseBoolean(cell); ok {
 		c.pairs[pair]++
@@ -173,7 +187,7 @@ func (s *span) add(t time.Time) {
 // is a smooth function of its number.
 func (c *column) fewIntegers() int {
 	values, n := c.cells-c.gaps, c.different()
-	if c.kind == Target || c.isBoolean(values) || c.integers < values || c.codes > 0 || c.low == c.high ||
+	if c.target || c.isBoolean(values) || c.integers < values || c.codes > 0 || c.low == c.high ||
 		n > fewIntegers || cellsEach*n > values {
 		return 0
 	}
@@ -183,11 +197,10 @@ func (c *column) fewIntegers() int {
 // decide says what the column is, of a file of so many rows. Categorize says that
 // few integers are categories.
 func (c *column) decide(rows int, categorize bool) *Column {
-	out := &Column{Name: c.name, Kind: c.kind}
+	out := &Column{Name: c.name}
 	values := c.cells - c.gaps
+	converted := ""
 	switch {
-	case c.kind == Target:
-		out.Reason = "a column with labels"
 	case c.cells == 0:
 		out.Kind, out.Reason = LeftOut, "every cell is empty"
 	case values == 0:
@@ -195,13 +208,19 @@ func (c *column) decide(rows int, categorize bool) *Column {
 	case c.isBoolean(values):
 		out.Kind, out.gaps = Boolean, true
 		out.Reason = fmt.Sprintf("%d cells are true and %d false", c.truths, values-c.truths)
-		out.Input = &Input{Name: c.name, Boolean: &struct{}{}}
+		if c.pairs[0] == 0 {
+			converted = "true or false"
+		}
+		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Boolean{Boolean: &hindsightv1.BooleanInput{}}}
 	case len(c.times) > 0 && (c.numbers < values || c.looksDated()):
 		c.decideTime(out)
+		if out.Form != forms()[0] {
+			converted = "RFC 3339"
+		}
 	case c.fewIntegers() > 0 && categorize:
 		out.Kind, out.gaps, out.integers = Category, true, true
 		out.Reason = fmt.Sprintf("%d different integers, each a category", c.fewIntegers())
-		out.Input = &Input{Name: c.name, Categorical: &Categorical{MaxCategories: c.fewIntegers()}}
+		out.Input = declareCategory(c.fewIntegers(), false)
 	case c.numbers == values && c.codes == 0:
 		c.decideNumber(out)
 	default:
@@ -210,6 +229,7 @@ func (c *column) decide(rows int, categorize bool) *Column {
 	if out.Input == nil {
 		return out
 	}
+	out.Input.Name = c.name
 	empty := rows - c.cells
 	if out.gaps {
 		empty += c.gaps
@@ -217,13 +237,26 @@ func (c *column) decide(rows int, categorize bool) *Column {
 	switch empty {
 	case 0:
 		out.Reason += "; no cell is empty, so that a missing value is refused"
-		out.Input.Missing = "refuse"
+		out.Input.Missing = hindsightv1.Input_MISSING_REFUSE
 	case 1:
 		out.Reason += "; 1 cell is empty"
 	default:
 		out.Reason += fmt.Sprintf("; %d cells are empty", empty)
 	}
+	if converted != "" {
+		out.Reason += "; records have " + converted + ", into which replay converts them"
+	}
 	return out
+}
+
+// declareCategory declares a category: each of the first n has a feature, or all share
+// n by their hashes.
+func declareCategory(n int, hashed bool) *hindsightv1.Input {
+	c := &hindsightv1.CategoricalInput{Encoding: &hindsightv1.CategoricalInput_MaxCategories{MaxCategories: int32(n)}}
+	if hashed {
+		c.Encoding = &hindsightv1.CategoricalInput_HashBuckets{HashBuckets: int32(n)}
+	}
+	return &hindsightv1.Input{Kind: &hindsightv1.Input_Categorical{Categorical: c}}
 }
 
 // isBoolean tells whether all values are of one pair, and both of it occur.
@@ -239,7 +272,7 @@ func (c *column) looksDated() bool {
 
 func (c *column) decideNumber(out *Column) {
 	out.Kind, out.gaps = Number, true
-	out.Input = &Input{Name: c.name, Numeric: &struct{}{}}
+	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
 	out.Reason = fmt.Sprintf("numbers from %g to %g", c.low, c.high)
 	switch {
 	case c.low == c.high:
@@ -249,37 +282,43 @@ func (c *column) decideNumber(out *Column) {
 	}
 }
 
-// decideTime takes the first form that fits, unless the rows ascend by another alone.
-func (c *column) decideTime(out *Column) {
+// bestTime takes the first form that fits, unless the rows ascend by another alone.
+func (c *column) bestTime() span {
 	best := c.times[0]
 	for _, s := range c.times[1:] {
 		if best.descends > 0 && s.descends == 0 {
 			best = s
 		}
 	}
+	return best
+}
+
+func (c *column) decideTime(out *Column) {
+	best := c.bestTime()
 	out.Kind, out.gaps, out.Form = Moment, true, best.form
-	in := &Time{}
+	in := &hindsightv1.TimeInput{}
+	var names []string
+	cycle := func(long bool, c hindsightv1.TimeInput_Cycle, name string) {
+		if long {
+			in.Cycles, names = append(in.Cycles, c), append(names, name)
+		}
+	}
 	length := best.last.Sub(best.first)
 	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
 	if c.ambiguous(best) {
 		out.Reason += ", where day and month could also be swapped"
 	}
-	if best.ofDay {
-		in.Cycles = append(in.Cycles, "hour_of_day")
-	}
-	if length >= 14*day {
-		in.Cycles = append(in.Cycles, "day_of_week")
-	}
-	if length >= 365*day {
-		in.Cycles = append(in.Cycles, "day_of_year")
-	}
+	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
+	cycle(length >= 14*day, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")
+	cycle(length >= 365*day, hindsightv1.TimeInput_CYCLE_DAY_OF_YEAR, "day_of_year")
 	// A trend tells apart what the cycles repeat. Without any cycle it is all there is.
-	in.Trend = length >= 365*day || len(in.Cycles) == 0
-	out.Reason += fmt.Sprintf(", %d days: %s", int(length/day), strings.Join(in.Cycles, ", "))
-	if in.Trend {
+	trend := length >= 365*day || len(in.GetCycles()) == 0
+	out.Reason += fmt.Sprintf(", %d days: %s", int(length/day), strings.Join(names, ", "))
+	if trend {
+		in.Trend = &trend
 		out.Reason = strings.TrimSuffix(out.Reason, " ") + " and a trend"
 	}
-	out.Input = &Input{Name: c.name, Time: in}
+	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
 }
 
 // ambiguous tells whether another form makes other times of the cells and is as good.
@@ -316,12 +355,12 @@ func (c *column) decideCategory(out *Column) {
 			reason += " about"
 		}
 		out.Reason = fmt.Sprintf("%s %d categories, which share %d features by their hashes", reason, n, b)
-		out.Input = &Input{Name: c.name, Categorical: &Categorical{HashBuckets: b}}
+		out.Input = declareCategory(b, true)
 		return
 	}
 	out.Reason = fmt.Sprintf("%s %d categories", reason, n)
 	if n == 1 {
 		out.Reason = "the same text in every row: it tells nothing"
 	}
-	out.Input = &Input{Name: c.name, Categorical: &Categorical{MaxCategories: n}}
+	out.Input = declareCategory(n, false)
 }

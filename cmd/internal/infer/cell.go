@@ -28,6 +28,25 @@ func parseNumber(cell string) (float64, bool) {
 	return v, err == nil && math.Abs(v) <= 1e100
 }
 
+// parseVector reads a list of numbers: spaces, commas or semicolons are between them,
+// and brackets may be around them. The values are float64.
+func parseVector(cell string) ([]any, bool) {
+	if inner, ok := strings.CutPrefix(cell, "["); ok {
+		if cell, ok = strings.CutSuffix(inner, "]"); !ok {
+			return nil, false
+		}
+	}
+	var list []any
+	for field := range strings.FieldsFuncSeq(cell, func(r rune) bool { return strings.ContainsRune(" ,;\t", r) }) {
+		v, ok := parseNumber(field)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, v)
+	}
+	return list, len(list) > 0
+}
+
 // isCode tells whether a number is written as codes are: with a 0 in front that
 // means nothing.
 func isCode(cell string) bool {

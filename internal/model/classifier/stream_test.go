@@ -1,4 +1,4 @@
-package rlsc_test
+package classifier_test
 
 import (
 	"fmt"
@@ -9,15 +9,15 @@ import (
 	"testing"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/classifier"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
-	"hindsight/internal/model/rlsc"
 )
 
 // fourier is a learner over frequencies of a Gaussian kernel whose σ² is the mean
 // squared distance of the inputs.
-func fourier(stream []modeltest.Sample, frequencies int, seed uint64, o rlsc.Options) *rlsc.Learner {
+func fourier(stream []modeltest.Sample, frequencies int, seed uint64, o rlsc) *classifier.Learner {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	square := 0.0
 	const pairs = 5000
@@ -28,7 +28,7 @@ func fourier(stream []modeltest.Sample, frequencies int, seed uint64, o rlsc.Opt
 		}
 	}
 	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: math.Sqrt(square)}
-	return rlsc.New(feature.NewFourier(k, len(stream[0].X), frequencies, true, rng), o)
+	return newRLSC(feature.NewFourier(k, len(stream[0].X), frequencies, true, rng), o)
 }
 
 // tally judges prequential predictions. Bins are of the probability of class 1 where
@@ -93,23 +93,6 @@ func (y *tally) String() string {
 	return text.String()
 }
 
-// run observes a stream, whose labels are the classes.
-func run(t *testing.T, l *rlsc.Learner, stream []modeltest.Sample) *tally {
-	t.Helper()
-	var y tally
-	var o model.ClassOutcome
-	for _, s := range stream {
-		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
-			t.Fatal(err)
-		}
-		y.add(&o)
-	}
-	if s := l.Stats(); !s.CertificateOK {
-		t.Errorf("%+v", s)
-	}
-	return &y
-}
-
 // Ten digits are told apart with 200 frequencies, recoded or not, with probabilities
 // that hold. Inputs are scaled to [0, 1].
 func TestDigits(t *testing.T) {
@@ -119,7 +102,7 @@ func TestDigits(t *testing.T) {
 	stream := modeltest.Stream(t, "digits.csv.gz", -1)
 	modeltest.Scale(stream)
 	for _, a := range []float64{0, 0.5} {
-		y := run(t, fourier(stream, 200, 1, rlsc.Options{Lambda: 0.01, Recoding: a, MaxClasses: 256}), stream)
+		y := run(t, fourier(stream, 200, 1, rlsc{Lambda: 0.01, Recoding: a, MaxClasses: 256}), stream)
 		t.Logf("a = %g: %s", a, y)
 		if y.errors > y.rounds*25/1000 {
 			t.Errorf("a = %g: %d errors in %d rounds", a, y.errors, y.rounds)
@@ -128,7 +111,7 @@ func TestDigits(t *testing.T) {
 			t.Errorf("a = %g: a bin is off by %.3f", a, y.worst())
 		}
 	}
-	y := run(t, rlsc.New(feature.NewAffine(len(stream[0].X)), rlsc.Options{Lambda: 1, MaxClasses: 10}), stream)
+	y := run(t, newRLSC(feature.NewAffine(len(stream[0].X)), rlsc{Lambda: 1, MaxClasses: 10}), stream)
 	t.Logf("affine: %s", y)
 	if y.errors > y.rounds*8/100 {
 		t.Errorf("affine: %d errors in %d rounds", y.errors, y.rounds)
@@ -145,7 +128,7 @@ func TestAWithheldDigitIsFound(t *testing.T) {
 	modeltest.Scale(stream)
 	const withheld, first = 3000, 20
 	for _, c := range []struct{ a, wrong, others float64 }{{0, 1, 0.03}, {0.5, 0.25, 0.03}} {
-		l := fourier(stream, 200, 2, rlsc.Options{Lambda: 0.01, Recoding: c.a, MaxClasses: 10})
+		l := fourier(stream, 200, 2, rlsc{Lambda: 0.01, Recoding: c.a, MaxClasses: 10})
 		empty := encoded(t, l)
 		var missed, seen, errors, after float64
 		for digit := range 10 {
@@ -195,7 +178,7 @@ func TestProbabilitiesHold(t *testing.T) {
 			stream := modeltest.Stream(t, name, -1)
 			modeltest.Scale(stream)
 			for _, forgetting := range []float64{1, 0.999} {
-				y := run(t, fourier(stream, 50, 1, rlsc.Options{Lambda: 0.1, Recoding: 0.5, MaxClasses: 2, Forgetting: forgetting}), stream)
+				y := run(t, fourier(stream, 50, 1, rlsc{Lambda: 0.1, Recoding: 0.5, MaxClasses: 2, Forgetting: forgetting}), stream)
 				t.Logf("forgetting %g: %s", forgetting, y)
 				if y.worst() > 0.05 {
 					t.Errorf("forgetting %g: a bin is off by %.3f", forgetting, y.worst())
@@ -211,7 +194,7 @@ func BenchmarkRounds(b *testing.B) {
 		const frequencies = 200
 		k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}
 		rng := rand.New(rand.NewPCG(1, 1))
-		l := rlsc.New(feature.NewFourier(k, 64, frequencies, true, rng), rlsc.Options{Lambda: 0.1, Recoding: 0.5, MaxClasses: classes})
+		l := newRLSC(feature.NewFourier(k, 64, frequencies, true, rng), rlsc{Lambda: 0.1, Recoding: 0.5, MaxClasses: classes})
 		inputs := modeltest.Samples(1, 64, 512)
 		names := make([]string, classes)
 		for k := range names {

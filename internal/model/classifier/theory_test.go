@@ -1,4 +1,4 @@
-package rlsc_test
+package classifier_test
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/classifier"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
-	"hindsight/internal/model/rlsc"
 )
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
@@ -53,7 +53,7 @@ func TestDecisionsAreThoseOfDenseRLSC(t *testing.T) {
 		var names []string
 		counts, total := make([]float64, o.MaxClasses), 0.0
 		for n, s := range samples(11, 300) {
-			z := mat.NewDense(features, 1, append(append([]float64(nil), s.x...), 1))
+			z := mat.NewDense(features, 1, append(append([]float64(nil), s.X...), 1))
 			if n > 0 {
 				coded, best := make([]float64, len(names)), 0
 				var weights, scores mat.Dense
@@ -62,7 +62,7 @@ func TestDecisionsAreThoseOfDenseRLSC(t *testing.T) {
 				}
 				scores.Mul(z.T(), &weights)
 				var raw model.Prediction
-				if err := l.Predict(&raw, s.x); err != nil {
+				if err := l.Predict(&raw, s.X); err != nil {
 					t.Fatal(err)
 				}
 				for k := range names {
@@ -73,24 +73,24 @@ func TestDecisionsAreThoseOfDenseRLSC(t *testing.T) {
 						best = k
 					}
 				}
-				got := predict(t, l, s.x)
+				got := predict(t, l, s.X)
 				if got.Class != best && math.Abs(coded[got.Class]-coded[best]) > 1e-10 {
 					t.Fatalf("a = %g, round %d: class %d of %v, want %d", a, n, got.Class, coded, best)
 				}
 			}
-			k := number(names, s.class)
+			k := number(names, s.Class)
 			if k == len(names) {
-				names = append(names, s.class)
+				names = append(names, s.Class)
 			}
 			var outer mat.Dense
 			outer.Mul(z, z.T())
-			outer.Scale(s.weight, &outer)
+			outer.Scale(s.Weight, &outer)
 			gram.Add(gram, &outer)
 			for i := range features {
-				right.Set(i, k, right.At(i, k)+s.weight*z.At(i, 0))
+				right.Set(i, k, right.At(i, k)+s.Weight*z.At(i, 0))
 			}
-			counts[k] += s.weight
-			total += s.weight
+			counts[k] += s.Weight
+			total += s.Weight
 			learn(t, l, []sample{s})
 		}
 	}
@@ -99,13 +99,13 @@ func TestDecisionsAreThoseOfDenseRLSC(t *testing.T) {
 // naive is the learner as section by section of the theory says: a dense forecaster
 // for every class there will be, from the start.
 type naive struct {
-	o       rlsc.Options
+	o       rlsc
 	oracles []*modeltest.AWV
 	names   []string
 	counts  []float64
 }
 
-func newNaive(o rlsc.Options) *naive {
+func newNaive(o rlsc) *naive {
 	n := &naive{o: o}
 	for range o.MaxClasses {
 		oracle := &modeltest.AWV{
@@ -138,23 +138,23 @@ func (n *naive) class(scores []float64) (best int, coded []float64) {
 
 // observe returns the prequential scores and the loss.
 func (n *naive) observe(s sample) (scores []float64, loss float64) {
-	class := number(n.names, s.class)
+	class := number(n.names, s.Class)
 	for k, oracle := range n.oracles {
 		y := 0.0
 		if k == class {
 			y = 1
 		}
-		score, missed := oracle.Observe(s.x, y, s.weight)
+		score, missed := oracle.Observe(s.X, y, s.Weight)
 		scores = append(scores, score)
 		loss += missed
 	}
 	if class == len(n.names) {
-		n.names, n.counts = append(n.names, s.class), append(n.counts, 0)
+		n.names, n.counts = append(n.names, s.Class), append(n.counts, 0)
 	}
 	for k := range n.counts {
 		n.counts[k] *= n.o.Forgetting
 	}
-	n.counts[class] += s.weight
+	n.counts[class] += s.Weight
 	return scores, loss
 }
 
@@ -172,13 +172,13 @@ func TestLearnerIsItsTheory(t *testing.T) {
 				if before > 0 {
 					scores := make([]float64, before)
 					for k := range scores {
-						scores[k] = n.oracles[k].Predict(s.x, 1).Prediction
+						scores[k] = n.oracles[k].Predict(s.X, 1).Prediction
 					}
-					p := predict(t, l, s.x)
+					p := predict(t, l, s.X)
 					if best, coded := n.class(scores); p.Class != best && math.Abs(coded[p.Class]-coded[best]) > 1e-9 {
 						t.Fatalf("round %d: class %d of %v", round, p.Class, coded)
 					}
-					q := n.oracles[0].Predict(s.x, 1).Q
+					q := n.oracles[0].Predict(s.X, 1).Q
 					near(t, "leverage", p.Leverage, q/(1+q), 1e-10)
 				}
 				var wanted int
@@ -191,11 +191,11 @@ func TestLearnerIsItsTheory(t *testing.T) {
 					wanted, coded = n.class(scores)
 					n.counts = now
 				}
-				if err := l.ObserveClass(&out, s.x, s.class, s.weight, nil); err != nil {
+				if err := l.ObserveClass(&out, s.X, s.Class, s.Weight, nil); err != nil {
 					t.Fatal(err)
 				}
 				near(t, "loss", out.Loss, loss, 1e-10)
-				if out.Class != number(n.names, s.class) || len(out.Prediction.Probabilities) != before {
+				if out.Class != number(n.names, s.Class) || len(out.Prediction.Probabilities) != before {
 					t.Fatalf("round %d: %+v", round, out)
 				}
 				if got := out.Prediction.Class; before > 0 && got != wanted && math.Abs(coded[got]-coded[wanted]) > 1e-9 {
@@ -246,20 +246,20 @@ func TestScoresAddUpToTheConstantLabel(t *testing.T) {
 		one := awv.New(feature.NewAffine(dimension), awv.Options{Lambda: o.Lambda, Forgetting: forgetting})
 		for _, s := range samples(13, 400) {
 			var raw model.Prediction
-			if err := l.Predict(&raw, s.x); err != nil {
+			if err := l.Predict(&raw, s.X); err != nil {
 				t.Fatal(err)
 			}
 			sum := 0.0
 			for _, v := range raw.Values {
 				sum += v
 			}
-			want, err := modeltest.Predict(one, s.x)
+			want, err := modeltest.Predict(one, s.X)
 			if err != nil {
 				t.Fatal(err)
 			}
 			near(t, "sum of the scores", sum, want.Value, 1e-13)
 			learn(t, l, []sample{s})
-			if _, err := modeltest.Observe(one, s.x, 1, s.weight); err != nil {
+			if _, err := modeltest.Observe(one, s.X, 1, s.Weight); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -283,8 +283,8 @@ func TestALateClassIsOneFromTheStart(t *testing.T) {
 		var out model.Outcome
 		for _, s := range all {
 			y := make([]float64, len(names))
-			y[number(names, s.class)] = 1
-			if err := f.Observe(&out, s.x, y, s.weight); err != nil {
+			y[number(names, s.Class)] = 1
+			if err := f.Observe(&out, s.X, y, s.Weight); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -303,21 +303,21 @@ func TestTwoClassesAreTheSignOfAWV(t *testing.T) {
 	learned := 0
 	for n, s := range samples(15, 400) {
 		class, y := "+", 1.0
-		if s.class > "class 2" {
+		if s.Class > "class 2" {
 			class, y = "-", -1
 		}
-		said, err := modeltest.Predict(signs, s.x)
+		said, err := modeltest.Predict(signs, s.X)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := predict(t, l, s.x); len(p.Classes) == 2 && math.Abs(said.Value) > 1e-12 {
+		if p := predict(t, l, s.X); len(p.Classes) == 2 && math.Abs(said.Value) > 1e-12 {
 			learned++
 			if (p.Name() == "+") != (said.Value > 0) {
 				t.Fatalf("round %d: %s, AWV says %g", n, p.Name(), said.Value)
 			}
 		}
-		learn(t, l, []sample{{s.x, class, s.weight}})
-		if _, err := modeltest.Observe(signs, s.x, y, s.weight); err != nil {
+		learn(t, l, []sample{{X: s.X, Class: class, Weight: s.Weight}})
+		if _, err := modeltest.Observe(signs, s.X, y, s.Weight); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -333,8 +333,8 @@ func TestRenamingClassesChangesNamesAlone(t *testing.T) {
 	l, renamed := affine(options()), affine(options())
 	for _, s := range all {
 		other := s
-		other.class = strings.Replace(s.class, "class", "ΣΛx", 1) // As long.
-		p, q := predict(t, l, s.x), predict(t, renamed, s.x)
+		other.Class = strings.Replace(s.Class, "class", "ΣΛx", 1) // As long.
+		p, q := predict(t, l, s.X), predict(t, renamed, s.X)
 		if p.Class != q.Class || fmt.Sprint(p.Probabilities) != fmt.Sprint(q.Probabilities) {
 			t.Fatalf("%+v, renamed %+v", p, q)
 		}
@@ -349,17 +349,17 @@ func TestRenamingClassesChangesNamesAlone(t *testing.T) {
 
 // No digit of the state depends on a, and no probability; decisions do.
 func TestRecodingTouchesDecisionsAlone(t *testing.T) {
-	create := func(a float64) *rlsc.Learner {
+	create := func(a float64) *classifier.Learner {
 		o := options()
 		o.Recoding = a
 		return affine(o)
 	}
 	plain, differ := create(0), 0
-	others := []*rlsc.Learner{create(0.5), create(1)}
+	others := []*classifier.Learner{create(0.5), create(1)}
 	for _, s := range samples(17, 300) {
-		p := predict(t, plain, s.x)
+		p := predict(t, plain, s.X)
 		for _, l := range others {
-			q := predict(t, l, s.x)
+			q := predict(t, l, s.X)
 			if fmt.Sprint(p.Probabilities) != fmt.Sprint(q.Probabilities) {
 				t.Fatalf("%+v, recoded %+v", p, q)
 			}
@@ -385,10 +385,10 @@ func TestRecodingTouchesDecisionsAlone(t *testing.T) {
 func TestOneBoundForAllClasses(t *testing.T) {
 	o := options()
 	o.MaxClasses = 100
-	l := rlsc.New(feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 0.3}, dimension, 20, true, rand.New(rand.NewPCG(2, 2))), o)
+	l := newRLSC(feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 0.3}, dimension, 20, true, rand.New(rand.NewPCG(2, 2))), o)
 	rng := rand.New(rand.NewPCG(3, 3))
 	for n, s := range modeltest.Samples(18, dimension, 400) {
-		learn(t, l, []sample{{s.X, strconv.Itoa(rng.IntN(min(n+1, 100))), 1}})
+		learn(t, l, []sample{{X: s.X, Class: strconv.Itoa(rng.IntN(min(n+1, 100))), Weight: 1}})
 		stats := l.Stats()
 		if !stats.CertificateOK || !stats.Certified || stats.Certificate > stats.RegretBound {
 			t.Fatalf("%+v", stats)

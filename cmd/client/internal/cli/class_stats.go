@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
+)
+
+// mostClasses is how many classes a table shows.
+const mostClasses = 20
+
+// writeClassPerformance writes the errors of a classifier beside the baselines, over all
+// rounds and over the last ones.
+func writeClassPerformance(w *command.Page, s *hindsightv1.ModelStats) {
+	all, last := s.GetClasses().GetPerformance(), s.GetClasses().GetRecent()
+	if all.GetPrequential() == nil {
+		return
+	}
+	w.Printf("\nerrors\tmodel\tmost frequent class\tlast class\tlog-loss\tBrier score\tskill\n")
+	for _, p := range []struct {
+		name   string
+		figure *hindsightv1.ClassPerformance
+	}{{"all rounds", all}, {lastRounds(last.GetObservations()), last}} {
+		writeClassFigures(w, p.name, p.figure.GetPrequential())
+		if s.GetServedObservations() > 0 {
+			writeClassFigures(w, "  as served", p.figure.GetServed())
+		}
+	}
+}
+
+// rate writes a share in percent with three digits.
+func rate(share float64) string { return digits3(100*share) + " %" }
+
+// writeClassFigures writes the line of some rounds.
+func writeClassFigures(w *command.Page, name string, f *hindsightv1.ClassFigures) {
+	if f == nil {
+		return
+	}
+	w.Printf("%s\n", strings.Join([]string{
+		name, rate(f.GetErrorRate()), rate(f.GetMajorityErrorRate()), rate(f.GetLastClassErrorRate()),
+		digits3(f.GetLogLoss()), digits3(f.GetBrierScore()), command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
+	}, "\t"))
+}
+
+// writeClasses writes what became of the probabilities that a classifier told, and of
+// each class: of those that were observed most.
+func writeClasses(w *command.Page, s *hindsightv1.ClassStats) {
+	bins := slices.DeleteFunc(slices.Clone(s.GetReliability()), func(b *hindsightv1.ReliabilityBin) bool { return b.GetMembers() == 0 })
+	if len(bins) > 0 {
+		w.Printf("\nprobabilities\thow many\tmean\tclass observed\n")
+	}
+	for _, b := range bins {
+		w.Printf("%.0f to %.0f %%\t%d\t%s\t%s\n", 100*b.GetLow(), 100*b.GetHigh(),
+			b.GetMembers(), command.Optional(b.Predicted, rate), command.Optional(b.Found, rate))
+	}
+	classes := slices.SortedStableFunc(slices.Values(s.GetClasses()), func(a, b *hindsightv1.ClassCounts) int {
+		return cmp.Compare(b.GetObserved(), a.GetObserved())
+	})
+	if len(classes) > 0 {
+		w.Printf("\nclass\tobserved\terrors\trecall\tpredicted\texpected\n")
+	}
+	for _, c := range classes[:min(len(classes), mostClasses)] {
+		recall := ""
+		if c.GetObserved() > 0 {
+			recall = percent(1 - float64(c.GetErrors())/float64(c.GetObserved()))
+		}
+		w.Printf("%s\t%d\t%d\t%s\t%d\t%.1f\n", cell(c.GetClass()),
+			c.GetObserved(), c.GetErrors(), recall, c.GetPredicted(), c.GetExpected())
+	}
+	writeRest(w, len(classes)-mostClasses)
+}
+
+// writeRest says how many lines a table leaves out.
+func writeRest(w *command.Page, more int) {
+	if more > 0 {
+		w.Printf("and %d more\n", more)
+	}
+}

@@ -1,0 +1,85 @@
+package cli_test
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// fakeInput is an input of either kind.
+type fakeInput struct {
+	features []float64
+	inputs   *structpb.Struct
+}
+
+func (i fakeInput) given() bool { return len(i.features) > 0 || i.inputs != nil }
+
+func (i fakeInput) equal(other fakeInput) bool {
+	return slices.Equal(i.features, other.features) && proto.Equal(i.inputs, other.inputs)
+}
+
+// checkInput wants the declared inputs, or as many features as there are dimensions.
+func (m *fakeModel) checkInput(i fakeInput) error {
+	declared := m.model.GetSpec().GetInputs()
+	if len(declared) == 0 {
+		if want := m.model.GetSpec().GetDimension(); int(want) != len(i.features) {
+			return refuse(codes.InvalidArgument, "DIMENSION_MISMATCH",
+				fmt.Sprintf("%d features where the model has %d", len(i.features), want), "features")
+		}
+		return nil
+	}
+	for _, in := range declared {
+		if i.inputs.GetFields()[in.GetName()] == nil {
+			return refuse(codes.InvalidArgument, "MISSING_INPUT", "missing input", "inputs."+in.GetName())
+		}
+	}
+	if len(i.features) > 0 || len(i.inputs.GetFields()) != len(declared) {
+		return refuse(codes.InvalidArgument, "UNKNOWN_INPUT", "unknown input", "inputs")
+	}
+	return nil
+}
+
+// majority is the most frequent class so far, the first of those that are as
+// frequent, and empty before the first.
+func (m *fakeModel) majority() string {
+	best, most := "", 0.0
+	for _, class := range m.classes {
+		if share := m.shares()[class]; share > most {
+			best, most = class, share
+		}
+	}
+	return best
+}
+
+// shares are those of the classes so far.
+func (m *fakeModel) shares() map[string]float64 {
+	shares := make(map[string]float64)
+	for _, class := range m.classes {
+		shares[class] += 1 / float64(len(m.classes))
+	}
+	return shares
+}
+
+// classOutcome learns a class. The loss is 1 for an error.
+func (m *fakeModel) classOutcome(class string, p *fakePrediction) *hindsightv1.Outcome {
+	wrong := func(told string) float64 {
+		if told == class {
+			return 0
+		}
+		return 1
+	}
+	outcome := &hindsightv1.Outcome{
+		Sequence: uint64(len(m.ids)), Class: m.majority(), Loss: proto.Float64(wrong(m.majority())),
+	}
+	if p != nil {
+		outcome.ServedClass, outcome.ServedLoss = p.class, proto.Float64(wrong(p.class))
+	}
+	m.lossSum += outcome.GetLoss()
+	m.classes = append(m.classes, class)
+	return outcome
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/infer"
+)
+
+// newInfer builds "infer".
+func newInfer(e *env) *cobra.Command {
+	var (
+		file    string
+		options infer.Options
+	)
+	cmd := &cobra.Command{
+		Use:   "infer --csv FILE",
+		Short: "Print a spec for the columns of a CSV file",
+		Long: `Read a whole CSV file and print a spec with its columns as named inputs, and a
+line for each column on standard error that says why. It calls no server. The
+spec has no learner; add one, or leave it to auto.
+
+The first line names the columns. The file may be compressed with gzip. Columns
+are numbers, booleans (such as yes and no, or 0 and 1), categories and times. A
+few different integers, such as hours or months, are categories. A column of
+texts nearly all of which differ is left out. Vectors are not recognised. A time
+has one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone it
+is taken as UTC. A record has times in RFC 3339; replay converts them.
+
+--target names the column with the labels, or several columns; see replay. An
+empty --target says that there is none. Labels that are numbers are real, unless
+--classes says that they are classes. Labels that are texts are classes; the spec
+has max_classes for those that were seen.`,
+		Example: `  hindsight infer --csv trips.csv --target duration > trips.json
+  hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
+		Args: command.Exactly(),
+		RunE: func(*cobra.Command, []string) error {
+			if file == "" {
+				return command.Usagef("--csv is missing")
+			}
+			result, err := inferFile(file, options)
+			if err != nil {
+				return &command.UsageError{Err: err}
+			}
+			return e.emitInferred(result)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&file, "csv", "", "the file, plain or gzip (required)")
+	flags.StringVar(&options.Target, "target", "y", "the column with the labels, or several columns with commas between them")
+	flags.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
+	return cmd
+}
+
+// inferFile looks at a file.
+func inferFile(name string, o infer.Options) (result *infer.Result, err error) {
+	file, err := os.Open(name) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return infer.Read(file, name, o)
+}
+
+// emitInferred writes the spec to standard output, and the reasons to standard error.
+func (e *env) emitInferred(r *infer.Result) error {
+	if !e.JSON {
+		if err := r.Explain(e.Stderr); err != nil {
+			return err
+		}
+	}
+	if len(r.Spec.GetInputs()) == 0 {
+		return command.Usagef("no column can be an input")
+	}
+	spec, err := r.SpecJSON()
+	if err != nil {
+		return err
+	}
+	return e.emit(r, func(w *command.Page) { w.Printf("%s", spec) })
+}

@@ -1,0 +1,307 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/dataset"
+	"hindsight/cmd/internal/infer"
+)
+
+// RecordOptions say which rows of a file to take, and how.
+type RecordOptions struct {
+	FileOptions
+	// Inputs are the declared inputs. Each is the column of its name.
+	Inputs []*hindsightv1.Input
+	// IgnoreColumns says that columns that are neither an input nor a target are left
+	// out. Else they are refused.
+	IgnoreColumns bool
+}
+
+// Records yields rows of a CSV file as records of named inputs. Times and categories
+// need a first pass over the file; see infer.Declared. A shuffle holds the whole
+// file in memory; without one the rows are read one by one. It is not safe for
+// concurrent use.
+type Records struct {
+	path     string
+	options  RecordOptions
+	total    int // rows that Next yields in all, -1 if not known
+	position int
+
+	file    *os.File
+	table   *dataset.Table
+	targets []int
+	inputs  []placed
+
+	rows  [][]string // of a shuffled file; all of them can be converted
+	order []int
+}
+
+// placed is an input and its column of the file.
+type placed struct {
+	*infer.Column
+	at int
+}
+
+var errScaled = errors.New("records are not scaled: leave it to the model")
+
+// OpenRecords opens a file. Close must be called.
+func OpenRecords(path string, o RecordOptions) (*Records, error) {
+	switch {
+	case o.Offset < 0 || o.Limit < 0:
+		return nil, fmt.Errorf("offset %d and limit %d cannot be negative", o.Offset, o.Limit)
+	case o.MinMax:
+		return nil, errScaled
+	}
+	r := &Records{path: path, options: o, total: -1}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	err := r.place()
+	switch {
+	case err != nil:
+	case o.Shuffle != nil:
+		err = r.load()
+	default:
+		err = r.skip()
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// CheckHeader checks the header of a file and that the targets are in it.
+func CheckHeader(path, target string) (err error) {
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	table, err := dataset.NewTable(file, path)
+	if err != nil {
+		return err
+	}
+	_, err = table.Targets(target)
+	return err
+}
+
+// open opens the file and reads its header.
+func (r *Records) open() error {
+	file, err := os.Open(r.path)
+	if err != nil {
+		return err
+	}
+	if r.table, err = dataset.NewTable(file, r.path); err == nil {
+		r.targets, err = r.table.Targets(r.options.Target)
+	}
+	if err == nil && r.options.Classes && len(r.targets) > 1 {
+		err = r.table.AtHeader(errClasses)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	r.file = file
+	return nil
+}
+
+// place finds the columns of the inputs, and how their cells are written.
+func (r *Records) place() error {
+	columns, names := r.table.Columns(), make([]string, len(r.options.Inputs))
+	for i, in := range r.options.Inputs {
+		names[i] = in.GetName()
+	}
+	var unknown, missing []string
+	for i, c := range columns {
+		switch target := slices.Contains(r.targets, i); {
+		case target && slices.Contains(names, c):
+			return r.table.AtColumn(i, fmt.Errorf("%q is an input and a target", c))
+		case !target && !slices.Contains(names, c):
+			unknown = append(unknown, c)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(columns, name) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return r.table.AtHeader(fmt.Errorf("there is no column %q, which is an input%s", missing[0], meant(missing[0], unknown)))
+	}
+	if len(unknown) > 0 && !r.options.IgnoreColumns {
+		return r.table.AtColumn(slices.Index(columns, unknown[0]),
+			fmt.Errorf("%q is neither an input nor a target: --ignore-columns leaves such columns out", unknown[0]))
+	}
+	file, err := os.Open(r.path)
+	if err != nil {
+		return err
+	}
+	how, err := infer.Declared(file, r.path, r.options.Inputs)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	for _, name := range names {
+		r.inputs = append(r.inputs, placed{how.Columns[name], slices.Index(columns, name)})
+	}
+	if how.Rows >= 0 {
+		r.count(how.Rows)
+	}
+	return nil
+}
+
+// count says how many rows the file has.
+func (r *Records) count(rows int) { r.total = max(0, min(rows, r.options.end())-r.options.Offset) }
+
+// Total returns the number of rows that Next yields in all, or -1 if the file was
+// not read to its end.
+func (r *Records) Total() int { return r.total }
+
+// Outputs returns the number of labels.
+func (r *Records) Outputs() int { return len(r.targets) }
+
+// Close closes the file.
+func (r *Records) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// Next returns the next row, or io.EOF after the last.
+func (r *Records) Next() (Round, error) {
+	if r.position >= r.options.end() {
+		return Round{}, io.EOF
+	}
+	row, err := r.row()
+	if err != nil {
+		return Round{}, err
+	}
+	r.position++
+	return r.round(row)
+}
+
+// row returns the next row.
+func (r *Records) row() ([]string, error) {
+	if r.options.Shuffle == nil {
+		return r.table.Read()
+	}
+	if r.position >= len(r.order) {
+		return nil, io.EOF
+	}
+	return r.rows[r.order[r.position]], nil
+}
+
+// round converts a row. The place of a mistake is in the row that was read last.
+func (r *Records) round(row []string) (Round, error) {
+	values := make(map[string]*structpb.Value, len(r.inputs))
+	for _, in := range r.inputs {
+		v, err := in.Value(row[in.at])
+		if err == nil {
+			values[in.Name], err = structpb.NewValue(v)
+		}
+		if err != nil {
+			return Round{}, r.table.AtField(in.at, err)
+		}
+	}
+	out := Round{Inputs: &structpb.Struct{Fields: values}}
+	for _, i := range r.targets {
+		var err error
+		if r.options.Classes {
+			out.Class, err = dataset.Class(row[i])
+		} else {
+			var y float64
+			y, err = dataset.Number(row[i])
+			out.labels = append(out.labels, y)
+		}
+		if err != nil {
+			return Round{}, r.table.AtField(i, err)
+		}
+	}
+	return out, nil
+}
+
+// load reads the whole file, so that its mistakes are found, and draws the
+// permutation.
+func (r *Records) load() error {
+	for {
+		row, err := r.table.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			_, err = r.round(row)
+		}
+		if err != nil {
+			return err
+		}
+		r.rows = append(r.rows, slices.Clone(row))
+	}
+	if len(r.rows) == 0 {
+		return &dataset.Error{File: r.path, Err: errNoRow}
+	}
+	r.order = rand.New(rand.NewPCG(*r.options.Shuffle, 0)).Perm(len(r.rows))
+	r.count(len(r.rows))
+	r.position = r.options.Offset
+	return nil
+}
+
+// skip skips the rows before the offset.
+func (r *Records) skip() error {
+	for ; r.position < r.options.Offset; r.position++ {
+		_, err := r.table.Read()
+		if errors.Is(err, io.EOF) {
+			r.position = r.options.end()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meant names the candidate that is nearly a name, if there is one.
+func meant(name string, candidates []string) string {
+	best, least := "", len([]rune(name))/2+1
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; is it %q?", best)
+}
+
+// distance is the Levenshtein distance of two texts.
+func distance(a, b string) int {
+	to := []rune(b)
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, x := range []rune(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, y := range to {
+			cost := diagonal
+			if x != y {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(to)]
+}

@@ -1,0 +1,135 @@
+package stream_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/client/internal/stream"
+)
+
+// everyKind declares an input of each kind.
+func everyKind(t *testing.T) []*hindsightv1.Input {
+	t.Helper()
+	spec := new(hindsightv1.ModelSpec)
+	if err := protojson.Unmarshal([]byte(`{"inputs": [
+		{"name": "n", "numeric": {}}, {"name": "b", "boolean": {}}, {"name": "c", "categorical": {}},
+		{"name": "at", "time": {}}, {"name": "v", "vector": {"length": 2}}]}`), spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec.GetInputs()
+}
+
+// records are the rows of a file, until its first mistake.
+func records(t *testing.T, path string, o stream.RecordOptions) (rounds []stream.Round, total int, err error) {
+	t.Helper()
+	s, err := stream.OpenRecords(path, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for {
+		r, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			return rounds, s.Total(), nil
+		}
+		if err != nil {
+			return rounds, s.Total(), err
+		}
+		rounds = append(rounds, r)
+	}
+}
+
+const threeRows = "y,v,at,b,c,n\n1,1 2,2026-11-21,yes,x,1.5\n2,3 4,,,,\n3,5 6,2026-11-22,no,y,NA\n"
+
+func TestRecordsSkipAndEnd(t *testing.T) {
+	seed := uint64(1)
+	for _, shuffle := range []*uint64{nil, &seed} {
+		all := make(map[float64]int)
+		for offset, want := range []int{3, 2, 1, 0, 0} {
+			o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Offset: offset, Shuffle: shuffle}}
+			rounds, total, err := records(t, write(t, "a.csv.gz", zipped(t, threeRows)), o)
+			if err != nil || len(rounds) != want || total != want {
+				t.Fatalf("offset %d: %d rows of %d, %v", offset, len(rounds), total, err)
+			}
+			for _, r := range rounds {
+				all[r.Labels(nil)[0]]++
+				if len(r.Inputs.GetFields()) != 5 || r.Features != nil {
+					t.Errorf("%v", r)
+				}
+			}
+			o.Limit = 1
+			if rounds, total, err := records(t, write(t, "a.csv", []byte(threeRows)), o); err != nil || len(rounds) != min(1, want) || total != len(rounds) {
+				t.Errorf("offset %d, limit 1: %d rows of %d, %v", offset, len(rounds), total, err)
+			}
+		}
+		if len(all) != 3 || all[1]+all[2]+all[3] != 6 {
+			t.Errorf("the rows %v", all)
+		}
+	}
+}
+
+func TestRecordsOfMistakes(t *testing.T) {
+	seed := uint64(1)
+	for text, says := range map[string]string{
+		"y,V,at,b,c,n\n":                    `no column "v", which is an input; is it "V"?`,
+		"y,v,at,b,c,zzzzzz\n":               `no column "n", which is an input`,
+		"y,v,at,b,c,n,more\n1,1,,,,\n":      `column 7: "more" is neither`,
+		"y,v,at,b,c,n\n1,one,,,,\n":         `line 2, column 2 (v): "one" is no vector`,
+		"y,v,at,b,c,n\n1,,,maybe,,\n":       `line 2, column 4 (b): "maybe" is no boolean`,
+		"y,v,at,b,c,n\n1,,,,\"a\xff\",\n":   `line 2, column 5 (c)`,
+		"y,v,at,b,c,n\nx,,,,,\n":            `line 2, column 1 (y): "x" is not a number`,
+		"":                                  "the file is empty",
+		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n": "line 4, column 7",
+	} {
+		for _, shuffle := range []*uint64{nil, &seed} {
+			o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Shuffle: shuffle}}
+			if _, _, err := records(t, write(t, "a.csv", []byte(text)), o); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%q: %v, want %s", text, err, says)
+			}
+		}
+	}
+	for _, o := range []stream.RecordOptions{
+		{FileOptions: stream.FileOptions{MinMax: true}},
+		{FileOptions: stream.FileOptions{Limit: -1}},
+		{FileOptions: stream.FileOptions{Target: "y,c", Classes: true}},
+	} {
+		if _, err := stream.OpenRecords(write(t, "a.csv", []byte(threeRows)), o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	if err := stream.CheckHeader("/nonexistent", "y"); err == nil {
+		t.Error("there is a file that does not exist")
+	}
+}
+
+// FuzzRecords: every row of every file is a record of all inputs and a class, or an
+// error.
+func FuzzRecords(f *testing.F) {
+	f.Add([]byte(threeRows))
+	f.Add([]byte("n,b,c,at,v,y\n1,t,\"a,b\",21.11.2026 18:00,\"[1,2]\",z\n"))
+	f.Add([]byte{0x1f, 0x8b, 8})
+	path := filepath.Join(f.TempDir(), "f")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := stream.RecordOptions{Inputs: everyKind(t), IgnoreColumns: true, FileOptions: stream.FileOptions{Target: "y", Classes: true, Limit: 1000}}
+		rounds, _, err := records(t, path, o)
+		for _, r := range rounds {
+			if len(r.Inputs.GetFields()) != 5 || r.Class == "" {
+				t.Fatalf("%v, %v", r, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package dataset
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxRow is how many bytes a row may have: a quote that is never closed would take
+// the whole file for one field.
+const maxRow = 16 << 20
+
+var errRow = errors.New("a row of more than 16 MiB: is a quote not closed?")
+
+// Table reads the rows of one CSV file as text, one after another. It is not safe
+// for concurrent use.
+type Table struct {
+	name    string
+	csv     *csv.Reader
+	meter   *meter
+	columns []string
+	line    int // of the row that was read last
+}
+
+// NewTable reads the header of r, whose fields name the columns. A gzip file is
+// recognised by its content and decompressed. Errors call the file name.
+func NewTable(r io.Reader, name string) (*Table, error) {
+	plain, err := PlainText(r)
+	if err != nil {
+		return nil, &Error{File: name, Err: err}
+	}
+	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}}
+	t.csv = csv.NewReader(t.meter)
+	t.csv.ReuseRecord = true
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, &Error{File: name, Err: errors.New("the file is empty")}
+	}
+	if err != nil {
+		return nil, t.syntax(nil, err)
+	}
+	return t, t.header(header)
+}
+
+// header checks the names of the columns.
+func (t *Table) header(fields []string) error {
+	seen := make(map[string]int, len(fields))
+	numbers := 0
+	for i, f := range fields {
+		f = strings.TrimSpace(f)
+		if f == "" {
+			return t.AtColumn(i, errors.New("the column has no name"))
+		}
+		if first, twice := seen[f]; twice {
+			return t.AtColumn(i, fmt.Errorf("column %d is called %q already", first+1, f))
+		}
+		if _, err := strconv.ParseFloat(f, 64); err == nil {
+			numbers++
+		}
+		seen[f] = i
+		t.columns = append(t.columns, f)
+	}
+	if numbers == len(fields) {
+		return t.AtColumn(0, errors.New("the first line holds numbers, not the names of the columns"))
+	}
+	return nil
+}
+
+// Columns are the names of the columns, to be read only.
+func (t *Table) Columns() []string { return t.columns }
+
+// AtColumn adds to an error the place of column i in the header. It is for the time
+// before the first Read.
+func (t *Table) AtColumn(i int, err error) error {
+	line, _ := t.csv.FieldPos(i)
+	return &Error{File: t.name, Line: line, Column: i + 1, Err: err}
+}
+
+// AtField adds to an error the place of field i of the row that was read last.
+func (t *Table) AtField(i int, err error) error {
+	line, _ := t.csv.FieldPos(i)
+	return &Error{File: t.name, Line: line, Column: i + 1, Name: t.columns[i], Err: err}
+}
+
+// InColumn adds to an error the name of column i, whose cells are wrong together.
+func (t *Table) InColumn(i int, err error) error {
+	return &Error{File: t.name, Column: i + 1, Name: t.columns[i], Err: err}
+}
+
+// AtHeader adds to an error the place of the header.
+func (t *Table) AtHeader(err error) error { return &Error{File: t.name, Line: 1, Err: err} }
+
+// Line is the line of the row that was read last.
+func (t *Table) Line() int { return t.line }
+
+// Targets finds the columns that target names, with commas between them. If there is
+// no column y, the target "y" means y1, y2 and so on. A column that has the name
+// of a target and is none is refused. An empty target names no column. It is for
+// the time before the first Read.
+func (t *Table) Targets(target string) ([]int, error) {
+	if target == "" {
+		return nil, nil
+	}
+	names := strings.Split(target, ",")
+	if target == "y" && !slices.Contains(t.columns, target) {
+		for n := 1; slices.Contains(t.columns, "y"+strconv.Itoa(n)); n++ {
+			names = append(names[:n-1], "y"+strconv.Itoa(n))
+		}
+	}
+	var places []int
+	for _, name := range names {
+		i := slices.Index(t.columns, strings.TrimSpace(name))
+		switch {
+		case i < 0:
+			return nil, t.AtHeader(fmt.Errorf("there is no target column %q among %s", name, strings.Join(t.columns, ", ")))
+		case slices.Contains(places, i):
+			return nil, t.AtColumn(i, fmt.Errorf("the target %q is named twice", name))
+		}
+		places = append(places, i)
+	}
+	if !isTargetName(names[0]) {
+		return places, nil
+	}
+	for i, c := range t.columns {
+		if isTargetName(c) && !slices.Contains(places, i) {
+			return nil, t.AtColumn(i, fmt.Errorf("%s looks like a target beside %q: name all of them, with commas between them", c, target))
+		}
+	}
+	return places, nil
+}
+
+// isTargetName tells whether a column is called y1, y2 and so on.
+func isTargetName(s string) bool {
+	digits, ok := strings.CutPrefix(s, "y")
+	if !ok {
+		return false
+	}
+	_, err := strconv.ParseUint(digits, 10, 32)
+	return err == nil
+}
+
+// Read returns the fields of the next row, which are valid until the next call. It
+// returns io.EOF after the last row and *Error for a wrong row.
+func (t *Table) Read() ([]string, error) {
+	t.meter.left = maxRow
+	record, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, t.syntax(record, err)
+	}
+	t.line, _ = t.csv.FieldPos(0)
+	return record, nil
+}
+
+// syntax adds the place to an error of the CSV or gzip reader.
+func (t *Table) syntax(record []string, err error) error {
+	var parse *csv.ParseError
+	if !errors.As(err, &parse) {
+		return &Error{File: t.name, Line: t.line + 1, Err: err} // The line at which reading stopped.
+	}
+	if errors.Is(err, csv.ErrFieldCount) {
+		column := min(len(record), len(t.columns)) + 1
+		return &Error{
+			File: t.name, Line: parse.StartLine, Column: column,
+			Err: fmt.Errorf("%d fields where the header has %d", len(record), len(t.columns)),
+		}
+	}
+	// The column of a syntax error counts bytes, not fields.
+	return &Error{File: t.name, Line: parse.Line, Err: fmt.Errorf("byte %d: %w", parse.Column, parse.Err)}
+}
+
+// meter is a reader of a row: it fails when a row is too long.
+type meter struct {
+	from io.Reader
+	left int
+}
+
+// Read implements io.Reader.
+func (m *meter) Read(p []byte) (int, error) {
+	if m.left <= 0 {
+		return 0, errRow
+	}
+	n, err := m.from.Read(p)
+	m.left -= n
+	return n, err
+}
+
+// PlainText undoes gzip and skips a byte order mark.
+func PlainText(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, err
+		}
+		in = bufio.NewReaderSize(z, 1<<16)
+	}
+	if mark, err := in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		if _, err := in.Discard(len(mark)); err != nil {
+			return nil, err
+		}
+	}
+	return in, nil
+}

@@ -1,0 +1,238 @@
+package infer_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/infer"
+)
+
+// inputs are declarations in JSON.
+func inputs(t *testing.T, text string) []*hindsightv1.Input {
+	t.Helper()
+	spec := new(hindsightv1.ModelSpec)
+	if err := protojson.Unmarshal([]byte(`{"inputs":`+text+`}`), spec); err != nil {
+		t.Fatal(err)
+	}
+	return spec.GetInputs()
+}
+
+const everyKind = `[{"name": "n", "numeric": {}}, {"name": "b", "boolean": {}}, {"name": "c", "categorical": {}},
+	{"name": "hour", "categorical": {}}, {"name": "at", "time": {}}, {"name": "v", "vector": {"length": 2}}]`
+
+func TestDeclaredValues(t *testing.T) {
+	const text = "v,at,n,b,c,other,hour,\xc3\xa5\n" +
+		"1 2,21.11.2026 18:00,1.5,yes,NA,x,7.0,q\n" +
+		"\"[1, -2.5]\",22.11.2026 9:30,-2e3,0,07,y,NA,q\n" +
+		"1;3,,NA,,,,,q\n" +
+		"-,?,,n/a,Oslo,,23,q\n"
+	c, err := infer.Declared(strings.NewReader(text), "a.csv", inputs(t, everyKind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Rows != 4 || len(c.Columns) != 6 {
+		t.Errorf("%d rows, %d columns", c.Rows, len(c.Columns))
+	}
+	for name, want := range map[string]map[string]any{
+		"n":    {"1.5": 1.5, "-2e3": -2000.0, "NA": nil, "": nil},
+		"b":    {"yes": true, "0": false, "True": true, "n/a": nil},
+		"c":    {"NA": "NA", "07": "07", "Oslo\t": "Oslo", "": nil},
+		"hour": {"7.0": 7.0, "23": 23.0, "NA": nil},
+		"at":   {"21.11.2026 18:00": "2026-11-21T18:00:00Z", "?": nil},
+		"v":    {"1 2": []any{1.0, 2.0}, "[1, -2.5]": []any{1.0, -2.5}, "1;3": []any{1.0, 3.0}, "-": nil},
+	} {
+		for cell, value := range want {
+			if got, err := c.Columns[name].Value(cell); err != nil || !reflect.DeepEqual(got, value) {
+				t.Errorf("%s: %q is %v, %v, want %v", name, cell, got, err, value)
+			}
+		}
+	}
+	for name, cell := range map[string]string{"n": "x", "b": "2", "hour": "noon", "at": "11/21/2026", "v": "[1 2"} {
+		if got, err := c.Columns[name].Value(cell); err == nil {
+			t.Errorf("%s: %q is %v", name, cell, got)
+		}
+	}
+}
+
+func TestDeclaredTimes(t *testing.T) {
+	const at = `[{"name": "at", "time": {}}]`
+	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", inputs(t, at))
+	if err == nil || !strings.Contains(err.Error(), `a.csv: line 5, column 1 (at): "soon" is no time`) {
+		t.Error(err)
+	}
+	// No row is read for inputs that need no survey.
+	c, err := infer.Declared(strings.NewReader("n,y\n1,1\n2\n"), "a.csv", inputs(t, `[{"name": "n", "numeric": {}}]`))
+	if err != nil || c.Rows != -1 {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
+// What a file is inferred to be converts its cells as what its spec declares.
+func TestInferredAsDeclared(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("at,hour,temp,rain,city,y\n")
+	for i := range 2000 {
+		fmt.Fprintf(&b, "%d/%d/2024 %d:00,%d.0,%g,%s,%s,1\n", 1+i/24%12, 1+i%28, i%24, i%24, float64(i)/7, []string{"yes", "no", ""}[i%3], []string{"Oslo", "NA"}[i%2])
+	}
+	r := read(t, b.String(), infer.Options{Target: "y"})
+	c, err := infer.Declared(strings.NewReader(b.String()), "a.csv", r.Spec.GetInputs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range strings.Split(strings.TrimSpace(b.String()), "\n")[1:] {
+		for k, cell := range strings.Split(line, ",")[:5] {
+			want, err := r.Columns[k].Value(cell)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := c.Columns[r.Columns[k].Name].Value(cell); err != nil || got != want {
+				t.Fatalf("row %d: %q is %v, %v, inferred %v", i, cell, got, err, want)
+			}
+		}
+	}
+}
+
+func TestTargets(t *testing.T) {
+	const xs = "x,y\n"
+	many := strings.Join(each(1100, func(i int) string { return fmt.Sprintf("%d,t%d", i, i) }), "\n")
+	for name, c := range map[string]struct {
+		text, spec, says string
+		options          infer.Options
+	}{
+		"numbers":     {xs + "1.5,2.5\n2,3.5\n", `]}`, "y  label   numbers from 2.5 to 3.5\n", infer.Options{Target: "y"}},
+		"a class":     {xs + "1.5,2\n2,3\n", `]}`, "2 different integers: if they are classes, ask for --classes\n", infer.Options{Target: "y"}},
+		"asked":       {xs + "1.5,2\n2,3\n1,4\n", `], "classes": {"max_classes":3}}`, "class   texts, 3 classes\n", infer.Options{Target: "y", Classes: true}},
+		"texts":       {xs + "1.5,up\n2,down\n", `], "classes": {"max_classes":2}}`, "texts, 2 classes\n", infer.Options{Target: "y"}},
+		"one":         {xs + "1.5,up\n2,up\n", `], "classes": {"max_classes":2}}`, "the same class in every row", infer.Options{Target: "y"}},
+		"unlabelled":  {xs + "1.5,NA\n2,1\n1,\n", `]}`, "2 rows have no label: replay stops", infer.Options{Target: "y"}},
+		"mixed":       {xs + "1.5,x\n2,1\n1,2\n", `], "classes": {"max_classes":3}}`, `2 of 3 cells are numbers, "x" is none`, infer.Options{Target: "y"}},
+		"two":         {"y1,x,y2\n1,2,3\n4,5,6\n", `], "outputs": 2}`, "y2  label   numbers from 3 to 6", infer.Options{Target: "y"}},
+		"none":        {xs + "1.5,2\n2,3\n", `]}`, "y  number", infer.Options{}},
+		"two classes": {"y1,x,y2\n1,2,a\n4,5,b\n", "", "column 3 (y2): a classifier has one target", infer.Options{Target: "y"}},
+		"empty":       {xs + "1,\n", "", "every cell is empty", infer.Options{Target: "y"}},
+		"too many":    {xs + many + "\n", "", "different texts, at most 1000 classes", infer.Options{Target: "y"}},
+		"long":        {xs + "1," + strings.Repeat("y", 300) + "\n", "", "at most 256", infer.Options{Target: "y"}},
+		"not UTF-8":   {xs + "1,\xf8\n", "", "not UTF-8", infer.Options{Target: "y"}},
+	} {
+		r, err := infer.Read(strings.NewReader(c.text), "a.csv", c.options)
+		if c.spec == "" {
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v, want %s", name, err, c.says)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var why strings.Builder
+		if err := r.Explain(&why); err != nil {
+			t.Fatal(err)
+		}
+		if spec := specOf(t, r); !strings.HasSuffix(spec, c.spec+"\n") || !strings.Contains(why.String(), c.says) {
+			t.Errorf("%s: %s\n%s, want %s\n%s", name, spec, why.String(), c.spec, c.says)
+		}
+	}
+}
+
+// The specs of the published streams are those that one would write by hand.
+func TestSpecsOfStreams(t *testing.T) {
+	directory := os.Getenv("HINDSIGHT_STREAMS")
+	if directory == "" {
+		t.Skip("HINDSIGHT_STREAMS does not name the directory of the streams")
+	}
+	const refuse = `,"missing":"MISSING_REFUSE"}`
+	for name, want := range map[string]struct {
+		options infer.Options
+		spec    string
+	}{
+		"bike": {infer.Options{Target: "y"}, `{"inputs": [
+  {"name":"x1","categorical":{"max_categories":4}` + refuse + `,
+  {"name":"x2","boolean":{}` + refuse + `,
+  {"name":"x3","categorical":{"max_categories":12}` + refuse + `,
+  {"name":"x4","categorical":{"max_categories":24}` + refuse + `,
+  {"name":"x5","boolean":{}` + refuse + `,
+  {"name":"x6","categorical":{"max_categories":7}` + refuse + `,
+  {"name":"x7","boolean":{}` + refuse + `,
+  {"name":"x8","categorical":{"max_categories":4}` + refuse + `,
+  {"name":"x9","numeric":{}` + refuse + `,
+  {"name":"x10","numeric":{}` + refuse + `,
+  {"name":"x11","numeric":{}` + refuse + `,
+  {"name":"x12","numeric":{}` + refuse + `
+]}
+`},
+		"elec2": {infer.Options{Target: "y", Classes: true}, `{"inputs": [
+  {"name":"x1","numeric":{}` + refuse + `,
+  {"name":"x2","categorical":{"max_categories":7}` + refuse + `,
+  {"name":"x3","numeric":{}` + refuse + `,
+  {"name":"x4","numeric":{}` + refuse + `,
+  {"name":"x5","numeric":{}` + refuse + `,
+  {"name":"x6","numeric":{}` + refuse + `,
+  {"name":"x7","numeric":{}` + refuse + `,
+  {"name":"x8","numeric":{}` + refuse + `
+], "classes": {"max_classes":2}}
+`},
+	} {
+		f, err := os.Open(filepath.Join(directory, name+".csv.gz"))
+		if err != nil {
+			t.Skip(err)
+		}
+		r, err := infer.Read(f, name, want.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := specOf(t, r); got != want.spec {
+			t.Errorf("%s: %s\nwant %s", name, got, want.spec)
+		}
+	}
+}
+
+// FuzzDeclared: every cell of every file has a value of its declared kind, or an
+// error.
+func FuzzDeclared(f *testing.F) {
+	f.Add("n,b,c,hour,at,v\n1,yes,x,7.0,2026-11-21,1 2\n")
+	f.Add("at,v\n21.11.2026 18:00,\"[1;2, -3e5]\"\n,[]\n")
+	declarations := new(hindsightv1.ModelSpec)
+	if err := protojson.Unmarshal([]byte(`{"inputs":`+everyKind+`}`), declarations); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := infer.Declared(strings.NewReader(text), "f", declarations.GetInputs())
+		if err != nil {
+			return
+		}
+		for _, column := range c.Columns {
+			for cell := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == '\n' }) {
+				v, err := column.Value(cell)
+				if err != nil || v == nil {
+					continue
+				}
+				var ok bool
+				switch column.Kind {
+				case infer.Number:
+					_, ok = v.(float64)
+				case infer.Boolean:
+					_, ok = v.(bool)
+				case infer.Vector:
+					_, ok = v.([]any)
+				case infer.Moment:
+					_, ok = v.(string)
+				default:
+					ok = true
+				}
+				if !ok {
+					t.Fatalf("%q of %+v is %v", cell, column, v)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,235 @@
+// Package infer looks at a whole CSV file and says what the inputs of a model are that
+// learns from its rows: numbers, booleans, categories and times; and whether its labels
+// are numbers or classes. It also turns cells into what records have for them.
+//
+// The file is read once, row by row. The memory is bounded for any file: there are at
+// most maxColumns columns; maxCategories texts of each are kept, of maxTexts bytes;
+// and a row has at most 16 MiB.
+package infer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/dataset"
+)
+
+const (
+	maxColumns = 1_000
+	// What the server takes, in bytes.
+	maxName, maxText = 64, 256
+)
+
+// Kind is what the cells of a column are.
+type Kind string
+
+// Kinds of columns.
+const (
+	Number   Kind = "number"
+	Boolean  Kind = "boolean"
+	Category Kind = "category"
+	Moment   Kind = "time"
+	Vector   Kind = "vector"
+	// LeftOut is a column that is no input.
+	LeftOut Kind = "left out"
+	// Label is a target with numbers, Class one with classes.
+	Label Kind = "label"
+	Class Kind = "class"
+)
+
+// Column is what was found out of a column.
+type Column struct {
+	Name   string `json:"name"`
+	Kind   Kind   `json:"kind"`
+	Reason string `json:"reason"`
+	// Form is the form of its times.
+	Form Form `json:"form,omitempty"`
+	// Input is its declaration, nil if it is no input.
+	Input *hindsightv1.Input `json:"-"`
+	// gaps says that texts such as NA are empty cells here, integers that the
+	// categories are integers, of which 1.0 is the same as 1.
+	gaps, integers bool
+	// classes is how many classes it has.
+	classes int
+}
+
+// Options say what to look for.
+type Options struct {
+	// Target names the columns with labels, which are no inputs; see
+	// dataset.Table.Targets. Empty: there is none.
+	Target string
+	// Classes says that the texts of a target with numbers are classes.
+	Classes bool
+}
+
+// Result is what was found out of a file.
+type Result struct {
+	// Spec are the inputs, the classes and the number of outputs. It has no learner.
+	Spec *hindsightv1.ModelSpec
+	// Columns are all columns, in the order of the file.
+	Columns []*Column
+	// Rows is the number of rows.
+	Rows int
+}
+
+// SpecJSON is the JSON of the spec, a line for each input.
+func (r *Result) SpecJSON() ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString(`{"inputs": [`)
+	for i, in := range r.Spec.GetInputs() {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString("\n  ")
+		if err := compact(&out, in); err != nil {
+			return nil, fmt.Errorf("encode input %q: %w", in.GetName(), err)
+		}
+	}
+	out.WriteString("\n]")
+	if c := r.Spec.GetClasses(); c != nil {
+		out.WriteString(`, "classes": `)
+		if err := compact(&out, c); err != nil {
+			return nil, fmt.Errorf("encode the classes: %w", err)
+		}
+	}
+	if n := r.Spec.GetOutputs(); n > 0 {
+		fmt.Fprintf(&out, `, "outputs": %d`, n)
+	}
+	out.WriteString("}\n")
+	return out.Bytes(), nil
+}
+
+// compact appends the JSON of a message. What protojson writes has spaces at random.
+func compact(out *bytes.Buffer, m proto.Message) error {
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return json.Compact(out, raw)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	spec, err := r.SpecJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(struct {
+		Spec    json.RawMessage `json:"spec"`
+		Columns []*Column       `json:"columns"`
+		Rows    int             `json:"rows"`
+	}{spec, r.Columns, r.Rows})
+}
+
+// Explain writes a line for each column: what it is, and why.
+func (r *Result) Explain(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range r.Columns {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Name, c.Kind, c.Reason)
+	}
+	return table.Flush()
+}
+
+// Read reads a CSV file, plain or gzip, whose first line names the columns. Errors
+// call the file name.
+func Read(r io.Reader, name string, o Options) (*Result, error) {
+	table, err := dataset.NewTable(r, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNames(table); err != nil {
+		return nil, err
+	}
+	targets, err := table.Targets(o.Target)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{targets: targets}
+	for _, name := range table.Columns() {
+		f.columns = append(f.columns, newColumn(name))
+	}
+	for _, i := range targets {
+		f.columns[i].times, f.columns[i].target = nil, true
+	}
+	for {
+		record, err := table.Read()
+		if errors.Is(err, io.EOF) {
+			return f.result(table, o)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.rows++
+		for i, cell := range record {
+			f.columns[i].add(strings.TrimSpace(cell))
+		}
+	}
+}
+
+// file is one that is being read.
+type file struct {
+	columns []*column
+	targets []int
+	rows    int
+}
+
+// checkNames checks that the server takes the names of the columns.
+func checkNames(table *dataset.Table) error {
+	if n := len(table.Columns()); n > maxColumns {
+		return table.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
+	}
+	for i, name := range table.Columns() {
+		if len(name) > maxName {
+			return table.AtColumn(i, fmt.Errorf("the name has %d bytes, at most %d are possible", len(name), maxName))
+		}
+		if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			return table.AtColumn(i, fmt.Errorf("the name %q is not UTF-8 without control characters", name))
+		}
+	}
+	return nil
+}
+
+// result decides what the columns are.
+func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
+	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}}
+	features := 0
+	for _, c := range f.columns {
+		features += c.fewIntegers()
+	}
+	for i, c := range f.columns {
+		if c.target {
+			column, err := c.decideTarget(f.rows, o.Classes)
+			if err == nil && column.Kind == Class && len(f.targets) > 1 {
+				err = errors.New("a classifier has one target")
+			}
+			if err != nil {
+				return nil, table.InColumn(i, err)
+			}
+			if column.Kind == Class {
+				r.Spec.Classes = &hindsightv1.Classes{MaxClasses: proto.Int32(int32(column.classes))}
+			}
+			r.Columns = append(r.Columns, column)
+			continue
+		}
+		column := c.decide(f.rows, features <= integerFeatures)
+		r.Columns = append(r.Columns, column)
+		if column.Input != nil {
+			r.Spec.Inputs = append(r.Spec.Inputs, column.Input)
+		}
+	}
+	if n := len(f.targets); n > 1 {
+		r.Spec.Outputs = int32(n)
+	}
+	return r, nil
+}

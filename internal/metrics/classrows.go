@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// classRows are the metrics of a classifier, by name and then by their own labels.
+// Other models have no series for them.
+func classRows() []modelRow {
+	const (
+		baselines = "Errors of predictors that ignore the inputs, over the same observations as hindsight_classifier_errors_total of that kind: majority, the class that was most frequent before; last, the last class."
+		brier     = "Sum of the Brier scores: the squared distances between the probabilities and the class that was observed."
+		wrong     = "Predictions of another class than was observed: prequential, of those made just before each observation was learned; served, of those given to the caller."
+		logLoss   = "Sum of the log-losses: -log of the probability of the class that was observed, which counts as at least 1e-9."
+		skill     = "1 less the errors divided by those of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
+	)
+	of := func(name, help string, kind prometheus.ValueType, together together, own prometheus.Labels, value func(*Classifier) float64) modelRow {
+		return modelRow{row[*Model]{name, help, kind, func(m *Model) float64 {
+			if m.Classifier == nil {
+				return math.NaN()
+			}
+			return value(m.Classifier)
+		}}, together, own}
+	}
+	own := func(kind string) prometheus.Labels { return prometheus.Labels{labelKind: kind} }
+	baseline := func(of, kind string) prometheus.Labels { return prometheus.Labels{labelBaseline: of, labelKind: kind} }
+	prequential, served := own("prequential"), own("served")
+	return []modelRow{
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("last", "prequential"), func(c *Classifier) float64 { return c.Prequential.LastErrors }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("last", "served"), func(c *Classifier) float64 { return c.Served.LastErrors }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("majority", "prequential"), func(c *Classifier) float64 { return c.Prequential.MajorityErrors }),
+		of("hindsight_classifier_baseline_errors_total", baselines, counter, growth, baseline("majority", "served"), func(c *Classifier) float64 { return c.Served.MajorityErrors }),
+		of("hindsight_classifier_brier_total", brier, counter, growth, prequential, func(c *Classifier) float64 { return c.Prequential.Brier }),
+		of("hindsight_classifier_brier_total", brier, counter, growth, served, func(c *Classifier) float64 { return c.Served.Brier }),
+		of("hindsight_classifier_errors_total", wrong, counter, growth, prequential, func(c *Classifier) float64 { return c.Prequential.Errors }),
+		of("hindsight_classifier_errors_total", wrong, counter, growth, served, func(c *Classifier) float64 { return c.Served.Errors }),
+		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, prequential, func(c *Classifier) float64 { return c.Prequential.LogLoss }),
+		of("hindsight_classifier_log_loss_total", logLoss, counter, growth, served, func(c *Classifier) float64 { return c.Served.LogLoss }),
+		of("hindsight_classifier_recent_error_rate", "Share of errors of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, most, nil, func(c *Classifier) float64 { return c.Recent.known(c.Recent.ErrorRate) }),
+		of("hindsight_classifier_recent_skill", "The skill over the observations of hindsight_classifier_recent_error_rate.", gauge, least, nil, func(c *Classifier) float64 { return c.Recent.known(c.Recent.Skill) }),
+		of("hindsight_classifier_skill", skill, gauge, least, prequential, func(c *Classifier) float64 { return c.Prequential.Skill }),
+		of("hindsight_classifier_skill", skill, gauge, least, served, func(c *Classifier) float64 { return c.Served.Skill }),
+	}
+}
+
+func (r *RecentClasses) known(v float64) float64 {
+	if r.Observations < recent {
+		return math.NaN()
+	}
+	return v
+}

@@ -1,0 +1,284 @@
+package metrics
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// part is what a model has several of, such as an input: one of its kind in a scrape.
+// It does not change after the scrape.
+type part struct {
+	name   string    // the value of its label
+	text   string    // its label as the text format writes it, and a comma
+	values []float64 // of each row of its kind
+	by     uint64    // the model that gave it, by the number of its add
+}
+
+// parts are those of a series in one scrape, by their kinds.
+type parts [kindsOfParts][]part
+
+// of are those of a kind, none of a series that is not in the scrape.
+func (p *parts) of(k int) []part {
+	if p == nil {
+		return nil
+	}
+	return p[k]
+}
+
+// partKind is a kind of parts. Its label sorts before those of a model.
+type partKind struct {
+	label string
+	// most bounds the parts of a series: further ones are left out, in the order in
+	// which they come. It matters to a series that models share too, since each of them
+	// may have parts of its own.
+	most int
+	// shared says that models without series of their own show these parts together.
+	// Otherwise they show none.
+	shared bool
+	count  func(*Model) int
+	// name appends the value of the label, which is the same at every scrape. A part
+	// without one is left out.
+	name func(dst []byte, p partOf) (name []byte, ok bool)
+	rows []partRow
+}
+
+// partOf is part at of a kind of a model.
+type partOf struct {
+	model *Model
+	at    int
+}
+
+// partRow is a metric that a model has for each part of a kind.
+type partRow struct {
+	row[partOf]
+	together together
+}
+
+// addParts takes the parts of mu.live into a series. What is not the first of its name
+// is left out.
+func (m *models) addParts(s *series, own bool) {
+	m.mu.adds++
+	for k := range m.kinds {
+		kind := &m.kinds[k]
+		if !own && !kind.shared {
+			continue
+		}
+		for at := range kind.count(&m.mu.live) {
+			if own && len(s.parts[k]) == kind.most {
+				break
+			}
+			m.addPart(s, k, partOf{&m.mu.live, at}, own)
+		}
+	}
+}
+
+// addPart takes a part of kind k into a series.
+func (m *models) addPart(s *series, k int, one partOf, own bool) {
+	kind := &m.kinds[k]
+	name, ok := kind.name(m.mu.name[:0], one)
+	m.mu.name = name
+	if !ok {
+		return
+	}
+	if !utf8.Valid(name) {
+		name = bytes.ToValidUTF8(name, []byte("?"))
+	}
+	p := s.part(k, kind, name)
+	if p == nil || p.by == m.mu.adds {
+		return
+	}
+	p.by = m.mu.adds
+	for j, r := range kind.rows {
+		v := r.value(one)
+		if !own {
+			v = r.together.join(p.values[j], v)
+		}
+		p.values[j] = v
+	}
+}
+
+// beginParts makes room for as many parts as the last scrape had. That may still be
+// printed.
+func (s *series) beginParts(kinds *[kindsOfParts]partKind) {
+	s.before, s.parts = s.parts, new(parts)
+	n := 0
+	for k := range kinds {
+		before := s.before.of(k)
+		if len(before) > 0 {
+			s.parts[k] = make([]part, 0, len(before))
+			n += len(before) * len(kinds[k].rows)
+		}
+	}
+	s.room = make([]float64, n)
+}
+
+// part is the part of a kind that has a name, nil if there is no room for it.
+func (s *series) part(k int, kind *partKind, name []byte) *part {
+	there := s.parts[k]
+	for i := range there {
+		if there[i].name == string(name) {
+			return &there[i]
+		}
+	}
+	if len(there) == kind.most {
+		return nil
+	}
+	added := part{}
+	// A part has the same place in nearly every scrape.
+	if before := s.before.of(k); len(before) > len(there) && before[len(there)].name == string(name) {
+		added.name, added.text = before[len(there)].name, before[len(there)].text
+	} else {
+		added.name = string(name)
+		added.text = label(kind.label, added.name) + ","
+	}
+	n := len(kind.rows)
+	if len(s.room) < n {
+		s.room = make([]float64, 8*n)
+	}
+	added.values, s.room = s.room[:n], s.room[n:]
+	for j, r := range kind.rows {
+		added.values[j] = r.together.start()
+	}
+	s.parts[k] = append(there, added)
+	return &s.parts[k][len(there)]
+}
+
+// partSample is a part of a sample.
+type partSample struct {
+	text   string // the label of the part
+	labels string // of the sample
+	values []float64
+}
+
+// byName yields the parts of a kind in the order in which Prometheus sorts them: first
+// by the value of their label, then as the samples are. It costs O(n + u log u) for n
+// parts with u values.
+func byName(samples []sample, k int) []partSample {
+	n, ends := 0, make(map[string]int)
+	for i := range samples {
+		for _, p := range samples[i].parts.of(k) {
+			n++
+			ends[p.name]++
+		}
+	}
+	end := 0
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		end += ends[name]
+		ends[name] = end
+	}
+	all := make([]partSample, n)
+	for i := range slices.Backward(samples) {
+		for _, p := range samples[i].parts.of(k) {
+			ends[p.name]--
+			all[ends[p.name]] = partSample{p.text, samples[i].text, p.values}
+		}
+	}
+	return all
+}
+
+// kindsOfParts is how many partKinds there are.
+const kindsOfParts = 4
+
+// partKinds are the kinds of parts that a model may have.
+func partKinds() [kindsOfParts]partKind {
+	return [kindsOfParts]partKind{levels(), inputs(), classes(), bins()}
+}
+
+// levels are those of the intervals. Ten are enough: a spec has at most eight.
+func levels() partKind {
+	of := func(name, help string, together together, value func(*Interval) float64) partRow {
+		return partRow{row[partOf]{name, help, gauge, func(p partOf) float64 { return value(&p.model.Intervals[p.at]) }}, together}
+	}
+	return partKind{
+		label: labelCoverage, most: 10, shared: true,
+		count: func(m *Model) int { return len(m.Intervals) },
+		name: func(dst []byte, p partOf) ([]byte, bool) {
+			v := p.model.Intervals[p.at].Coverage
+			return appendNumber(dst, v), finite(v)
+		},
+		rows: []partRow{
+			of("hindsight_interval_mean_score", "Mean interval score: the width, and 2/(1 - coverage) times what the label missed the interval by. Less is better.", nothing, func(i *Interval) float64 { return i.MeanScore }),
+			of("hindsight_interval_mean_width", "Mean width of the intervals.", nothing, func(i *Interval) float64 { return i.MeanWidth }),
+			// PromQL computes with values and not with labels.
+			of("hindsight_interval_nominal_coverage", "Share of labels that are to lie inside the intervals: the label coverage as a number.", least, func(i *Interval) float64 { return i.Coverage }),
+			of("hindsight_interval_realised_coverage", "Share of labels that lay inside the intervals.", least, func(i *Interval) float64 { return i.Realised }),
+			of("hindsight_interval_recent_coverage", "Share of labels that lay inside the last 1000 intervals that were judged.", least, func(i *Interval) float64 {
+				if i.Judged < recent {
+					return math.NaN()
+				}
+				return i.Recent
+			}),
+		},
+	}
+}
+
+// inputs are the named ones. Those of different models have nothing in common.
+func inputs() partKind {
+	of := func(name, help string, kind prometheus.ValueType, value func(*Input) float64) partRow {
+		return partRow{row[partOf]{name, help, kind, func(p partOf) float64 { return value(&p.model.Inputs[p.at]) }}, nothing}
+	}
+	return partKind{
+		label: labelInput, most: 32,
+		count: func(m *Model) int { return len(m.Inputs) },
+		name:  func(dst []byte, p partOf) ([]byte, bool) { return append(dst, p.model.Inputs[p.at].Name...), true },
+		rows: []partRow{
+			of("hindsight_input_deviation", "Standard deviation of the input's values.", gauge, func(i *Input) float64 { return i.Deviation }),
+			of("hindsight_input_mean", "Mean of the input's values.", gauge, func(i *Input) float64 { return i.Mean }),
+			of("hindsight_input_missing_total", "Observed records without a value of the input.", counter, func(i *Input) float64 { return float64(i.Missing) }),
+			of("hindsight_input_outside_total", "Values of the input that lay outside of what had been learned when they were observed: outside of the range of a number, and categories that were not known.", counter, func(i *Input) float64 { return float64(i.Outside) }),
+			of("hindsight_input_seen_total", "Observed records with a value of the input.", counter, func(i *Input) float64 { return float64(i.Seen) }),
+			of("hindsight_input_shift", "Population stability index of the last 512 observed records against all before: above 0.1 the input has moved, above 0.25 by much.", gauge, func(i *Input) float64 { return i.Shift }),
+		},
+	}
+}
+
+// classes are those of a classifier.
+func classes() partKind {
+	of := func(name, help string, value func(*Class) uint64) partRow {
+		return partRow{row[partOf]{name, help, counter, func(p partOf) float64 { return float64(value(&p.model.Classifier.Classes[p.at])) }}, nothing}
+	}
+	return partKind{
+		label: labelClass, most: 32,
+		count: func(m *Model) int {
+			if m.Classifier == nil {
+				return 0
+			}
+			return len(m.Classifier.Classes)
+		},
+		name: func(dst []byte, p partOf) ([]byte, bool) {
+			return append(dst, p.model.Classifier.Classes[p.at].Name...), true
+		},
+		rows: []partRow{
+			of("hindsight_class_errors_total", "Observations of the class for which another one was predicted.", func(c *Class) uint64 { return c.Errors }),
+			of("hindsight_class_observations_total", "Observations of the class.", func(c *Class) uint64 { return c.Observed }),
+			of("hindsight_class_predictions_total", "Observations for which the class was predicted.", func(c *Class) uint64 { return c.Predicted }),
+		},
+	}
+}
+
+// bins are those of the reliability table of a classifier.
+func bins() partKind {
+	of := func(name, help string, value func(*Bin) float64) partRow {
+		return partRow{row[partOf]{name, help, counter, func(p partOf) float64 { return value(&p.model.Classifier.Reliability[p.at]) }}, nothing}
+	}
+	return partKind{
+		label: labelBin, most: Bins,
+		count: func(m *Model) int {
+			if m.Classifier == nil {
+				return 0
+			}
+			return Bins
+		},
+		name: func(dst []byte, p partOf) ([]byte, bool) { return appendNumber(dst, float64(p.at)/Bins), true },
+		rows: []partRow{
+			of("hindsight_reliability_expected_total", "Sum of the probabilities in the bin that begins at the label: how many of their classes would have been observed had they been right.", func(b *Bin) float64 { return b.Expected }),
+			of("hindsight_reliability_found_total", "Probabilities in the bin whose class was observed.", func(b *Bin) float64 { return float64(b.Found) }),
+			of("hindsight_reliability_probabilities_total", "Probabilities in the bin that begins at the label. Each class of each prediction has one.", func(b *Bin) float64 { return float64(b.Members) }),
+		},
+	}
+}

@@ -1,0 +1,155 @@
+package calibration
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
+)
+
+const (
+	ridge       = 2    // a₀.
+	leastScore  = 0.01 // Below it the logarithm of a score counts as its.
+	mostScore   = 4    // What larger magnitudes of a score count as.
+	leastShare  = 1e-9
+	mostTheta   = 50
+	mostLogit   = 30   // What a class may be below the first, so that no probability is 0.
+	maxCurved   = 1e12 // A bound of the entries of A.
+	leastPivot  = ridge / 2.0
+	parameters  = 3
+	startScore  = 2 // What θ begins at.
+	startLinear = 1
+)
+
+// point is φ of a class.
+type point [parameters]float64
+
+// softmax is P ∝ exp(θ·φ), learned with a memory of 1/(1−decay) rounds.
+type softmax struct {
+	decay float64
+	theta point
+	// a holds A by rows.
+	a [parameters]point
+}
+
+func newSoftmax(decay float64) softmax {
+	c := softmax{decay: decay, theta: point{startScore, startLinear, 0}}
+	for i := range c.a {
+		c.a[i][i] = ridge
+	}
+	return c
+}
+
+// features is φ of a class.
+func features(score, share float64) point {
+	return point{
+		math.Max(-mostScore, math.Min(mostScore, score)),
+		exponential.Log(math.Max(leastScore, math.Min(mostScore, score))),
+		exponential.Log(math.Max(share, leastShare)),
+	}
+}
+
+// probabilities writes P of each class into dst. They are above 0, and their sum is 1
+// to rounding.
+func (c *softmax) probabilities(dst []float64, classes []point) {
+	most := math.Inf(-1)
+	for k := range classes {
+		logit := 0.0
+		for i, v := range classes[k] {
+			logit += float64(c.theta[i] * v)
+		}
+		dst[k] = logit
+		most = math.Max(most, logit)
+	}
+	for k := range dst {
+		dst[k] = math.Max(dst[k]-most, -mostLogit)
+	}
+	exponential.Exp(dst, dst)
+	normalise(dst)
+}
+
+// learn takes the class that was observed, with the probabilities of all.
+func (c *softmax) learn(probabilities []float64, classes []point, truth int, weight float64) {
+	var mean, step point
+	var second [parameters]point
+	for k, p := range probabilities {
+		for i, v := range classes[k] {
+			part := float64(p * v)
+			mean[i] += part
+			for j := 0; j <= i; j++ {
+				second[i][j] += float64(part * classes[k][j])
+			}
+		}
+	}
+	for i := range c.a {
+		step[i] = float64(weight * (mean[i] - classes[truth][i]))
+		for j := 0; j <= i; j++ {
+			curvature := float64(weight * (second[i][j] - float64(mean[i]*mean[j])))
+			c.a[i][j] = float64(c.decay*c.a[i][j]) + curvature
+			if i == j {
+				c.a[i][i] += float64((1 - c.decay) * ridge)
+			}
+			c.a[j][i] = c.a[i][j]
+		}
+	}
+	c.solve(&step)
+	for i, v := range step {
+		c.theta[i] = math.Max(-mostTheta, math.Min(mostTheta, c.theta[i]-v))
+	}
+}
+
+// solve overwrites b by A⁻¹b, and returns the least pivot of the elimination. A is
+// at least a₀I to rounding, so that no pivot is smaller.
+func (c *softmax) solve(b *point) (pivot float64) {
+	m := c.a
+	pivot = math.Inf(1)
+	for i := range m {
+		pivot = math.Min(pivot, m[i][i])
+		for r := i + 1; r < parameters; r++ {
+			q := m[r][i] / m[i][i]
+			for j := i; j < parameters; j++ {
+				m[r][j] -= float64(q * m[i][j])
+			}
+			b[r] -= float64(q * b[i])
+		}
+	}
+	for i := parameters - 1; i >= 0; i-- {
+		for j := i + 1; j < parameters; j++ {
+			b[i] -= float64(m[i][j] * b[j])
+		}
+		b[i] /= m[i][i]
+	}
+	return pivot
+}
+
+// softmaxBytes is what appendBinary appends.
+const softmaxBytes = 8 * (parameters + parameters*(parameters+1)/2)
+
+// appendBinary appends θ and the lower triangle of A, by rows, to dst.
+func (c *softmax) appendBinary(dst []byte) []byte {
+	dst = codec.AppendFloats(dst, c.theta[:]...)
+	for i := range c.a {
+		dst = codec.AppendFloats(dst, c.a[i][:i+1]...)
+	}
+	return dst
+}
+
+// read reads what appendBinary wrote.
+func (c *softmax) read(r *codec.Reader) error {
+	r.FloatsWithin(mostTheta, c.theta[:])
+	for i := range c.a {
+		r.FloatsWithin(maxCurved, c.a[i][:i+1])
+		for j := range i {
+			c.a[j][i] = c.a[i][j]
+		}
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	var b point
+	if pivot := c.solve(&b); !(pivot >= leastPivot) {
+		return fmt.Errorf("a curvature of %g: %w", pivot, codec.ErrCorrupt)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package calibration
+
+import (
+	"math"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
+)
+
+// table corrects probabilities where they were wrong. Its knots j stand at the
+// log-odds −6, −5, … 6. Each has the discounted sums, over the rounds near it, of
+//
+//	n = Σ u,  p = Σ u P,  t = Σ u [the class was observed]
+//
+// u being the part of a probability that is a knot's, which falls from 1 at it to 0 at
+// the next. With c_j = 1/(1+exp(−j)) and m = 20, a prior of m rounds in which
+// probabilities were right,
+//
+//	shift_j = logit((t+m c_j)/(n+m)) − logit((p+m c_j)/(n+m))
+//
+// and the log-odds of a probability move by the shift at its place.
+type table struct{ n, p, t [knots]float64 }
+
+const (
+	knots            = 13
+	middle           = knots / 2
+	priorCount       = 20
+	tableDecay       = 0.998
+	leastProbability = 1e-13 // It keeps log-odds finite.
+	maxTable         = 1e12
+)
+
+// logOdds is log(p/(1−p)).
+func logOdds(p float64) float64 {
+	return exponential.Log(math.Max(p, leastProbability)) - exponential.Log(math.Max(1-p, leastProbability))
+}
+
+// logistic is 1/(1+exp(−l)).
+func logistic(l float64) float64 {
+	power := [1]float64{-math.Max(-mostLogit, math.Min(mostLogit, l))}
+	exponential.Exp(power[:], power[:])
+	return 1 / (1 + power[0])
+}
+
+// place is the knot below log-odds, and the part of the next one.
+func place(l float64) (knot int, next float64) {
+	l = math.Max(0, math.Min(knots-1, l+middle))
+	knot = min(int(l), knots-2)
+	return knot, l - float64(knot)
+}
+
+// at is what a probability becomes.
+func (b *table) at(p float64) float64 {
+	l := logOdds(p)
+	j, next := place(l)
+	return logistic(l + float64((1-next)*b.shift(j)) + float64(next*b.shift(j+1)))
+}
+
+func (b *table) shift(j int) float64 {
+	prior := priorCount * logistic(float64(j-middle))
+	return logOdds((b.t[j]+prior)/(b.n[j]+priorCount)) - logOdds((b.p[j]+prior)/(b.n[j]+priorCount))
+}
+
+// learn takes whether the class of a probability was observed, 1 or 0.
+func (b *table) learn(p, observed, weight float64) {
+	j, next := place(logOdds(p))
+	for i, part := range [2]float64{1 - next, next} {
+		j, w := j+i, float64(weight*part)
+		b.n[j] = float64(tableDecay*b.n[j]) + w
+		b.p[j] = float64(tableDecay*b.p[j]) + float64(w*p)
+		b.t[j] = float64(tableDecay*b.t[j]) + float64(w*observed)
+	}
+}
+
+const tableBytes = 3 * 8 * knots
+
+func (b *table) appendBinary(dst []byte) []byte {
+	return codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, b.n[:]...), b.p[:]...), b.t[:]...)
+}
+
+func (b *table) read(r *codec.Reader) (ok bool) {
+	r.FloatsWithin(maxTable, b.n[:])
+	r.FloatsWithin(maxTable, b.p[:])
+	r.FloatsWithin(maxTable, b.t[:])
+	const rounding = 1e-9
+	for j, n := range b.n {
+		most := n * (1 + rounding)
+		if !(n >= 0 && b.p[j] >= 0 && b.p[j] <= most && b.t[j] >= 0 && b.t[j] <= most) {
+			return false
+		}
+	}
+	return true
+}

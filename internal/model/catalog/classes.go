@@ -1,0 +1,100 @@
+package catalog
+
+import (
+	"fmt"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/classifier"
+)
+
+// Defaults of a model of classes.
+const (
+	defaultClasses     = 2
+	defaultRLSCClasses = 256
+	// Those of rlsc over random features, and of every rlsc.
+	defaultRLSCFrequencies = 100
+	defaultRLSCLambda      = 0.1
+	defaultRecoding        = 0.5
+)
+
+// labels completes what labels are, and returns how many outputs the learner has: those
+// of the spec for real labels; for classes one for two of them, max_classes for more, and
+// for rlsc, which grows, as many as it may come to have. The spec of a model of classes
+// keeps outputs = 1: an observation has one class.
+func (c *completion) labels() (outputs int) {
+	s := &c.spec
+	most := defaultClasses
+	if s.RLSC != nil {
+		most = defaultRLSCClasses
+		if s.Classes == nil {
+			s.Classes = &model.Classes{}
+		}
+	}
+	if s.Classes == nil {
+		return s.Outputs
+	}
+	given := *s.Classes
+	s.Classes = &given
+	if s.Outputs != 1 {
+		c.refuse("outputs", s.Outputs, "1, or nothing: labels are classes, and an observation has one")
+	}
+	most = filled(&given.MaxClasses, most)
+	if most < 2 || most > MaxOutputs {
+		c.refuse("classes.max_classes", most, fmt.Sprintf("2 to %d", MaxOutputs))
+	}
+	if most == 2 && s.RLSC == nil {
+		return 1
+	}
+	return most
+}
+
+// keepIntervals refuses intervals of classes, which only real labels have.
+func (c *completion) keepIntervals(e entry) {
+	if !e.classifies || len(c.spec.Coverage) == 0 {
+		return
+	}
+	want := "nothing: the labels of this loss are classes, and intervals are of real labels"
+	if c.spec.Classes != nil {
+		want = "nothing: labels are classes, and intervals are of real labels"
+	}
+	c.fail(model.ErrInvalidSpec, "spec.coverage", c.spec.Coverage, want)
+}
+
+// classified makes a classifier of the learner of an entry.
+func (c *completion) classified(e entry) entry {
+	o := classifier.Options{
+		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators,
+		Recoding: e.recoding, Forgetting: e.forgetting, New: e.make,
+	}
+	beside := o.Cost()
+	e.cost.StateBytes += beside.StateBytes
+	e.cost.PredictFlops += beside.PredictFlops
+	e.cost.ObserveFlops += beside.ObserveFlops
+	e.make = func(int) model.Learner { return classifier.New(o) }
+	return e
+}
+
+// rlsc is linear_awv or fourier_awv of the indicators of classes.
+func rlsc(c *completion, given *model.RLSC) entry {
+	filled(&given.Lambda, defaultRLSCLambda)
+	recoding := c.number("recoding", &given.Recoding, defaultRecoding, 0, 1)
+	var e entry
+	if given.Kernel == nil {
+		if given.Frequencies != nil {
+			c.refuse("frequencies", *given.Frequencies, "nothing, or a kernel: without one the features are the inputs and 1")
+		}
+		affine := model.LinearAWV{Lambda: given.Lambda, Forgetting: given.Forgetting}
+		e = linear(c, &affine)
+		given.Lambda, given.Forgetting = affine.Lambda, affine.Forgetting
+	} else {
+		filled(&given.Frequencies, defaultRLSCFrequencies)
+		random := model.FourierAWV{
+			Kernel: given.Kernel, Frequencies: given.Frequencies, Lambda: given.Lambda, Forgetting: given.Forgetting,
+		}
+		e = fourier(c, &random)
+		given.Kernel, given.Frequencies = random.Kernel, random.Frequencies
+		given.Lambda, given.Forgetting = random.Lambda, random.Forgetting
+	}
+	e.indicators, e.recoding = true, recoding
+	return e
+}

@@ -1,0 +1,112 @@
+package classifier_test
+
+import (
+	"strconv"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/modeltest"
+)
+
+// digits is rlsc over pixels in [0, 16], with frequencies of a Gaussian kernel whose σ
+// is about the distance of two digits.
+func digits(seed uint64, recoding float64) model.Spec {
+	const d, most = 64, 16
+	scale := make([]float64, d)
+	for i := range scale {
+		scale[i] = 1.0 / most
+	}
+	return model.Spec{
+		Dimension: d, Seed: seed, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Scale: scale}},
+		RLSC: &model.RLSC{
+			Kernel: &model.Kernel{Sigma: ptr(2.5)}, Frequencies: ptr(200), Lambda: ptr(0.01), Recoding: &recoding,
+		},
+	}
+}
+
+// A spec of rlsc tells digits apart at 2.5 % errors, whatever its frequencies are. The
+// running scaling, which makes a pixel that is nearly always 0 as large as any other,
+// costs a percent or two.
+func TestDigitsBySpec(t *testing.T) {
+	if modeltest.RaceDetector {
+		t.Skip("too slow with the race detector")
+	}
+	stream := modeltest.Stream(t, "digits.csv.gz", -1)
+	for seed := range uint64(3) {
+		y := run(t, create(t, digits(seed, 0.5)), stream)
+		t.Logf("seed %d: %s", seed, y)
+		if y.errors > y.rounds*25/1000 {
+			t.Errorf("seed %d: %d errors in %d rounds", seed, y.errors, y.rounds)
+		}
+		running := digits(seed, 0.5)
+		running.Scaling = &model.Scaling{Running: &model.RunningScaling{}}
+		running.RLSC.Kernel.Sigma = nil
+		y = run(t, create(t, running), stream)
+		t.Logf("seed %d, running: %s", seed, y)
+		if y.errors > y.rounds*45/1000 {
+			t.Errorf("seed %d, running: %d errors in %d rounds", seed, y.errors, y.rounds)
+		}
+	}
+}
+
+// Of raw columns and two classes, every learner by its name alone says probabilities
+// that hold: every bin of the reliability table that has 500 members or more is within
+// 0.05 of what it promised.
+func TestReliabilityOfEveryLearner(t *testing.T) {
+	if modeltest.RaceDetector || testing.Short() {
+		t.Skip("too slow with the race detector")
+	}
+	hinge := model.FirstOrder{Loss: model.LossHinge}
+	logistic := model.FirstOrder{Loss: model.LossLogistic}
+	for _, name := range []string{"elec2.csv.gz", "ijcnn1.csv.gz"} {
+		stream := modeltest.Stream(t, name, -1)
+		for what, spec := range map[string]model.Spec{
+			"rlsc":            {RLSC: &model.RLSC{}},
+			"rlsc, gaussian":  {RLSC: &model.RLSC{Kernel: &model.Kernel{}}},
+			"linear_awv":      {LinearAWV: &model.LinearAWV{}},
+			"fourier_awv":     {FourierAWV: &model.FourierAWV{}},
+			"pkawv_nystrom":   {PKAWVNystrom: &model.PKAWVNystrom{MaxDictionary: ptr(60)}},
+			"auto":            {},
+			"fogd":            {FOGD: &model.FOGD{}},
+			"fogd, hinge":     {FOGD: &model.FOGD{FirstOrder: hinge}},
+			"raker, hinge":    {Raker: &model.Raker{FirstOrder: hinge}},
+			"raker":           {Raker: &model.Raker{}},
+			"ada_raker":       {AdaRaker: &model.AdaRaker{}},
+			"ada, hinge":      {AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: hinge}}},
+			"fogd, logistic":  {FOGD: &model.FOGD{FirstOrder: logistic}},
+			"raker, logistic": {Raker: &model.Raker{FirstOrder: logistic}},
+			"ada, logistic":   {AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: logistic}}},
+		} {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				t.Parallel()
+				rounds := len(stream)
+				if what == "auto" {
+					rounds = 30_000 // It is the slowest by far.
+				}
+				spec.Dimension, spec.Classes = len(stream[0].X), &model.Classes{}
+				y := run(t, create(t, spec), stream[:rounds])
+				t.Log(y)
+				if y.worst() > 0.05 {
+					t.Errorf("a bin is off by %.3f", y.worst())
+				}
+			})
+		}
+	}
+}
+
+// run observes a stream, whose labels are the classes.
+func run(t *testing.T, l model.Classifier, stream []modeltest.Sample) *tally {
+	t.Helper()
+	var y tally
+	var o model.ClassOutcome
+	for _, s := range stream {
+		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		y.add(&o)
+	}
+	if s := l.Stats(); !s.CertificateOK {
+		t.Errorf("%+v", s)
+	}
+	return &y
+}

@@ -1,0 +1,339 @@
+// Package classifier makes a classifier of a learner of real labels: it codes the
+// classes as labels, and makes a decision and probabilities of the learner's
+// predictions. Classes may appear at any time.
+//
+// Sources: Camoriano, thesis (Genoa, 2017), chapter 7, for classes that appear and
+// for recoding; Rifkin and Klautau, JMLR 2004, for one class against the rest.
+package classifier
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/calibration"
+)
+
+// Options of a classifier.
+type Options struct {
+	// MaxClasses is how many classes there may be, 2 or more.
+	MaxClasses int
+	// Indicators chooses the coding that grows, of labels 0 and 1. Otherwise labels
+	// are -1 and 1: one of them for two classes, one a class for more.
+	Indicators bool
+	// Recoding is a in [0, 1]: how much decisions of Indicators favour rare classes.
+	// Without them it is 0.
+	Recoding float64
+	// Forgetting is the factor by which the count of a class shrinks each round, the
+	// learner's own; 0 is 1.
+	Forgetting float64
+	// New makes a learner of so many outputs. With Indicators it is a model.Growing.
+	New func(outputs int) model.Learner
+}
+
+// Learner is a classifier over a learner of real labels. Class k has the number k in
+// the order of first appearance. The learner regresses on one of three codings:
+//
+//	indicators            output k is 1 for class k, 0 for every other
+//	sign                  one output is -1 for class 0, 1 for class 1
+//	one against the rest  output k is 1 for class k, -1 for every other
+//
+// An output of indicators is added when its class appears: of a class that has not
+// appeared all labels were 0, which leaves nothing in the state, so that it is an output
+// that was there from the start. Outputs of signs are there from the start, those of
+// classes that have not appeared too: each is a learner of its own.
+//
+// With f_k what the learner predicts, s_k is f_k for indicators and (1+f_k)/2 for
+// signs: what it expects of the indicator of the class. For one output, s_1 is
+// (1+f)/2 and s_0 is 1 − s_1. With n_k how often the class was observed (the sum of the
+// weights, of the age-th last round times Forgetting^age) and n = Σ n_k, the decision
+// is
+//
+//	class = arg max s_k (n/n_k)^a    the older of two that are equal
+//
+// with a = 0 but for indicators. Neither a nor the names touch anything that is
+// learned. Probabilities are a calibration of s. The recoding does not touch them, so
+// that the class that is decided for need not be the most probable. Of the log-odds f
+// that the logistic loss predicts, the calibration learns the slope.
+//
+// Losses, regrets and the certificate are the learner's, summed over the outputs. The
+// labels of a round have one length, c² = 1 or the number of outputs, so that the
+// certificate Σ w c² h is at most c² max w · log det(A/λ), however many classes there
+// are.
+type Learner struct {
+	o     Options
+	inner model.Learner
+	names []string
+	// numbers are those of the names.
+	numbers map[string]int
+	// nameBytes is the length of all names.
+	nameBytes int
+	// counts are n_k.
+	counts []float64
+	// bound is the largest √weight.
+	bound       float64
+	calibration *calibration.Link
+	// labels are those of no class, which Check asks the learner about. Observe puts
+	// those of its class in their place while it learns.
+	labels []float64
+	// scores and outcome are scratch of Observe.
+	scores  []float64
+	outcome model.Outcome
+}
+
+// New is a classifier that has seen nothing. It panics unless the options are in their
+// ranges.
+func New(o Options) *Learner {
+	if !(o.Recoding >= 0 && o.Recoding <= 1) || o.MaxClasses < 2 || (o.Recoding > 0 && !o.Indicators) {
+		panic(fmt.Sprintf("classifier: a recoding of %g, at most %d classes, indicators: %t", o.Recoding, o.MaxClasses, o.Indicators))
+	}
+	if o.Forgetting == 0 {
+		o.Forgetting = 1
+	}
+	l := &Learner{o: o, numbers: map[string]int{}, calibration: calibration.New()}
+	l.begin()
+	return l
+}
+
+// begin makes the learner, and what has its outputs, for the classes that are known.
+func (l *Learner) begin() {
+	outputs := l.o.outputs(len(l.names))
+	l.inner = l.o.New(outputs)
+	if _, ok := l.inner.(model.Growing); l.o.Indicators && !ok {
+		panic(fmt.Sprintf("classifier: %T does not grow", l.inner))
+	}
+	l.labels = make([]float64, outputs)
+	for j := range l.labels {
+		l.labels[j] = l.o.absent()
+	}
+	l.scores = make([]float64, len(l.names), l.o.MaxClasses)
+}
+
+// Cost is what a classifier costs beside its learner, once it has all its classes.
+func (o Options) Cost() model.Cost {
+	k := uint64(o.MaxClasses)
+	return model.Cost{
+		StateBytes:   fixedBytes + k*classBytes,
+		PredictFlops: flopsPerClass * k,
+		ObserveFlops: 2 * flopsPerClass * k,
+	}
+}
+
+const (
+	// The memory of a classifier beside its learner is fixedBytes, most of it the
+	// calibration, and classBytes a class: its name's head, number, count and label,
+	// without its name.
+	fixedBytes = 1024
+	classBytes = 88
+	// What a class costs beside its output: logarithms and exponentials.
+	flopsPerClass = 150
+)
+
+// Classes are the names of the classes by their numbers.
+func (l *Learner) Classes() []string { return l.names[:len(l.names):len(l.names)] }
+
+// Check refuses every label: a classifier wants a class.
+func (l *Learner) Check(_, _ []float64, _ float64) error {
+	return &model.FieldError{Field: "label", Err: model.ErrLabelKind, Got: "a number", Want: "a class"}
+}
+
+// Observe refuses every label, as Check does.
+func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) error {
+	return l.Check(x, y, weight)
+}
+
+// Predict answers the raw values: what the learner predicts, of indicators those of the
+// classes that are known.
+func (l *Learner) Predict(p *model.Prediction, x []float64) error {
+	if err := l.inner.Predict(p, x); err != nil {
+		return err
+	}
+	raw := l.o.raw(len(p.Values), len(l.names))
+	p.Values, p.Probability = p.Values[:raw], 0
+	p.StandardErrors = p.StandardErrors[:min(len(p.StandardErrors), raw)]
+	return nil
+}
+
+// PredictClass answers from one prediction of the learner. It reads the state and
+// allocates nothing once its scratch is warm.
+func (l *Learner) PredictClass(p *model.ClassPrediction, x []float64) error {
+	if err := l.Predict(&p.Prediction, x); err != nil {
+		return err
+	}
+	l.answer(p, len(l.names))
+	return nil
+}
+
+// answer decides between the first classes, by the raw values of the prediction.
+func (l *Learner) answer(p *model.ClassPrediction, classes int) {
+	if cap(p.Probabilities) < classes {
+		p.Probabilities = make([]float64, classes, classes+classes/2)
+	}
+	p.Probabilities, p.Classes = p.Probabilities[:classes], l.names[:classes:classes]
+	p.Class = model.NoClass
+	if classes == 0 {
+		return
+	}
+	counts := l.counts[:classes]
+	total := sum(counts)
+	p.Class = l.decide(p.Probabilities, p.Values, counts, total)
+	if classes == 1 {
+		p.Probabilities[0] = 1
+		return
+	}
+	scores := l.o.scores(p.Probabilities, p.Values)
+	l.calibration.Probabilities(p.Probabilities, scores, counts, total)
+}
+
+func sum(values []float64) (total float64) {
+	for _, v := range values {
+		total += v
+	}
+	return total
+}
+
+// CheckClass tells whether ObserveClass would accept the observation.
+func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
+	if err := l.inner.Check(x, l.labels, weight); err != nil {
+		return err
+	}
+	if err := model.CheckClass(class); err != nil {
+		return err
+	}
+	if _, known := l.numbers[class]; !known && len(l.names) == l.o.MaxClasses {
+		return &model.FieldError{
+			Field: "class", Err: model.ErrClassLimit, Got: fmt.Sprintf("the new class %q", class),
+			Want: fmt.Sprintf("one of the %d that are known: max_classes is %d", len(l.names), l.o.MaxClasses),
+		}
+	}
+	return nil
+}
+
+// ObserveClass learns one observation by one round of the learner. It allocates
+// nothing beyond what the learner does once the outcome has room, unless the class is
+// new.
+func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string, weight float64, advice []float64) error {
+	before := len(l.names)
+	number, known := l.numbers[class]
+	if !known {
+		if err := l.CheckClass(x, class, weight); err != nil {
+			return err
+		}
+		number = l.add(class)
+	}
+	l.o.code(l.labels, number, 1)
+	err := l.learn(x, weight, advice)
+	l.o.code(l.labels, number, l.o.absent())
+	if err != nil {
+		return err
+	}
+	p := &o.Prediction
+	p.Values = append(p.Values[:0], l.outcome.Predictions[:l.o.raw(len(l.outcome.Predictions), before)]...)
+	p.StandardErrors, p.Leverage, p.Probability, p.Advice = p.StandardErrors[:0], model.NoLeverage, 0, p.Advice[:0]
+	l.answer(p, before)
+	if known && before > 1 {
+		scores := l.o.scores(l.scores, p.Values)
+		l.calibration.Learn(scores, l.counts, sum(l.counts), number, weight)
+	}
+	if l.o.Forgetting < 1 {
+		for k := range l.counts {
+			l.counts[k] *= l.o.Forgetting
+		}
+	}
+	l.counts[number] += weight
+	l.bound = math.Max(l.bound, math.Sqrt(weight))
+	o.Class, o.Loss, o.Regret = number, l.outcome.Loss, l.outcome.Regret
+	return nil
+}
+
+// learn lets the learner learn the labels.
+func (l *Learner) learn(x []float64, weight float64, advice []float64) error {
+	if advised, ok := l.inner.(model.Advised); ok && advice != nil {
+		return advised.ObserveAdvised(&l.outcome, x, l.labels, weight, advice)
+	}
+	return l.inner.Observe(&l.outcome, x, l.labels, weight)
+}
+
+// add takes in a new class and returns its number.
+func (l *Learner) add(class string) (number int) {
+	number = len(l.names)
+	if growing, ok := l.inner.(model.Growing); ok && l.o.Indicators && number > 0 {
+		growing.AddOutput()
+		l.labels = append(l.labels, l.o.absent())
+	}
+	class = strings.Clone(class) // The rest of a request is not kept with it.
+	l.names = append(l.names, class)
+	l.numbers[class] = number
+	l.nameBytes += len(class)
+	l.counts, l.scores = append(l.counts, 0), append(l.scores, 0)
+	return number
+}
+
+// LossOfClass is the learner's loss of raw values under the labels of a class, summed
+// over the outputs. Outputs that the values do not have were 0.
+func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
+	for j := range max(l.o.outputs(class+1), len(values)) {
+		value := 0.0
+		if j < len(values) {
+			value = values[j]
+		}
+		loss += l.lossOf(value, l.o.label(j, class))
+	}
+	return loss
+}
+
+func (l *Learner) lossOf(prediction, label float64) float64 {
+	if scored, ok := l.inner.(model.Scored); ok {
+		return scored.LossOf(prediction, label)
+	}
+	miss := label - prediction
+	return float64(miss * miss)
+}
+
+// Remaining is how many more observations the learner takes.
+func (l *Learner) Remaining() int {
+	if bounded, ok := l.inner.(model.Bounded); ok {
+		return bounded.Remaining()
+	}
+	return math.MaxInt
+}
+
+// Admit asks the learner.
+func (l *Learner) Admit(x []float64, weight float64) error {
+	if admitter, ok := l.inner.(model.Admitter); ok {
+		return admitter.Admit(x, weight)
+	}
+	return nil
+}
+
+// tolerance is the rounding that the certificate is allowed, as the forecaster's.
+const tolerance = 1e-8
+
+// Stats tells how the classifier is doing: as the learner, with the bound for labels
+// of one length in place of one for labels of their largest values.
+func (l *Learner) Stats() model.Stats {
+	s := l.inner.Stats()
+	each := s.LabelBound * s.LabelBound
+	s.StateBytes, s.LabelBound = l.Size(), l.bound*l.o.length(len(l.names))
+	if s.Certified {
+		bound := s.RegretBound - float64((each-float64(s.LabelBound*s.LabelBound))*s.LogDeterminant)
+		slack := tolerance * (s.Loss + s.HindsightLoss)
+		s.CertificateOK = s.CertificateOK && s.Certificate <= bound*(1+tolerance)+slack
+		// A determinant within rounding of 1 has lost digits that C has.
+		s.RegretBound = math.Max(bound, s.Certificate)
+	}
+	return s
+}
+
+// Size is the memory that the state takes.
+func (l *Learner) Size() uint64 {
+	return l.inner.Size() + fixedBytes + uint64(len(l.names)*classBytes+l.nameBytes)
+}
+
+// Report is the learner's, summed over the outputs.
+func (l *Learner) Report(o model.ReportOptions) model.Report {
+	r := l.inner.Report(o)
+	r.CertificateOK = r.CertificateOK && l.Stats().CertificateOK
+	return r
+}

@@ -1,0 +1,130 @@
+package classifier
+
+import (
+	"math"
+
+	"hindsight/internal/model/exponential"
+)
+
+// signs tells whether one output stands for two classes.
+func (o Options) signs() bool { return !o.Indicators && o.MaxClasses == 2 }
+
+// outputs is how many the learner has while so many classes are known. Without any,
+// indicators have the output of the first.
+func (o Options) outputs(classes int) int {
+	switch {
+	case o.Indicators:
+		return max(classes, 1)
+	case o.signs():
+		return 1
+	default:
+		return o.MaxClasses
+	}
+}
+
+// raw is how many of the learner's predictions are raw values: all, but that of
+// indicators without a class.
+func (o Options) raw(predictions, classes int) int {
+	if o.Indicators {
+		return min(predictions, classes)
+	}
+	return predictions
+}
+
+// absent is the label of an output whose class was not observed.
+func (o Options) absent() float64 {
+	if o.Indicators {
+		return 0
+	}
+	return -1
+}
+
+// label is that of an output when a class was observed.
+func (o Options) label(output, class int) float64 {
+	if class == o.of(output) {
+		return 1
+	}
+	return o.absent()
+}
+
+// of is the class whose label is 1.
+func (o Options) of(output int) (class int) {
+	if o.signs() {
+		return 1
+	}
+	return output
+}
+
+// code sets the output whose label a class is, if there is one.
+func (o Options) code(labels []float64, class int, label float64) {
+	switch {
+	case !o.signs():
+		labels[class] = label
+	case class == 1:
+		labels[0] = label
+	}
+}
+
+// length is the root of the sum of the squares of the labels of a round.
+func (o Options) length(classes int) float64 {
+	if o.Indicators {
+		return 1
+	}
+	return math.Sqrt(float64(o.outputs(classes)))
+}
+
+// scores are what the raw values expect of the indicators, one for each place in dst:
+// the values themselves, or numbers in dst.
+func (o Options) scores(dst, values []float64) []float64 {
+	switch {
+	case o.Indicators:
+		return values
+	case o.signs():
+		s := (1 + values[0]) / 2
+		dst[0], dst[1] = 1-s, s
+	default:
+		for k := range dst {
+			dst[k] = (1 + values[k]) / 2
+		}
+	}
+	return dst
+}
+
+// mostRatio bounds n/n_k, of which the second may have been forgotten.
+const mostRatio = 1e30
+
+// decide is the class of the raw values, among those with counts. It works in buffer.
+func (l *Learner) decide(buffer, values, counts []float64, total float64) (class int) {
+	if l.o.signs() {
+		if len(counts) > 1 && values[0] > 0 {
+			return 1
+		}
+		return 0
+	}
+	if l.o.Recoding > 0 {
+		values = l.recode(buffer, values, counts, total)
+	}
+	most := math.Inf(-1)
+	for k := range counts {
+		if v := values[k]; v > most {
+			class, most = k, v
+		}
+	}
+	return class
+}
+
+// recode writes s_k (n/n_k)^a into buffer.
+func (l *Learner) recode(buffer, scores, counts []float64, total float64) []float64 {
+	for k, n := range counts {
+		ratio := 1.0
+		if n < total {
+			ratio = math.Min(total/n, mostRatio)
+		}
+		buffer[k] = float64(l.o.Recoding * exponential.Log(ratio))
+	}
+	exponential.Exp(buffer, buffer)
+	for k := range buffer {
+		buffer[k] *= scores[k]
+	}
+	return buffer
+}

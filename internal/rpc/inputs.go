@@ -1,0 +1,164 @@
+package rpc
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+// records lends the records that the inputs of requests become. The texts of a record
+// are those of its request.
+type records struct{ pool sync.Pool }
+
+// of is the record of a request's inputs, nil if it has none. It has a value for each
+// input of the schema; the engine checks whether they are ones that the inputs take.
+// Of a model without named inputs it is empty, and the engine refuses it. It has to be
+// given back. It costs O(inputs) and allocates nothing once records have been lent.
+func (r *records) of(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
+	if inputs == nil {
+		return nil, nil
+	}
+	record, ok := r.pool.Get().(*input.Record)
+	if !ok {
+		record = new(input.Record)
+	}
+	if schema == nil {
+		return record, nil
+	}
+	if err := fromStruct(schema, record, inputs); err != nil {
+		r.giveBack(record)
+		return nil, err
+	}
+	return record, nil
+}
+
+// giveBack takes a record back, which may be nil. Nothing of its request stays in it.
+func (r *records) giveBack(record *input.Record) {
+	if record != nil {
+		record.Reset(0)
+		r.pool.Put(record)
+	}
+}
+
+// fromStruct reads a record. Its names have to be those of the schema.
+func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struct) error {
+	values := from.GetFields()
+	record.Reset(schema.Len())
+	for i := range schema.Len() {
+		v, ok := values[schema.Name(i)]
+		if !ok {
+			return schema.CheckNames(maps.Keys(values))
+		}
+		setValue(record, i, v)
+	}
+	if len(values) > schema.Len() {
+		return schema.CheckNames(maps.Keys(values))
+	}
+	return nil
+}
+
+// setValue makes a value that of the input i. One without a kind is null.
+func setValue(record *input.Record, i int, v *structpb.Value) {
+	switch kind := v.GetKind().(type) {
+	case nil, *structpb.Value_NullValue:
+	case *structpb.Value_NumberValue:
+		record.SetNumber(i, kind.NumberValue)
+	case *structpb.Value_BoolValue:
+		record.SetBoolean(i, kind.BoolValue)
+	case *structpb.Value_StringValue:
+		record.SetText(i, kind.StringValue)
+	case *structpb.Value_ListValue:
+		setList(record, i, kind.ListValue.GetValues())
+	default:
+		record.SetOther(i, "an object")
+	}
+}
+
+func setList(record *input.Record, i int, values []*structpb.Value) {
+	list := record.SetNumbers(i, len(values))
+	for n, v := range values {
+		number, ok := v.GetKind().(*structpb.Value_NumberValue)
+		if !ok {
+			record.SetOther(i, fmt.Sprintf("a list whose item %d is no number", n))
+			return
+		}
+		list[n] = number.NumberValue
+	}
+}
+
+// schema is that of a model whose request has inputs, nil if the request has none, or
+// the model.
+func (p *predictions) schema(id string, given bool) (*input.Schema, error) {
+	if !given {
+		return nil, nil
+	}
+	return p.engine.Schema(id)
+}
+
+// hasInputs tells whether an observation has its input by names.
+func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
+
+// rowsFromProto are the rows of a batch, and the name of their field. Their records
+// have to be given back, also after an error.
+func (p *predictions) rowsFromProto(r *hindsightv1.PredictBatchRequest) (rows []engine.Row, list string, err error) {
+	list = "rows"
+	n := len(r.GetRows())
+	if inputs := len(r.GetInputs()); inputs > 0 {
+		if n > 0 {
+			return nil, list, &model.FieldError{
+				Field: "rows", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%d rows beside %d inputs", n, inputs),
+				Want: "one of them: inputs for a model with named inputs",
+			}
+		}
+		list, n = "inputs", inputs
+	}
+	if err := p.checkRows(list, n); err != nil {
+		return nil, list, err
+	}
+	schema, err := p.schema(r.GetModel(), list == "inputs")
+	if err != nil {
+		return nil, list, err
+	}
+	rows = make([]engine.Row, n)
+	for n, row := range r.GetRows() {
+		rows[n].Features = row.GetFeatures()
+	}
+	for n, row := range r.GetInputs() {
+		if rows[n].Inputs, err = p.records.of(schema, row); err != nil {
+			return rows, list, &engine.RowError{Row: n, Err: err}
+		}
+	}
+	return rows, list, nil
+}
+
+// inputsToProto are what has been learned of named inputs.
+func inputsToProto(spec *model.Spec, inputs []engine.LearnedInput) []*hindsightv1.LearnedInput {
+	var out []*hindsightv1.LearnedInput
+	for n := range inputs {
+		in := &inputs[n]
+		p := &hindsightv1.LearnedInput{Name: in.Name, Features: in.Features}
+		for _, c := range in.Categories {
+			p.Categories = append(p.Categories, &hindsightv1.Category{Name: c.Name, Observations: c.Observations})
+		}
+		if declared := spec.Inputs[n]; in.Statistics.Seen > 0 && declared.Categorical == nil && declared.Time == nil {
+			p.Mean, p.Deviation = &in.Statistics.Mean, &in.Statistics.Deviation
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// classesToProto fills in what a classifier answers, in place of values.
+func classesToProto(out *hindsightv1.Prediction, p *engine.Prediction) {
+	out.Class, out.Scores = p.Name(), make(map[string]float64, len(p.Classes))
+	for k, name := range p.Classes {
+		out.Scores[name] = p.Probabilities[k]
+	}
+}

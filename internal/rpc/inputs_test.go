@@ -1,0 +1,375 @@
+package rpc_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+	"hindsight/internal/model/modeltest"
+	"hindsight/internal/rpc"
+)
+
+// shop declares inputs of every kind and policy.
+const shop = `[
+	{"name": "load", "numeric": {}}, {"name": "price", "numeric": {"log1p": true}, "missing": "MISSING_REFUSE"},
+	{"name": "open", "boolean": {}}, {"name": "city", "categorical": {"max_categories": 3}},
+	{"name": "ware", "categorical": {"hash_buckets": 8}}, {"name": "at", "time": {"trend": true, "cycles": ["CYCLE_HOUR_OF_DAY"]}},
+	{"name": "größe", "vector": {"length": 2}}]`
+
+// inputsOf are declarations as a client writes them.
+func inputsOf(tb testing.TB, text string) []*hindsightv1.Input {
+	tb.Helper()
+	var spec hindsightv1.ModelSpec
+	if err := protojson.Unmarshal([]byte(`{"inputs": `+text+`}`), &spec); err != nil {
+		tb.Fatal(err)
+	}
+	return spec.GetInputs()
+}
+
+func schemaOf(tb testing.TB, text string) *input.Schema {
+	tb.Helper()
+	spec, err := rpc.SpecFromProto(&hindsightv1.ModelSpec{Inputs: inputsOf(tb, text)})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	completed, err := input.Complete(spec.Inputs)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return input.NewSchema(completed)
+}
+
+// object is a JSON object.
+func object(tb testing.TB, text string) *structpb.Struct {
+	tb.Helper()
+	s := new(structpb.Struct)
+	if err := protojson.Unmarshal([]byte(text), s); err != nil {
+		tb.Fatalf("%s: %v", text, err)
+	}
+	return s
+}
+
+// goodRow is a record of shop; what is given takes the place of a value.
+func goodRow(tb testing.TB, given string) *structpb.Struct {
+	tb.Helper()
+	s := object(tb, `{"load": 2.5, "price": 10, "open": true, "city": "Oslo", "ware": 17, "at": "2026-11-21T18:00:00+01:00", "größe": [1, -2]}`)
+	for name, v := range object(tb, given).GetFields() {
+		s.Fields[name] = v
+	}
+	return s
+}
+
+// The record of a request is settled by its schema, or there is one error that names
+// the input, what came and what is wanted.
+func TestRecordsOfRequests(t *testing.T) {
+	schema := schemaOf(t, shop)
+	var records rpc.Records
+	for given, c := range map[string]struct {
+		sentinel error
+		message  string
+	}{
+		`{}`: {},
+		`{"load": null, "open": null, "city": null, "ware": null, "at": null, "größe": null}`: {},
+		`{"city": 17, "ware": true}`:        {},
+		`{"city": ""}`:                      {},
+		`{"price": null}`:                   {input.ErrMissingInput, `inputs.price: got null, want a number: missing is "refuse"`},
+		`{"ciyt": "Oslo"}`:                  {input.ErrUnknownInput, `inputs.ciyt: got a name that no input has, want "city", which is nearly the same`},
+		`{"temperature": 1}`:                {input.ErrUnknownInput, `inputs.temperature: got a name that no input has, want one of load, price, open, city, ware, at, größe`},
+		`{"load": "2.5"}`:                   {input.ErrInputType, `inputs.load: got the text "2.5", want a number`},
+		`{"load": [1]}`:                     {input.ErrInputType, `inputs.load: got a list of 1 number, want a number`},
+		`{"load": {"a": 1}}`:                {input.ErrInputType, `inputs.load: got an object, want a number`},
+		`{"load": "NaN"}`:                   {input.ErrInputType, `inputs.load: got the text "NaN", want a number`},
+		`{"load": 1e101}`:                   {model.ErrFeatureOutOfRange, `inputs.load: got 1e+101, want a magnitude of at most 1e+100`},
+		`{"open": 1}`:                       {input.ErrInputType, `inputs.open: got the number 1, want true or false`},
+		`{"city": ["Oslo"]}`:                {input.ErrInputType, `inputs.city: got a list whose item 0 is no number, want a text`},
+		`{"at": "yesterday"}`:               {input.ErrInputType, `inputs.at: got the text "yesterday", want a time such as 2026-11-21T18:00:00Z`},
+		`{"at": 1795284000}`:                {input.ErrInputType, `inputs.at: got the number 1.795284e+09, want a time such as 2026-11-21T18:00:00Z`},
+		`{"größe": [1, 2, 3]}`:              {model.ErrDimensionMismatch, `inputs.größe: got a list of 3 numbers, want a list of 2 numbers`},
+		`{"größe": [1, null]}`:              {input.ErrInputType, `inputs.größe: got a list whose item 1 is no number, want a list of 2 numbers`},
+		`{"größe": [1, 1e200]}`:             {model.ErrFeatureOutOfRange, `inputs.größe[1]: got 1e+200, want a magnitude of at most 1e+100`},
+		`{"ware": "` + long(257) + `"}`:     {input.ErrInputTooLarge, `inputs.ware: got a text of 257 bytes, want at most 256 bytes`},
+		`{"` + long(500) + `": "anything"}`: {input.ErrUnknownInput, `inputs.` + long(64) + `…: got a name that no input has, want one of load, price, open, city, ware, at, größe`},
+	} {
+		r, err := records.Of(schema, goodRow(t, given))
+		if err == nil {
+			err = schema.Settle(r)
+			records.GiveBack(r)
+		}
+		if c.sentinel == nil {
+			if err != nil {
+				t.Errorf("%s: %v", given, err)
+			}
+			continue
+		}
+		var field *model.FieldError
+		if !errors.Is(err, c.sentinel) || !errors.As(err, &field) || err.Error() != c.message {
+			t.Errorf("%s:\n%v, want\n%s", given, err, c.message)
+		}
+	}
+	left := goodRow(t, `{}`)
+	delete(left.GetFields(), "open")
+	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or null if it is missing" {
+		t.Errorf("a name that is left out: %v", err)
+	}
+	delete(left.GetFields(), "price")
+	left.Fields["prices"] = structpb.NewNumberValue(1)
+	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrUnknownInput) || !strings.Contains(err.Error(), `"price"`) {
+		t.Errorf("a name in place of another: %v", err)
+	}
+	if r, err := records.Of(schema, nil); r != nil || err != nil {
+		t.Errorf("a request without inputs: %v, %v", r, err)
+	}
+	none, err := records.Of(nil, left)
+	if err != nil || none == nil || none.Len() != 0 {
+		t.Errorf("inputs of a model without any: %v, %v", none, err)
+	}
+}
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+// A record that was lent before has nothing of the request before.
+func TestRecordsAreLentClean(t *testing.T) {
+	schema := schemaOf(t, shop)
+	var records rpc.Records
+	full, empty := goodRow(t, `{}`), goodRow(t, `{"load": null, "city": null, "at": null, "größe": null, "open": null, "ware": null}`)
+	fresh := new(rpc.Records)
+	want, err := fresh.Of(schema, empty)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		for _, from := range []*structpb.Struct{full, empty} {
+			r, err := records.Of(schema, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if from == empty && !bytes.Equal(r.Append(nil), want.Append(nil)) {
+				t.Fatalf("%x, want %x", r.Append(nil), want.Append(nil))
+			}
+			records.GiveBack(r)
+			if r.Len() != 0 {
+				t.Fatal("a record that was given back has values")
+			}
+		}
+	}
+}
+
+// FuzzRecords: any inputs become a record or a refusal that names one. The bytes of a
+// settled record are read back as the same record.
+func FuzzRecords(f *testing.F) {
+	schema := schemaOf(f, shop)
+	for _, given := range []string{`{}`, `{"load": null, "city": null}`, `{"ciyt": 1}`, `{"größe": [1, "2"]}`, `{"at": "2024-02-29T23:59:59.5-07:00"}`, `{"load": {}}`} {
+		seed, err := proto.Marshal(goodRow(f, given))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(seed)
+	}
+	var records rpc.Records
+	encoder := input.NewEncoder(schema)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var from structpb.Struct
+		if proto.Unmarshal(data, &from) != nil {
+			t.Skip()
+		}
+		r, err := records.Of(schema, &from)
+		if err == nil {
+			defer records.GiveBack(r)
+			err = schema.Settle(r)
+		}
+		if err != nil {
+			var field *model.FieldError
+			if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "inputs.") || len(err.Error()) > 1000 {
+				t.Fatalf("%v names no input", err)
+			}
+			return
+		}
+		written := r.Append(nil)
+		var again input.Record
+		rest, err := again.Decode(written)
+		if err == nil {
+			err = schema.Settle(&again)
+		}
+		if err != nil || len(rest) > 0 || !bytes.Equal(again.Append(nil), written) {
+			t.Fatalf("%x became %x, %d bytes left, %v", written, again.Append(nil), len(rest), err)
+		}
+		x, y := encoder.Encode(nil, r), encoder.Encode(nil, &again)
+		for i := range x {
+			if x[i] != y[i] || math.IsNaN(x[i]) {
+				t.Fatalf("%g and %g", x, y)
+			}
+		}
+	})
+}
+
+// What a classifier says are a class and scores, and nothing that is of real labels.
+func TestPredictionOfAClassifier(t *testing.T) {
+	said := model.ClassPrediction{
+		Prediction: model.Prediction{Values: []float64{0.2, 0.9}, StandardErrors: []float64{1, 2}, Leverage: 0.25, Probability: 0.5},
+		Class:      1, Classes: []string{"Øl", "vin"}, Probabilities: []float64{0.375, 0.625},
+	}
+	unknown := model.ClassPrediction{Class: model.NoClass, Prediction: model.Prediction{Leverage: model.NoLeverage}}
+	for name, c := range map[string]struct {
+		said model.ClassPrediction
+		want *hindsightv1.Prediction
+	}{
+		"two classes": {said, &hindsightv1.Prediction{
+			Class: "vin", Scores: map[string]float64{"Øl": 0.375, "vin": 0.625}, Leverage: proto.Float64(0.25), StateSequence: 7, PredictionId: "p",
+		}},
+		"none": {unknown, &hindsightv1.Prediction{StateSequence: 7, PredictionId: "p"}},
+	} {
+		p := engine.Prediction{ClassPrediction: c.said, ID: "p", Sequence: 7, Notes: []float64{1}}
+		if got := rpc.PredictionToProto(p); !proto.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// twenty is a record of 20 inputs: twelve numbers, four categories, a hash, two
+// booleans and a time.
+func twenty(tb testing.TB) (*input.Schema, *structpb.Struct) {
+	tb.Helper()
+	var inputs []string
+	from := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	add := func(name, kind string, v *structpb.Value) {
+		inputs = append(inputs, fmt.Sprintf(`{"name": %q, %s}`, name, kind))
+		from.Fields[name] = v
+	}
+	for k := range 12 {
+		add(fmt.Sprint("temperature ", k), fmt.Sprintf(`"numeric": {"log1p": %t}`, k%4 == 0), structpb.NewNumberValue(21.5+float64(k)))
+	}
+	for k := range 4 {
+		add(fmt.Sprint("city ", k), `"categorical": {"max_categories": 16}`, structpb.NewStringValue(fmt.Sprint("Oslo ", k)))
+	}
+	add("shop", `"categorical": {"hash_buckets": 32}`, structpb.NewStringValue("shop 1234"))
+	add("open", `"boolean": {}`, structpb.NewBoolValue(true))
+	add("holiday", `"boolean": {}`, structpb.NewNullValue())
+	add("at", `"time": {}`, structpb.NewStringValue("2026-11-21T18:00:00Z"))
+	return schemaOf(tb, "["+strings.Join(inputs, ",")+"]"), from
+}
+
+// Beyond the decoding of the Struct, the record of a request allocates its bytes alone:
+// it is lent.
+func TestRecordsAreLentWithoutAllocating(t *testing.T) {
+	if modeltest.RaceDetector {
+		t.Skip("the race detector makes a pool lose what it holds")
+	}
+	schema, from := twenty(t)
+	e := input.NewEncoder(schema)
+	var records rpc.Records
+	var x []float64
+	allocations := testing.AllocsPerRun(100, func() {
+		r, err := records.Of(schema, from)
+		if err == nil {
+			err = schema.Settle(r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = e.Encode(x[:0], r)
+		_ = r.Append(nil)
+		records.GiveBack(r)
+	})
+	if allocations > 1 {
+		t.Errorf("%g allocations", allocations)
+	}
+}
+
+// A request of records is counted with the memory that it takes, which is several times
+// its size; one of features with its size.
+func TestRecordsAreCountedInMemory(t *testing.T) {
+	_, from := twenty(t)
+	size := proto.Size(from)
+	observation := &hindsightv1.ObserveRequest{Inputs: from}
+	for _, r := range []proto.Message{
+		&hindsightv1.PredictRequest{Inputs: from}, observation,
+		&hindsightv1.PredictBatchRequest{Inputs: []*structpb.Struct{from}},
+		&hindsightv1.ObserveBatchRequest{Observations: []*hindsightv1.ObserveRequest{{}, observation}},
+	} {
+		wire, err := proto.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const copies = 200
+		decoded := r.ProtoReflect().New().Interface()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range copies {
+			if err := proto.Unmarshal(wire, decoded); err != nil {
+				t.Fatal(err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		taken, counted := int64(after.TotalAlloc-before.TotalAlloc)/copies, rpc.HeldBytes(decoded)
+		if taken < int64(3*size) || counted < taken/2 || counted > 2*taken {
+			t.Errorf("%T: %d bytes in memory, %d counted", r, taken, counted)
+		}
+	}
+	plain := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 100)}
+	if got := rpc.HeldBytes(plain); got != int64(proto.Size(plain)) {
+		t.Errorf("%d bytes counted of %v", got, plain)
+	}
+}
+
+// BenchmarkRecord is what 20 inputs by name cost a request: their Struct, and beyond
+// it the record, its encoding and its bytes.
+func BenchmarkRecord(b *testing.B) {
+	schema, from := twenty(b)
+	e := input.NewEncoder(schema)
+	wire, err := proto.Marshal(from)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("struct", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			var decoded structpb.Struct
+			if err := proto.Unmarshal(wire, &decoded); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	var records rpc.Records
+	var x []float64
+	b.Run("record", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r, err := records.Of(schema, from)
+			if err == nil {
+				err = schema.Settle(r)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			x = e.Encode(x[:0], r)
+			records.GiveBack(r)
+		}
+	})
+	b.Run("record with bytes", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			r, err := records.Of(schema, from)
+			if err == nil {
+				err = schema.Settle(r)
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			x = e.Encode(x[:0], r)
+			_ = r.Append(nil)
+			records.GiveBack(r)
+		}
+	})
+}
