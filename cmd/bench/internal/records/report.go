@@ -231,8 +231,7 @@ func reliabilities(m *markdown.Report, r *Results) {
 		"cell shows the mean probability → the share of them whose class came (their number). elec2\n" +
 		"has the inputs of above, ijcnn1 a vector of its 22 columns, which have no names, unscaled.\n" +
 		"`fogd` has the logistic loss, the others the squared loss of labels −1 and 1, or of 0 and 1.\n" +
-		"The probabilities of `fogd` are the logistic function of its predictions; those of the\n" +
-		"others are calibrated on the rounds before.\n" +
+		"All probabilities are calibrated on the rounds before.\n" +
 		"`rlsc` decides with its default recoding ½, which favours the rare class; probabilities do\n" +
 		"not have it.\n" +
 		"**Off by** is the largest distance in a bin of 500 members or more.")
