@@ -40,8 +40,9 @@ the command says where to get them and ends with exit code 0. The learners are
 
 --out receives README.md, the report; NAME.csv, one row for each learner;
 NAME.svg, the loss over the rounds; curves/NAME.csv, the points of NAME.svg;
-late/NAME.csv, what auto served with late labels, of some streams. With
---streams or --learners the report covers only these: choose another --out.
+late/NAME.csv, what auto served with late labels, of some streams. Without
+--learners it also receives what "papers baselines" writes. With --streams or
+--learners the report covers only these: choose another --out.
 
 Standard output shows the losses, or all numbers with --json. All streams and
 learners take some minutes. A call may take two minutes, or --timeout if that is
@@ -61,6 +62,7 @@ longer.`,
 		},
 	}
 	f.add(p, cmd)
+	cmd.AddCommand(newBaselines(p))
 	flags := cmd.Flags()
 	flags.IntVar(&f.rows, "rows", 0, "use at most this many rows of a stream; 0: all")
 	flags.StringSliceVar(&f.streams, "streams", nil, "only these streams, with commas between them")
@@ -103,7 +105,7 @@ func names[T any](all []T, name func(T) string) string {
 
 // plan checks the flags that are its own.
 func (f *papersFlags) plan() (papers.Plan, error) {
-	p := papers.Plan{Data: f.data, Rows: f.rows}
+	p := papers.Plan{Data: f.data, Rows: f.rows, Baselines: len(f.learners) == 0}
 	if f.rows < 0 {
 		return p, command.Usagef("--rows %d is negative", f.rows)
 	}
@@ -147,6 +149,11 @@ func (f *papersFlags) run(ctx context.Context, p *command.Program, plan papers.P
 		return fmt.Errorf("--out: %w", err)
 	}
 	p.Say("the report is %s", filepath.Join(f.out, "README.md"))
+	if plan.Baselines {
+		if _, err := f.compare(ctx, p, plan); err != nil {
+			return err
+		}
+	}
 	return p.Emit(papersDocument(results), func(w *command.Page) { writeLosses(w, results) })
 }
 

@@ -24,6 +24,8 @@ type Plan struct {
 	// Streams and Learners are what to run, in the order of the report.
 	Streams  []Stream
 	Learners []Learner
+	// Baselines says that the report of the papers' baselines is written too.
+	Baselines bool
 }
 
 // Result is the result of one stream.

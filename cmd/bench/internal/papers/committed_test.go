@@ -33,7 +33,7 @@ func TestTheCommittedReportIsGenerated(t *testing.T) {
 		}
 		results = append(results, committed(t, dir, s, string(raw)))
 	}
-	got := strings.Split(papers.Report(papers.Plan{Learners: papers.Learners()}, results), "\n")
+	got := strings.Split(papers.Report(papers.Plan{Learners: papers.Learners(), Baselines: true}, results), "\n")
 	want := strings.Split(string(raw), "\n")
 	for i := range max(len(got), len(want)) {
 		var g, w string

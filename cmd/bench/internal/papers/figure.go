@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -14,7 +13,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"hindsight/cmd/bench/internal/figure"
-	"hindsight/cmd/bench/internal/markdown"
 )
 
 // logarithmic is the ratio of the largest and the smallest value from which on
@@ -58,10 +56,10 @@ func plotted(r *Result) (*plot.Plot, error) {
 		return nil, err
 	}
 	p.X.Min, p.X.Max = 0, float64(r.Rows)
-	p.X.Tick.Marker = plot.TickerFunc(wholeTicks)
+	p.X.Tick.Marker = plot.TickerFunc(figure.WholeTicks)
 	if low > 0 && high >= logarithmic*low {
 		p.Y.Scale = plot.LogScale{}
-		p.Y.Tick.Marker = plot.TickerFunc(logTicks)
+		p.Y.Tick.Marker = plot.TickerFunc(figure.LogTicks)
 		p.Y.Min, p.Y.Max = low/1.1, high*1.1
 	}
 	figure.Dress(p)
@@ -158,45 +156,4 @@ func style(name string) draw.LineStyle {
 		s.Color = color.RGBA{R: 0xd5, G: 0x5e, A: 0xff}
 	}
 	return s
-}
-
-// wholeTicks returns up to six ticks, at multiples of 1, 2 or 5 times a power of
-// ten.
-func wholeTicks(low, high float64) []plot.Tick {
-	step := math.Pow10(int(math.Floor(math.Log10(max(1, high-low)))))
-	for _, factor := range []float64{0.2, 0.5, 1, 2} {
-		if (high-low)/(step*factor) <= 6 {
-			step = max(1, step*factor)
-			break
-		}
-	}
-	var ticks []plot.Tick
-	for v := math.Ceil(low/step) * step; v <= high; v += step {
-		ticks = append(ticks, plot.Tick{Value: v, Label: markdown.Thousands(int(v))})
-	}
-	return ticks
-}
-
-// logTicks returns ticks at every digit times a power of ten. Labels are at 1, 2
-// and 5; an axis over more than two powers of ten has labels at 1 only.
-func logTicks(low, high float64) []plot.Tick {
-	labelled := "125"
-	if high > 100*low {
-		labelled = "1"
-	}
-	var ticks []plot.Tick
-	for power := int(math.Floor(math.Log10(low))); power <= int(math.Ceil(math.Log10(high))); power++ {
-		for digit := 1; digit < 10; digit++ {
-			v := float64(digit) * math.Pow10(power)
-			if v < low || v > high {
-				continue
-			}
-			tick := plot.Tick{Value: v}
-			if strings.Contains(labelled, strconv.Itoa(digit)) {
-				tick.Label = strconv.FormatFloat(v, 'g', 3, 64)
-			}
-			ticks = append(ticks, tick)
-		}
-	}
-	return ticks
 }

@@ -6,7 +6,7 @@ type Figure struct {
 	Learner string
 	// Value is the mean squared loss, or the error rate if the labels are signs.
 	Value float64
-	// Of is the learner of the server to compare with; empty: none.
+	// Of is the learner of the server to compare with.
 	Of string
 	// Source names the table and its conditions.
 	Source string
@@ -27,12 +27,7 @@ func airFigures() []Figure {
 	return []Figure{
 		{"AdaRaker, D = 50", 1.3e-3, NameAdaRaker, table4},
 		{"Raker, D = 50", 2.0e-3, NameRaker, table4},
-		{"RBF, σ² = 1", 12.7e-3, "", table4},
-		{"LINEAR", 10.7e-3, "", table4},
-		{"OMKL", 6.4e-3, "", table4},
-		{"OMKL-B, B = 50", 35.9e-3, "", table4},
 		{"Raker, D = 50", 1.3e-3, NameRaker, table5},
-		{"OMKL", 2.4e-3, "", table5},
 		{"AdaRaker, D = 100", 1.2e-3, NameAdaRaker, table8},
 	}
 }
@@ -42,12 +37,7 @@ func energyFigures() []Figure {
 	return []Figure{
 		{"AdaRaker, D = 50", 13.8e-3, NameAdaRaker, table4},
 		{"Raker, D = 50", 19.3e-3, NameRaker, table4},
-		{"RBF, σ² = 1", 28.8e-3, "", table4},
-		{"LINEAR", 28.8e-3, "", table4},
-		{"OMKL", 28.1e-3, "", table4},
-		{"OMKL-B, B = 50", 73.3e-3, "", table4},
 		{"Raker, D = 50", 13.8e-3, NameRaker, table5},
-		{"OMKL", 16.2e-3, "", table5},
 		{"AdaRaker, D = 100", 13.3e-3, NameAdaRaker, table8},
 	}
 }
@@ -57,11 +47,6 @@ func movementFigures() []Figure {
 	return []Figure{
 		{"AdaRaker, D = 50", 1.10e-2, NameAdaRaker, table10},
 		{"Raker, D = 50", 9.74e-2, NameRaker, table10},
-		{"RBF, σ² = 1", 41.3e-2, "", table10},
-		{"LINEAR", 43.8e-2, "", table10},
-		{"OMKL", 38.2e-2, "", table10},
-		{"M-Forgetron, B = 50", 1.64e-2, "", table10},
 		{"Raker, D = 50", 1.10e-2, NameRaker, table11},
-		{"OMKL", 1.10e-2, "", table11},
 	}
 }

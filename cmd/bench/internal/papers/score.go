@@ -41,11 +41,12 @@ type Score struct {
 // NewScore returns an empty account over a grid.
 func NewScore(grid []int) *Score { return &Score{grid: grid} }
 
-// Add adds one round. A prediction of 0 counts as the wrong sign.
+// Add adds one round. A prediction of 0, or one that is no number, counts as the
+// wrong sign.
 func (s *Score) Add(prediction, label, loss float64) {
 	s.Rows++
 	s.lossSum += loss
-	if prediction*label <= 0 {
+	if !(prediction*label > 0) {
 		s.wrong++
 	}
 	if s.Rows <= KernelRows {

@@ -1,0 +1,76 @@
+package comparison
+
+import (
+	"context"
+	"fmt"
+
+	"hindsight/cmd/bench/internal/papers"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+)
+
+// learner is a learner of the server, and its spec with a bandwidth and a loss.
+type learner struct {
+	name    string
+	centred bool
+	spec    func(spec *model.Spec, kernel *model.Kernel, loss string)
+}
+
+// learners are those whose regret, dictionary or loss the figures show. Their specs
+// are those of the report of the papers: the server's defaults, without scaling,
+// with the bandwidth of the stream.
+func learners() []learner {
+	return []learner{
+		{name: papers.NameLinear, spec: func(s *model.Spec, _ *model.Kernel, _ string) { s.LinearAWV = &model.LinearAWV{} }},
+		{name: papers.NameTaylor, centred: true, spec: func(s *model.Spec, k *model.Kernel, _ string) {
+			s.PKAWVTaylor = &model.PKAWVTaylor{Sigma: k.Sigma}
+		}},
+		{name: papers.NameNystrom, spec: func(s *model.Spec, k *model.Kernel, _ string) {
+			s.PKAWVNystrom = &model.PKAWVNystrom{Kernel: k}
+		}},
+		{name: papers.NameFourier, spec: func(s *model.Spec, k *model.Kernel, _ string) {
+			s.FourierAWV = &model.FourierAWV{Kernel: k}
+		}},
+		{name: papers.NameRaker, spec: func(s *model.Spec, _ *model.Kernel, loss string) {
+			s.Raker = &model.Raker{}
+			s.Raker.Loss = loss
+		}},
+		{name: papers.NameAdaRaker, spec: func(s *model.Spec, _ *model.Kernel, loss string) {
+			s.AdaRaker = &model.AdaRaker{}
+			s.AdaRaker.Loss = loss
+		}},
+	}
+}
+
+// trace takes the table through a new learner.
+func (l learner) trace(ctx context.Context, t *papers.Table, s papers.Stream, grid []int) (Trace, error) {
+	sigma, loss := t.Sigma, "squared"
+	if s.Signs {
+		loss = "logistic"
+	}
+	spec := model.Spec{Dimension: t.Dimension(), Seed: papers.Seed, Scaling: model.Unscaled()}
+	l.spec(&spec, &model.Kernel{Kind: "gaussian", Sigma: &sigma}, loss)
+	learner, err := catalog.New(spec)
+	if err != nil {
+		return Trace{}, fmt.Errorf("comparison: %w", err)
+	}
+	trace, score := Trace{Name: l.name}, papers.NewScore(grid)
+	var outcome model.Outcome
+	for i := range t.Y {
+		if err := ctx.Err(); err != nil {
+			return Trace{}, err
+		}
+		if err := learner.Observe(&outcome, t.Inputs(i, papers.Learner{Centred: l.centred}), t.Y[i:i+1], 1); err != nil {
+			return Trace{}, fmt.Errorf("comparison: round %d: %w", i+1, err)
+		}
+		score.Add(outcome.Predictions[0], t.Y[i], outcome.Loss)
+		if n := len(score.Curve); n > len(trace.Points) {
+			stats := learner.Stats()
+			trace.Points = append(trace.Points, TracePoint{Point: score.Curve[n-1], Regret: stats.Regret, Dictionary: stats.Dictionary})
+		}
+	}
+	return trace, nil
+}
+
+// last is the last point of a trace.
+func (t Trace) last() TracePoint { return t.Points[len(t.Points)-1] }
