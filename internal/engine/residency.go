@@ -61,6 +61,11 @@ func (i *instance) load() error {
 	case <-i.lifetime.Done():
 		return ErrClosed
 	}
+	// Snapshots captured before the model left memory may still be on their way.
+	if err := i.takeDisk(i.lifetime); err != nil {
+		return ErrClosed
+	}
+	defer func() { <-i.disk }()
 	started := i.o.Now()
 	r, err := i.recover()
 	if err != nil {

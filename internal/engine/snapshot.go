@@ -44,7 +44,8 @@ func (s *shared) takeCopy(ctx context.Context) error {
 	return take(ctx, s.copies, "other copies of states")
 }
 
-// takeDisk waits until no snapshot of the model is being written.
+// takeDisk waits until no snapshot of the model is being written. Who writes one drops
+// older ones and the log behind them, so that who reads them holds the disk too.
 func (i *instance) takeDisk(ctx context.Context) error {
 	return take(ctx, i.disk, "a snapshot of the model to be written")
 }
@@ -153,9 +154,15 @@ func (i *instance) supersede(ctx context.Context) error {
 		return err
 	}
 	defer func() { <-i.disk }()
+	i.outdate()
+	return nil
+}
+
+// outdate lets no capture of before be written any more, and no report of before be
+// told. Disk is held.
+func (i *instance) outdate() {
 	i.epoch.Add(1)
 	i.solved.Store(nil)
-	return nil
 }
 
 // replayDue tells whether replaying the log would take so long that a snapshot
