@@ -91,6 +91,12 @@ func (i *instance) load() error {
 	return nil
 }
 
+// takeDisk waits until no snapshot of the model is being written. Who writes one drops
+// older ones and the log behind them, so that who reads them holds the disk too.
+func (i *instance) takeDisk(ctx context.Context) error {
+	return take(ctx, i.disk, "a snapshot of the model to be written")
+}
+
 // recover is the machine at the end of the log, once what follows from the log
 // is written.
 func (i *instance) recover() (recovery.Recovered, error) {
