@@ -64,7 +64,9 @@ func layers() []layer {
 		{"internal/model/kons", learner},
 		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
 		{"internal/model/auto", append([]string{"internal/model/mlpoly", "internal/model/trig"}, learner...)},
-		{"internal/model/input", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/trig"}},
+		{"internal/model/input", []string{
+			"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/trig",
+		}},
 		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
 		{"internal/model/classifier", []string{
 			"internal/model", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",

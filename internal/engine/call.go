@@ -66,6 +66,8 @@ type Row struct {
 	Features []float64
 	// Inputs is nil for features. The engine reads it during the call alone.
 	Inputs *input.Record
+	// bytes are those of Inputs, once the prediction is to be remembered.
+	bytes []byte
 }
 
 // Prediction is the answer to one row of Predict. Classes and Probabilities are

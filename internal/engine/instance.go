@@ -104,6 +104,17 @@ type shared struct {
 	figures
 }
 
+// take waits for one of the places that a channel bounds. The place is given back
+// by receiving from the channel.
+func take(ctx context.Context, places chan struct{}, what string) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("engine: wait for %s: %w", what, context.Cause(ctx))
+	}
+}
+
 // figures count what happened since the start.
 type figures struct {
 	wakes, wakeNanoseconds, hibernations atomic.Int64

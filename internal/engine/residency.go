@@ -61,6 +61,11 @@ func (i *instance) load() error {
 	case <-i.lifetime.Done():
 		return ErrClosed
 	}
+	// Snapshots captured before the model left memory may still be on their way.
+	if err := i.takeDisk(i.lifetime); err != nil {
+		return ErrClosed
+	}
+	defer func() { <-i.disk }()
 	started := i.o.Now()
 	r, err := i.recover()
 	if err != nil {
@@ -84,6 +89,12 @@ func (i *instance) load() error {
 	i.wakeNanoseconds.Add(int64(took))
 	i.o.Log.Debug("model loaded", zap.String("model", i.id), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
 	return nil
+}
+
+// takeDisk waits until no snapshot of the model is being written. Who writes one drops
+// older ones and the log behind them, so that who reads them holds the disk too.
+func (i *instance) takeDisk(ctx context.Context) error {
+	return take(ctx, i.disk, "a snapshot of the model to be written")
 }
 
 // recover is the machine at the end of the log, once what follows from the log

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,25 +27,9 @@ const (
 // errSuperseded is a capture of a model that was restored or deleted since.
 var errSuperseded = errors.New("the model was restored or deleted meanwhile")
 
-// take waits for one of the places that a channel bounds. The place is given back
-// by receiving from the channel.
-func take(ctx context.Context, places chan struct{}, what string) error {
-	select {
-	case places <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("engine: wait for %s: %w", what, context.Cause(ctx))
-	}
-}
-
 // takeCopy waits for a place among the copies of states.
 func (s *shared) takeCopy(ctx context.Context) error {
 	return take(ctx, s.copies, "other copies of states")
-}
-
-// takeDisk waits until no snapshot of the model is being written.
-func (i *instance) takeDisk(ctx context.Context) error {
-	return take(ctx, i.disk, "a snapshot of the model to be written")
 }
 
 // capture copies the state, once the ids of all that it learned are written. It
@@ -153,9 +136,15 @@ func (i *instance) supersede(ctx context.Context) error {
 		return err
 	}
 	defer func() { <-i.disk }()
+	i.outdate()
+	return nil
+}
+
+// outdate lets no capture of before be written any more, and no report of before be
+// told. Disk is held.
+func (i *instance) outdate() {
 	i.epoch.Add(1)
 	i.solved.Store(nil)
-	return nil
 }
 
 // replayDue tells whether replaying the log would take so long that a snapshot

@@ -149,6 +149,10 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64) (
 // after it. It runs at the model's turn. Called with the sequence of a Rewind
 // that a crash interrupted, it completes that.
 func (i *instance) goBack(ctx context.Context, sequence uint64) error {
+	if err := i.takeDisk(ctx); err != nil {
+		return err
+	}
+	defer func() { <-i.disk }()
 	if err := i.restorable(sequence); err != nil {
 		return err
 	}
@@ -176,9 +180,10 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	}
 	// Until here nothing has changed. From here on a caller that leaves changes
 	// nothing.
-	if err := i.supersede(ctx); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return i.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
 	}
+	i.outdate()
 	err = i.Kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, i.Spec.Outputs)
 		return err == nil && s.Answer.Sequence > sequence

@@ -28,10 +28,10 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 	}
 	keep := make([]storage.Prediction, 0, len(rows))
 	chosen := map[string]int{}
-	inputs := make([][]byte, len(rows))
-	for n, x := range rows {
+	for n := range rows {
+		x := &rows[n]
 		if x.Inputs != nil {
-			inputs[n] = x.Inputs.Append(nil)
+			x.bytes = x.Inputs.Append(nil)
 		}
 		minted := len(o.IDs) == 0 || o.IDs[n] == ""
 		if minted {
@@ -41,7 +41,7 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 			}
 			answers[n].ID = id
 		} else {
-			there, err := i.choose(answers, rows, inputs, chosen, n, o.IDs[n], now)
+			there, err := i.choose(answers, rows, chosen, n, o.IDs[n], now)
 			if err != nil {
 				return &RowError{Row: n, Err: err}
 			}
@@ -51,7 +51,7 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 		}
 		w := record.Waiting{
 			ClassPrediction: answers[n].ClassPrediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes,
-			Features: x.Features, Inputs: inputs[n],
+			Features: x.Features, Inputs: x.bytes,
 		}
 		value := w.Encode(i.Spec.Classes != nil)
 		keep = append(keep, storage.Prediction{ID: answers[n].ID, Value: value, Expiry: expiry, Minted: minted})
@@ -76,16 +76,15 @@ func (s *shared) waitingRoom(id string, waiting, more int64) error {
 
 // choose takes an id that the caller chose for a row, and tells whether its
 // prediction is there already, from before or from an earlier row of the call.
-// Chosen are the places of the ids of this call, inputs the bytes of the records up
-// to this row.
+// Chosen are the places of the ids of this call.
 func (i *instance) choose(
-	answers []Prediction, rows []Row, inputs [][]byte, chosen map[string]int, n int, id string, now time.Time,
+	answers []Prediction, rows []Row, chosen map[string]int, n int, id string, now time.Time,
 ) (there bool, err error) {
 	if err := checkObservationID("prediction_id", id); err != nil {
 		return false, err
 	}
 	if first, twice := chosen[id]; twice {
-		if !record.SameInput(rows[first].Features, inputs[first], rows[n].Features, inputs[n]) {
+		if !record.SameInput(rows[first].Features, rows[first].bytes, rows[n].Features, rows[n].bytes) {
 			return false, fmt.Errorf("prediction_id %q: %w: row %d has it with other %s", id, ErrConflict, first, i.inputField())
 		}
 		answers[n] = answers[first]
@@ -104,7 +103,7 @@ func (i *instance) choose(
 		answers[n].ID = id
 		return false, err
 	}
-	if !record.SameInput(w.Features, w.Inputs, rows[n].Features, inputs[n]) {
+	if !record.SameInput(w.Features, w.Inputs, rows[n].Features, rows[n].bytes) {
 		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other %s", id, ErrConflict, i.inputField())
 	}
 	answers[n] = Prediction{ClassPrediction: w.ClassPrediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: i.Spec.Coverage}

@@ -308,7 +308,7 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 }
 
 // Check tells whether an observation may be logged. Apply then learns it, unless
-// a class is one too many by then: see Room of classes. Apply also learns what an
+// a class is one too many by then: see ClassRoom. Apply also learns what an
 // earlier server accepted and model.Admitter refuses. Labels are nil of a
 // classifier.
 func (m *Machine) Check(in Input, labels []float64, class string, weight float64) (err error) {

@@ -1,4 +1,4 @@
-// Package exponential computes e^x of many numbers at a time.
+// Package exponential computes e^x of many numbers at a time, and logarithms of one.
 //
 // The error is below one unit in the last place (0.88 is the most that was
 // measured) where the result is a normal number, and at most one unit where it is

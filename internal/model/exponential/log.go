@@ -29,7 +29,51 @@ func Log(x float64) float64 {
 		fraction *= 2
 		e--
 	}
-	f, n := fraction-1, float64(e)
+	n := float64(e)
+	return series(fraction-1, float64(n*part1), float64(n*part2))
+}
+
+// Log1p is log(1+x) of a finite x ≥ 0, to one unit in the last place: no digit of a
+// small x is lost. It has the same bits on every target. That of any other number is
+// what math.Log1p says.
+//
+// Source: fdlibm, as Exp: log(1+x) with u = 1+x rounded is log u + (1+x−u)/u.
+func Log1p(x float64) float64 {
+	const (
+		small = 1.0 / (1 << 29)
+		tiny  = 1.0 / (1 << 54)
+	)
+	switch {
+	case !(x >= 0) || math.IsInf(x, 1):
+		return math.Log1p(x)
+	case x < tiny:
+		return x
+	case x < small:
+		return x - float64(float64(x*x)*0.5)
+	case x < math.Sqrt2-1:
+		return series(x, 0, 0)
+	}
+	u, lost := 1+x, 0.0
+	if x < 1<<53 {
+		// What the sum has rounded away of the smaller.
+		if x < 1 {
+			lost = x - (u - 1)
+		} else {
+			lost = 1 - (u - x)
+		}
+		lost /= u
+	}
+	fraction, k := math.Frexp(u)
+	fraction, k = float64(2*fraction), k-1 // In [1, 2).
+	if fraction >= math.Sqrt2 {
+		fraction, k = fraction/2, k+1
+	}
+	n := float64(k)
+	return series(fraction-1, float64(n*part1), float64(n*part2)+lost)
+}
+
+// series is high + log(1+f) + low for f in [√½ − 1, √2 − 1].
+func series(f, high, low float64) float64 {
 	s := f / (2 + f)
 	z := float64(s * s)
 	w := float64(z * z)
@@ -40,21 +84,5 @@ func Log(x float64) float64 {
 	odd = float64(w*odd) + l1
 	r := float64(w*even) + float64(z*odd)
 	half := float64(0.5 * float64(f*f))
-	low := float64(s*(half+r)) + float64(n*part2)
-	return float64(n*part1) - ((half - low) - f)
-}
-
-// Log1p is log(1+x) of a finite number above −1, to two units in the last place: no
-// digit of a small x is lost. It has the same bits on every target. That of any other
-// number is what math.Log1p says.
-//
-//	u = 1+x rounded,  log(1+x) = log u + (x−(u−1))/u
-//
-// Source: fdlibm, whose correction this is.
-func Log1p(x float64) float64 {
-	if !(x > -1) || math.IsInf(x, 1) {
-		return math.Log1p(x)
-	}
-	u := 1 + x
-	return Log(u) + (x-(u-1))/u
+	return high - ((half - (float64(s*(half+r)) + low)) - f)
 }

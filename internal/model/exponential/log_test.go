@@ -64,8 +64,8 @@ func TestLogBits(t *testing.T) {
 	}
 }
 
-// Log1p is the library's to two units in the last place, for small numbers of either
-// sign, for large ones, and up to −1.
+// Log1p is the library's to one unit in the last place, for small numbers and for large
+// ones.
 func TestLog1p(t *testing.T) {
 	worst := 0.0
 	check := func(x float64) {
@@ -73,20 +73,18 @@ func TestLog1p(t *testing.T) {
 		got, want := exponential.Log1p(x), math.Log1p(x)
 		unit := math.Nextafter(math.Abs(want), math.Inf(1)) - math.Abs(want)
 		worst = max(worst, math.Abs(got-want)/unit)
-		if !(math.Abs(got-want) <= 2*unit) {
+		if !(math.Abs(got-want) <= unit) {
 			t.Fatalf("log1p %g is %.17g, want %.17g", x, got, want)
 		}
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200_000 {
 		check(rng.Float64())
-		check(-rng.Float64())
 		check(math.Ldexp(1+rng.Float64(), rng.IntN(2000)-1000))
-		check(-math.Ldexp(1+rng.Float64(), -rng.IntN(200)-2))
 	}
 	t.Logf("at most %.1f units in the last place", worst)
 	for _, x := range []float64{
-		math.Nextafter(-1, 0), -0.5, 0x1p-53, -0x1p-53, 0x1.8p-53, 0x1p-54, 0x1p52, 0x1p53, 0x1p53 + 2, 1e300,
+		0x1p-53, 0x1.8p-53, 0x1p-54, 0x1p52, 0x1p53, 0x1p53 + 2, 1e300,
 		math.MaxFloat64, math.SmallestNonzeroFloat64,
 	} {
 		check(x)
