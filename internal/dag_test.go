@@ -81,9 +81,10 @@ func layers() []layer {
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
+		{"internal/engine/account/recent", []string{"internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
 		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mlpoly"}},
-		{"internal/engine/account/classes", []string{"internal/model", "internal/model/codec", "internal/model/exponential"}},
+		{"internal/engine/account/classes", []string{"internal/engine/account/recent", "internal/model", "internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec",

@@ -84,10 +84,10 @@ func (a *Account) Observe(r Round, loss Loss) {
 		a.excess += r.ServedLoss - r.Loss
 	}
 	round := Performance{Observations: 1, Prequential: now, Served: told}
-	a.whole.add(round)
-	a.recent.add(round)
+	a.whole.Add(round)
+	a.recent.Add(round)
 	a.discounted.scale(discount)
-	a.discounted.add(round)
+	a.discounted.Add(round)
 	a.judge(r, notes)
 	a.drift.Observe(told.Loss / r.Weight)
 	a.learn(r)
@@ -128,7 +128,7 @@ func (a *Account) learn(r Round) {
 
 // Recent is the performance over the last observations, at a cost of some 150
 // additions.
-func (a *Account) Recent() Performance { return a.recent.total() }
+func (a *Account) Recent() Performance { return a.recent.Total() }
 
 // Summary is what there is to tell of an account.
 type Summary struct {
@@ -153,7 +153,7 @@ type Summary struct {
 func (a *Account) Summary() Summary {
 	s := Summary{
 		Predicted: a.predicted, Served: a.served, Excess: a.excess,
-		Whole: a.whole, Recent: a.recent.total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
+		Whole: a.whole, Recent: a.recent.Total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
 	}
 	if len(a.levels) == 0 {
 		return s

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/recent"
 )
 
 func squared(prediction, label float64) float64 { return (label - prediction) * (label - prediction) }
@@ -135,12 +136,12 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 				continue
 			}
 			s := a.Summary()
-			recent := int(s.Recent.Observations)
-			if recent < min(round+1, account.Recent) || recent > account.Recent+50 {
-				t.Fatalf("the recent figures are of %d of %d observations", recent, round+1)
+			covered := int(s.Recent.Observations)
+			if covered < min(round+1, recent.Observations) || covered > recent.Observations+50 {
+				t.Fatalf("the recent figures are of %d of %d observations", covered, round+1)
 			}
 			same(t, "whole", s.Whole, n.total(0, 1))
-			same(t, "recent", s.Recent, n.total(len(n.rounds)-recent, 1))
+			same(t, "recent", s.Recent, n.total(len(n.rounds)-covered, 1))
 			same(t, "discounted", s.Discounted, n.total(0, 0.999))
 			if s.Predicted != predicted || !near(s.Served, only) {
 				t.Fatalf("%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)

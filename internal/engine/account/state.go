@@ -31,23 +31,12 @@ func (a *Account) Append(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, a.predicted)
 	dst = codec.AppendFloats(dst, a.served.Loss, a.served.RunningMean, a.served.LastLabel, a.excess, a.weight)
 	dst = codec.AppendFloats(codec.AppendFloats(dst, a.means...), a.last...)
-	dst = appendPerformance(appendPerformance(dst, &a.whole), &a.discounted)
-	dst = codec.AppendUint64(dst, uint64(len(a.recent.blocks)))
-	dst = codec.AppendUint64(dst, uint64(a.recent.next))
-	for n := range a.recent.blocks {
-		dst = appendPerformance(dst, &a.recent.blocks[n])
-	}
+	dst = a.discounted.AppendBinary(a.whole.AppendBinary(dst))
+	dst = a.recent.AppendBinary(dst)
 	for _, s := range a.intervals {
 		dst = appendPart(dst, s.AppendBinary)
 	}
 	return appendPart(dst, a.drift.AppendBinary)
-}
-
-func appendPerformance(dst []byte, p *Performance) []byte {
-	for _, v := range p.numbers() {
-		dst = codec.AppendFloats(dst, *v)
-	}
-	return dst
 }
 
 // appendPart appends a length and so many bytes.
@@ -87,17 +76,10 @@ func (a *Account) read2(r *codec.Reader) error {
 	r.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.weight)
 	r.FloatsWithin(maxLabel, a.means)
 	r.FloatsWithin(maxLabel, a.last)
-	r.Within(maxNumber, a.whole.numbers()...)
-	r.Within(maxNumber, a.discounted.numbers()...)
-	blocks, next := r.Uint64(), r.Uint64()
-	if r.Err() == nil && (blocks > Recent/recentBlock+1 || next > blocks || (next == blocks && next > 0)) {
-		return fmt.Errorf("%d blocks of recent observations, filling %d", blocks, next)
-	}
-	if r.Err() == nil {
-		a.recent = window{blocks: make([]Performance, blocks), next: int(next)}
-	}
-	for n := range a.recent.blocks {
-		r.Within(maxNumber, a.recent.blocks[n].numbers()...)
+	a.whole.Read(r, maxNumber)
+	a.discounted.Read(r, maxNumber)
+	if err := a.recent.Read(r, maxNumber); err != nil {
+		return err
 	}
 	for _, s := range a.intervals {
 		if err := readPart(r, s.Restore); err != nil {
@@ -127,7 +109,7 @@ func readPart(r *codec.Reader, restore func([]byte) error) error {
 
 // Size is the memory that the account takes, in bytes, at a cost of O(outputs).
 func (a *Account) Size() uint64 {
-	size := uint64(accountBytes + 16*len(a.means) + performanceBytes*cap(a.recent.blocks))
+	size := uint64(accountBytes + 16*len(a.means) + performanceBytes*a.recent.Capacity())
 	for _, s := range a.intervals {
 		size += s.Size()
 	}

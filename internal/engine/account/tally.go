@@ -1,6 +1,11 @@
 package account
 
-import "math"
+import (
+	"math"
+
+	"hindsight/internal/engine/account/recent"
+	"hindsight/internal/model/codec"
+)
 
 // Figures are the losses of some predictions and, over the same observations,
 // of two predictors that ignore the inputs.
@@ -27,6 +32,14 @@ func (f *Figures) add(by Figures) {
 	f.LastLabel += by.LastLabel
 }
 
+func (f *Figures) appendBinary(dst []byte) []byte {
+	return codec.AppendFloats(dst, f.Loss, f.RunningMean, f.LastLabel)
+}
+
+func (f *Figures) read(r *codec.Reader, most float64) {
+	r.Within(most, &f.Loss, &f.RunningMean, &f.LastLabel)
+}
+
 func (f *Figures) scale(by float64) {
 	f.Loss *= by
 	f.RunningMean *= by
@@ -46,7 +59,8 @@ type Performance struct {
 	Served Figures
 }
 
-func (p *Performance) add(by Performance) {
+// Add adds the sums of other observations.
+func (p *Performance) Add(by Performance) {
 	p.Observations += by.Observations
 	p.Prequential.add(by.Prequential)
 	p.Served.add(by.Served)
@@ -58,50 +72,23 @@ func (p *Performance) scale(by float64) {
 	p.Served.scale(by)
 }
 
-func (p *Performance) numbers() []*float64 {
-	return []*float64{
-		&p.Observations,
-		&p.Prequential.Loss, &p.Prequential.RunningMean, &p.Prequential.LastLabel,
-		&p.Served.Loss, &p.Served.RunningMean, &p.Served.LastLabel,
-	}
+// Count is the number of observations.
+func (p *Performance) Count() float64 { return p.Observations }
+
+// AppendBinary appends all sums.
+func (p *Performance) AppendBinary(dst []byte) []byte {
+	return p.Served.appendBinary(p.Prequential.appendBinary(codec.AppendFloats(dst, p.Observations)))
 }
 
-const (
-	// Recent is how many observations the recent performance covers at least, once
-	// there are so many. It covers up to recentBlock more.
-	Recent      = 1000
-	recentBlock = 50
-	// A round leaves so much of what the discounted performance was before.
-	discount = 0.999
-)
-
-// window sums up the last observations, in blocks: a sum that one adds to and
-// subtracts from keeps the rounding of large losses when they have left.
-type window struct {
-	// blocks are the newest Recent/recentBlock full ones, and the one that is
-	// being filled, at next.
-	blocks []Performance
-	next   int
+// Read reads what AppendBinary appends, numbers of at most most.
+func (p *Performance) Read(r *codec.Reader, most float64) {
+	r.Within(most, &p.Observations)
+	p.Prequential.read(r, most)
+	p.Served.read(r, most)
 }
 
-func (w *window) add(round Performance) {
-	if len(w.blocks) == 0 {
-		w.blocks = append(w.blocks, Performance{})
-	}
-	if w.blocks[w.next].Observations >= recentBlock {
-		w.next = (w.next + 1) % (Recent/recentBlock + 1)
-		if w.next == len(w.blocks) {
-			w.blocks = append(w.blocks, Performance{})
-		}
-		w.blocks[w.next] = Performance{}
-	}
-	w.blocks[w.next].add(round)
-}
+// A round leaves so much of what the discounted performance was before.
+const discount = 0.999
 
-func (w *window) total() Performance {
-	var p Performance
-	for n := range w.blocks {
-		p.add(w.blocks[n])
-	}
-	return p
-}
+// window has the performance over the last observations.
+type window = recent.Window[Performance, *Performance]

@@ -106,8 +106,8 @@ func (a *Account) Observe(r Round) {
 		a.served.add(told)
 	}
 	round := Performance{Observations: 1, Prequential: now, Served: told}
-	a.whole.add(round)
-	a.recent.add(round)
+	a.whole.Add(round)
+	a.recent.Add(round)
 	a.count(prediction, r.Class)
 	a.learn(r.Class)
 }
@@ -222,11 +222,11 @@ type Summary struct {
 // Summary sums up the account, at a cost of O(classes).
 func (a *Account) Summary() Summary {
 	return Summary{
-		Predicted: a.predicted, Served: a.served, Whole: a.whole, Recent: a.recent.total(),
+		Predicted: a.predicted, Served: a.served, Whole: a.whole, Recent: a.recent.Total(),
 		Reliability: a.bins, Classes: append([]Class(nil), a.classes...),
 	}
 }
 
 // Recent is the performance over the last observations, at a cost of some 250
 // additions.
-func (a *Account) Recent() Performance { return a.recent.total() }
+func (a *Account) Recent() Performance { return a.recent.Total() }

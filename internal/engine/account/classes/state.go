@@ -21,12 +21,9 @@ import (
 // such figures.
 func (a *Account) AppendBinary(dst []byte) []byte {
 	dst = slices.Grow(dst, a.encoded())
-	dst = appendFigures(codec.AppendUint64(dst, a.predicted), &a.served)
-	dst = appendPerformance(dst, &a.whole)
-	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(len(a.recent.blocks))), uint64(a.recent.next))
-	for n := range a.recent.blocks {
-		dst = appendPerformance(dst, &a.recent.blocks[n])
-	}
+	dst = a.served.appendBinary(codec.AppendUint64(dst, a.predicted))
+	dst = a.whole.AppendBinary(dst)
+	dst = a.recent.AppendBinary(dst)
 	for _, b := range a.bins {
 		dst = codec.AppendUint64(codec.AppendUint64(dst, b.Members), b.Found)
 		dst = codec.AppendFloats(dst, b.Expected)
@@ -48,22 +45,13 @@ const (
 
 // encoded is what AppendBinary appends.
 func (a *Account) encoded() int {
-	return 8 + figuresBytes + performanceBytes*(1+len(a.recent.blocks)) + 16 + Bins*binBytes + 8 + classBytes*len(a.classes) + 8
-}
-
-func appendFigures(dst []byte, f *Figures) []byte {
-	return codec.AppendFloats(dst, f.Errors, f.LogLoss, f.Brier, f.Majority, f.Last)
-}
-
-func appendPerformance(dst []byte, p *Performance) []byte {
-	dst = codec.AppendFloats(dst, p.Observations)
-	return appendFigures(appendFigures(dst, &p.Prequential), &p.Served)
+	return 8 + figuresBytes + performanceBytes*(1+a.recent.Blocks()) + 16 + Bins*binBytes + 8 + classBytes*len(a.classes) + 8
 }
 
 // Size is the memory of the account in bytes, at a cost of O(1).
 func (a *Account) Size() uint64 {
 	const fixed = 512
-	return fixed + uint64(performanceBytes*cap(a.recent.blocks)+classBytes*cap(a.classes))
+	return fixed + uint64(performanceBytes*a.recent.Capacity()+classBytes*cap(a.classes))
 }
 
 // maxRounds bounds the number of observations, so that every count of them is exact;
@@ -80,15 +68,10 @@ func (a *Account) Restore(data []byte) error {
 	b := New(a.limit)
 	r := codec.NewReader(data)
 	b.predicted = r.Uint64()
-	r.Within(maxSum, b.served.numbers()...)
-	r.Within(maxSum, b.whole.numbers()...)
-	blocks, next := r.Uint64(), r.Uint64()
-	if blocks > maxBlocks || next > blocks || (next == blocks && next > 0) {
-		return broken("recent blocks that cannot be")
-	}
-	b.recent = window{blocks: make([]Performance, blocks), next: int(next)}
-	for n := range b.recent.blocks {
-		r.Within(maxSum, b.recent.blocks[n].numbers()...)
+	b.served.read(r, maxSum)
+	b.whole.Read(r, maxSum)
+	if err := b.recent.Read(r, maxSum); err != nil {
+		return fmt.Errorf("classes: %w: %w", err, codec.ErrCorrupt)
 	}
 	for n := range b.bins {
 		b.bins[n].Members, b.bins[n].Found = r.Uint64(), r.Uint64()
@@ -155,14 +138,8 @@ func (a *Account) check() string {
 			return "a bin that cannot be"
 		}
 	}
-	if (total == 0) != (len(a.recent.blocks) == 0) {
+	if (total == 0) != (a.recent.Blocks() == 0) {
 		return "recent observations that cannot be"
-	}
-	for n := range a.recent.blocks {
-		o := a.recent.blocks[n].Observations
-		if !(o > 0 && o <= recentBlock && o == math.Trunc(o)) || (n != a.recent.next && o != recentBlock) {
-			return "recent observations that cannot be"
-		}
 	}
 	return ""
 }

@@ -1,6 +1,11 @@
 package classes
 
-import "math"
+import (
+	"math"
+
+	"hindsight/internal/engine/account/recent"
+	"hindsight/internal/model/codec"
+)
 
 // Figures are sums over the predictions of some observations and, over the same
 // observations, of two predictors that ignore the inputs.
@@ -38,8 +43,12 @@ func (f *Figures) add(by Figures) {
 	f.Last += by.Last
 }
 
-func (f *Figures) numbers() []*float64 {
-	return []*float64{&f.Errors, &f.LogLoss, &f.Brier, &f.Majority, &f.Last}
+func (f *Figures) appendBinary(dst []byte) []byte {
+	return codec.AppendFloats(dst, f.Errors, f.LogLoss, f.Brier, f.Majority, f.Last)
+}
+
+func (f *Figures) read(r *codec.Reader, most float64) {
+	r.Within(most, &f.Errors, &f.LogLoss, &f.Brier, &f.Majority, &f.Last)
 }
 
 // Performance is how a classifier did over some observations.
@@ -54,50 +63,27 @@ type Performance struct {
 	Served Figures
 }
 
-func (p *Performance) add(by Performance) {
+// Add adds the sums of other observations.
+func (p *Performance) Add(by Performance) {
 	p.Observations += by.Observations
 	p.Prequential.add(by.Prequential)
 	p.Served.add(by.Served)
 }
 
-func (p *Performance) numbers() []*float64 {
-	return append(append([]*float64{&p.Observations}, p.Prequential.numbers()...), p.Served.numbers()...)
+// Count is the number of observations.
+func (p *Performance) Count() float64 { return p.Observations }
+
+// AppendBinary appends all sums.
+func (p *Performance) AppendBinary(dst []byte) []byte {
+	return p.Served.appendBinary(p.Prequential.appendBinary(codec.AppendFloats(dst, p.Observations)))
 }
 
-const (
-	// Recent is how many observations the recent performance covers at least, once
-	// there are so many. It covers up to recentBlock more.
-	Recent      = 1000
-	recentBlock = 50
-	maxBlocks   = Recent/recentBlock + 1
-)
-
-// window sums up the last observations, in blocks: a sum that one adds to and
-// subtracts from keeps the rounding of what has left.
-type window struct {
-	// blocks are the newest full ones, and the one that is being filled, at next.
-	blocks []Performance
-	next   int
+// Read reads what AppendBinary appends, numbers of at most most.
+func (p *Performance) Read(r *codec.Reader, most float64) {
+	r.Within(most, &p.Observations)
+	p.Prequential.read(r, most)
+	p.Served.read(r, most)
 }
 
-func (w *window) add(round Performance) {
-	if len(w.blocks) == 0 {
-		w.blocks = append(w.blocks, Performance{})
-	}
-	if w.blocks[w.next].Observations >= recentBlock {
-		w.next = (w.next + 1) % maxBlocks
-		if w.next == len(w.blocks) {
-			w.blocks = append(w.blocks, Performance{})
-		}
-		w.blocks[w.next] = Performance{}
-	}
-	w.blocks[w.next].add(round)
-}
-
-func (w *window) total() Performance {
-	var p Performance
-	for n := range w.blocks {
-		p.add(w.blocks[n])
-	}
-	return p
-}
+// window has the performance over the last observations.
+type window = recent.Window[Performance, *Performance]

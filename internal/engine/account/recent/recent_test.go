@@ -1,0 +1,84 @@
+package recent_test
+
+import (
+	"errors"
+	"testing"
+
+	"hindsight/internal/engine/account/recent"
+	"hindsight/internal/model/codec"
+)
+
+// sums are the number of observations and the sum of their numbers.
+type sums struct{ observations, numbers float64 }
+
+func (s *sums) Add(by sums) {
+	s.observations += by.observations
+	s.numbers += by.numbers
+}
+
+func (s *sums) Count() float64 { return s.observations }
+
+func (s *sums) AppendBinary(dst []byte) []byte {
+	return codec.AppendFloats(dst, s.observations, s.numbers)
+}
+
+func (s *sums) Read(r *codec.Reader, most float64) { r.Within(most, &s.observations, &s.numbers) }
+
+type window = recent.Window[sums, *sums]
+
+// The window of whole numbers is the sum of exactly the last of them, and it goes on from
+// its bytes with the same ones.
+func TestWindowIsTheSumOfTheLast(t *testing.T) {
+	t.Parallel()
+	var w window
+	for n := 1; n <= 3*recent.Observations; n++ {
+		w.Add(sums{observations: 1, numbers: float64(n)})
+		got := w.Total()
+		covered := int(got.observations)
+		if covered < min(n, recent.Observations) || covered > min(n, recent.Observations+50) {
+			t.Fatalf("%d of %d observations are covered", covered, n)
+		}
+		if want := float64(covered*(2*n-covered+1)) / 2; got.numbers != want {
+			t.Fatalf("after %d observations the last %d sum up to %g, want %g", n, covered, got.numbers, want)
+		}
+		if n%77 != 0 {
+			continue
+		}
+		var again window
+		r := codec.NewReader(w.AppendBinary(nil))
+		if err := again.Read(r, 1e9); err != nil || r.End() != nil {
+			t.Fatalf("after %d observations: %v, %v", n, err, r.End())
+		}
+		if again.Total() != got {
+			t.Fatalf("after %d observations: read %+v, want %+v", n, again.Total(), got)
+		}
+		w = again
+	}
+}
+
+func TestReadRefusesBlocksThatCannotBe(t *testing.T) {
+	t.Parallel()
+	encode := func(blocks, next uint64, numbers ...float64) []byte {
+		return codec.AppendFloats(codec.AppendUint64(codec.AppendUint64(nil, blocks), next), numbers...)
+	}
+	for name, data := range map[string][]byte{
+		"too many blocks":                 encode(1<<40, 0),
+		"filling a block that is not":     encode(1, 1, 3, 9),
+		"an empty block":                  encode(1, 0, 0, 0),
+		"part of an observation":          encode(1, 0, 1.5, 3),
+		"more than a block":               encode(1, 0, 51, 3),
+		"a full block that is not":        encode(2, 1, 49, 3, 1, 3),
+		"a number beyond what is allowed": encode(1, 0, 3, 1e10),
+		"no number":                       encode(1, 0, 3),
+		"nothing":                         nil,
+	} {
+		var w window
+		if err := w.Read(codec.NewReader(data), 1e9); err == nil {
+			t.Errorf("%s was read: %+v", name, w.Total())
+		}
+	}
+	var w window
+	if err := w.Read(codec.NewReader(encode(1, 0, 3)), 1e9); !errors.Is(err, codec.ErrCorrupt) {
+		t.Errorf("what was cut off is %v, want %v", err, codec.ErrCorrupt)
+	}
+}
