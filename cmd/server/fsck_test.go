@@ -58,7 +58,7 @@ func TestFsck(t *testing.T) {
 	p.create(t)
 	for n := range 2 {
 		p.learn(t, n*10, (n+1)*10)
-		if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Id: "m"}); err != nil {
+		if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: "m"}); err != nil {
 			t.Fatal(err)
 		}
 	}

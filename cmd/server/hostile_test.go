@@ -232,7 +232,7 @@ func largeBatches(t *testing.T, p *process) {
 func unread(t *testing.T, p *process) {
 	t.Helper()
 	r := p.connect(t, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	message, err := proto.Marshal(&hindsightv1.GetModelStatsRequest{Id: "m"})
+	message, err := proto.Marshal(&hindsightv1.GetModelStatsRequest{Model: "m"})
 	if err != nil {
 		t.Error(err)
 		return

@@ -171,7 +171,7 @@ func (p *process) create(t *testing.T) {
 
 func (p *process) stats(t *testing.T) *hindsightv1.ModelStats {
 	t.Helper()
-	r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+	r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

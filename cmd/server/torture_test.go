@@ -379,7 +379,7 @@ func (tt *torture) check(p *process, models []string) {
 			}
 		}
 		stats := func(p *process) *hindsightv1.ModelStats {
-			r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: m})
+			r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -107,7 +107,7 @@ func TestClasses(t *testing.T) {
 		!o[2].GetDuplicate() || o[2].GetServedClass() != "blå" {
 		t.Errorf("%v", o)
 	}
-	m, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "named"})
+	m, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "named"})
 	if err != nil || !slices.Equal(m.GetModel().GetClasses(), names) {
 		t.Errorf("%v, %v", m, err)
 	}

@@ -47,8 +47,8 @@ func calls(tb testing.TB) []call {
 		of(hindsightv1.PredictionService_ObserveBatch_FullMethodName, &hindsightv1.ObserveBatchRequest{
 			Model: "named", Observations: []*hindsightv1.ObserveRequest{{Inputs: row, Target: label(2)}},
 		}, &hindsightv1.ObserveBatchResponse{}),
-		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Id: "named"}, &hindsightv1.GetModelResponse{}),
-		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Id: "named"}, &hindsightv1.GetModelStatsResponse{}),
+		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Model: "named"}, &hindsightv1.GetModelResponse{}),
+		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Model: "named"}, &hindsightv1.GetModelStatsResponse{}),
 		of(hindsightv1.ModelService_ValidateSpec_FullMethodName, &hindsightv1.ValidateSpecRequest{Spec: named(tb, shop)}, &hindsightv1.ValidateSpecResponse{}),
 		of(hindsightv1.PredictionService_Predict_FullMethodName, &hindsightv1.PredictRequest{Model: "m", Features: x, PredictionId: "p"}, &hindsightv1.PredictResponse{}),
 		of(hindsightv1.PredictionService_Observe_FullMethodName, &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(1), ObservationId: "o"}, &hindsightv1.ObserveResponse{}),
@@ -57,16 +57,16 @@ func calls(tb testing.TB) []call {
 			Model: "m", Observations: []*hindsightv1.ObserveRequest{{Features: x, Target: label(2), Weight: proto.Float64(2)}},
 		}, &hindsightv1.ObserveBatchResponse{}),
 		of(hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &hindsightv1.CreateModelResponse{}),
-		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Id: "m"}, &hindsightv1.GetModelResponse{}),
+		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Model: "m"}, &hindsightv1.GetModelResponse{}),
 		of(hindsightv1.ModelService_ListModels_FullMethodName, &hindsightv1.ListModelsRequest{PageSize: 3, Prefix: "m"}, &hindsightv1.ListModelsResponse{}),
-		of(hindsightv1.ModelService_DeleteModel_FullMethodName, &hindsightv1.DeleteModelRequest{Id: "n"}, &hindsightv1.DeleteModelResponse{}),
-		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Id: "m", IncludeEffectiveDimension: true}, &hindsightv1.GetModelStatsResponse{}),
+		of(hindsightv1.ModelService_DeleteModel_FullMethodName, &hindsightv1.DeleteModelRequest{Model: "n"}, &hindsightv1.DeleteModelResponse{}),
+		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Model: "m", IncludeEffectiveDimension: true}, &hindsightv1.GetModelStatsResponse{}),
 		of(hindsightv1.ModelService_ValidateSpec_FullMethodName, &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
 			Dimension: 2, Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}},
 		}}, &hindsightv1.ValidateSpecResponse{}),
-		of(hindsightv1.ModelService_SnapshotModel_FullMethodName, &hindsightv1.SnapshotModelRequest{Id: "m"}, &hindsightv1.SnapshotModelResponse{}),
-		of(hindsightv1.ModelService_ListSnapshots_FullMethodName, &hindsightv1.ListSnapshotsRequest{Id: "m"}, &hindsightv1.ListSnapshotsResponse{}),
-		of(hindsightv1.ModelService_RestoreModel_FullMethodName, &hindsightv1.RestoreModelRequest{Id: "m", Sequence: proto.Uint64(1)}, &hindsightv1.RestoreModelResponse{}),
+		of(hindsightv1.ModelService_SnapshotModel_FullMethodName, &hindsightv1.SnapshotModelRequest{Model: "m"}, &hindsightv1.SnapshotModelResponse{}),
+		of(hindsightv1.ModelService_ListSnapshots_FullMethodName, &hindsightv1.ListSnapshotsRequest{Model: "m"}, &hindsightv1.ListSnapshotsResponse{}),
+		of(hindsightv1.ModelService_RestoreModel_FullMethodName, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(1)}, &hindsightv1.RestoreModelResponse{}),
 	}
 }
 

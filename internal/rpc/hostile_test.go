@@ -33,7 +33,7 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 		}
 		silent = append(silent, c)
 	}
-	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"}); err != nil {
+	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)
 	}
 	for _, c := range silent {
@@ -65,7 +65,7 @@ func TestOversizedMessage(t *testing.T) {
 	}
 	_, err = s.PredictBatch(t.Context(), many)
 	refused(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
-	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"}); err != nil {
+	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)
 	}
 }

@@ -104,7 +104,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 	group.Wait()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		m, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+		m, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 }
 
 func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
-	info, err := m.engine.GetModel(ctx, r.GetId())
+	info, err := m.engine.GetModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +76,14 @@ func (m *models) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest)
 }
 
 func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
-	if err := m.engine.DeleteModel(ctx, r.GetId()); err != nil {
+	if err := m.engine.DeleteModel(ctx, r.GetModel()); err != nil {
 		return nil, err
 	}
 	return &hindsightv1.DeleteModelResponse{}, nil
 }
 
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
-	stats, err := m.engine.ModelStats(ctx, r.GetId(), r.GetIncludeEffectiveDimension())
+	stats, err := m.engine.ModelStats(ctx, r.GetModel(), r.GetIncludeEffectiveDimension())
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func named(tb testing.TB, inputs string) *hindsightv1.ModelSpec {
 
 func (s *service) digest(tb testing.TB, id string) string {
 	tb.Helper()
-	r, err := s.models.GetModelStats(tb.Context(), &hindsightv1.GetModelStatsRequest{Id: id})
+	r, err := s.models.GetModelStats(tb.Context(), &hindsightv1.GetModelStatsRequest{Model: id})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 	for n, city := range []string{`"Malmö"`, `"Oslo"`, `"Malmö"`, `null`} {
 		s.observes(t, "m", goodRow(t, fmt.Sprintf(`{"city": %s, "load": %d, "größe": null}`, city, 2*n)), 1)
 	}
-	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"})
+	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestNamesAreNamesAlone(t *testing.T) {
 			t.Fatalf("%v\n%v", a, b)
 		}
 	}
-	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "renamed"})
+	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "renamed"})
 	if err != nil || !strings.HasPrefix(r.GetModel().GetInputs()[0].GetFeatures()[0], "都市 №1=東京 ") {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -369,7 +369,7 @@ func TestWeightsByName(t *testing.T) {
 		k, x := rng.IntN(3), rng.NormFloat64()
 		s.observes(t, "m", object(t, fmt.Sprintf(`{"city": %q, "load": %g}`, cities[k], x)), 2*x+5*float64(k))
 	}
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestWeightsByName(t *testing.T) {
 		weights[w.GetFeature()] = w.GetWeight()
 	}
 	// The first two that came have columns.
-	model, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"})
+	model, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
 	if err != nil || len(weights) != 2+4+1 {
 		t.Fatal(weights, err)
 	}

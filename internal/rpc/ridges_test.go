@@ -31,7 +31,7 @@ func TestRidgesAreExperts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestTheParametricPartByName(t *testing.T) {
 		row := object(t, fmt.Sprintf(`{"load": %g, "price": %g, "noise": %g}`, load, price, noise))
 		s.observes(t, "m", row, 10*math.Log1p(price)+math.Sin(load)+3)
 	}
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}

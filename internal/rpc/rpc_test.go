@@ -183,7 +183,7 @@ func TestRound(t *testing.T) {
 	if !proto.Equal(first, again) {
 		t.Errorf("a retry is answered %v, first %v", again, first)
 	}
-	stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "demo", IncludeEffectiveDimension: true})
+	stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "demo", IncludeEffectiveDimension: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,9 +318,10 @@ func TestSessionAnswersInOrder(t *testing.T) {
 		}
 	}
 	last, err := stream.Recv()
-	if err != nil || last.GetError().GetReason() != "INVALID_REQUEST" || last.GetError().GetCode() != int32(codes.InvalidArgument) {
-		t.Errorf("an empty call is answered %v, %v", last, err)
+	if err != nil || last.GetError() == nil {
+		t.Fatalf("an empty call is answered %v, %v", last, err)
 	}
+	refused(t, status.ErrorProto(last.GetError()), codes.InvalidArgument, "INVALID_REQUEST", "call: ")
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
@@ -348,10 +349,10 @@ func TestModels(t *testing.T) {
 	if got := strings.Join(ids, " "); got != "a1 a2 a3" {
 		t.Errorf("listed %q", got)
 	}
-	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Id: "b"}); err != nil {
+	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "b"}); err != nil {
 		t.Error(err)
 	}
-	_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "b"})
+	_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "b"})
 	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", `"b"`)
 	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: "%"})
 	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token")
@@ -389,7 +390,7 @@ func TestEveryLearner(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: m.GetId(), IncludeEffectiveDimension: true})
+		stats, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m.GetId(), IncludeEffectiveDimension: true})
 		if err != nil {
 			t.Fatal(err)
 		}

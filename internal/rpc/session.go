@@ -135,8 +135,5 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 }
 
 func refusalAnswer(err error) *hindsightv1.SessionResponse_Error {
-	s := statusOf(err)
-	return &hindsightv1.SessionResponse_Error{Error: &hindsightv1.SessionError{
-		Code: int32(s.Code()), Message: s.Message(), Reason: reasonOf(s),
-	}}
+	return &hindsightv1.SessionResponse_Error{Error: statusOf(err).Proto()}
 }

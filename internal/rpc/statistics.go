@@ -14,7 +14,7 @@ import (
 
 func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	p := &hindsightv1.ModelStats{
-		Id: s.ID, Learner: s.Learner,
+		Model: s.ID, Learner: s.Learner,
 		Observations: s.Observations, LossSum: s.Loss,
 		RegretBound: s.RegretBound, Certificate: s.Certificate,
 		CertificateOk: s.CertificateOK, Certified: s.Certified,

@@ -124,16 +124,6 @@ func statusOf(err error) *status.Status {
 	return detailed
 }
 
-// reasonOf is the ErrorInfo reason of a status, empty when it has none.
-func reasonOf(s *status.Status) string {
-	for _, d := range s.Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
-}
-
 // atRow names the row in the error of a call with many rows: a field path becomes
 // rows[2].features[0], and that of one of many inputs inputs[2].city.
 func atRow(err error, list string) error {

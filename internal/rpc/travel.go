@@ -15,7 +15,7 @@ import (
 )
 
 func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
-	s, err := m.engine.SnapshotModel(ctx, r.GetId())
+	s, err := m.engine.SnapshotModel(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 }
 
 func (m *models) ListSnapshots(_ context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
-	kept, err := m.engine.ListSnapshots(r.GetId())
+	kept, err := m.engine.ListSnapshots(r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes all observations",
 		}
 	}
-	info, err := m.engine.RestoreModel(ctx, r.GetId(), r.GetSequence())
+	info, err := m.engine.RestoreModel(ctx, r.GetModel(), r.GetSequence())
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 const chunkBytes = 256 << 10
 
 func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
-	data, err := m.engine.ExportModel(stream.Context(), r.GetId(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds()})
+	data, err := m.engine.ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds()})
 	if err != nil {
 		return err
 	}

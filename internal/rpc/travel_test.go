@@ -13,7 +13,7 @@ import (
 
 func (s *service) export(t *testing.T, id string) []byte {
 	t.Helper()
-	stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Id: id})
+	stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: id})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestTimeTravel(t *testing.T) {
 	}
 	digest := func(id string) string {
 		t.Helper()
-		stats, err := s.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id})
+		stats, err := s.models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestTimeTravel(t *testing.T) {
 	}
 	observe(1)
 	observe(2)
-	kept, err := s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: "m"})
+	kept, err := s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,19 +75,19 @@ func TestTimeTravel(t *testing.T) {
 	}
 	observe(3)
 	at3, exported := digest("m"), s.export(t, "m")
-	list, err := s.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Id: "m"})
+	list, err := s.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Model: "m"})
 	if err != nil || len(list.GetSnapshots()) != 1 || !proto.Equal(list.GetSnapshots()[0], kept.GetSnapshot()) {
 		t.Errorf("%v, %v", list, err)
 	}
-	back, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: "m", Sequence: proto.Uint64(2)})
+	back, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2)})
 	if err != nil || back.GetModel().GetSequence() != 2 || digest("m") != at2 {
 		t.Errorf("%v, %v", back, err)
 	}
-	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: "m", Sequence: proto.Uint64(3)})
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(3)})
 	refused(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND", "sequence 3", "2 observations")
-	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: "m"})
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m"})
 	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "sequence")
-	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: "nobody"})
+	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "nobody"})
 	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "nobody")
 	if m, err := s.importFrom(t, "copy", exported); err != nil || m.GetSequence() != 3 || digest("copy") != at3 {
 		t.Errorf("%v, %v", m, err)

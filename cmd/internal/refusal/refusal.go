@@ -10,26 +10,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
-
-// domain is the domain of the server's error reasons.
-const domain = "hindsight"
-
-// FromSession turns the refusal of a call within a session into the status
-// error that the unary call would have returned.
-func FromSession(e *hindsightv1.SessionError) error {
-	s := status.New(codes.Code(uint32(e.GetCode())), e.GetMessage())
-	if e.GetReason() == "" {
-		return s.Err()
-	}
-	detailed, err := s.WithDetails(&errdetails.ErrorInfo{Domain: domain, Reason: e.GetReason()})
-	if err != nil {
-		return s.Err()
-	}
-	return detailed.Err()
-}
 
 // Reason returns the machine-readable reason the server gave, or "".
 func Reason(err error) string {

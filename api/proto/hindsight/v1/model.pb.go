@@ -7,8 +7,11 @@
 package hindsightv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -21,6 +24,71 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+// State is what the server has of a model.
+type ModelSummary_State int32
+
+const (
+	// Not known.
+	ModelSummary_STATE_UNSPECIFIED ModelSummary_State = 0
+	// In memory.
+	ModelSummary_STATE_LOADED ModelSummary_State = 1
+	// On disk; the next call loads it.
+	ModelSummary_STATE_HIBERNATED ModelSummary_State = 2
+	// It predicts and does not learn: its log could not be written.
+	ModelSummary_STATE_READ_ONLY ModelSummary_State = 3
+	// It cannot be loaded.
+	ModelSummary_STATE_FAILED ModelSummary_State = 4
+	// It was deleted and can be brought back.
+	ModelSummary_STATE_DELETED ModelSummary_State = 5
+)
+
+// Enum value maps for ModelSummary_State.
+var (
+	ModelSummary_State_name = map[int32]string{
+		0: "STATE_UNSPECIFIED",
+		1: "STATE_LOADED",
+		2: "STATE_HIBERNATED",
+		3: "STATE_READ_ONLY",
+		4: "STATE_FAILED",
+		5: "STATE_DELETED",
+	}
+	ModelSummary_State_value = map[string]int32{
+		"STATE_UNSPECIFIED": 0,
+		"STATE_LOADED":      1,
+		"STATE_HIBERNATED":  2,
+		"STATE_READ_ONLY":   3,
+		"STATE_FAILED":      4,
+		"STATE_DELETED":     5,
+	}
+)
+
+func (x ModelSummary_State) Enum() *ModelSummary_State {
+	p := new(ModelSummary_State)
+	*p = x
+	return p
+}
+
+func (x ModelSummary_State) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ModelSummary_State) Descriptor() protoreflect.EnumDescriptor {
+	return file_hindsight_v1_model_proto_enumTypes[0].Descriptor()
+}
+
+func (ModelSummary_State) Type() protoreflect.EnumType {
+	return &file_hindsight_v1_model_proto_enumTypes[0]
+}
+
+func (x ModelSummary_State) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ModelSummary_State.Descriptor instead.
+func (ModelSummary_State) EnumDescriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1, 0}
+}
 
 // Model is a named online learner.
 type Model struct {
@@ -40,7 +108,33 @@ type Model struct {
 	Inputs []*LearnedInput `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// The classes of a classifier, in the order of their first appearance. GetModel
 	// tells them; ListModels does not.
-	Classes       []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
+	Classes []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
+	// A name for people, of at most 63 characters. UpdateModel may change this and the
+	// next four.
+	DisplayName string `protobuf:"bytes,8,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// For selecting models: at most 64, keys as ids are, values of at most 63 characters.
+	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// For notes of the caller: at most 64, of 16 KiB together.
+	Annotations map[string]string `protobuf:"bytes,10,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How long a prediction waits for its label, if the request does not say. Absent:
+	// the server's default.
+	LabelTtl *durationpb.Duration `protobuf:"bytes,11,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
+	// At most this many predictions wait for their labels. Absent: the server's limit.
+	MaxPendingLabels *int64 `protobuf:"varint,12,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
+	// Changes with every change of the five fields above and of the deletion.
+	Etag string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
+	// When the fields above changed last.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// When it was deleted. Absent while it is not.
+	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
+	// When a deleted model is removed.
+	PurgeTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=purge_time,json=purgeTime,proto3" json:"purge_time,omitempty"`
+	// The model whose observations this one learns as well. Empty: none.
+	Follows string `protobuf:"bytes,17,opt,name=follows,proto3" json:"follows,omitempty"`
+	// The aliases that name it. GetModel tells them.
+	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	// How it is doing, if ListModels was asked for it.
+	Summary       *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -124,6 +218,173 @@ func (x *Model) GetClasses() []string {
 	return nil
 }
 
+func (x *Model) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Model) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Model) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Model) GetLabelTtl() *durationpb.Duration {
+	if x != nil {
+		return x.LabelTtl
+	}
+	return nil
+}
+
+func (x *Model) GetMaxPendingLabels() int64 {
+	if x != nil && x.MaxPendingLabels != nil {
+		return *x.MaxPendingLabels
+	}
+	return 0
+}
+
+func (x *Model) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *Model) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *Model) GetDeleteTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DeleteTime
+	}
+	return nil
+}
+
+func (x *Model) GetPurgeTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PurgeTime
+	}
+	return nil
+}
+
+func (x *Model) GetFollows() string {
+	if x != nil {
+		return x.Follows
+	}
+	return ""
+}
+
+func (x *Model) GetAliases() []string {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
+func (x *Model) GetSummary() *ModelSummary {
+	if x != nil {
+		return x.Summary
+	}
+	return nil
+}
+
+// ModelSummary is how a model is doing, in the few figures of a list.
+type ModelSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the server has of it: in memory, on disk alone, or read only.
+	State ModelSummary_State `protobuf:"varint,1,opt,name=state,proto3,enum=hindsight.v1.ModelSummary_State" json:"state,omitempty"`
+	// The performance over the last 1000 observations, and up to 50 more. This and the
+	// next three are of the last time that the model was in memory.
+	Recent *Performance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
+	// Of a classifier.
+	RecentClasses *ClassPerformance `protobuf:"bytes,3,opt,name=recent_classes,json=recentClasses,proto3" json:"recent_classes,omitempty"`
+	// See ModelStats.
+	Regret *float64 `protobuf:"fixed64,4,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
+	// Observations a second, over the last minute.
+	ObservationRate float64 `protobuf:"fixed64,5,opt,name=observation_rate,json=observationRate,proto3" json:"observation_rate,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ModelSummary) Reset() {
+	*x = ModelSummary{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelSummary) ProtoMessage() {}
+
+func (x *ModelSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelSummary.ProtoReflect.Descriptor instead.
+func (*ModelSummary) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ModelSummary) GetState() ModelSummary_State {
+	if x != nil {
+		return x.State
+	}
+	return ModelSummary_STATE_UNSPECIFIED
+}
+
+func (x *ModelSummary) GetRecent() *Performance {
+	if x != nil {
+		return x.Recent
+	}
+	return nil
+}
+
+func (x *ModelSummary) GetRecentClasses() *ClassPerformance {
+	if x != nil {
+		return x.RecentClasses
+	}
+	return nil
+}
+
+func (x *ModelSummary) GetRegret() float64 {
+	if x != nil && x.Regret != nil {
+		return *x.Regret
+	}
+	return 0
+}
+
+func (x *ModelSummary) GetObservationRate() float64 {
+	if x != nil {
+		return x.ObservationRate
+	}
+	return 0
+}
+
 // LearnedInput is what has been learned of one named input.
 type LearnedInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -143,7 +404,7 @@ type LearnedInput struct {
 
 func (x *LearnedInput) Reset() {
 	*x = LearnedInput{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +416,7 @@ func (x *LearnedInput) String() string {
 func (*LearnedInput) ProtoMessage() {}
 
 func (x *LearnedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +429,7 @@ func (x *LearnedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnedInput.ProtoReflect.Descriptor instead.
 func (*LearnedInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LearnedInput) GetName() string {
@@ -219,7 +480,7 @@ type Category struct {
 
 func (x *Category) Reset() {
 	*x = Category{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +492,7 @@ func (x *Category) String() string {
 func (*Category) ProtoMessage() {}
 
 func (x *Category) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +505,7 @@ func (x *Category) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Category.ProtoReflect.Descriptor instead.
 func (*Category) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Category) GetName() string {
@@ -267,14 +528,30 @@ type CreateModelRequest struct {
 	// Its id: [a-z0-9]([a-z0-9._-]{0,62}).
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// What it is.
-	Spec          *ModelSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec *ModelSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
+	// See Model. So are the next four.
+	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// For selecting models.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// For notes of the caller.
+	Annotations map[string]string `protobuf:"bytes,5,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How long a prediction waits for its label, if the request does not say.
+	LabelTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
+	// At most this many predictions wait for their labels.
+	MaxPendingLabels *int64 `protobuf:"varint,7,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
+	// A model with the same inputs, labels and classes, whose observations the new model
+	// learns as well, from the next one on. The new model predicts, and takes no
+	// observation of its own.
+	Follows string `protobuf:"bytes,8,opt,name=follows,proto3" json:"follows,omitempty"`
+	// Answer the model as it would be, and create nothing.
+	ValidateOnly  bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateModelRequest) Reset() {
 	*x = CreateModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -286,7 +563,7 @@ func (x *CreateModelRequest) String() string {
 func (*CreateModelRequest) ProtoMessage() {}
 
 func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -299,7 +576,7 @@ func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelRequest.ProtoReflect.Descriptor instead.
 func (*CreateModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateModelRequest) GetId() string {
@@ -316,6 +593,55 @@ func (x *CreateModelRequest) GetSpec() *ModelSpec {
 	return nil
 }
 
+func (x *CreateModelRequest) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *CreateModelRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateModelRequest) GetAnnotations() map[string]string {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *CreateModelRequest) GetLabelTtl() *durationpb.Duration {
+	if x != nil {
+		return x.LabelTtl
+	}
+	return nil
+}
+
+func (x *CreateModelRequest) GetMaxPendingLabels() int64 {
+	if x != nil && x.MaxPendingLabels != nil {
+		return *x.MaxPendingLabels
+	}
+	return 0
+}
+
+func (x *CreateModelRequest) GetFollows() string {
+	if x != nil {
+		return x.Follows
+	}
+	return ""
+}
+
+func (x *CreateModelRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // CreateModelResponse answers CreateModel.
 type CreateModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -327,7 +653,7 @@ type CreateModelResponse struct {
 
 func (x *CreateModelResponse) Reset() {
 	*x = CreateModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +665,7 @@ func (x *CreateModelResponse) String() string {
 func (*CreateModelResponse) ProtoMessage() {}
 
 func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +678,7 @@ func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelResponse.ProtoReflect.Descriptor instead.
 func (*CreateModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateModelResponse) GetModel() *Model {
@@ -365,15 +691,15 @@ func (x *CreateModelResponse) GetModel() *Model {
 // GetModelRequest names a model.
 type GetModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetModelRequest) Reset() {
 	*x = GetModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +711,7 @@ func (x *GetModelRequest) String() string {
 func (*GetModelRequest) ProtoMessage() {}
 
 func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,12 +724,12 @@ func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelRequest.ProtoReflect.Descriptor instead.
 func (*GetModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *GetModelRequest) GetId() string {
+func (x *GetModelRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -419,7 +745,7 @@ type GetModelResponse struct {
 
 func (x *GetModelResponse) Reset() {
 	*x = GetModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -431,7 +757,7 @@ func (x *GetModelResponse) String() string {
 func (*GetModelResponse) ProtoMessage() {}
 
 func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -444,7 +770,7 @@ func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelResponse.ProtoReflect.Descriptor instead.
 func (*GetModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetModelResponse) GetModel() *Model {
@@ -462,14 +788,27 @@ type ListModelsRequest struct {
 	// From the page before.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only ids that begin so.
-	Prefix        string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
+	// Only models with these labels.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Only models with this learner, such as auto.
+	Learner string `protobuf:"bytes,5,opt,name=learner,proto3" json:"learner,omitempty"`
+	// Also deleted models that can be brought back.
+	ShowDeleted bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
+	// Only models whose id or display name contains this, whatever its case.
+	Contains string `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`
+	// How to sort: id, sequence, create_time, recent_loss, recent_skill, regret or
+	// observation_rate, with " desc" behind it for the largest first. Default id.
+	OrderBy string `protobuf:"bytes,8,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// Also tell the summary of each model.
+	IncludeSummary bool `protobuf:"varint,9,opt,name=include_summary,json=includeSummary,proto3" json:"include_summary,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -481,7 +820,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -494,7 +833,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListModelsRequest) GetPageSize() int32 {
@@ -518,6 +857,48 @@ func (x *ListModelsRequest) GetPrefix() string {
 	return ""
 }
 
+func (x *ListModelsRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListModelsRequest) GetLearner() string {
+	if x != nil {
+		return x.Learner
+	}
+	return ""
+}
+
+func (x *ListModelsRequest) GetShowDeleted() bool {
+	if x != nil {
+		return x.ShowDeleted
+	}
+	return false
+}
+
+func (x *ListModelsRequest) GetContains() string {
+	if x != nil {
+		return x.Contains
+	}
+	return ""
+}
+
+func (x *ListModelsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListModelsRequest) GetIncludeSummary() bool {
+	if x != nil {
+		return x.IncludeSummary
+	}
+	return false
+}
+
 // ListModelsResponse is a page of models.
 type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -525,13 +906,15 @@ type ListModelsResponse struct {
 	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many models there are on all pages.
+	TotalSize     int64 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +926,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +939,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -573,18 +956,142 @@ func (x *ListModelsResponse) GetNextPageToken() string {
 	return ""
 }
 
+func (x *ListModelsResponse) GetTotalSize() int64 {
+	if x != nil {
+		return x.TotalSize
+	}
+	return 0
+}
+
+// UpdateModelRequest says what to change.
+type UpdateModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its id, or an alias, and the new values. An etag that is given must be the model's.
+	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The fields to change: display_name, labels, annotations, label_ttl,
+	// max_pending_labels, or one label or annotation as labels.KEY. Required.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// Answer the model as it would be, and change nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateModelRequest) Reset() {
+	*x = UpdateModelRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateModelRequest) ProtoMessage() {}
+
+func (x *UpdateModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateModelRequest.ProtoReflect.Descriptor instead.
+func (*UpdateModelRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UpdateModelRequest) GetModel() *Model {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *UpdateModelRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdateModelRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
+// UpdateModelResponse answers UpdateModel.
+type UpdateModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model as it is now.
+	Model         *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateModelResponse) Reset() {
+	*x = UpdateModelResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateModelResponse) ProtoMessage() {}
+
+func (x *UpdateModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateModelResponse.ProtoReflect.Descriptor instead.
+func (*UpdateModelResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *UpdateModelResponse) GetModel() *Model {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
 // DeleteModelRequest names a model.
 type DeleteModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// If it is given, it must be the model's.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Remove it at once, so that it cannot be brought back.
+	Purge bool `protobuf:"varint,3,opt,name=purge,proto3" json:"purge,omitempty"`
+	// Check the request, and delete nothing.
+	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteModelRequest) Reset() {
 	*x = DeleteModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +1103,7 @@ func (x *DeleteModelRequest) String() string {
 func (*DeleteModelRequest) ProtoMessage() {}
 
 func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,26 +1116,49 @@ func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *DeleteModelRequest) GetId() string {
+func (x *DeleteModelRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
 
+func (x *DeleteModelRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *DeleteModelRequest) GetPurge() bool {
+	if x != nil {
+		return x.Purge
+	}
+	return false
+}
+
+func (x *DeleteModelRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // DeleteModelResponse answers DeleteModel.
 type DeleteModelResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model, if it can be brought back.
+	Model         *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeleteModelResponse) Reset() {
 	*x = DeleteModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +1170,7 @@ func (x *DeleteModelResponse) String() string {
 func (*DeleteModelResponse) ProtoMessage() {}
 
 func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,14 +1183,113 @@ func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DeleteModelResponse) GetModel() *Model {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+// UndeleteModelRequest names a deleted model.
+type UndeleteModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the model.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeleteModelRequest) Reset() {
+	*x = UndeleteModelRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeleteModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeleteModelRequest) ProtoMessage() {}
+
+func (x *UndeleteModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeleteModelRequest.ProtoReflect.Descriptor instead.
+func (*UndeleteModelRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *UndeleteModelRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// UndeleteModelResponse answers UndeleteModel.
+type UndeleteModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model.
+	Model         *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndeleteModelResponse) Reset() {
+	*x = UndeleteModelResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndeleteModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndeleteModelResponse) ProtoMessage() {}
+
+func (x *UndeleteModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndeleteModelResponse.ProtoReflect.Descriptor instead.
+func (*UndeleteModelResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *UndeleteModelResponse) GetModel() *Model {
+	if x != nil {
+		return x.Model
+	}
+	return nil
 }
 
 // GetModelStatsRequest names a model.
 type GetModelStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Also compute what costs O(r^3): the effective dimension.
 	IncludeEffectiveDimension bool `protobuf:"varint,2,opt,name=include_effective_dimension,json=includeEffectiveDimension,proto3" json:"include_effective_dimension,omitempty"`
 	unknownFields             protoimpl.UnknownFields
@@ -669,7 +1298,7 @@ type GetModelStatsRequest struct {
 
 func (x *GetModelStatsRequest) Reset() {
 	*x = GetModelStatsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -681,7 +1310,7 @@ func (x *GetModelStatsRequest) String() string {
 func (*GetModelStatsRequest) ProtoMessage() {}
 
 func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -694,12 +1323,12 @@ func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStatsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
 }
 
-func (x *GetModelStatsRequest) GetId() string {
+func (x *GetModelStatsRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -722,7 +1351,7 @@ type GetModelStatsResponse struct {
 
 func (x *GetModelStatsResponse) Reset() {
 	*x = GetModelStatsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +1363,7 @@ func (x *GetModelStatsResponse) String() string {
 func (*GetModelStatsResponse) ProtoMessage() {}
 
 func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +1376,7 @@ func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStatsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetModelStatsResponse) GetStats() *ModelStats {
@@ -762,8 +1391,8 @@ func (x *GetModelStatsResponse) GetStats() *ModelStats {
 // or the learner's own.
 type ModelStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
 	// How many observations it has learned.
@@ -851,7 +1480,7 @@ type ModelStats struct {
 
 func (x *ModelStats) Reset() {
 	*x = ModelStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1492,7 @@ func (x *ModelStats) String() string {
 func (*ModelStats) ProtoMessage() {}
 
 func (x *ModelStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,12 +1505,12 @@ func (x *ModelStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStats.ProtoReflect.Descriptor instead.
 func (*ModelStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *ModelStats) GetId() string {
+func (x *ModelStats) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -1151,7 +1780,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1792,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1805,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InputStats) GetName() string {
@@ -1273,7 +1902,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1914,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1927,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -1347,7 +1976,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1359,7 +1988,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1372,7 +2001,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -1419,7 +2048,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +2060,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +2073,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -1508,7 +2137,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +2149,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +2162,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -1590,7 +2219,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +2231,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +2244,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -1670,7 +2299,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +2311,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +2324,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -1745,7 +2374,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +2386,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +2399,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -1814,7 +2443,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +2455,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +2468,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -1899,7 +2528,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1911,7 +2540,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1924,7 +2553,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -2011,7 +2640,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2023,7 +2652,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2036,7 +2665,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -2091,7 +2720,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2732,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2745,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Expert) GetName() string {
@@ -2158,7 +2787,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2799,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2812,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -2212,7 +2841,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2853,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2866,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -2292,7 +2921,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2304,7 +2933,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2317,7 +2946,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -2351,15 +2980,15 @@ func (x *Snapshot) GetStateDigest() string {
 // SnapshotModelRequest names a model.
 type SnapshotModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +3000,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,12 +3013,12 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
-func (x *SnapshotModelRequest) GetId() string {
+func (x *SnapshotModelRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -2405,7 +3034,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +3046,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +3059,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -2443,15 +3072,15 @@ func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
 // ListSnapshotsRequest names a model.
 type ListSnapshotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +3092,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,12 +3105,12 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
-func (x *ListSnapshotsRequest) GetId() string {
+func (x *ListSnapshotsRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -2497,7 +3126,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +3138,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +3151,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -2535,18 +3164,20 @@ func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
 // RestoreModelRequest says where to go back to.
 type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The sequence of a snapshot, or any that the log still reaches from one.
 	// Required; 0 undoes all observations.
-	Sequence      *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
+	Sequence *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
+	// Answer what would be undone, and restore nothing.
+	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2558,7 +3189,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2571,12 +3202,12 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
-func (x *RestoreModelRequest) GetId() string {
+func (x *RestoreModelRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -2588,18 +3219,27 @@ func (x *RestoreModelRequest) GetSequence() uint64 {
 	return 0
 }
 
+func (x *RestoreModelRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
+}
+
 // RestoreModelResponse answers RestoreModel.
 type RestoreModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The model as it is now.
-	Model         *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// How many observations are undone.
+	Undone        uint64 `protobuf:"varint,2,opt,name=undone,proto3" json:"undone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +3251,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +3264,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -2634,11 +3274,18 @@ func (x *RestoreModelResponse) GetModel() *Model {
 	return nil
 }
 
+func (x *RestoreModelResponse) GetUndone() uint64 {
+	if x != nil {
+		return x.Undone
+	}
+	return 0
+}
+
 // ExportModelRequest names a model.
 type ExportModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
-	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The id of the model, or an alias of it.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Leave out the remembered ids and the predictions that wait for their labels.
 	WithoutIds    bool `protobuf:"varint,2,opt,name=without_ids,json=withoutIds,proto3" json:"without_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2647,7 +3294,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2659,7 +3306,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2672,12 +3319,12 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
-func (x *ExportModelRequest) GetId() string {
+func (x *ExportModelRequest) GetModel() string {
 	if x != nil {
-		return x.Id
+		return x.Model
 	}
 	return ""
 }
@@ -2700,7 +3347,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +3359,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,7 +3372,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -2748,7 +3395,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +3407,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +3420,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -2801,7 +3448,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2813,7 +3460,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2826,7 +3473,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -2836,11 +3483,1110 @@ func (x *ImportModelResponse) GetModel() *Model {
 	return nil
 }
 
+// GetModelHistoryRequest names a model.
+type GetModelHistoryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the model, or an alias of it.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelHistoryRequest) Reset() {
+	*x = GetModelHistoryRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelHistoryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelHistoryRequest) ProtoMessage() {}
+
+func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
+func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *GetModelHistoryRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// GetModelHistoryResponse answers GetModelHistory.
+type GetModelHistoryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The points, oldest first: at most 512. When there are more, every second one is
+	// dropped, and the figures of what lies between two points are added up.
+	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
+	// The names of the experts, in the order of HistoryPoint.expert_weights.
+	Experts []string `protobuf:"bytes,2,rep,name=experts,proto3" json:"experts,omitempty"`
+	// The newest changes of the loss that were detected, at most 100, oldest first.
+	Drifts        []*DriftMark `protobuf:"bytes,3,rep,name=drifts,proto3" json:"drifts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetModelHistoryResponse) Reset() {
+	*x = GetModelHistoryResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetModelHistoryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetModelHistoryResponse) ProtoMessage() {}
+
+func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
+func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *GetModelHistoryResponse) GetExperts() []string {
+	if x != nil {
+		return x.Experts
+	}
+	return nil
+}
+
+func (x *GetModelHistoryResponse) GetDrifts() []*DriftMark {
+	if x != nil {
+		return x.Drifts
+	}
+	return nil
+}
+
+// HistoryPoint is how a model did from the point before to this one.
+type HistoryPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The last observation of the point.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// When it was learned.
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// The performance over the observations since the point before.
+	Performance *Performance `protobuf:"bytes,3,opt,name=performance,proto3" json:"performance,omitempty"`
+	// The same of a classifier.
+	Classes *ClassPerformance `protobuf:"bytes,4,opt,name=classes,proto3" json:"classes,omitempty"`
+	// At the last observation. See ModelStats. So are the next three.
+	Regret *float64 `protobuf:"fixed64,5,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
+	// What the theory promises.
+	RegretBound *float64 `protobuf:"fixed64,6,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
+	// The number of dictionary centres.
+	Dictionary *int32 `protobuf:"varint,7,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
+	// The weights of the experts.
+	ExpertWeights []float64 `protobuf:"fixed64,8,rep,packed,name=expert_weights,json=expertWeights,proto3" json:"expert_weights,omitempty"`
+	// The share of labels inside the intervals of each level since the point before, in
+	// the order of the spec's coverage, the outputs together.
+	Realised      []float64 `protobuf:"fixed64,9,rep,packed,name=realised,proto3" json:"realised,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryPoint) Reset() {
+	*x = HistoryPoint{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryPoint) ProtoMessage() {}
+
+func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
+func (*HistoryPoint) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *HistoryPoint) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *HistoryPoint) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *HistoryPoint) GetPerformance() *Performance {
+	if x != nil {
+		return x.Performance
+	}
+	return nil
+}
+
+func (x *HistoryPoint) GetClasses() *ClassPerformance {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *HistoryPoint) GetRegret() float64 {
+	if x != nil && x.Regret != nil {
+		return *x.Regret
+	}
+	return 0
+}
+
+func (x *HistoryPoint) GetRegretBound() float64 {
+	if x != nil && x.RegretBound != nil {
+		return *x.RegretBound
+	}
+	return 0
+}
+
+func (x *HistoryPoint) GetDictionary() int32 {
+	if x != nil && x.Dictionary != nil {
+		return *x.Dictionary
+	}
+	return 0
+}
+
+func (x *HistoryPoint) GetExpertWeights() []float64 {
+	if x != nil {
+		return x.ExpertWeights
+	}
+	return nil
+}
+
+func (x *HistoryPoint) GetRealised() []float64 {
+	if x != nil {
+		return x.Realised
+	}
+	return nil
+}
+
+// DriftMark is a change of the loss that was detected.
+type DriftMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sequence at which it is thought to have happened.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// When it was detected.
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// The loss rose.
+	Rise          bool `protobuf:"varint,3,opt,name=rise,proto3" json:"rise,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DriftMark) Reset() {
+	*x = DriftMark{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DriftMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DriftMark) ProtoMessage() {}
+
+func (x *DriftMark) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
+func (*DriftMark) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *DriftMark) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *DriftMark) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *DriftMark) GetRise() bool {
+	if x != nil {
+		return x.Rise
+	}
+	return false
+}
+
+// WatchModelRequest names a model.
+type WatchModelRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the model, or an alias of it.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// At most so many outcomes a second. Default 10, at most 100.
+	MaxOutcomesPerSecond float64 `protobuf:"fixed64,2,opt,name=max_outcomes_per_second,json=maxOutcomesPerSecond,proto3" json:"max_outcomes_per_second,omitempty"`
+	// Statistics are sent so often, if there was an observation. Default and at least
+	// one second.
+	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchModelRequest) Reset() {
+	*x = WatchModelRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchModelRequest) ProtoMessage() {}
+
+func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
+func (*WatchModelRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *WatchModelRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *WatchModelRequest) GetMaxOutcomesPerSecond() float64 {
+	if x != nil {
+		return x.MaxOutcomesPerSecond
+	}
+	return 0
+}
+
+func (x *WatchModelRequest) GetStatsInterval() *durationpb.Duration {
+	if x != nil {
+		return x.StatsInterval
+	}
+	return nil
+}
+
+// WatchModelResponse is one event.
+type WatchModelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What there is to tell.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*WatchModelResponse_Outcome
+	//	*WatchModelResponse_Stats
+	//	*WatchModelResponse_History
+	Event         isWatchModelResponse_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchModelResponse) Reset() {
+	*x = WatchModelResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchModelResponse) ProtoMessage() {}
+
+func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
+func (*WatchModelResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *WatchModelResponse) GetOutcome() *OutcomeEvent {
+	if x != nil {
+		if x, ok := x.Event.(*WatchModelResponse_Outcome); ok {
+			return x.Outcome
+		}
+	}
+	return nil
+}
+
+func (x *WatchModelResponse) GetStats() *ModelStats {
+	if x != nil {
+		if x, ok := x.Event.(*WatchModelResponse_Stats); ok {
+			return x.Stats
+		}
+	}
+	return nil
+}
+
+func (x *WatchModelResponse) GetHistory() *HistoryPoint {
+	if x != nil {
+		if x, ok := x.Event.(*WatchModelResponse_History); ok {
+			return x.History
+		}
+	}
+	return nil
+}
+
+type isWatchModelResponse_Event interface {
+	isWatchModelResponse_Event()
+}
+
+type WatchModelResponse_Outcome struct {
+	// An observation was learned.
+	Outcome *OutcomeEvent `protobuf:"bytes,1,opt,name=outcome,proto3,oneof"`
+}
+
+type WatchModelResponse_Stats struct {
+	// The statistics, as GetModelStats tells them, without what has to be solved for.
+	// The first event is of this kind.
+	Stats *ModelStats `protobuf:"bytes,2,opt,name=stats,proto3,oneof"`
+}
+
+type WatchModelResponse_History struct {
+	// The newest point of the history is complete.
+	History *HistoryPoint `protobuf:"bytes,3,opt,name=history,proto3,oneof"`
+}
+
+func (*WatchModelResponse_Outcome) isWatchModelResponse_Event() {}
+
+func (*WatchModelResponse_Stats) isWatchModelResponse_Event() {}
+
+func (*WatchModelResponse_History) isWatchModelResponse_Event() {}
+
+// OutcomeEvent is an observation that was learned.
+type OutcomeEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What came of it.
+	Outcome *Outcome `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// The label, or the labels.
+	Labels []float64 `protobuf:"fixed64,2,rep,packed,name=labels,proto3" json:"labels,omitempty"`
+	// The class.
+	Class string `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
+	// When it was learned.
+	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// How many outcomes were left out since the one before.
+	Omitted       uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutcomeEvent) Reset() {
+	*x = OutcomeEvent{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomeEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomeEvent) ProtoMessage() {}
+
+func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
+func (*OutcomeEvent) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *OutcomeEvent) GetOutcome() *Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *OutcomeEvent) GetLabels() []float64 {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *OutcomeEvent) GetClass() string {
+	if x != nil {
+		return x.Class
+	}
+	return ""
+}
+
+func (x *OutcomeEvent) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *OutcomeEvent) GetOmitted() uint64 {
+	if x != nil {
+		return x.Omitted
+	}
+	return 0
+}
+
+// CompareModelsRequest names a model.
+type CompareModelsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the model that others follow, of one of these, or an alias.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareModelsRequest) Reset() {
+	*x = CompareModelsRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareModelsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareModelsRequest) ProtoMessage() {}
+
+func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
+func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *CompareModelsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// CompareModelsResponse answers CompareModels.
+type CompareModelsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The model that the others follow, then these, by their recent loss. The figures of
+	// each follower are those of the observations that it has learned; those of the
+	// model beside them are of the same observations.
+	Comparisons   []*Comparison `protobuf:"bytes,1,rep,name=comparisons,proto3" json:"comparisons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareModelsResponse) Reset() {
+	*x = CompareModelsResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareModelsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareModelsResponse) ProtoMessage() {}
+
+func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
+func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *CompareModelsResponse) GetComparisons() []*Comparison {
+	if x != nil {
+		return x.Comparisons
+	}
+	return nil
+}
+
+// Comparison is how one model did beside the model that it follows.
+type Comparison struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The name of its learner.
+	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
+	// How many observations of the model that it follows it has learned.
+	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
+	// How many of these it has still to learn.
+	Behind uint64 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
+	// Its performance over these observations.
+	Performance *Performance `protobuf:"bytes,5,opt,name=performance,proto3" json:"performance,omitempty"`
+	// That of the model that it follows, over the same. Absent of that model itself.
+	Followed *Performance `protobuf:"bytes,6,opt,name=followed,proto3" json:"followed,omitempty"`
+	// The same of classifiers.
+	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
+	// That of the model that it follows.
+	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Comparison) Reset() {
+	*x = Comparison{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Comparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Comparison) ProtoMessage() {}
+
+func (x *Comparison) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
+func (*Comparison) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *Comparison) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Comparison) GetLearner() string {
+	if x != nil {
+		return x.Learner
+	}
+	return ""
+}
+
+func (x *Comparison) GetObservations() uint64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *Comparison) GetBehind() uint64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
+}
+
+func (x *Comparison) GetPerformance() *Performance {
+	if x != nil {
+		return x.Performance
+	}
+	return nil
+}
+
+func (x *Comparison) GetFollowed() *Performance {
+	if x != nil {
+		return x.Followed
+	}
+	return nil
+}
+
+func (x *Comparison) GetClasses() *ClassPerformance {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *Comparison) GetFollowedClasses() *ClassPerformance {
+	if x != nil {
+		return x.FollowedClasses
+	}
+	return nil
+}
+
+// Alias is a name that stands for a model.
+type Alias struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The alias, written as an id is. No model has the same id.
+	Alias string `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
+	// The id of the model.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// When it was set.
+	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
+	// The model that it named before. An Observe by the alias with the id of a prediction
+	// which that model made is learned by that model.
+	PreviousModel string `protobuf:"bytes,4,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Alias) Reset() {
+	*x = Alias{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Alias) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Alias) ProtoMessage() {}
+
+func (x *Alias) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Alias.ProtoReflect.Descriptor instead.
+func (*Alias) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *Alias) GetAlias() string {
+	if x != nil {
+		return x.Alias
+	}
+	return ""
+}
+
+func (x *Alias) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Alias) GetUpdateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdateTime
+	}
+	return nil
+}
+
+func (x *Alias) GetPreviousModel() string {
+	if x != nil {
+		return x.PreviousModel
+	}
+	return ""
+}
+
+// SetAliasRequest says what an alias is to name.
+type SetAliasRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The alias.
+	Alias string `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
+	// The id of the model.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// If it is given, the alias must name this model now; "-" says that it must not be.
+	ExpectedModel string `protobuf:"bytes,3,opt,name=expected_model,json=expectedModel,proto3" json:"expected_model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAliasRequest) Reset() {
+	*x = SetAliasRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAliasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAliasRequest) ProtoMessage() {}
+
+func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
+func (*SetAliasRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+}
+
+func (x *SetAliasRequest) GetAlias() string {
+	if x != nil {
+		return x.Alias
+	}
+	return ""
+}
+
+func (x *SetAliasRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *SetAliasRequest) GetExpectedModel() string {
+	if x != nil {
+		return x.ExpectedModel
+	}
+	return ""
+}
+
+// SetAliasResponse answers SetAlias.
+type SetAliasResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The alias as it is now.
+	Alias         *Alias `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAliasResponse) Reset() {
+	*x = SetAliasResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAliasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAliasResponse) ProtoMessage() {}
+
+func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
+func (*SetAliasResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *SetAliasResponse) GetAlias() *Alias {
+	if x != nil {
+		return x.Alias
+	}
+	return nil
+}
+
+// ListAliasesRequest asks for the aliases.
+type ListAliasesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAliasesRequest) Reset() {
+	*x = ListAliasesRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAliasesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAliasesRequest) ProtoMessage() {}
+
+func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
+func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+}
+
+// ListAliasesResponse answers ListAliases.
+type ListAliasesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By name.
+	Aliases       []*Alias `protobuf:"bytes,1,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAliasesResponse) Reset() {
+	*x = ListAliasesResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAliasesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAliasesResponse) ProtoMessage() {}
+
+func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
+func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *ListAliasesResponse) GetAliases() []*Alias {
+	if x != nil {
+		return x.Aliases
+	}
+	return nil
+}
+
+// DeleteAliasRequest names an alias.
+type DeleteAliasRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The alias.
+	Alias         string `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAliasRequest) Reset() {
+	*x = DeleteAliasRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAliasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAliasRequest) ProtoMessage() {}
+
+func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
+func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *DeleteAliasRequest) GetAlias() string {
+	if x != nil {
+		return x.Alias
+	}
+	return ""
+}
+
+// DeleteAliasResponse answers DeleteAlias.
+type DeleteAliasResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteAliasResponse) Reset() {
+	*x = DeleteAliasResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteAliasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteAliasResponse) ProtoMessage() {}
+
+func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
+func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+}
+
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17hindsight/v1/spec.proto\"\x85\x02\n" +
+	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xd9\a\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12;\n" +
@@ -2849,7 +4595,44 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\bsequence\x18\x04 \x01(\x04R\bsequence\x12\x18\n" +
 	"\alearner\x18\x05 \x01(\tR\alearner\x122\n" +
 	"\x06inputs\x18\x06 \x03(\v2\x1a.hindsight.v1.LearnedInputR\x06inputs\x12\x18\n" +
-	"\aclasses\x18\a \x03(\tR\aclasses\"\xc9\x01\n" +
+	"\aclasses\x18\a \x03(\tR\aclasses\x12!\n" +
+	"\fdisplay_name\x18\b \x01(\tR\vdisplayName\x127\n" +
+	"\x06labels\x18\t \x03(\v2\x1f.hindsight.v1.Model.LabelsEntryR\x06labels\x12F\n" +
+	"\vannotations\x18\n" +
+	" \x03(\v2$.hindsight.v1.Model.AnnotationsEntryR\vannotations\x126\n" +
+	"\tlabel_ttl\x18\v \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x121\n" +
+	"\x12max_pending_labels\x18\f \x01(\x03H\x00R\x10maxPendingLabels\x88\x01\x01\x12\x12\n" +
+	"\x04etag\x18\r \x01(\tR\x04etag\x12;\n" +
+	"\vupdate_time\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updateTime\x12;\n" +
+	"\vdelete_time\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"deleteTime\x129\n" +
+	"\n" +
+	"purge_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tpurgeTime\x12\x18\n" +
+	"\afollows\x18\x11 \x01(\tR\afollows\x12\x18\n" +
+	"\aaliases\x18\x12 \x03(\tR\aaliases\x124\n" +
+	"\asummary\x18\x13 \x01(\v2\x1a.hindsight.v1.ModelSummaryR\asummary\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
+	"\x13_max_pending_labels\"\x96\x03\n" +
+	"\fModelSummary\x126\n" +
+	"\x05state\x18\x01 \x01(\x0e2 .hindsight.v1.ModelSummary.StateR\x05state\x121\n" +
+	"\x06recent\x18\x02 \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x12E\n" +
+	"\x0erecent_classes\x18\x03 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\rrecentClasses\x12\x1b\n" +
+	"\x06regret\x18\x04 \x01(\x01H\x00R\x06regret\x88\x01\x01\x12)\n" +
+	"\x10observation_rate\x18\x05 \x01(\x01R\x0fobservationRate\"\x80\x01\n" +
+	"\x05State\x12\x15\n" +
+	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fSTATE_LOADED\x10\x01\x12\x14\n" +
+	"\x10STATE_HIBERNATED\x10\x02\x12\x13\n" +
+	"\x0fSTATE_READ_ONLY\x10\x03\x12\x10\n" +
+	"\fSTATE_FAILED\x10\x04\x12\x11\n" +
+	"\rSTATE_DELETED\x10\x05B\t\n" +
+	"\a_regret\"\xc9\x01\n" +
 	"\fLearnedInput\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\tR\bfeatures\x126\n" +
@@ -2863,35 +4646,75 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"_deviation\"B\n" +
 	"\bCategory\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
-	"\fobservations\x18\x02 \x01(\x04R\fobservations\"Q\n" +
+	"\fobservations\x18\x02 \x01(\x04R\fobservations\"\xcb\x04\n" +
 	"\x12CreateModelRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
-	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\"@\n" +
+	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12!\n" +
+	"\fdisplay_name\x18\x03 \x01(\tR\vdisplayName\x12D\n" +
+	"\x06labels\x18\x04 \x03(\v2,.hindsight.v1.CreateModelRequest.LabelsEntryR\x06labels\x12S\n" +
+	"\vannotations\x18\x05 \x03(\v21.hindsight.v1.CreateModelRequest.AnnotationsEntryR\vannotations\x126\n" +
+	"\tlabel_ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\blabelTtl\x121\n" +
+	"\x12max_pending_labels\x18\a \x01(\x03H\x00R\x10maxPendingLabels\x88\x01\x01\x12\x18\n" +
+	"\afollows\x18\b \x01(\tR\afollows\x12#\n" +
+	"\rvalidate_only\x18\t \x01(\bR\fvalidateOnly\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
+	"\x10AnnotationsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
+	"\x13_max_pending_labels\"@\n" +
 	"\x13CreateModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"!\n" +
-	"\x0fGetModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"=\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"'\n" +
+	"\x0fGetModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"=\n" +
 	"\x10GetModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"g\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\x84\x03\n" +
 	"\x11ListModelsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x16\n" +
-	"\x06prefix\x18\x03 \x01(\tR\x06prefix\"i\n" +
+	"\x06prefix\x18\x03 \x01(\tR\x06prefix\x12C\n" +
+	"\x06labels\x18\x04 \x03(\v2+.hindsight.v1.ListModelsRequest.LabelsEntryR\x06labels\x12\x18\n" +
+	"\alearner\x18\x05 \x01(\tR\alearner\x12!\n" +
+	"\fshow_deleted\x18\x06 \x01(\bR\vshowDeleted\x12\x1a\n" +
+	"\bcontains\x18\a \x01(\tR\bcontains\x12\x19\n" +
+	"\border_by\x18\b \x01(\tR\aorderBy\x12'\n" +
+	"\x0finclude_summary\x18\t \x01(\bR\x0eincludeSummary\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x88\x01\n" +
 	"\x12ListModelsResponse\x12+\n" +
 	"\x06models\x18\x01 \x03(\v2\x13.hindsight.v1.ModelR\x06models\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"$\n" +
-	"\x12DeleteModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x15\n" +
-	"\x13DeleteModelResponse\"f\n" +
-	"\x14GetModelStatsRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12>\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
+	"\n" +
+	"total_size\x18\x03 \x01(\x03R\ttotalSize\"\xa1\x01\n" +
+	"\x12UpdateModelRequest\x12)\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\x12;\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\"@\n" +
+	"\x13UpdateModelResponse\x12)\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"y\n" +
+	"\x12DeleteModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12\x14\n" +
+	"\x05purge\x18\x03 \x01(\bR\x05purge\x12#\n" +
+	"\rvalidate_only\x18\x04 \x01(\bR\fvalidateOnly\"@\n" +
+	"\x13DeleteModelResponse\x12)\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\",\n" +
+	"\x14UndeleteModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"B\n" +
+	"\x15UndeleteModelResponse\x12)\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"l\n" +
+	"\x14GetModelStatsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xe1\v\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xe7\v\n" +
 	"\n" +
-	"ModelStats\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"ModelStats\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\alearner\x18\x02 \x01(\tR\alearner\x12\"\n" +
 	"\fobservations\x18\x03 \x01(\x04R\fobservations\x12\x19\n" +
 	"\bloss_sum\x18\x04 \x01(\x01R\alossSum\x12\x1b\n" +
@@ -3065,23 +4888,25 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vcreate_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"createTime\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12!\n" +
-	"\fstate_digest\x18\x04 \x01(\tR\vstateDigest\"&\n" +
-	"\x14SnapshotModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"K\n" +
+	"\fstate_digest\x18\x04 \x01(\tR\vstateDigest\",\n" +
+	"\x14SnapshotModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"K\n" +
 	"\x15SnapshotModelResponse\x122\n" +
-	"\bsnapshot\x18\x01 \x01(\v2\x16.hindsight.v1.SnapshotR\bsnapshot\"&\n" +
-	"\x14ListSnapshotsRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"M\n" +
+	"\bsnapshot\x18\x01 \x01(\v2\x16.hindsight.v1.SnapshotR\bsnapshot\",\n" +
+	"\x14ListSnapshotsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"M\n" +
 	"\x15ListSnapshotsResponse\x124\n" +
-	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"S\n" +
-	"\x13RestoreModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
-	"\bsequence\x18\x02 \x01(\x04H\x00R\bsequence\x88\x01\x01B\v\n" +
-	"\t_sequence\"A\n" +
+	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"~\n" +
+	"\x13RestoreModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
+	"\bsequence\x18\x02 \x01(\x04H\x00R\bsequence\x88\x01\x01\x12#\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnlyB\v\n" +
+	"\t_sequence\"Y\n" +
 	"\x14RestoreModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"E\n" +
-	"\x12ExportModelRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\x12\x16\n" +
+	"\x06undone\x18\x02 \x01(\x04R\x06undone\"K\n" +
+	"\x12ExportModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\vwithout_ids\x18\x02 \x01(\bR\n" +
 	"withoutIds\"+\n" +
 	"\x13ExportModelResponse\x12\x14\n" +
@@ -3090,20 +4915,103 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05chunk\x18\x02 \x01(\fR\x05chunk\"@\n" +
 	"\x13ImportModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model2\xba\a\n" +
-	"\fModelService\x12R\n" +
-	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\x12I\n" +
-	"\bGetModel\x12\x1d.hindsight.v1.GetModelRequest\x1a\x1e.hindsight.v1.GetModelResponse\x12O\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\".\n" +
+	"\x16GetModelHistoryRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"\x98\x01\n" +
+	"\x17GetModelHistoryResponse\x122\n" +
+	"\x06points\x18\x01 \x03(\v2\x1a.hindsight.v1.HistoryPointR\x06points\x12\x18\n" +
+	"\aexperts\x18\x02 \x03(\tR\aexperts\x12/\n" +
+	"\x06drifts\x18\x03 \x03(\v2\x17.hindsight.v1.DriftMarkR\x06drifts\"\xa9\x03\n" +
+	"\fHistoryPoint\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12;\n" +
+	"\vperformance\x18\x03 \x01(\v2\x19.hindsight.v1.PerformanceR\vperformance\x128\n" +
+	"\aclasses\x18\x04 \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\aclasses\x12\x1b\n" +
+	"\x06regret\x18\x05 \x01(\x01H\x00R\x06regret\x88\x01\x01\x12&\n" +
+	"\fregret_bound\x18\x06 \x01(\x01H\x01R\vregretBound\x88\x01\x01\x12#\n" +
 	"\n" +
-	"ListModels\x12\x1f.hindsight.v1.ListModelsRequest\x1a .hindsight.v1.ListModelsResponse\x12R\n" +
-	"\vDeleteModel\x12 .hindsight.v1.DeleteModelRequest\x1a!.hindsight.v1.DeleteModelResponse\x12X\n" +
-	"\rGetModelStats\x12\".hindsight.v1.GetModelStatsRequest\x1a#.hindsight.v1.GetModelStatsResponse\x12U\n" +
-	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\x12X\n" +
-	"\rSnapshotModel\x12\".hindsight.v1.SnapshotModelRequest\x1a#.hindsight.v1.SnapshotModelResponse\x12X\n" +
-	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\x12U\n" +
-	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\x12T\n" +
+	"dictionary\x18\a \x01(\x05H\x02R\n" +
+	"dictionary\x88\x01\x01\x12%\n" +
+	"\x0eexpert_weights\x18\b \x03(\x01R\rexpertWeights\x12\x1a\n" +
+	"\brealised\x18\t \x03(\x01R\brealisedB\t\n" +
+	"\a_regretB\x0f\n" +
+	"\r_regret_boundB\r\n" +
+	"\v_dictionary\"k\n" +
+	"\tDriftMark\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04rise\x18\x03 \x01(\bR\x04rise\"\xa2\x01\n" +
+	"\x11WatchModelRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x125\n" +
+	"\x17max_outcomes_per_second\x18\x02 \x01(\x01R\x14maxOutcomesPerSecond\x12@\n" +
+	"\x0estats_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rstatsInterval\"\xbf\x01\n" +
+	"\x12WatchModelResponse\x126\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x1a.hindsight.v1.OutcomeEventH\x00R\aoutcome\x120\n" +
+	"\x05stats\x18\x02 \x01(\v2\x18.hindsight.v1.ModelStatsH\x00R\x05stats\x126\n" +
+	"\ahistory\x18\x03 \x01(\v2\x1a.hindsight.v1.HistoryPointH\x00R\ahistoryB\a\n" +
+	"\x05event\"\xb7\x01\n" +
+	"\fOutcomeEvent\x12/\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\x12\x16\n" +
+	"\x06labels\x18\x02 \x03(\x01R\x06labels\x12\x14\n" +
+	"\x05class\x18\x03 \x01(\tR\x05class\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
+	"\aomitted\x18\x05 \x01(\x04R\aomitted\",\n" +
+	"\x14CompareModelsRequest\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\"S\n" +
+	"\x15CompareModelsResponse\x12:\n" +
+	"\vcomparisons\x18\x01 \x03(\v2\x18.hindsight.v1.ComparisonR\vcomparisons\"\xf1\x02\n" +
+	"\n" +
+	"Comparison\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\alearner\x18\x02 \x01(\tR\alearner\x12\"\n" +
+	"\fobservations\x18\x03 \x01(\x04R\fobservations\x12\x16\n" +
+	"\x06behind\x18\x04 \x01(\x04R\x06behind\x12;\n" +
+	"\vperformance\x18\x05 \x01(\v2\x19.hindsight.v1.PerformanceR\vperformance\x125\n" +
+	"\bfollowed\x18\x06 \x01(\v2\x19.hindsight.v1.PerformanceR\bfollowed\x128\n" +
+	"\aclasses\x18\a \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\aclasses\x12I\n" +
+	"\x10followed_classes\x18\b \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\x0ffollowedClasses\"\x97\x01\n" +
+	"\x05Alias\x12\x14\n" +
+	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12;\n" +
+	"\vupdate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"updateTime\x12%\n" +
+	"\x0eprevious_model\x18\x04 \x01(\tR\rpreviousModel\"d\n" +
+	"\x0fSetAliasRequest\x12\x14\n" +
+	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12%\n" +
+	"\x0eexpected_model\x18\x03 \x01(\tR\rexpectedModel\"=\n" +
+	"\x10SetAliasResponse\x12)\n" +
+	"\x05alias\x18\x01 \x01(\v2\x13.hindsight.v1.AliasR\x05alias\"\x14\n" +
+	"\x12ListAliasesRequest\"D\n" +
+	"\x13ListAliasesResponse\x12-\n" +
+	"\aaliases\x18\x01 \x03(\v2\x13.hindsight.v1.AliasR\aaliases\"*\n" +
+	"\x12DeleteAliasRequest\x12\x14\n" +
+	"\x05alias\x18\x01 \x01(\tR\x05alias\"\x15\n" +
+	"\x13DeleteAliasResponse2\x93\x11\n" +
+	"\fModelService\x12i\n" +
+	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/models\x12e\n" +
+	"\bGetModel\x12\x1d.hindsight.v1.GetModelRequest\x1a\x1e.hindsight.v1.GetModelResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/models/{model}\x12c\n" +
+	"\n" +
+	"ListModels\x12\x1f.hindsight.v1.ListModelsRequest\x1a .hindsight.v1.ListModelsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/models\x12x\n" +
+	"\vUpdateModel\x12 .hindsight.v1.UpdateModelRequest\x1a!.hindsight.v1.UpdateModelResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x05model2\x15/v1/models/{model.id}\x12n\n" +
+	"\vDeleteModel\x12 .hindsight.v1.DeleteModelRequest\x1a!.hindsight.v1.DeleteModelResponse\"\x1a\x82\xd3\xe4\x93\x02\x14*\x12/v1/models/{model}\x12\x80\x01\n" +
+	"\rUndeleteModel\x12\".hindsight.v1.UndeleteModelRequest\x1a#.hindsight.v1.UndeleteModelResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/models/{model}:undelete\x12z\n" +
+	"\rGetModelStats\x12\".hindsight.v1.GetModelStatsRequest\x1a#.hindsight.v1.GetModelStatsResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/models/{model}/stats\x12\x82\x01\n" +
+	"\x0fGetModelHistory\x12$.hindsight.v1.GetModelHistoryRequest\x1a%.hindsight.v1.GetModelHistoryResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/models/{model}/history\x12t\n" +
+	"\n" +
+	"WatchModel\x12\x1f.hindsight.v1.WatchModelRequest\x1a .hindsight.v1.WatchModelResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/models/{model}/events0\x01\x12\x7f\n" +
+	"\rCompareModels\x12\".hindsight.v1.CompareModelsRequest\x1a#.hindsight.v1.CompareModelsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/models/{model}/comparison\x12t\n" +
+	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12\x81\x01\n" +
+	"\rSnapshotModel\x12\".hindsight.v1.SnapshotModelRequest\x1a#.hindsight.v1.SnapshotModelResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/models/{model}/snapshots\x12~\n" +
+	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12|\n" +
+	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:restore\x12T\n" +
 	"\vExportModel\x12 .hindsight.v1.ExportModelRequest\x1a!.hindsight.v1.ExportModelResponse0\x01\x12T\n" +
-	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse(\x01B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse(\x01\x12i\n" +
+	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12g\n" +
+	"\vListAliases\x12 .hindsight.v1.ListAliasesRequest\x1a!.hindsight.v1.ListAliasesResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/aliases\x12o\n" +
+	"\vDeleteAlias\x12 .hindsight.v1.DeleteAliasRequest\x1a!.hindsight.v1.DeleteAliasResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/aliases/{alias}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_model_proto_rawDescOnce sync.Once
@@ -3117,111 +5025,198 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_model_proto_rawDescData
 }
 
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_hindsight_v1_model_proto_goTypes = []any{
-	(*Model)(nil),                 // 0: hindsight.v1.Model
-	(*LearnedInput)(nil),          // 1: hindsight.v1.LearnedInput
-	(*Category)(nil),              // 2: hindsight.v1.Category
-	(*CreateModelRequest)(nil),    // 3: hindsight.v1.CreateModelRequest
-	(*CreateModelResponse)(nil),   // 4: hindsight.v1.CreateModelResponse
-	(*GetModelRequest)(nil),       // 5: hindsight.v1.GetModelRequest
-	(*GetModelResponse)(nil),      // 6: hindsight.v1.GetModelResponse
-	(*ListModelsRequest)(nil),     // 7: hindsight.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),    // 8: hindsight.v1.ListModelsResponse
-	(*DeleteModelRequest)(nil),    // 9: hindsight.v1.DeleteModelRequest
-	(*DeleteModelResponse)(nil),   // 10: hindsight.v1.DeleteModelResponse
-	(*GetModelStatsRequest)(nil),  // 11: hindsight.v1.GetModelStatsRequest
-	(*GetModelStatsResponse)(nil), // 12: hindsight.v1.GetModelStatsResponse
-	(*ModelStats)(nil),            // 13: hindsight.v1.ModelStats
-	(*InputStats)(nil),            // 14: hindsight.v1.InputStats
-	(*ClassStats)(nil),            // 15: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),      // 16: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),          // 17: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),        // 18: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),           // 19: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),         // 20: hindsight.v1.FeatureWeight
-	(*Performance)(nil),           // 21: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),    // 22: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),         // 23: hindsight.v1.IntervalStats
-	(*Drift)(nil),                 // 24: hindsight.v1.Drift
-	(*Expert)(nil),                // 25: hindsight.v1.Expert
-	(*ValidateSpecRequest)(nil),   // 26: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),  // 27: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),              // 28: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),  // 29: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil), // 30: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),  // 31: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil), // 32: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),   // 33: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),  // 34: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),    // 35: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),   // 36: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),    // 37: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),   // 38: hindsight.v1.ImportModelResponse
-	(*ModelSpec)(nil),             // 39: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
+	(*Model)(nil),                   // 1: hindsight.v1.Model
+	(*ModelSummary)(nil),            // 2: hindsight.v1.ModelSummary
+	(*LearnedInput)(nil),            // 3: hindsight.v1.LearnedInput
+	(*Category)(nil),                // 4: hindsight.v1.Category
+	(*CreateModelRequest)(nil),      // 5: hindsight.v1.CreateModelRequest
+	(*CreateModelResponse)(nil),     // 6: hindsight.v1.CreateModelResponse
+	(*GetModelRequest)(nil),         // 7: hindsight.v1.GetModelRequest
+	(*GetModelResponse)(nil),        // 8: hindsight.v1.GetModelResponse
+	(*ListModelsRequest)(nil),       // 9: hindsight.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 10: hindsight.v1.ListModelsResponse
+	(*UpdateModelRequest)(nil),      // 11: hindsight.v1.UpdateModelRequest
+	(*UpdateModelResponse)(nil),     // 12: hindsight.v1.UpdateModelResponse
+	(*DeleteModelRequest)(nil),      // 13: hindsight.v1.DeleteModelRequest
+	(*DeleteModelResponse)(nil),     // 14: hindsight.v1.DeleteModelResponse
+	(*UndeleteModelRequest)(nil),    // 15: hindsight.v1.UndeleteModelRequest
+	(*UndeleteModelResponse)(nil),   // 16: hindsight.v1.UndeleteModelResponse
+	(*GetModelStatsRequest)(nil),    // 17: hindsight.v1.GetModelStatsRequest
+	(*GetModelStatsResponse)(nil),   // 18: hindsight.v1.GetModelStatsResponse
+	(*ModelStats)(nil),              // 19: hindsight.v1.ModelStats
+	(*InputStats)(nil),              // 20: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 21: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 22: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 23: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 24: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 25: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 26: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 27: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 28: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 29: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 30: hindsight.v1.Drift
+	(*Expert)(nil),                  // 31: hindsight.v1.Expert
+	(*ValidateSpecRequest)(nil),     // 32: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 33: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 34: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 35: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 36: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 37: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 38: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 39: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 40: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 41: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 42: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 43: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 44: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 45: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 46: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 47: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 48: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 49: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 50: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 51: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 52: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 53: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 54: hindsight.v1.Comparison
+	(*Alias)(nil),                   // 55: hindsight.v1.Alias
+	(*SetAliasRequest)(nil),         // 56: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 57: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 58: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 59: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 60: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 61: hindsight.v1.DeleteAliasResponse
+	nil,                             // 62: hindsight.v1.Model.LabelsEntry
+	nil,                             // 63: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 64: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 65: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 66: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 67: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 68: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 69: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 70: google.protobuf.FieldMask
+	(*Outcome)(nil),                 // 71: hindsight.v1.Outcome
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	39, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	40, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	1,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	2,  // 3: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	39, // 4: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	0,  // 5: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 6: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 7: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	13, // 8: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	21, // 9: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	21, // 10: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	21, // 11: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	23, // 12: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	24, // 13: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	25, // 14: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	14, // 15: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	15, // 16: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	20, // 17: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	16, // 18: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	16, // 19: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	18, // 20: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	19, // 21: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	17, // 22: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	17, // 23: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	22, // 24: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	22, // 25: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	39, // 26: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	39, // 27: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	40, // 28: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	28, // 29: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	28, // 30: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	0,  // 31: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	0,  // 32: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	3,  // 33: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	5,  // 34: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	7,  // 35: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	9,  // 36: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	11, // 37: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	26, // 38: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	29, // 39: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	31, // 40: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	33, // 41: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	35, // 42: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	37, // 43: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	4,  // 44: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	6,  // 45: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	8,  // 46: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	10, // 47: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	12, // 48: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	27, // 49: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	30, // 50: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	32, // 51: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	34, // 52: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	36, // 53: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	38, // 54: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	44, // [44:55] is the sub-list for method output_type
-	33, // [33:44] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	67, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	68, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	3,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
+	62, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	63, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	69, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	68, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	68, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	68, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	2,  // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
+	0,  // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
+	27, // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	22, // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	4,  // 13: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	67, // 14: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	64, // 15: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	65, // 16: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	69, // 17: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	1,  // 18: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 19: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	66, // 20: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	1,  // 21: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	1,  // 22: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	70, // 23: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,  // 24: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 25: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 26: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	19, // 27: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	27, // 28: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	27, // 29: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	27, // 30: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	29, // 31: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	30, // 32: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	31, // 33: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	20, // 34: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	21, // 35: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	26, // 36: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	22, // 37: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	22, // 38: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	24, // 39: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	25, // 40: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	23, // 41: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	23, // 42: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	28, // 43: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	28, // 44: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	67, // 45: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	67, // 46: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	68, // 47: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	34, // 48: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	34, // 49: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	1,  // 50: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 51: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	47, // 52: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	48, // 53: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	68, // 54: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	27, // 55: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	22, // 56: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	68, // 57: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	69, // 58: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	51, // 59: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	19, // 60: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	47, // 61: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	71, // 62: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	68, // 63: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	54, // 64: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	27, // 65: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	27, // 66: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	22, // 67: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	22, // 68: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	68, // 69: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	55, // 70: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	55, // 71: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	5,  // 72: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	7,  // 73: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	9,  // 74: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	11, // 75: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	13, // 76: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	15, // 77: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	17, // 78: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	45, // 79: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	49, // 80: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	52, // 81: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	32, // 82: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	35, // 83: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	37, // 84: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	39, // 85: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	41, // 86: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	43, // 87: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	56, // 88: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	58, // 89: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	60, // 90: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	6,  // 91: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	8,  // 92: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	10, // 93: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	12, // 94: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	14, // 95: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	16, // 96: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	18, // 97: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	46, // 98: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	50, // 99: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	53, // 100: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	33, // 101: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	36, // 102: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	38, // 103: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	40, // 104: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	42, // 105: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	44, // 106: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	57, // 107: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	59, // 108: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	61, // 109: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	91, // [91:110] is the sub-list for method output_type
+	72, // [72:91] is the sub-list for method input_type
+	72, // [72:72] is the sub-list for extension type_name
+	72, // [72:72] is the sub-list for extension extendee
+	0,  // [0:72] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -3229,29 +5224,40 @@ func file_hindsight_v1_model_proto_init() {
 	if File_hindsight_v1_model_proto != nil {
 		return
 	}
+	file_hindsight_v1_prediction_proto_init()
 	file_hindsight_v1_spec_proto_init()
+	file_hindsight_v1_model_proto_msgTypes[0].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[1].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[13].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[14].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[17].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[2].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[19].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[38].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[46].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[49].OneofWrappers = []any{
+		(*WatchModelResponse_Outcome)(nil),
+		(*WatchModelResponse_Stats)(nil),
+		(*WatchModelResponse_History)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   39,
+			NumEnums:      1,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_hindsight_v1_model_proto_goTypes,
 		DependencyIndexes: file_hindsight_v1_model_proto_depIdxs,
+		EnumInfos:         file_hindsight_v1_model_proto_enumTypes,
 		MessageInfos:      file_hindsight_v1_model_proto_msgTypes,
 	}.Build()
 	File_hindsight_v1_model_proto = out.File

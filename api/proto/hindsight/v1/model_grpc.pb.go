@@ -19,17 +19,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ModelService_CreateModel_FullMethodName   = "/hindsight.v1.ModelService/CreateModel"
-	ModelService_GetModel_FullMethodName      = "/hindsight.v1.ModelService/GetModel"
-	ModelService_ListModels_FullMethodName    = "/hindsight.v1.ModelService/ListModels"
-	ModelService_DeleteModel_FullMethodName   = "/hindsight.v1.ModelService/DeleteModel"
-	ModelService_GetModelStats_FullMethodName = "/hindsight.v1.ModelService/GetModelStats"
-	ModelService_ValidateSpec_FullMethodName  = "/hindsight.v1.ModelService/ValidateSpec"
-	ModelService_SnapshotModel_FullMethodName = "/hindsight.v1.ModelService/SnapshotModel"
-	ModelService_ListSnapshots_FullMethodName = "/hindsight.v1.ModelService/ListSnapshots"
-	ModelService_RestoreModel_FullMethodName  = "/hindsight.v1.ModelService/RestoreModel"
-	ModelService_ExportModel_FullMethodName   = "/hindsight.v1.ModelService/ExportModel"
-	ModelService_ImportModel_FullMethodName   = "/hindsight.v1.ModelService/ImportModel"
+	ModelService_CreateModel_FullMethodName     = "/hindsight.v1.ModelService/CreateModel"
+	ModelService_GetModel_FullMethodName        = "/hindsight.v1.ModelService/GetModel"
+	ModelService_ListModels_FullMethodName      = "/hindsight.v1.ModelService/ListModels"
+	ModelService_UpdateModel_FullMethodName     = "/hindsight.v1.ModelService/UpdateModel"
+	ModelService_DeleteModel_FullMethodName     = "/hindsight.v1.ModelService/DeleteModel"
+	ModelService_UndeleteModel_FullMethodName   = "/hindsight.v1.ModelService/UndeleteModel"
+	ModelService_GetModelStats_FullMethodName   = "/hindsight.v1.ModelService/GetModelStats"
+	ModelService_GetModelHistory_FullMethodName = "/hindsight.v1.ModelService/GetModelHistory"
+	ModelService_WatchModel_FullMethodName      = "/hindsight.v1.ModelService/WatchModel"
+	ModelService_CompareModels_FullMethodName   = "/hindsight.v1.ModelService/CompareModels"
+	ModelService_ValidateSpec_FullMethodName    = "/hindsight.v1.ModelService/ValidateSpec"
+	ModelService_SnapshotModel_FullMethodName   = "/hindsight.v1.ModelService/SnapshotModel"
+	ModelService_ListSnapshots_FullMethodName   = "/hindsight.v1.ModelService/ListSnapshots"
+	ModelService_RestoreModel_FullMethodName    = "/hindsight.v1.ModelService/RestoreModel"
+	ModelService_ExportModel_FullMethodName     = "/hindsight.v1.ModelService/ExportModel"
+	ModelService_ImportModel_FullMethodName     = "/hindsight.v1.ModelService/ImportModel"
+	ModelService_SetAlias_FullMethodName        = "/hindsight.v1.ModelService/SetAlias"
+	ModelService_ListAliases_FullMethodName     = "/hindsight.v1.ModelService/ListAliases"
+	ModelService_DeleteAlias_FullMethodName     = "/hindsight.v1.ModelService/DeleteAlias"
 )
 
 // ModelServiceClient is the client API for ModelService service.
@@ -43,12 +51,28 @@ type ModelServiceClient interface {
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*CreateModelResponse, error)
 	// GetModel tells what a model is.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
-	// ListModels lists models by id, in pages.
+	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// DeleteModel removes a model and all that it had learned.
+	// UpdateModel changes what may change of a model: its display name, labels,
+	// annotations, label_ttl and max_pending_labels. The spec is fixed: another one
+	// is another model.
+	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
+	// DeleteModel removes a model. For as long as the server keeps deleted models,
+	// UndeleteModel brings it back with all that it had learned.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
+	// UndeleteModel brings a deleted model back.
+	UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error)
 	// GetModelStats tells how a model is doing: losses, regret, certificate.
 	GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error)
+	// GetModelHistory tells how a model did over its life, at no more than some
+	// hundred points.
+	GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error)
+	// WatchModel tells what a model learns as it learns it. Where there is more
+	// than the caller asks for, outcomes are left out, and counted.
+	WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error)
+	// CompareModels tells how a model and those that follow it did on the same
+	// observations.
+	CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error)
 	// ValidateSpec fills in a spec's defaults and tells what it would cost,
 	// without creating anything.
 	ValidateSpec(ctx context.Context, in *ValidateSpecRequest, opts ...grpc.CallOption) (*ValidateSpecResponse, error)
@@ -61,10 +85,19 @@ type ModelServiceClient interface {
 	// learned again. Export the model first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
 	// ExportModel streams a model out, as it is now: its spec, its state, the ids
-	// that it remembers, and the predictions that wait for their labels.
+	// that it remembers, and the predictions that wait for their labels. Over HTTP
+	// it is GET /v1/models/{model}:export, whose body are the bytes.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
-	// ImportModel streams an exported model in, under a new id.
+	// ImportModel streams an exported model in, under a new id. Over HTTP it is
+	// POST /v1/models:import?id=ID, with the bytes as the body.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
+	// SetAlias makes an alias name a model, from one moment to the next. An alias
+	// stands for its model wherever a request names a model.
+	SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error)
+	// ListAliases lists the aliases, by name.
+	ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error)
+	// DeleteAlias removes an alias. Its model stays.
+	DeleteAlias(ctx context.Context, in *DeleteAliasRequest, opts ...grpc.CallOption) (*DeleteAliasResponse, error)
 }
 
 type modelServiceClient struct {
@@ -105,6 +138,16 @@ func (c *modelServiceClient) ListModels(ctx context.Context, in *ListModelsReque
 	return out, nil
 }
 
+func (c *modelServiceClient) UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateModelResponse)
+	err := c.cc.Invoke(ctx, ModelService_UpdateModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *modelServiceClient) DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteModelResponse)
@@ -115,10 +158,59 @@ func (c *modelServiceClient) DeleteModel(ctx context.Context, in *DeleteModelReq
 	return out, nil
 }
 
+func (c *modelServiceClient) UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UndeleteModelResponse)
+	err := c.cc.Invoke(ctx, ModelService_UndeleteModel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *modelServiceClient) GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetModelStatsResponse)
 	err := c.cc.Invoke(ctx, ModelService_GetModelStats_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetModelHistoryResponse)
+	err := c.cc.Invoke(ctx, ModelService_GetModelHistory_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ModelService_ServiceDesc.Streams[0], ModelService_WatchModel_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchModelRequest, WatchModelResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ModelService_WatchModelClient = grpc.ServerStreamingClient[WatchModelResponse]
+
+func (c *modelServiceClient) CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CompareModelsResponse)
+	err := c.cc.Invoke(ctx, ModelService_CompareModels_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +259,7 @@ func (c *modelServiceClient) RestoreModel(ctx context.Context, in *RestoreModelR
 
 func (c *modelServiceClient) ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ModelService_ServiceDesc.Streams[0], ModelService_ExportModel_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ModelService_ServiceDesc.Streams[1], ModelService_ExportModel_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +278,7 @@ type ModelService_ExportModelClient = grpc.ServerStreamingClient[ExportModelResp
 
 func (c *modelServiceClient) ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &ModelService_ServiceDesc.Streams[1], ModelService_ImportModel_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &ModelService_ServiceDesc.Streams[2], ModelService_ImportModel_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +288,36 @@ func (c *modelServiceClient) ImportModel(ctx context.Context, opts ...grpc.CallO
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ModelService_ImportModelClient = grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse]
+
+func (c *modelServiceClient) SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetAliasResponse)
+	err := c.cc.Invoke(ctx, ModelService_SetAlias_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAliasesResponse)
+	err := c.cc.Invoke(ctx, ModelService_ListAliases_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *modelServiceClient) DeleteAlias(ctx context.Context, in *DeleteAliasRequest, opts ...grpc.CallOption) (*DeleteAliasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteAliasResponse)
+	err := c.cc.Invoke(ctx, ModelService_DeleteAlias_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 // ModelServiceServer is the server API for ModelService service.
 // All implementations must embed UnimplementedModelServiceServer
@@ -208,12 +330,28 @@ type ModelServiceServer interface {
 	CreateModel(context.Context, *CreateModelRequest) (*CreateModelResponse, error)
 	// GetModel tells what a model is.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
-	// ListModels lists models by id, in pages.
+	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// DeleteModel removes a model and all that it had learned.
+	// UpdateModel changes what may change of a model: its display name, labels,
+	// annotations, label_ttl and max_pending_labels. The spec is fixed: another one
+	// is another model.
+	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
+	// DeleteModel removes a model. For as long as the server keeps deleted models,
+	// UndeleteModel brings it back with all that it had learned.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
+	// UndeleteModel brings a deleted model back.
+	UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error)
 	// GetModelStats tells how a model is doing: losses, regret, certificate.
 	GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error)
+	// GetModelHistory tells how a model did over its life, at no more than some
+	// hundred points.
+	GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error)
+	// WatchModel tells what a model learns as it learns it. Where there is more
+	// than the caller asks for, outcomes are left out, and counted.
+	WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error
+	// CompareModels tells how a model and those that follow it did on the same
+	// observations.
+	CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error)
 	// ValidateSpec fills in a spec's defaults and tells what it would cost,
 	// without creating anything.
 	ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error)
@@ -226,10 +364,19 @@ type ModelServiceServer interface {
 	// learned again. Export the model first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
 	// ExportModel streams a model out, as it is now: its spec, its state, the ids
-	// that it remembers, and the predictions that wait for their labels.
+	// that it remembers, and the predictions that wait for their labels. Over HTTP
+	// it is GET /v1/models/{model}:export, whose body are the bytes.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
-	// ImportModel streams an exported model in, under a new id.
+	// ImportModel streams an exported model in, under a new id. Over HTTP it is
+	// POST /v1/models:import?id=ID, with the bytes as the body.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
+	// SetAlias makes an alias name a model, from one moment to the next. An alias
+	// stands for its model wherever a request names a model.
+	SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error)
+	// ListAliases lists the aliases, by name.
+	ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error)
+	// DeleteAlias removes an alias. Its model stays.
+	DeleteAlias(context.Context, *DeleteAliasRequest) (*DeleteAliasResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }
 
@@ -249,11 +396,26 @@ func (UnimplementedModelServiceServer) GetModel(context.Context, *GetModelReques
 func (UnimplementedModelServiceServer) ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListModels not implemented")
 }
+func (UnimplementedModelServiceServer) UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateModel not implemented")
+}
 func (UnimplementedModelServiceServer) DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteModel not implemented")
 }
+func (UnimplementedModelServiceServer) UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UndeleteModel not implemented")
+}
 func (UnimplementedModelServiceServer) GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetModelStats not implemented")
+}
+func (UnimplementedModelServiceServer) GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetModelHistory not implemented")
+}
+func (UnimplementedModelServiceServer) WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchModel not implemented")
+}
+func (UnimplementedModelServiceServer) CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CompareModels not implemented")
 }
 func (UnimplementedModelServiceServer) ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ValidateSpec not implemented")
@@ -272,6 +434,15 @@ func (UnimplementedModelServiceServer) ExportModel(*ExportModelRequest, grpc.Ser
 }
 func (UnimplementedModelServiceServer) ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error {
 	return status.Error(codes.Unimplemented, "method ImportModel not implemented")
+}
+func (UnimplementedModelServiceServer) SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetAlias not implemented")
+}
+func (UnimplementedModelServiceServer) ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAliases not implemented")
+}
+func (UnimplementedModelServiceServer) DeleteAlias(context.Context, *DeleteAliasRequest) (*DeleteAliasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteAlias not implemented")
 }
 func (UnimplementedModelServiceServer) mustEmbedUnimplementedModelServiceServer() {}
 func (UnimplementedModelServiceServer) testEmbeddedByValue()                      {}
@@ -348,6 +519,24 @@ func _ModelService_ListModels_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_UpdateModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).UpdateModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_UpdateModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).UpdateModel(ctx, req.(*UpdateModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ModelService_DeleteModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteModelRequest)
 	if err := dec(in); err != nil {
@@ -366,6 +555,24 @@ func _ModelService_DeleteModel_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_UndeleteModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UndeleteModelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).UndeleteModel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_UndeleteModel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).UndeleteModel(ctx, req.(*UndeleteModelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ModelService_GetModelStats_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetModelStatsRequest)
 	if err := dec(in); err != nil {
@@ -380,6 +587,53 @@ func _ModelService_GetModelStats_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ModelServiceServer).GetModelStats(ctx, req.(*GetModelStatsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_GetModelHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetModelHistoryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).GetModelHistory(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_GetModelHistory_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).GetModelHistory(ctx, req.(*GetModelHistoryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_WatchModel_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchModelRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ModelServiceServer).WatchModel(m, &grpc.GenericServerStream[WatchModelRequest, WatchModelResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ModelService_WatchModelServer = grpc.ServerStreamingServer[WatchModelResponse]
+
+func _ModelService_CompareModels_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CompareModelsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).CompareModels(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_CompareModels_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).CompareModels(ctx, req.(*CompareModelsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -474,6 +728,60 @@ func _ModelService_ImportModel_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ModelService_ImportModelServer = grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]
 
+func _ModelService_SetAlias_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetAliasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).SetAlias(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_SetAlias_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).SetAlias(ctx, req.(*SetAliasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_ListAliases_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAliasesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ListAliases(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ListAliases_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ListAliases(ctx, req.(*ListAliasesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ModelService_DeleteAlias_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteAliasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).DeleteAlias(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_DeleteAlias_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).DeleteAlias(ctx, req.(*DeleteAliasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ModelService_ServiceDesc is the grpc.ServiceDesc for ModelService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -494,12 +802,28 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ModelService_ListModels_Handler,
 		},
 		{
+			MethodName: "UpdateModel",
+			Handler:    _ModelService_UpdateModel_Handler,
+		},
+		{
 			MethodName: "DeleteModel",
 			Handler:    _ModelService_DeleteModel_Handler,
 		},
 		{
+			MethodName: "UndeleteModel",
+			Handler:    _ModelService_UndeleteModel_Handler,
+		},
+		{
 			MethodName: "GetModelStats",
 			Handler:    _ModelService_GetModelStats_Handler,
+		},
+		{
+			MethodName: "GetModelHistory",
+			Handler:    _ModelService_GetModelHistory_Handler,
+		},
+		{
+			MethodName: "CompareModels",
+			Handler:    _ModelService_CompareModels_Handler,
 		},
 		{
 			MethodName: "ValidateSpec",
@@ -517,8 +841,25 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "RestoreModel",
 			Handler:    _ModelService_RestoreModel_Handler,
 		},
+		{
+			MethodName: "SetAlias",
+			Handler:    _ModelService_SetAlias_Handler,
+		},
+		{
+			MethodName: "ListAliases",
+			Handler:    _ModelService_ListAliases_Handler,
+		},
+		{
+			MethodName: "DeleteAlias",
+			Handler:    _ModelService_DeleteAlias_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchModel",
+			Handler:       _ModelService_WatchModel_Handler,
+			ServerStreams: true,
+		},
 		{
 			StreamName:    "ExportModel",
 			Handler:       _ModelService_ExportModel_Handler,

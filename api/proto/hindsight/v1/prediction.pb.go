@@ -7,6 +7,8 @@
 package hindsightv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -26,7 +28,7 @@ const (
 // PredictRequest asks for one prediction.
 type PredictRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
+	// The id of the model, or an alias of it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The input, one number per dimension.
 	Features []float64 `protobuf:"fixed64,2,rep,packed,name=features,proto3" json:"features,omitempty"`
@@ -193,7 +195,9 @@ type Prediction struct {
 	Intervals []*Interval `protobuf:"bytes,10,rep,name=intervals,proto3" json:"intervals,omitempty"`
 	// The probability of the label 1, while all labels are -1 or 1 and the learner
 	// knows it: auto does.
-	Probability   *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
+	Probability *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
+	// The id of the model that answered, if the request named an alias.
+	Model         string `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +309,13 @@ func (x *Prediction) GetProbability() float64 {
 	return 0
 }
 
+func (x *Prediction) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
 // Interval is where a label will lie with a given frequency.
 type Interval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -391,7 +402,7 @@ func (x *Interval) GetUppers() []float64 {
 // PredictBatchRequest asks for a prediction of each row.
 type PredictBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
+	// The id of the model, or an alias of it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The inputs.
 	Rows []*Row `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
@@ -574,7 +585,7 @@ func (x *Labels) GetValues() []float64 {
 // ObserveRequest says what really happened.
 type ObserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
+	// The id of the model, or an alias of it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The id of the prediction this label belongs to. Give this, or the input.
 	PredictionId string `protobuf:"bytes,2,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
@@ -810,7 +821,9 @@ type Outcome struct {
 	// The class that a classifier predicted prequentially, empty before the first.
 	Class string `protobuf:"bytes,12,opt,name=class,proto3" json:"class,omitempty"`
 	// The class that the client had been told.
-	ServedClass   string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
+	ServedClass string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
+	// The id of the model that learned, if the request named an alias.
+	Model         string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -936,10 +949,17 @@ func (x *Outcome) GetServedClass() string {
 	return ""
 }
 
+func (x *Outcome) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
 // ObserveBatchRequest carries many observations of one model.
 type ObserveBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model's id.
+	// The id of the model, or an alias of it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The observations, learned in this order. Their model field is empty or
 	// the batch's.
@@ -1213,7 +1233,7 @@ func (x *SessionResponse) GetOutcome() *Outcome {
 	return nil
 }
 
-func (x *SessionResponse) GetError() *SessionError {
+func (x *SessionResponse) GetError() *status.Status {
 	if x != nil {
 		if x, ok := x.Answer.(*SessionResponse_Error); ok {
 			return x.Error
@@ -1238,7 +1258,7 @@ type SessionResponse_Outcome struct {
 
 type SessionResponse_Error struct {
 	// The call was refused; the session goes on.
-	Error *SessionError `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
+	Error *status.Status `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
 }
 
 func (*SessionResponse_Prediction) isSessionResponse_Answer() {}
@@ -1247,75 +1267,11 @@ func (*SessionResponse_Outcome) isSessionResponse_Answer() {}
 
 func (*SessionResponse_Error) isSessionResponse_Answer() {}
 
-// SessionError is the refusal of one call within a session.
-type SessionError struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The google.rpc.Code.
-	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	// For people.
-	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// The ErrorInfo reason, such as DIMENSION_MISMATCH.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SessionError) Reset() {
-	*x = SessionError{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SessionError) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SessionError) ProtoMessage() {}
-
-func (x *SessionError) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SessionError.ProtoReflect.Descriptor instead.
-func (*SessionError) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *SessionError) GetCode() int32 {
-	if x != nil {
-		return x.Code
-	}
-	return 0
-}
-
-func (x *SessionError) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *SessionError) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
 var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17hindsight/v1/spec.proto\"\xfe\x01\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x17hindsight/v1/spec.proto\"\xfe\x01\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
@@ -1327,7 +1283,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xa7\x04\n" +
+	"prediction\"\xbd\x04\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1341,7 +1297,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fstandard_errors\x18\t \x03(\x01R\x0estandardErrors\x124\n" +
 	"\tintervals\x18\n" +
 	" \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\x12%\n" +
-	"\vprobability\x18\v \x01(\x01H\x03R\vprobability\x88\x01\x01\x1a9\n" +
+	"\vprobability\x18\v \x01(\x01H\x03R\vprobability\x88\x01\x01\x12\x14\n" +
+	"\x05model\x18\f \x01(\tR\x05model\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
@@ -1382,7 +1339,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xb8\x04\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xce\x04\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12#\n" +
 	"\n" +
@@ -1401,7 +1358,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"recentLoss\x88\x01\x01\x12&\n" +
 	"\frecent_skill\x18\v \x01(\x01H\x06R\vrecentSkill\x88\x01\x01\x12\x14\n" +
 	"\x05class\x18\f \x01(\tR\x05class\x12!\n" +
-	"\fserved_class\x18\r \x01(\tR\vservedClassB\r\n" +
+	"\fserved_class\x18\r \x01(\tR\vservedClass\x12\x14\n" +
+	"\x05model\x18\x0e \x01(\tR\x05modelB\r\n" +
 	"\v_predictionB\a\n" +
 	"\x05_lossB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +
@@ -1418,24 +1376,20 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x128\n" +
 	"\apredict\x18\x02 \x01(\v2\x1c.hindsight.v1.PredictRequestH\x00R\apredict\x128\n" +
 	"\aobserve\x18\x03 \x01(\v2\x1c.hindsight.v1.ObserveRequestH\x00R\aobserveB\x06\n" +
-	"\x04call\"\xe5\x01\n" +
+	"\x04call\"\xdd\x01\n" +
 	"\x0fSessionResponse\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\x04R\rcorrelationId\x12:\n" +
 	"\n" +
 	"prediction\x18\x02 \x01(\v2\x18.hindsight.v1.PredictionH\x00R\n" +
 	"prediction\x121\n" +
-	"\aoutcome\x18\x03 \x01(\v2\x15.hindsight.v1.OutcomeH\x00R\aoutcome\x122\n" +
-	"\x05error\x18\x04 \x01(\v2\x1a.hindsight.v1.SessionErrorH\x00R\x05errorB\b\n" +
-	"\x06answer\"T\n" +
-	"\fSessionError\x12\x12\n" +
-	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason2\x9d\x03\n" +
-	"\x11PredictionService\x12F\n" +
-	"\aPredict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\x12U\n" +
-	"\fPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\x12F\n" +
-	"\aObserve\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\x12U\n" +
-	"\fObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\x12J\n" +
+	"\aoutcome\x18\x03 \x01(\v2\x15.hindsight.v1.OutcomeH\x00R\aoutcome\x12*\n" +
+	"\x05error\x18\x04 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\b\n" +
+	"\x06answer2\xc5\x04\n" +
+	"\x11PredictionService\x12m\n" +
+	"\aPredict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:predict\x12\x81\x01\n" +
+	"\fPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:predictBatch\x12m\n" +
+	"\aObserve\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:observe\x12\x81\x01\n" +
+	"\fObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:observeBatch\x12J\n" +
 	"\aSession\x12\x1c.hindsight.v1.SessionRequest\x1a\x1d.hindsight.v1.SessionResponse(\x010\x01B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
@@ -1450,7 +1404,7 @@ func file_hindsight_v1_prediction_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_prediction_proto_rawDescData
 }
 
-var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*PredictRequest)(nil),       // 0: hindsight.v1.PredictRequest
 	(*PredictResponse)(nil),      // 1: hindsight.v1.PredictResponse
@@ -1466,24 +1420,24 @@ var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*ObserveBatchResponse)(nil), // 11: hindsight.v1.ObserveBatchResponse
 	(*SessionRequest)(nil),       // 12: hindsight.v1.SessionRequest
 	(*SessionResponse)(nil),      // 13: hindsight.v1.SessionResponse
-	(*SessionError)(nil),         // 14: hindsight.v1.SessionError
-	nil,                          // 15: hindsight.v1.Prediction.ScoresEntry
-	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
-	(*structpb.Struct)(nil),      // 17: google.protobuf.Struct
-	(*Row)(nil),                  // 18: hindsight.v1.Row
+	nil,                          // 14: hindsight.v1.Prediction.ScoresEntry
+	(*durationpb.Duration)(nil),  // 15: google.protobuf.Duration
+	(*structpb.Struct)(nil),      // 16: google.protobuf.Struct
+	(*Row)(nil),                  // 17: hindsight.v1.Row
+	(*status.Status)(nil),        // 18: google.rpc.Status
 }
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
-	16, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
-	17, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
+	15, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
+	16, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
 	2,  // 2: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	15, // 3: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	14, // 3: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
 	3,  // 4: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
-	18, // 5: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	16, // 6: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	17, // 7: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
+	17, // 5: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	15, // 6: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	16, // 7: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
 	2,  // 8: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
 	6,  // 9: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	17, // 10: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
+	16, // 10: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
 	9,  // 11: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
 	7,  // 12: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
 	9,  // 13: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
@@ -1491,7 +1445,7 @@ var file_hindsight_v1_prediction_proto_depIdxs = []int32{
 	7,  // 15: hindsight.v1.SessionRequest.observe:type_name -> hindsight.v1.ObserveRequest
 	2,  // 16: hindsight.v1.SessionResponse.prediction:type_name -> hindsight.v1.Prediction
 	9,  // 17: hindsight.v1.SessionResponse.outcome:type_name -> hindsight.v1.Outcome
-	14, // 18: hindsight.v1.SessionResponse.error:type_name -> hindsight.v1.SessionError
+	18, // 18: hindsight.v1.SessionResponse.error:type_name -> google.rpc.Status
 	0,  // 19: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
 	4,  // 20: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
 	7,  // 21: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
@@ -1540,7 +1494,7 @@ func file_hindsight_v1_prediction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_prediction_proto_rawDesc), len(file_hindsight_v1_prediction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -63,7 +63,7 @@ func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest,
 func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest, _ ...grpc.CallOption) (*hindsightv1.DeleteModelResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.deleted = append(f.deleted, r.GetId())
+	f.deleted = append(f.deleted, r.GetModel())
 	return &hindsightv1.DeleteModelResponse{}, nil
 }
 

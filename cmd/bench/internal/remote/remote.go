@@ -51,7 +51,7 @@ func (s *Server) Create(ctx context.Context, id string, spec *hindsightv1.ModelS
 // Remove deletes a model, even when ctx has ended.
 func (s *Server) Remove(ctx context.Context, id string) error {
 	return s.Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: id})
+		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: id})
 		return err
 	})
 }
@@ -79,7 +79,7 @@ func (s *Server) ObserveBatch(ctx context.Context, id string, rows []*hindsightv
 func (s *Server) Stats(ctx context.Context, id string) (*hindsightv1.ModelStats, error) {
 	var answer *hindsightv1.GetModelStatsResponse
 	err := s.Call(ctx, func(ctx context.Context) (err error) {
-		answer, err = s.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id})
+		answer, err = s.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: id})
 		return err
 	})
 	return answer.GetStats(), err

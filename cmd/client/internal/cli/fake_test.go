@@ -182,7 +182,7 @@ func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest)
 func (f *fake) GetModel(_ context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m, err := f.model(r.GetId())
+	m, err := f.model(r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -210,10 +210,10 @@ func (f *fake) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest) (
 func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, err := f.model(r.GetId()); err != nil {
+	if _, err := f.model(r.GetModel()); err != nil {
 		return nil, err
 	}
-	delete(f.models, r.GetId())
+	delete(f.models, r.GetModel())
 	return &hindsightv1.DeleteModelResponse{}, nil
 }
 
@@ -224,13 +224,13 @@ func (f *fake) ValidateSpec(_ context.Context, r *hindsightv1.ValidateSpecReques
 func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m, err := f.model(r.GetId())
+	m, err := f.model(r.GetModel())
 	if err != nil {
 		return nil, err
 	}
 	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels, m.classes))
 	stats := &hindsightv1.ModelStats{
-		Id: r.GetId(), Learner: "running_mean", Observations: uint64(len(m.ids)),
+		Model: r.GetModel(), Learner: "running_mean", Observations: uint64(len(m.ids)),
 		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
@@ -452,13 +452,7 @@ func (f *fake) inSession(s grpc.BidiStreamingServer[hindsightv1.SessionRequest, 
 			if len(refused.Details()) == 0 && !f.refuseInSession {
 				return err
 			}
-			e := &hindsightv1.SessionError{Code: int32(refused.Code()), Message: refused.Message()}
-			for _, d := range refused.Details() {
-				if info, ok := d.(*errdetails.ErrorInfo); ok {
-					e.Reason = info.GetReason()
-				}
-			}
-			answer.Answer = &hindsightv1.SessionResponse_Error{Error: e}
+			answer.Answer = &hindsightv1.SessionResponse_Error{Error: refused.Proto()}
 		}
 		return s.Send(answer)
 	}

@@ -84,7 +84,7 @@ func (c *client) create(ctx context.Context, id string, spec *hindsightv1.ModelS
 func (c *client) get(ctx context.Context, id string) (*hindsightv1.Model, error) {
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	answer, err := c.Models.GetModel(ctx, &hindsightv1.GetModelRequest{Id: id})
+	answer, err := c.Models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: id})
 	return answer.GetModel(), err
 }
 
@@ -196,11 +196,11 @@ func newModelDelete(e *env) *cobra.Command {
 			return e.withClient(func(c *client) error {
 				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				if _, err := c.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Id: args[0]}); err != nil {
+				if _, err := c.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: args[0]}); err != nil {
 					return err
 				}
 				deleted := struct {
-					ID      string `json:"id"`
+					Model   string `json:"model"`
 					Deleted bool   `json:"deleted"`
 				}{args[0], true}
 				return e.emit(deleted, func(w *command.Page) { w.Printf("deleted %s\n", args[0]) })

@@ -39,14 +39,14 @@ func newModelStats(e *env) *cobra.Command {
 func (c *client) stats(ctx context.Context, id string, effective bool) (*hindsightv1.ModelStats, error) {
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	answer, err := c.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Id: id, IncludeEffectiveDimension: effective})
+	answer, err := c.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: id, IncludeEffectiveDimension: effective})
 	return answer.GetStats(), err
 }
 
 // writeStats writes statistics for people.
 func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line, float := w.Row, w.Float
-	line("id", s.GetId())
+	line("model", s.GetModel())
 	line("learner", s.GetLearner())
 	line("observations", s.GetObservations())
 	if told := s.GetClasses().GetPerformance().GetPrequential(); told != nil {

@@ -27,7 +27,7 @@ func newModelSnapshot(e *env) *cobra.Command {
 			return e.withClient(func(c *client) error {
 				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.Models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Id: args[0]})
+				answer, err := c.Models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: args[0]})
 				if err != nil {
 					return err
 				}
@@ -53,7 +53,7 @@ func newModelSnapshots(e *env) *cobra.Command {
 			return e.withClient(func(c *client) error {
 				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.Models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Id: args[0]})
+				answer, err := c.Models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Model: args[0]})
 				if err != nil {
 					return err
 				}
@@ -94,7 +94,7 @@ keep both states. Without --yes the command only says what would be undone.`,
 				}
 				ctx, cancel := c.Bounded(cmd.Context())
 				defer cancel()
-				answer, err := c.Models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Id: args[0], Sequence: &sequence})
+				answer, err := c.Models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: args[0], Sequence: &sequence})
 				if err != nil {
 					return err
 				}
@@ -126,7 +126,7 @@ that could not be written completely is removed. "-" is standard output.`,
 			if out == "-" && e.JSON {
 				return command.Usagef("--out - and --json both write to standard output")
 			}
-			request := &hindsightv1.ExportModelRequest{Id: args[0], WithoutIds: withoutIDs}
+			request := &hindsightv1.ExportModelRequest{Model: args[0], WithoutIds: withoutIDs}
 			return e.withClient(func(c *client) error {
 				if out == "-" {
 					_, err := c.export(cmd.Context(), request, e.Stdout)
@@ -169,11 +169,11 @@ func (e *env) exportTo(
 		return fmt.Errorf("--out: %w", err)
 	}
 	exported := struct {
-		ID    string `json:"id"`
+		Model string `json:"model"`
 		File  string `json:"file"`
 		Bytes int64  `json:"bytes"`
-	}{request.GetId(), name, size}
-	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", request.GetId(), name, size) })
+	}{request.GetModel(), name, size}
+	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", request.GetModel(), name, size) })
 }
 
 // export writes the chunks of a model in the order of their arrival.

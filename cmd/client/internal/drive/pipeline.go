@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/internal/refusal"
 )
 
 // pipeline keeps several rounds in flight. When a session breaks, the next
@@ -292,7 +291,7 @@ func (s *session) handle(answer *hindsightv1.SessionResponse) error {
 		f.outcome = body.Outcome
 		return s.accountDone()
 	default:
-		return s.refused(f, refusal.FromSession(answer.GetError()))
+		return s.refused(f, status.ErrorProto(answer.GetError()))
 	}
 }
 
