@@ -23,6 +23,8 @@ type Stats struct {
 	// HindsightPath is that of Report, nil unless it was asked for. It is to be read
 	// only.
 	HindsightPath []float64
+	// ParametricShare is that of Report.
+	ParametricShare *float64
 	account.Summary
 	// ServedRegret is the regret of what was served, NaN when it is not known.
 	ServedRegret float64
@@ -102,6 +104,7 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 	s.ServedRegret = servedRegret(s.Stats, s.Summary)
 	s.Inputs, s.ClassAccount = r.named(i.schema), r.classified()
 	s.Weights, s.FeatureNames = r.report.Weights, r.features
+	s.ParametricShare = r.report.ParametricShare
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &r.report.EffectiveDimension
 	}

@@ -110,3 +110,35 @@ func TestHindsightPathOfLearners(t *testing.T) {
 		}
 	}
 }
+
+// The share of the parametric part is what its features take off the path, of all that
+// is taken off it. Other learners have none.
+func TestParametricShare(t *testing.T) {
+	s := serve(t)
+	spec := linear(3)
+	spec.Learner = &hindsightv1.ModelSpec_SemiparametricAwv{SemiparametricAwv: &hindsightv1.SemiparametricAwv{Parametric: []int32{1}}}
+	s.create(t, "m", spec)
+	s.create(t, "other", linear(3))
+	if st := s.path(t, "m"); st.ParametricShare != nil {
+		t.Errorf("a share of %g of nothing", st.GetParametricShare())
+	}
+	rng := rand.New(rand.NewPCG(7, 5))
+	for range 60 {
+		x := []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()}
+		for _, id := range []string{"m", "other"} {
+			o := &hindsightv1.ObserveRequest{Model: id, Features: x, Target: label(x[1] + math.Sin(x[0]))}
+			if _, err := s.Observe(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	st := s.path(t, "m")
+	p, parametric := st.GetHindsightPath(), 2 // Of x[1] and the constant.
+	want := (p[0] - p[parametric]) / (p[0] - p[len(p)-1])
+	if st.ParametricShare == nil || math.Abs(st.GetParametricShare()-want) > 1e-9 || !(want > 0.3 && want < 0.9) {
+		t.Errorf("a share of %v, want %g", st.ParametricShare, want)
+	}
+	if st := s.path(t, "other"); st.ParametricShare != nil {
+		t.Errorf("linear_awv has a share of %g", st.GetParametricShare())
+	}
+}

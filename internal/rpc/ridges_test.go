@@ -76,6 +76,10 @@ func TestTheParametricPartByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// It leaves sin(load), whose variance is 0.43 beside 26 of 10 log(1 + price).
+	if share := r.GetStats().ParametricShare; share == nil || *share < 0.95 || *share > 1 {
+		t.Errorf("it explains %v", r.GetStats())
+	}
 	weights := map[string]float64{}
 	for _, w := range r.GetStats().GetWeights() {
 		weights[w.GetFeature()] = w.GetWeight()

@@ -870,8 +870,13 @@ type ModelStats struct {
 	// fourier_awv, linear_awv, semiparametric_awv and rlsc. It is empty for others, and
 	// until a scaling is known.
 	HindsightPath []float64 `protobuf:"fixed64,35,rep,packed,name=hindsight_path,json=hindsightPath,proto3" json:"hindsight_path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Of semiparametric_awv: the part of what is explained, sum y^2 - hindsight_loss, that
+	// its parametric features explain alone, |u_p|^2 / |u|^2, from 0 to 1, over all outputs.
+	// The labels are about the offset of their scaling. Absent for other learners, while
+	// nothing is explained, and until a scaling is known. See weights.
+	ParametricShare *float64 `protobuf:"fixed64,36,opt,name=parametric_share,json=parametricShare,proto3,oneof" json:"parametric_share,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
@@ -1147,6 +1152,13 @@ func (x *ModelStats) GetHindsightPath() []float64 {
 		return x.HindsightPath
 	}
 	return nil
+}
+
+func (x *ModelStats) GetParametricShare() float64 {
+	if x != nil && x.ParametricShare != nil {
+		return *x.ParametricShare
+	}
+	return 0
 }
 
 // InputStats is what has been seen of one named input.
@@ -2921,7 +2933,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\x88\f\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xcd\f\n" +
 	"\n" +
 	"ModelStats\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
@@ -2967,13 +2979,15 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x06inputs\x18  \x03(\v2\x18.hindsight.v1.InputStatsR\x06inputs\x122\n" +
 	"\aclasses\x18! \x01(\v2\x18.hindsight.v1.ClassStatsR\aclasses\x125\n" +
 	"\aweights\x18\" \x03(\v2\x1b.hindsight.v1.FeatureWeightR\aweights\x12%\n" +
-	"\x0ehindsight_path\x18# \x03(\x01R\rhindsightPathB\x11\n" +
+	"\x0ehindsight_path\x18# \x03(\x01R\rhindsightPath\x12.\n" +
+	"\x10parametric_share\x18$ \x01(\x01H\x06R\x0fparametricShare\x88\x01\x01B\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
 	"\a_regretB\x15\n" +
 	"\x13_regret_unpenalizedB\x16\n" +
 	"\x14_effective_dimensionB\r\n" +
 	"\v_dictionaryB\x10\n" +
-	"\x0e_served_regret\"\xe6\x02\n" +
+	"\x0e_served_regretB\x13\n" +
+	"\x11_parametric_share\"\xe6\x02\n" +
 	"\n" +
 	"InputStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +

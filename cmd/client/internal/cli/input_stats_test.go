@@ -72,6 +72,17 @@ func TestTheHindsightPath(t *testing.T) {
 	}
 }
 
+func TestTheShareOfTheParametricPart(t *testing.T) {
+	f := served(t)
+	f.stats = func(s *hindsightv1.ModelStats) { s.ParametricShare = proto.Float64(0.9375) }
+	if r := run(t, "model", "stats", "m"); r.code != 0 || !strings.Contains(squeeze(r.out), "\nexplained by the parametric part 93.8 %\n") {
+		t.Errorf("%+v", r)
+	}
+	if d := document(t, 0, "model", "stats", "m"); d["parametricShare"] != 0.9375 {
+		t.Errorf("as JSON %v", d["parametricShare"])
+	}
+}
+
 // The weights of several outputs have the names of the classes, or the numbers of the
 // outputs. The table shows the first twenty.
 func TestWeightsOfOutputs(t *testing.T) {

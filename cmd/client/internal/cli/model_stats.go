@@ -78,6 +78,9 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.EffectiveDimension != nil {
 		float("effective dimension", s.GetEffectiveDimension())
 	}
+	if s.ParametricShare != nil {
+		line("explained by the parametric part", percent(s.GetParametricShare()))
+	}
 	if s.Dictionary != nil {
 		line("dictionary", s.GetDictionary())
 	}
