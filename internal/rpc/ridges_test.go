@@ -66,6 +66,9 @@ func TestTheParametricPartByName(t *testing.T) {
 		Parametric: []int32{2, 4}, ParametricLambda: proto.Float64(1e-6),
 	}}
 	s.create(t, "m", spec)
+	if p := s.predicts(t, "m", object(t, `{"load": 1, "price": 2, "noise": 3}`)); p.Value == nil || p.ParametricValue != nil {
+		t.Errorf("before a scaling is known: %v", p)
+	}
 	rng := rand.New(rand.NewPCG(7, 2))
 	for range 400 {
 		load, price, noise := rng.NormFloat64(), rng.ExpFloat64(), rng.NormFloat64()
@@ -86,5 +89,79 @@ func TestTheParametricPartByName(t *testing.T) {
 	}
 	if len(weights) != 3 || math.Abs(weights["price"]-10) > 0.5 || math.Abs(weights["noise"]) > 0.5 || math.Abs(weights[""]-3) > 1 {
 		t.Errorf("weights %v", weights)
+	}
+	for _, x := range [][2]float64{{0, 0}, {3, -1}, {1e6, 50}} {
+		row := object(t, fmt.Sprintf(`{"load": 1, "price": %g, "noise": %g}`, x[0], x[1]))
+		want := weights[""] + weights["price"]*math.Log1p(x[0]) + weights["noise"]*x[1]
+		p := s.predicts(t, "m", row)
+		if p.ParametricValue == nil || math.Abs(p.GetParametricValue()-want) > 1e-9*math.Abs(want) {
+			t.Errorf("at %v the parametric part says %v, its weights %g", x, p.ParametricValue, want)
+		}
+		if math.Abs(p.GetParametricValue()-p.GetValue()) < 1e-3 {
+			t.Errorf("at %v the parametric part says what the model says, %g", x, p.GetValue())
+		}
+	}
+}
+
+// A prediction that is asked for again under its id is told again with what the
+// parametric part said, in batches and with several outputs too. Neither a classifier nor
+// another learner has that.
+func TestWhatTheParametricPartSaid(t *testing.T) {
+	s := serve(t)
+	semiparametric := func() *hindsightv1.ModelSpec {
+		spec := linear(2)
+		spec.Learner = &hindsightv1.ModelSpec_SemiparametricAwv{SemiparametricAwv: &hindsightv1.SemiparametricAwv{}}
+		return spec
+	}
+	two, classes := semiparametric(), semiparametric()
+	two.Outputs, classes.Classes = 2, &hindsightv1.Classes{}
+	s.create(t, "one", semiparametric())
+	s.create(t, "two", two)
+	s.create(t, "classes", classes)
+	s.create(t, "linear", linear(2))
+	learn := func() {
+		t.Helper()
+		for n := range 10 {
+			x := []float64{math.Sin(float64(n)), math.Cos(float64(n * n))}
+			y := 3*x[0] - x[1] + x[0]*x[1]
+			for _, o := range []*hindsightv1.ObserveRequest{
+				{Model: "one", Target: label(y)}, {Model: "linear", Target: label(y)},
+				{Model: "two", Target: &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{y, -y}}}},
+				{Model: "classes", Target: &hindsightv1.ObserveRequest_Class{Class: fmt.Sprint(y > 0)}},
+			} {
+				o.Features = x
+				if _, err := s.Observe(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	ask := func(model, id string) *hindsightv1.Prediction {
+		t.Helper()
+		r, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{
+			Model: model, Rows: []*hindsightv1.Row{{Features: []float64{1, -1}}}, PredictionIds: []string{id},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetPredictions()[0]
+	}
+	learn()
+	for model, has := range map[string]int{"one": 1, "two": 2, "classes": 0, "linear": 0} {
+		said := ask(model, "p")
+		values := said.GetParametricValues()
+		if said.ParametricValue != nil {
+			values = append(values, said.GetParametricValue())
+		}
+		if len(values) != has || has == 2 && math.Abs(values[0]+values[1]) > 1e-12 || has > 0 && math.Abs(values[0]) < 1 {
+			t.Errorf("%s: the parametric part says %v", model, values)
+		}
+		learn()
+		if again := ask(model, "p"); !proto.Equal(again, said) {
+			t.Errorf("%s: said %v, then %v", model, said, again)
+		}
+		if now := ask(model, "q"); has == 1 && now.GetParametricValue() == said.GetParametricValue() {
+			t.Errorf("%s: %v after it has learned", model, now)
+		}
 	}
 }
