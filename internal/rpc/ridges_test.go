@@ -103,6 +103,65 @@ func TestTheParametricPartByName(t *testing.T) {
 	}
 }
 
+// Inputs of the parametric part are given by their names: all features of each. The model
+// keeps the names. The same spec, in another order too, is that of the same model.
+func TestParametricInputs(t *testing.T) {
+	s := serve(t)
+	spec := func(names ...string) *hindsightv1.ModelSpec {
+		spec := named(t, `[{"name": "load", "numeric": {}}, {"name": "price", "numeric": {}}, {"name": "city", "categorical": {"maxCategories": 2}}]`)
+		spec.Learner = &hindsightv1.ModelSpec_SemiparametricAwv{SemiparametricAwv: &hindsightv1.SemiparametricAwv{ParametricInputs: names}}
+		return spec
+	}
+	for _, names := range [][]string{{"city", "load"}, {"load", "city"}} {
+		m := s.create(t, "m", spec(names...)) // The second time the model exists.
+		got := m.GetSpec().GetSemiparametricAwv()
+		if !slices.Equal(got.GetParametricInputs(), []string{"load", "city"}) || len(got.GetParametric()) > 0 {
+			t.Errorf("created %v", got)
+		}
+	}
+	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec("load")})
+	refused(t, err, codes.AlreadyExists, "MODEL_EXISTS")
+	for n := range 30 {
+		row := object(t, fmt.Sprintf(`{"load": %d, "price": %d, "city": "c%d"}`, n%7, n%5, n%2))
+		s.observes(t, "m", row, 3*float64(n%7)+10*float64(n%2)+math.Sin(float64(n%5)))
+	}
+	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Id: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var features []string
+	for _, w := range r.GetStats().GetWeights() {
+		features = append(features, w.GetFeature())
+	}
+	slices.Sort(features)
+	if want := []string{"", "city.missing", "city.other", "city=c0", "city=c1", "load", "load.missing"}; !slices.Equal(features, want) {
+		t.Errorf("weights of %q, want %q", features, want)
+	}
+	given, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Id: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: given.GetModel().GetSpec()})
+	if err != nil || again.GetModel().GetSequence() != 30 {
+		t.Errorf("of its own spec: %v, %v", again, err)
+	}
+
+	create := func(spec *hindsightv1.ModelSpec) error {
+		_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "n", Spec: spec})
+		return err
+	}
+	const at = "spec.semiparametric_awv.parametric_inputs"
+	refused(t, create(spec("price", "laod")), codes.InvalidArgument, "INVALID_SPEC", at+"[1]", `"laod"`, `"load", which is nearly the same`)
+	refused(t, create(spec("temperature")), codes.InvalidArgument, "INVALID_SPEC", at+"[0]", "load, price, city")
+	refused(t, create(spec("load", "load")), codes.InvalidArgument, "INVALID_SPEC", at+"[1]", "other than that of parametric_inputs[0]")
+	both := spec("load")
+	both.GetSemiparametricAwv().Parametric = []int32{1}
+	refused(t, create(both), codes.InvalidArgument, "INVALID_SPEC", at, "one of the two fields")
+	unnamed := spec("load")
+	unnamed.Inputs, unnamed.Dimension = nil, 3
+	refused(t, create(unnamed), codes.InvalidArgument, "INVALID_SPEC", at, "the spec has no inputs")
+}
+
 // A prediction that is asked for again under its id is told again with what the
 // parametric part said, in batches and with several outputs too. Neither a classifier nor
 // another learner has that.
