@@ -1,9 +1,9 @@
 package rpc_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -91,7 +91,7 @@ func TestHindsightPathOfLearners(t *testing.T) {
 			case learner.spec.GetOutputs() == 2:
 				o.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{y, -y}}}
 			case learner.spec.GetRlsc() != nil:
-				o.Target = &hindsightv1.ObserveRequest_Class{Class: fmt.Sprint(y > 100)}
+				o.Target = &hindsightv1.ObserveRequest_Class{Class: strconv.FormatBool(y > 100)}
 			}
 			if _, err := s.Observe(t.Context(), o); err != nil {
 				t.Fatal(err)

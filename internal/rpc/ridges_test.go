@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -184,9 +185,10 @@ func TestWhatTheParametricPartSaid(t *testing.T) {
 			x := []float64{math.Sin(float64(n)), math.Cos(float64(n * n))}
 			y := 3*x[0] - x[1] + x[0]*x[1]
 			for _, o := range []*hindsightv1.ObserveRequest{
-				{Model: "one", Target: label(y)}, {Model: "linear", Target: label(y)},
+				{Model: "one", Target: label(y)},
+				{Model: "linear", Target: label(y)},
 				{Model: "two", Target: &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{y, -y}}}},
-				{Model: "classes", Target: &hindsightv1.ObserveRequest_Class{Class: fmt.Sprint(y > 0)}},
+				{Model: "classes", Target: &hindsightv1.ObserveRequest_Class{Class: strconv.FormatBool(y > 0)}},
 			} {
 				o.Features = x
 				if _, err := s.Observe(t.Context(), o); err != nil {
