@@ -56,7 +56,7 @@ func TestAbsorbIsRotate(t *testing.T) {
 
 // absorbed is Absorb a row at a time, as its formula is written.
 func absorbed(f *qr.Factor, packed, row, v []float64) qr.Rotation {
-	r, at, total, square, root := f.Order(), 0, 0.0, 1.0, 0.0
+	r, at, total, square := f.Order(), 0, 0.0, 1.0
 	for i, p := range v {
 		total += float64(p * p)
 		c := math.Sqrt(square / (1 + total))
@@ -71,7 +71,7 @@ func absorbed(f *qr.Factor, packed, row, v []float64) qr.Rotation {
 		}
 		square = 1 + total
 	}
-	root = math.Sqrt(square)
+	root := math.Sqrt(square)
 	for j := r; j < len(row); j++ {
 		row[j] /= root
 	}
