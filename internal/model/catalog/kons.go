@@ -1,9 +1,6 @@
 package catalog
 
 import (
-	"fmt"
-	"math"
-
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -54,26 +51,16 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	return o
 }
 
-// labelRange is the range of the labels, both 0 without one.
+// labelRange is the range of the labels of a loss, both 0 without one.
 func (c *completion) labelRange(given []float64, loss kons.Loss) (low, high float64) {
-	if len(given) == 0 {
+	switch {
+	case len(given) == 0:
 		return 0, 0
-	}
-	if loss != kons.Squared {
+	case loss != kons.Squared:
 		c.refuse("range", given, "nothing: the labels of this loss are -1 and 1")
 		return 0, 0
 	}
-	const want = "a lowest and a highest label, of magnitudes up to 1e100 and at least 1e-30 apart"
-	if len(given) != 2 {
-		c.refuse("range", fmt.Sprintf("%d numbers", len(given)), want)
-		return 0, 0
-	}
-	low, high = given[0], given[1]
-	if !(math.Abs(low) <= model.MaxMagnitude && math.Abs(high) <= model.MaxMagnitude && high-low >= minScale) {
-		c.refuse("range", given, want)
-		return 0, 0
-	}
-	return low, high
+	return c.bounds(given)
 }
 
 // eta is the step, 0 for the largest that the theorem allows, σ(C), which stands in the
