@@ -41,7 +41,7 @@ type layer struct {
 func layers() []layer {
 	learner := []string{
 		"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/feature",
-		"internal/model/kernel", "internal/model/loops", "internal/model/qr",
+		"internal/model/kernel", "internal/model/loops", "internal/model/losses", "internal/model/qr",
 	}
 	return []layer{
 		{"api/...", nil},
@@ -54,6 +54,7 @@ func layers() []layer {
 		{"internal/model/trig", nil},
 		{"internal/model/exponential", nil},
 		{"internal/model/ziggurat", []string{"internal/model/exponential"}},
+		{"internal/model/losses", []string{"internal/model", "internal/model/exponential"}},
 		{"internal/model/qr/...", []string{"internal/model", "internal/model/loops", "internal/model/qr/..."}},
 		{"internal/model/compensated", nil},
 		{"internal/model/kernel", []string{"internal/model/exponential", "internal/model/trig", "internal/model/ziggurat"}},

@@ -295,10 +295,7 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 // the observations of the accounts. States of versions that kept a whole history
 // for ever hold all of it; it is read, and dropped when it is of no more use.
 func (n *Nystrom) remember(reader *codec.Reader) error {
-	count, err := readCount(reader, 8*(n.o.Dimension+n.o.Outputs+1))
-	if err != nil {
-		return err
-	}
+	count := reader.Count(8 * (n.o.Dimension + n.o.Outputs + 1))
 	next := reader.Uint64()
 	if err := reader.Err(); err != nil {
 		return err
