@@ -80,7 +80,7 @@ func drawRegrets(w io.Writer, r *Result) error {
 // drawDictionaries draws the size of the dictionary of a learner over the rounds of
 // every stream.
 func drawDictionaries(w io.Writer, results []*Result, name, title string) error {
-	c := figure.Chart{Title: title + " after t rounds", X: rounds, Y: "centres"}
+	c := figure.Chart{Title: title + " after t rounds", X: rounds, Y: "size"}
 	for i, r := range results {
 		for _, t := range r.Traces {
 			if t.Name != name {

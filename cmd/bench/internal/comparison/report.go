@@ -24,8 +24,8 @@ func Report(results []*Result) string {
 	m.Paragraph("`pkawv_nystrom` and `pros_n_kons` add an input to their dictionary when the others say too little of\n" +
 		"it. With the same kernel and seed the dictionaries are the same. The size is bounded by\n`max_dictionary`, 512 by default.")
 	m.Paragraph("![Size of the dictionary over the rounds](" + Directory + "/dictionary.svg)")
-	m.Paragraph("`" + NameSketch + "` is Sketched-KONS: `kons` keeps every round, and a round enters the matrix with the\n" +
-		"probability 0.1 or a larger one. It takes the first " + markdown.Thousands(papers.KernelRows) + " rounds. The figure has\nthe number of rounds that entered.")
+	m.Paragraph("`" + NameSketch + "` is Sketched-KONS: `kons` keeps every round, and a round enters the matrix with a\n" +
+		"probability of at least 0.01. It takes the first " + markdown.Thousands(papers.KernelRows) + " rounds. The figure has\nthe number of rounds that entered.")
 	m.Paragraph("![Rounds in the matrix of kons over the rounds](" + Directory + "/dictionary_kons.svg)")
 	return m.String()
 }

@@ -21,8 +21,8 @@ type learner struct {
 // NameSketch is kons with a sketch of its matrix, leastSketched the least probability
 // with which an observation enters it.
 const (
-	NameSketch    = papers.NameKons + ", γ = 0.1"
-	leastSketched = 0.1
+	NameSketch    = papers.NameKons + ", γ = 0.01"
+	leastSketched = 0.01
 )
 
 // learners are those whose regret, dictionary or loss the figures show. Their specs

@@ -24,7 +24,7 @@ const logarithmic = 4
 type Family struct {
 	// Suffix is behind the name of the stream in the name of the file.
 	Suffix string
-	// Title says which learners it has.
+	// Title says which learners it has. The title of a figure has room for little more.
 	Title string
 
 	steps bool
@@ -33,8 +33,8 @@ type Family struct {
 // Families returns the families in the order of the report.
 func Families() []Family {
 	return []Family{
-		{Title: "learners after Azoury, Warmuth and Vovk"},
-		{Suffix: "_steps", Title: "learners by gradient or Newton steps", steps: true},
+		{Title: "AWV learners"},
+		{Suffix: "_steps", Title: "gradient and Newton steps", steps: true},
 	}
 }
 
