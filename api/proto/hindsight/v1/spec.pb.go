@@ -2044,7 +2044,7 @@ type SemiparametricAwv struct {
 	// Number of its frequencies D, orthogonal if the kernel is radial; 2 D features.
 	// Default 50.
 	Frequencies *int32 `protobuf:"varint,4,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// Ridge of the rest. Default 1.
+	// Ridge of the rest. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in

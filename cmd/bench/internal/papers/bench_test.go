@@ -171,7 +171,7 @@ func TestSpecs(t *testing.T) {
 		want   string
 	}{
 		"fourier_awv.lambdas":  {quantities, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10] range: [0, 1]}`},
-		"semiparametric_awv":   {quantities, `semiparametric_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambda: 0.1}`},
+		"semiparametric_awv":   {quantities, `semiparametric_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5}}`},
 		"fourier_kons":         {quantities, `fourier_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED range: [0, 1]}`},
 		"fourier_kons.running": {quantities, `fourier_kons {loss: LOSS_SQUARED}`},
 		"pros_n_kons":          {quantities, `pros_n_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED range: [0, 1]}`},

@@ -37,10 +37,6 @@ const Seed = 1
 // round grows with the square of the number of rounds before it.
 const KernelRows = 4000
 
-// rest is the ridge of semiparametric_awv for what is not parametric, the default of
-// fourier_awv. Thus they differ in the parametric part alone.
-const rest = 0.1
-
 // decay is the exponent of the steps of the stochastic gradient method.
 const decay = 0.5
 
@@ -157,7 +153,7 @@ func forecasters() []Learner {
 		{
 			Name: NameSemiparametric, Centred: true,
 			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
-				spec.Learner = &hindsightv1.ModelSpec_SemiparametricAwv{SemiparametricAwv: &hindsightv1.SemiparametricAwv{Kernel: k, Lambda: new(rest)}}
+				spec.Learner = &hindsightv1.ModelSpec_SemiparametricAwv{SemiparametricAwv: &hindsightv1.SemiparametricAwv{Kernel: k}}
 			},
 		},
 		{

@@ -90,8 +90,7 @@ server's defaults: nothing is tuned. Every model has the seed `, strconv.Itoa(Se
 	m.Line("- `pkawv_taylor` and `semiparametric_awv`", ` get every input column minus its mean in the whole file:
   the features of the first are centred at the origin, and the constant of the second has a
   ridge. A Gaussian kernel does not change under this shift. The parametric part of
-  `, "`semiparametric_awv`", ` is affine in all inputs, and the rest has the ridge `, markdown.Exact(rest), `, as `, "`fourier_awv`", ` has
-  by default.`)
+  `, "`semiparametric_awv`", ` is affine in all inputs.`)
 	m.Line()
 }
 
