@@ -49,7 +49,11 @@ func shuttingDown() failure {
 // failed is the failure of a call.
 func failed(err error) failure {
 	s := status.Convert(err)
-	if s.Code() != codes.InvalidArgument || len(s.Proto().GetDetails()) > 0 {
+	detailed := len(s.Proto().GetDetails()) > 0
+	switch {
+	case s.Code() == codes.ResourceExhausted && !detailed: // gRPC's limit of a message.
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE", s.Message())
+	case s.Code() != codes.InvalidArgument || detailed:
 		return failure{runtime.HTTPStatusFromCode(s.Code()), s}
 	}
 	// The services say more. This is the generated code, which could not read the

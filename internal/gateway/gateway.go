@@ -97,7 +97,7 @@ func New(o Options) (*Gateway, error) {
 		runtime.WithRoutingErrorHandler(g.routeFailed),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithWriteContentLength(),
-		runtime.WithMiddlewares(g.checkQuery, g.readBody),
+		runtime.WithMiddlewares(g.checkRoute, g.readBody),
 		// Authorization is passed on without being named here; nothing else is.
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
