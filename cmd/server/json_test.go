@@ -99,14 +99,14 @@ func TestGatewayIsCounted(t *testing.T) {
 		t.Errorf("%d %v", response.StatusCode, response.Header)
 	}
 	_, families := p.scrape(t, "", "text/plain", "")
-	counted := ""
+	var counted strings.Builder
 	for _, m := range families["grpc_server_handled_total"].GetMetric() {
 		if m.GetCounter().GetValue() == 1 {
-			counted += fmt.Sprint(m.GetLabel())
+			fmt.Fprint(&counted, m.GetLabel())
 		}
 	}
-	if !strings.Contains(counted, "CreateModel") {
-		t.Errorf("the metrics count %s", counted)
+	if !strings.Contains(counted.String(), "CreateModel") {
+		t.Errorf("the metrics count %s", counted.String())
 	}
 	if _, err := p.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)

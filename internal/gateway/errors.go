@@ -118,7 +118,8 @@ func write(w http.ResponseWriter, f failure) {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
 	w.WriteHeader(f.http)
-	_, _ = w.Write(append(f.body(), '\n')) // An error means that the client has left.
+	// An error means that the client has left.
+	_, _ = w.Write(append(f.body(), '\n')) //nolint:gosec // It is JSON, its type says so, and no browser guesses another.
 }
 
 // body is {"error": {code, message, status, details}}.

@@ -3,11 +3,11 @@ package gateway_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +37,7 @@ func (a *answer) detail(kind string) map[string]any {
 func (a *answer) refused(t *testing.T, what string, httpStatus int, code, reason, field, says string) {
 	t.Helper()
 	message, _ := a.at("error", "message").(string)
-	if a.status != httpStatus || a.at("error", "code") != number(fmt.Sprint(httpStatus)) || a.at("error", "status") != code {
+	if a.status != httpStatus || a.at("error", "code") != number(strconv.Itoa(httpStatus)) || a.at("error", "status") != code {
 		t.Errorf("%s: %d %s, want %d %s", what, a.status, a.body, httpStatus, code)
 	}
 	if got := a.detail("ErrorInfo"); got["reason"] != reason || got["domain"] != "hindsight" {

@@ -65,9 +65,9 @@ func (w *watched) serve(t *testing.T, settings ...func(*gateway.Options)) *host 
 }
 
 // stream asks for events and reads them block by block.
-func (h *host) stream(t *testing.T, path string) (*http.Response, func() string) {
+func (h *host) stream(t *testing.T) (*http.Response, func() string) {
 	t.Helper()
-	response, err := h.client.Do(h.request(t, "GET", path, "", "Accept", "text/event-stream"))
+	response, err := h.client.Do(h.request(t, "GET", "/v1/models/m/events", "", "Accept", "text/event-stream"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,12 +168,12 @@ func waiting(ended chan<- struct{}) *watched {
 func TestHeartbeat(t *testing.T) {
 	ended := make(chan struct{}, 1)
 	h := waiting(ended).serve(t, gateway.WithHeartbeat(time.Millisecond))
-	_, next := h.stream(t, "/v1/models/m/events")
+	_, next := h.stream(t)
 	for comments := 0; comments < 3; {
-		switch got := next(); {
-		case got == ":":
+		switch next() {
+		case ":":
 			comments++
-		case got == "":
+		case "":
 			t.Fatal("the stream ended")
 		}
 	}
@@ -183,14 +183,14 @@ func TestHeartbeat(t *testing.T) {
 func TestEventsEnd(t *testing.T) {
 	ended := make(chan struct{}, 2)
 	h := waiting(ended).serve(t)
-	response, next := h.stream(t, "/v1/models/m/events")
+	response, next := h.stream(t)
 	next()
 	next()
 	if err := response.Body.Close(); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
-	_, next = h.stream(t, "/v1/models/m/events")
+	_, next = h.stream(t)
 	next()
 	next()
 	h.gateway.Drain()
@@ -236,7 +236,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	ended := make(chan struct{}, gateway.MaxStreams)
 	h := waiting(ended).serve(t)
 	for range gateway.MaxStreams {
-		_, next := h.stream(t, "/v1/models/m/events")
+		_, next := h.stream(t)
 		next()
 	}
 	a := h.call(t, "GET", "/v1/models/m/events", "")

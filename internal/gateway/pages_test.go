@@ -123,7 +123,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestBadOrigin(t *testing.T) {
-	_, err := gateway.New(gateway.Options{Origins: []string{"page.example"}})
+	_, err := gateway.New(t.Context(), gateway.Options{Origins: []string{"page.example"}})
 	if err == nil || !strings.Contains(err.Error(), `"page.example"`) {
 		t.Errorf("an origin without a scheme: %v", err)
 	}
