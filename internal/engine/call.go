@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -18,12 +19,51 @@ type Info struct {
 	ID       string
 	Learner  string
 	Spec     model.Spec
-	Created  time.Time
 	Sequence uint64
+	// Created is zero of a model that would be created.
+	Created time.Time
+	Metadata
+	// ETag changes with every change of the metadata and of the deletion, which were at
+	// Updated for the last time.
+	ETag    string
+	Updated time.Time
+	// Deleted is when the model was deleted, Purge when it is to be removed; both are zero
+	// while it is not deleted.
+	Deleted, Purge time.Time
+	// Figures are how the model does, nil unless they were asked for.
+	Figures *Figures
 	// Inputs are what has been learned of named inputs, Classes the classes of a
 	// classifier by their numbers. GetModel knows them.
 	Inputs  []LearnedInput
 	Classes []string
+}
+
+// State is what the engine has of a model.
+type State int
+
+// The states: in memory; on disk alone; in memory, but its log could not be written; not
+// to be recovered; deleted.
+const (
+	StateLoaded State = iota + 1
+	StateHibernated
+	StateReadOnly
+	StateFailed
+	StateDeleted
+)
+
+// Figures are how a model does, in the few figures of a list.
+type Figures struct {
+	State State
+	// Recent is the performance over the newest observations, Classes that of a
+	// classifier, nil for others. They and Regret are of the last time that the model was
+	// in memory. Without Known it was not since the start, and they are not known.
+	Known   bool
+	Recent  account.Performance
+	Classes *classes.Performance
+	// Regret is NaN if it is not known.
+	Regret float64
+	// Rate is in observations a second, over the last minute.
+	Rate float64
 }
 
 // LearnedInput is what has been learned of one named input.
@@ -106,7 +146,7 @@ type PredictOptions struct {
 	Remember bool
 	// IDs are chosen by the caller, one per row, or by the engine when empty.
 	IDs []string
-	// TTL is Options.LabelTTL when 0.
+	// TTL is that of the model's metadata when 0, and Options.LabelTTL if this is 0 too.
 	TTL time.Duration
 }
 
@@ -215,15 +255,19 @@ func (t *Ticket) Wait(ctx context.Context) ([]Answer, error) {
 
 var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
+// idForm says in words what idPattern accepts.
+const idForm = "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit"
+
 // CheckID accepts a model id: [a-z0-9]([a-z0-9._-]{0,62}).
 func CheckID(id string) error {
 	if idPattern.MatchString(id) {
 		return nil
 	}
-	return &model.FieldError{
-		Field: "id", Got: fmt.Sprintf("%q", id), Err: ErrInvalidID,
-		Want: "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit",
+	got := fmt.Sprintf("%q", brief(id))
+	if id == "" {
+		got = "nothing"
 	}
+	return &model.FieldError{Field: "id", Got: got, Err: ErrInvalidID, Want: idForm}
 }
 
 func checkObservationID(field, id string) error {
