@@ -17,7 +17,7 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "call", "metadata", "ids", "rate", "instance", "residency", "waiting", "snapshot", "commit", "report",
+			"errors", "call", "metadata", "info", "ids", "rate", "instance", "residency", "waiting", "snapshot", "commit", "report",
 			"table", "engine", "predict", "observe", "stats", "update", "deletion", "list", "travel", "transfer", "lifecycle",
 		},
 	}

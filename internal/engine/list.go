@@ -238,13 +238,14 @@ func (i *instance) key(o *ListOptions, now time.Time) uint64 {
 			key, known = orderOf(f.Recent.Served.Skill())
 		}
 	}
-	switch {
-	case !known:
+	if !known {
 		return notKnown
-	case o.Descending:
-		key = ^key
 	}
-	return min(key, notKnown-1)
+	key = min(key, notKnown-1)
+	if o.Descending {
+		return notKnown - 1 - key
+	}
+	return key
 }
 
 // orderOf is a number that orders as v does, which is not known if it is NaN.

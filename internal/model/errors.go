@@ -74,6 +74,17 @@ func (e FieldErrors) Unwrap() []error {
 	return out
 }
 
+// Err is nil without fields, the field if it is one, and all if they are more.
+func (e FieldErrors) Err() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
+
 // JoinFields is what is wrong with a call altogether: nil, one *FieldError or
 // FieldErrors. An error that is none of these is given back alone.
 func JoinFields(errs ...error) error {
@@ -91,13 +102,24 @@ func JoinFields(errs ...error) error {
 			return err
 		}
 	}
-	switch len(all) {
-	case 0:
-		return nil
-	case 1:
-		return all[0]
+	return all.Err()
+}
+
+// FieldsAt is an error whose fields are below a prefix, as At has it.
+func FieldsAt(err error, prefix string) error {
+	var several FieldErrors
+	var one *FieldError
+	switch {
+	case errors.As(err, &several):
+		moved := make(FieldErrors, len(several))
+		for n, field := range several {
+			moved[n] = field.At(prefix)
+		}
+		return moved
+	case errors.As(err, &one):
+		return one.At(prefix)
 	}
-	return all
+	return err
 }
 
 // CheckFeatures accepts x when it has d entries, all finite and of magnitude
