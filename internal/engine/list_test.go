@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -107,7 +108,7 @@ func TestPages(t *testing.T) {
 	}
 	var all []plain
 	for range 60 {
-		p := plain{fmt.Sprintf("%c%d", 'a'+rng.IntN(3), rng.IntN(1000)), fmt.Sprint(rng.IntN(2)), rng.IntN(4), rng.IntN(4) == 0}
+		p := plain{fmt.Sprintf("%c%d", 'a'+rng.IntN(3), rng.IntN(1000)), strconv.Itoa(rng.IntN(2)), rng.IntN(4), rng.IntN(4) == 0}
 		if slices.ContainsFunc(all, func(o plain) bool { return o.id == p.id }) {
 			continue
 		}
@@ -193,7 +194,7 @@ func BenchmarkListModels(b *testing.B) {
 	spec := model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
 	for n := range models {
 		id := fmt.Sprintf("m%06d", n)
-		if _, err := e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": fmt.Sprint(n % 10)}}}); err != nil {
+		if _, err := e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n%10)}}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"hindsight/internal/engine"
 )
@@ -14,7 +15,7 @@ import (
 func (m *meta) described() engine.Metadata {
 	return engine.Metadata{
 		DisplayName: fmt.Sprint("name ", m.rng.IntN(10)), LabelTTL: int64(1 + m.rng.IntN(1000)),
-		Labels: map[string]string{"a": fmt.Sprint(m.rng.IntN(3)), fmt.Sprint("k", m.rng.IntN(5)): "b"},
+		Labels: map[string]string{"a": strconv.Itoa(m.rng.IntN(3)), fmt.Sprint("k", m.rng.IntN(5)): "b"},
 	}
 }
 
