@@ -194,7 +194,7 @@ func BenchmarkListModels(b *testing.B) {
 	spec := model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
 	for n := range models {
 		id := fmt.Sprintf("m%06d", n)
-		if _, err := e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n%10)}}}); err != nil {
+		if _, err := e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n % 10)}}}); err != nil {
 			b.Fatal(err)
 		}
 	}
