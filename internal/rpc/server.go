@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -61,6 +62,12 @@ type Server struct {
 	predictions *predictions
 	admission   *admission
 	once        sync.Once
+	// local takes connections from within the process, once there is one. listeners
+	// serves it.
+	localOnce       sync.Once
+	local           *bufconn.Listener
+	listeners       sync.WaitGroup
+	maxMessageBytes int
 }
 
 // New is a server that does not listen yet. Its health is SERVING, because the
@@ -87,7 +94,7 @@ func New(o Options) *Server {
 			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
 		),
-		health: health.NewServer(), admission: admission,
+		health: health.NewServer(), admission: admission, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
 			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: make(chan struct{}),
 		},
@@ -113,6 +120,7 @@ func New(o Options) *Server {
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
 	s.once.Do(func() { close(s.predictions.draining) })
+	defer s.listeners.Wait()
 	defer s.predictions.receivers.Wait()
 	ended := make(chan struct{})
 	go func() {
