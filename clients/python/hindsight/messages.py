@@ -68,6 +68,15 @@ class Prediction:
     #: The probability of the label 1, while all labels are -1 or 1 and the learner knows it: auto
     #: does.
     probability: Optional[float]
+    #: Of semiparametric_awv: what its parametric part says alone, the sum of weight times feature
+    #: over the weights of GetModelStats, in units of the label. It is the best function in
+    #: hindsight of these features; unlike value it is not drawn to 0, or to the mean label, where
+    #: the input is new. Absent for other learners and for classifiers, until a scaling is known,
+    #: and of a prediction that an earlier version remembered. It costs a multiply-add for each
+    #: parametric feature.
+    parametric_value: Optional[float]
+    #: The same of a model with several outputs.
+    parametric_values: tuple[float, ...]
     #: The id of the model that answered, if the request named an alias.
     model: str
 
@@ -86,6 +95,8 @@ class Prediction:
             standard_errors=tuple(m.standard_errors),
             intervals=tuple(Interval.of(e) for e in m.intervals),
             probability=m.probability if m.HasField("probability") else None,
+            parametric_value=m.parametric_value if m.HasField("parametric_value") else None,
+            parametric_values=tuple(m.parametric_values),
             model=m.model,
         )
 
@@ -721,6 +732,22 @@ class ModelStats:
     #: The weights of a learner whose functions are affine in its features, and of the parametric
     #: part of semiparametric_awv alone, those with the largest effect first, at most 100.
     weights: tuple[FeatureWeight, ...]
+    #: When asked for: the loss in hindsight of the model of the first m features alone, in the
+    #: order of the learner, for m = 0 to features, at most 16384: hindsight_path[m] = sum y^2 -
+    #: sum over i <= m of u_i^2, u = R^-T b, R^T R = A summed over the outputs, in squared units
+    #: of the label. The first is the sum of the squared labels, about the offset of their
+    #: scaling; it never rises; the last is hindsight_loss. It costs a multiply-add for each
+    #: feature and output. Of lambdas it is the path of the ridge whose hindsight_loss this is.
+    #: Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström estimator has
+    #: these losses. Learners with an order of their features have one: pkawv_taylor,
+    #: pkawv_nystrom, fourier_awv, linear_awv, semiparametric_awv and rlsc. It is empty for
+    #: others, and until a scaling is known.
+    hindsight_path: tuple[float, ...]
+    #: Of semiparametric_awv: the part of what is explained, sum y^2 - hindsight_loss, that its
+    #: parametric features explain alone, |u_p|^2 / |u|^2, from 0 to 1, over all outputs. The
+    #: labels are about the offset of their scaling. Absent for other learners, while nothing is
+    #: explained, and until a scaling is known. See weights.
+    parametric_share: Optional[float]
 
     @classmethod
     def of(cls, m: model_pb2.ModelStats) -> ModelStats:
@@ -760,6 +787,8 @@ class ModelStats:
             inputs=tuple(InputStats.of(e) for e in m.inputs),
             classes=ClassStats.of(m.classes) if m.HasField("classes") else None,
             weights=tuple(FeatureWeight.of(e) for e in m.weights),
+            hindsight_path=tuple(m.hindsight_path),
+            parametric_share=m.parametric_share if m.HasField("parametric_share") else None,
         )
 
 

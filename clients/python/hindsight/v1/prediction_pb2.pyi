@@ -147,7 +147,7 @@ class PredictResponse(_message.Message):
     def __init__(self, prediction: _Optional[_Union[Prediction, _Mapping]] = ...) -> None: ...
 
 class Prediction(_message.Message):
-    __slots__ = ["intervals", "leverage", "model", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
+    __slots__ = ["intervals", "leverage", "model", "parametric_value", "parametric_values", "prediction_id", "probability", "scores", "standard_error", "standard_errors", "state_sequence", "value", "values"]
     class ScoresEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +159,8 @@ class Prediction(_message.Message):
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LEVERAGE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    PARAMETRIC_VALUES_FIELD_NUMBER: _ClassVar[int]
+    PARAMETRIC_VALUE_FIELD_NUMBER: _ClassVar[int]
     PREDICTION_ID_FIELD_NUMBER: _ClassVar[int]
     PROBABILITY_FIELD_NUMBER: _ClassVar[int]
     SCORES_FIELD_NUMBER: _ClassVar[int]
@@ -170,6 +172,8 @@ class Prediction(_message.Message):
     intervals: _containers.RepeatedCompositeFieldContainer[Interval]
     leverage: float
     model: str
+    parametric_value: float
+    parametric_values: _containers.RepeatedScalarFieldContainer[float]
     prediction_id: str
     probability: float
     scores: _containers.ScalarMap[str, float]
@@ -178,7 +182,7 @@ class Prediction(_message.Message):
     state_sequence: int
     value: float
     values: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., model: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, prediction_id: _Optional[str] = ..., value: _Optional[float] = ..., values: _Optional[_Iterable[float]] = ..., scores: _Optional[_Mapping[str, float]] = ..., standard_error: _Optional[float] = ..., leverage: _Optional[float] = ..., state_sequence: _Optional[int] = ..., standard_errors: _Optional[_Iterable[float]] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., probability: _Optional[float] = ..., parametric_value: _Optional[float] = ..., parametric_values: _Optional[_Iterable[float]] = ..., model: _Optional[str] = ..., **kwargs) -> None: ...
 
 class SessionRequest(_message.Message):
     __slots__ = ["correlation_id", "observe", "predict"]

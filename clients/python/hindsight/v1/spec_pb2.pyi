@@ -439,19 +439,21 @@ class Scaling(_message.Message):
     def __init__(self, fixed: _Optional[_Union[FixedScaling, _Mapping]] = ..., warmup: _Optional[_Union[WarmupScaling, _Mapping]] = ..., running: _Optional[_Union[RunningScaling, _Mapping]] = ..., none: _Optional[_Union[NoScaling, _Mapping]] = ...) -> None: ...
 
 class SemiparametricAwv(_message.Message):
-    __slots__ = ["forgetting", "frequencies", "kernel", "parametric", "parametric_lambda"]
+    __slots__ = ["forgetting", "frequencies", "kernel", "parametric", "parametric_inputs", "parametric_lambda"]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     PARAMETRIC_FIELD_NUMBER: _ClassVar[int]
+    PARAMETRIC_INPUTS_FIELD_NUMBER: _ClassVar[int]
     PARAMETRIC_LAMBDA_FIELD_NUMBER: _ClassVar[int]
     forgetting: float
     frequencies: int
     kernel: Kernel
     parametric: _containers.RepeatedScalarFieldContainer[int]
+    parametric_inputs: _containers.RepeatedScalarFieldContainer[str]
     parametric_lambda: float
-    def __init__(self, parametric: _Optional[_Iterable[int]] = ..., parametric_lambda: _Optional[float] = ..., kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., forgetting: _Optional[float] = ..., **kwargs) -> None: ...
+    def __init__(self, parametric: _Optional[_Iterable[int]] = ..., parametric_lambda: _Optional[float] = ..., kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., forgetting: _Optional[float] = ..., parametric_inputs: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
 
 class TimeInput(_message.Message):
     __slots__ = ["cycles", "trend"]
