@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The tests of the Python client pass against the server of this module. make
-// test-python runs them alone.
+// The tests of the Python client pass against the server of this module. The target
+// test-python of the Makefile runs them alone.
 func TestPython(t *testing.T) {
 	python := pythonWithGRPC(t)
 	server := filepath.Join(t.TempDir(), "hindsight-server")

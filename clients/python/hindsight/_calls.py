@@ -234,8 +234,10 @@ def undelete(model: str) -> Call[messages.ModelInfo]:
     return _models("UndeleteModel", r, lambda a: messages.ModelInfo.of(a.model), again=False)
 
 
-def stats(model: str, effective_dimension: bool) -> Call[messages.ModelStats]:
-    r = model_pb2.GetModelStatsRequest(model=model, include_effective_dimension=effective_dimension)
+def stats(model: str, effective_dimension: bool, hindsight_path: bool) -> Call[messages.ModelStats]:
+    r = model_pb2.GetModelStatsRequest(
+        model=model, include_effective_dimension=effective_dimension, include_hindsight_path=hindsight_path,
+    )
     return _models("GetModelStats", r, lambda a: messages.ModelStats.of(a.stats))
 
 

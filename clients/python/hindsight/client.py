@@ -245,9 +245,9 @@ class Model:
         """What the model is."""
         return self.client.run(_calls.get(self.id))
 
-    def stats(self, *, effective_dimension: bool = False) -> messages.ModelStats:
-        """How the model is doing: losses, regret, certificate."""
-        return self.client.run(_calls.stats(self.id, effective_dimension))
+    def stats(self, *, effective_dimension: bool = False, hindsight_path: bool = False) -> messages.ModelStats:
+        """How the model is doing: losses, regret, certificate. See the API for what has to be asked for."""
+        return self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path))
 
     def history(self) -> messages.History:
         """How the model did over its life."""

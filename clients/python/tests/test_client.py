@@ -152,11 +152,37 @@ class ClientTest(unittest.TestCase):
 
     def test_what_the_server_does_not_know_says_so(self):
         model = self.model()
-        for call in (model.history, lambda: next(iter(model.watch())), model.compare, self.client.aliases):
-            try:
-                call()
-            except errors.Unimplemented:
-                pass  # A server without it; one that has it answers.
+        model.observe([1, 2], 3)
+        for name, call, check in (
+            ("history", model.history, lambda h: h.points[-1].sequence == 1),
+            ("watch", lambda: next(iter(model.watch())), lambda e: e.stats.observations == 1),
+            ("compare", model.compare, lambda c: c[0].model == model.id),
+            ("aliases", self.client.aliases, lambda a: a == []),
+        ):
+            with self.subTest(name):
+                try:
+                    answer = call()
+                except errors.Unimplemented:
+                    self.skipTest(f"the server has no {name}")
+                self.assertTrue(check(answer), answer)
+
+    def test_update_and_undelete(self):
+        model = self.model()
+        try:
+            info = model.update(display_name="Name", labels={"team": "a"})
+        except errors.Unimplemented:
+            self.skipTest("the server has no UpdateModel")
+        self.assertEqual((info.display_name, info.labels), ("Name", {"team": "a"}))
+        self.assertEqual(model.update(label_ttl=60).label_ttl, datetime.timedelta(minutes=1))
+        self.assertIsNone(model.update(label_ttl=None).label_ttl)
+        self.assertEqual(model.get().display_name, "Name")
+        with self.assertRaises(errors.Aborted) as caught:
+            model.update(display_name="Other", etag=info.etag)
+        self.assertEqual(caught.exception.reason, "ETAG_MISMATCH")
+        self.assertEqual([m.id for m in self.client.models(labels={"team": "a"})], [model.id])
+        self.assertIsNotNone(model.delete())
+        self.assertEqual(self.client.undelete(model.id).id, model.id)
+        self.assertEqual(model.get().labels, {"team": "a"})
 
     def test_session(self):
         model = self.model()
@@ -184,6 +210,16 @@ class ClientTest(unittest.TestCase):
             self.assertEqual([f.result(TIMEOUT).sequence for f in lost + more], list(range(2, 61)))
         self.assertEqual(model.get().sequence, 60)
 
+    def test_session_sends_again_what_the_server_refuses_for_the_moment(self):
+        server = Server("--queue", "2")
+        self.addCleanup(server.close)
+        with hindsight.connect(server.address, timeout=TIMEOUT) as client:
+            model = client.create("busy", {"dimension": 50, "fourier_awv": {"frequencies": 300}})
+            with model.session(in_flight=100) as session:
+                outcomes = [session.observe([n / 300] * 50, n) for n in range(300)]
+                self.assertEqual(sorted(o.result(TIMEOUT).sequence for o in outcomes), list(range(1, 301)))
+            self.assertEqual(model.get().sequence, 300)
+
     def test_threads_share_a_client(self):
         model = self.model()
         threads = [threading.Thread(target=lambda: [model.observe([1, n], n) for n in range(20)]) for _ in range(4)]
@@ -208,13 +244,13 @@ class CrashTest(unittest.TestCase):
         self.client = hindsight.connect(self.proxy.address, timeout=TIMEOUT)
         self.addCleanup(self.client.close)
 
-    def observe_over_a_crash(self, keep, until):
+    def observe_over_a_crash(self, keep, until, predicted=True):
         """Observes while one way is kept, kills and restarts, and returns the outcome."""
         model = self.client.model("crash")
-        prediction = model.predict([2])
+        x = model.predict([2]) if predicted else [2]
         self.proxy.keep(keep)
         outcomes = []
-        thread = threading.Thread(target=lambda: outcomes.append(model.observe(prediction, 7.0)))
+        thread = threading.Thread(target=lambda: outcomes.append(model.observe(x, 7.0)))
         thread.start()
         self.assertTrue(self.proxy.kept.wait(TIMEOUT))
         deadline = time.monotonic() + TIMEOUT
@@ -232,6 +268,13 @@ class CrashTest(unittest.TestCase):
         outcome = self.observe_over_a_crash("answers", until=1)
         self.assertTrue(outcome.duplicate)
         self.assertEqual((outcome.sequence, outcome.served_prediction), (1, 0))
+        self.assertEqual(self.model.get().sequence, 1)
+
+    def test_an_input_learned_and_the_answer_lost(self):
+        model = self.client.model("crash")
+        model.predict([2])  # The connection is there.
+        outcome = self.observe_over_a_crash("answers", until=1, predicted=False)
+        self.assertEqual((outcome.sequence, outcome.duplicate), (1, True))
         self.assertEqual(self.model.get().sequence, 1)
 
     def test_the_request_lost(self):

@@ -1,4 +1,4 @@
-"""Every Python program of the README runs."""
+"""Every Python program of the README, and that of docs/clients.md, runs."""
 
 import contextlib
 import importlib.util
@@ -8,7 +8,11 @@ import unittest
 
 from tests.server import ROOT, Server
 
-PROGRAMS = re.findall(r"^## (.+?)$(?:(?!^## ).)*?^```python\n(.*?)^```$", (ROOT / "clients/python/README.md").read_text(), re.M | re.S)
+PROGRAMS = [
+    program
+    for document in ("clients/python/README.md", "docs/clients.md")
+    for program in re.findall(r"^## ([^\n]+)$(?:(?!^## ).)*?^```python\n(.*?)^```$", (ROOT / document).read_text(), re.M | re.S)
+]
 
 
 class ReadmeTest(unittest.TestCase):
@@ -25,6 +29,7 @@ class ReadmeTest(unittest.TestCase):
             "Labels that come later": r"^$",
             "Many calls in flight": r"^1000\n$",
             "DataFrames": r"299 +300 ",
+            "Python": r"^1 9\.0\n$",
         }
         self.assertEqual([title for title, _ in PROGRAMS], list(wanted))
         for title, program in PROGRAMS:

@@ -246,9 +246,9 @@ class Model:
         """What the model is."""
         return await self.client.run(_calls.get(self.id))
 
-    async def stats(self, *, effective_dimension: bool = False) -> messages.ModelStats:
-        """How the model is doing: losses, regret, certificate."""
-        return await self.client.run(_calls.stats(self.id, effective_dimension))
+    async def stats(self, *, effective_dimension: bool = False, hindsight_path: bool = False) -> messages.ModelStats:
+        """How the model is doing: losses, regret, certificate. See the API for what has to be asked for."""
+        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path))
 
     async def history(self) -> messages.History:
         """How the model did over its life."""
