@@ -36,8 +36,11 @@ class Session:
         self._client = client
         self._model = model
         self._in_flight = in_flight
-        # The condition guards what follows.
-        self._changed = threading.Condition()
+        # The lock guards what follows. One thread waits for work: that of the session, or
+        # that of gRPC which asks for requests. Callers wait for room.
+        self._lock = threading.Lock()
+        self._work = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
         self._flights = Flights(client.retry, client.timeout)
         self._stream = 0  # The number of the stream that is in use.
         self._closing = False
@@ -65,9 +68,10 @@ class Session:
 
     def close(self) -> None:
         """Waits for the answers to all calls, and ends the session."""
-        with self._changed:
+        with self._lock:
             self._closing = True
-            self._changed.notify_all()
+            self._work.notify_all()
+            self._room.notify_all()
         self._thread.join()
 
     def __enter__(self) -> Session:
@@ -78,13 +82,13 @@ class Session:
 
     def _add(self, add: Callable[[], None]) -> None:
         """Adds a call as soon as there is room for it."""
-        with self._changed:
+        with self._lock:
             while len(self._flights) >= self._in_flight and self._failure is None and not self._closing:
-                self._changed.wait()
+                self._room.wait()
             if self._failure is not None or self._closing:
                 raise errors.SessionClosed("the session has ended") from self._failure
             add()
-            self._changed.notify_all()
+            self._work.notify_all()
 
     def _run(self) -> None:
         """Opens streams until the session is closed and every call is answered."""
@@ -97,7 +101,7 @@ class Session:
             if progress:
                 tries = None
                 continue
-            with self._changed:
+            with self._lock:
                 if not len(self._flights):
                     continue
             try:
@@ -108,9 +112,9 @@ class Session:
 
     def _wanted(self) -> bool:
         """Waits until there is a call to send; False if the session is over."""
-        with self._changed:
+        with self._lock:
             while not len(self._flights) and not self._closing:
-                self._changed.wait()
+                self._work.wait()
             self._stream += 1
             self._flights.restart()
             return len(self._flights) > 0
@@ -122,24 +126,27 @@ class Session:
         try:
             for response in self._client.open_session(self._requests(self._stream)):
                 progress = True
-                with self._changed:
+                with self._lock:
                     settle = self._flights.answered(response, time.monotonic())
-                    self._changed.notify_all()
+                    if settle is not None:
+                        self._room.notify()
+                    if settle is None or not len(self._flights):
+                        self._work.notify_all()
                 if settle is not None:
                     settle()
         except grpc.RpcError as e:
             error = self._client.error(e)
         except ValueError as e:  # The channel is closed.
             error = errors.SessionClosed(str(e))
-        with self._changed:
+        with self._lock:
             self._stream += 1  # Ends the requests of this stream.
-            self._changed.notify_all()
+            self._work.notify_all()
         return progress, error
 
     def _requests(self, stream: int) -> Iterator[prediction_pb2.SessionRequest]:
         """The requests of one stream. gRPC asks for them in a thread of its own."""
         while True:
-            with self._changed:
+            with self._lock:
                 while True:
                     now = time.monotonic()
                     request = self._flights.take(now) if self._stream == stream else None
@@ -147,13 +154,14 @@ class Session:
                         break
                     if self._stream != stream or (self._closing and not len(self._flights)):
                         return
-                    self._changed.wait(self._flights.due(now))
+                    self._work.wait(self._flights.due(now))
             yield request
 
     def _fail(self, error: errors.HindsightError) -> None:
-        with self._changed:
+        with self._lock:
             self._failure = error
             futures: list[Any] = self._flights.fail()
-            self._changed.notify_all()
+            self._work.notify_all()
+            self._room.notify_all()
         for future in futures:
             future.set_exception(error)

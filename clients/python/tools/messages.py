@@ -92,7 +92,7 @@ class Messages:
         repeated = field.label == F.LABEL_REPEATED
         if self.is_map(field):
             value = self.messages[field.type_name[1:]].field[1]
-            return f"dict[str, {self.scalar(value)}]", f"dict({source})"
+            return f"dict[str, {self.scalar(value)}]", f"dict(sorted({source}.items()))"
         if field.type == F.TYPE_MESSAGE:
             kind, read = self.message(field.type_name[1:])
             if repeated:
