@@ -6,31 +6,39 @@ import datetime
 import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Union
+from typing import Any, Protocol, Union
 
 from google.protobuf import duration_pb2, json_format, struct_pb2
 
 from hindsight.v1 import prediction_pb2, spec_pb2
 
+
+
+class Array(Protocol):
+    """An array or a scalar of numpy, or a Series of pandas."""
+
+    def tolist(self) -> Any:
+        """The same as numbers of Python."""
+
+
 #: The input of a model: its features in their order, as a list, a tuple or an array of
 #: numpy; or its named inputs, as a mapping.
-Input = Union[Sequence[float], Mapping[str, Any], Any]
+Input = Union[Sequence[float], Mapping[str, Any], Array]
 #: What happened: a number, a class, or the numbers of a model with several outputs.
-Label = Union[float, str, Sequence[float], Any]
+Label = Union[float, str, Sequence[float], Array]
 #: A spec: as in the documentation, as a mapping or as JSON, or the message of the API.
 Spec = Union[Mapping[str, Any], str, spec_pb2.ModelSpec]
 #: A time span in seconds, or as a timedelta.
 Span = Union[float, datetime.timedelta]
 
 
-def features(x: Iterable[Any]) -> list[float]:
+def features(x: Union[Sequence[float], Array]) -> list[float]:
     """The features of an input that has no names."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"an input is a list of numbers or a mapping of names to values, not {type(x).__name__}")
-    if hasattr(x, "tolist"):  # An array of numpy, a Series of pandas.
-        x = x.tolist()
+    given: Any = x.tolist() if hasattr(x, "tolist") else x
     try:
-        return [float(v) for v in x]
+        return [float(v) for v in given]
     except TypeError as e:
         raise TypeError(f"an input is a list of numbers or a mapping of names to values: {e}") from None
 
@@ -77,17 +85,16 @@ def _moment(value: datetime.date) -> str:
 
 def set_label(request: prediction_pb2.ObserveRequest, label: Label) -> None:
     """Writes a label into a request."""
-    if hasattr(label, "tolist"):  # A scalar or an array of numpy.
-        label = label.tolist()
-    if label is None:
+    value: Any = label.tolist() if hasattr(label, "tolist") else label
+    if value is None:
         raise TypeError("a label is a number, a class as a text, or a list of numbers, not None")
-    if isinstance(label, str):
-        setattr(request, "class", label)
-    elif isinstance(label, Iterable):
+    if isinstance(value, str):
+        setattr(request, "class", value)
+    elif isinstance(value, Iterable):
         request.labels.SetInParent()
-        request.labels.values.extend(float(v) for v in label)
+        request.labels.values.extend(float(v) for v in value)
     else:
-        request.label = float(label)
+        request.label = float(value)
 
 
 def duration(span: Span) -> duration_pb2.Duration:

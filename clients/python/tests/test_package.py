@@ -22,6 +22,24 @@ with hindsight.connect(sys.argv[1]) as client:
     model = client.create("wheel", {"dimension": 1, "linear_awv": {}})
     print(hindsight.__file__, model.observe(model.predict([1]), 2).sequence)
 """
+# What mypy has to refuse is marked.
+TYPED = """
+import hindsight
+from hindsight import aio
+model = hindsight.connect().create("a", {"dimension": 1})
+prediction = model.predict([1.0])
+value: float = prediction.value  # wrong: it may be None
+model.predict(7)  # wrong
+model.predict({"city": "Oslo"})
+model.observe(prediction, [1.0, 2.0])
+model.observe("id", "class")
+model.observe([1, 2], None)  # wrong
+rows = model.observe_batch([prediction, "id", [1.0]], [1, 2, 3])
+sequence: int = rows[0].sequence
+async def main() -> None:
+    async with aio.connect() as client:
+        client.model("a").predict([1]).value  # wrong: it is not awaited
+"""
 
 
 def run(*command, **options):
@@ -53,6 +71,19 @@ class PackageTest(unittest.TestCase):
         if shutil.which("mypy") is None:
             self.skipTest("mypy is not installed")
         run("mypy", "--cache-dir", self.work / "mypy", cwd=HERE)
+
+    def test_types_of_a_program(self):
+        if shutil.which("mypy") is None:
+            self.skipTest("mypy is not installed")
+        program = self.work / "program.py"
+        program.write_text(TYPED)
+        done = subprocess.run(
+            ["mypy", "--strict", "--follow-imports=silent", "--ignore-missing-imports", "--cache-dir", self.work / "mypy", program],
+            stdout=subprocess.PIPE, text=True, timeout=300, env=os.environ | {"MYPYPATH": str(HERE)},
+        )
+        told = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line]
+        wrong = [n for n, line in enumerate(TYPED.splitlines(), 1) if "# wrong" in line]
+        self.assertEqual(told, wrong, done.stdout)
 
     def test_wheel(self):
         if importlib.util.find_spec("setuptools") is None or importlib.util.find_spec("wheel") is None or importlib.util.find_spec("pip") is None:
