@@ -132,6 +132,29 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(errors.ModelNotFound):
             self.client.model(model.id + "-copy").predict([1, 2])
 
+    def test_aliases(self):
+        first = self.model()
+        second = self.client.create(first.id + "-second", {"dimension": 2, "linear_awv": {}})
+        try:
+            self.client.set_alias("champion", first.id)
+        except errors.Unimplemented:
+            self.skipTest("the server has no aliases")
+        champion = self.client.model("champion")
+        prediction = champion.predict([1, 2])
+        self.assertEqual(prediction.model, first.id)
+        with self.assertRaises(errors.Aborted) as caught:
+            self.client.set_alias("champion", second.id, expected_model=second.id)
+        self.assertEqual(caught.exception.reason, "ALIAS_MISMATCH")
+        self.assertEqual(self.client.set_alias("champion", second.id).previous_model, first.id)
+        self.assertEqual(champion.observe(prediction, 1).model, first.id)  # By the model that predicted.
+        self.assertEqual(champion.observe([1, 2], 1).model, second.id)
+        with self.assertRaises(errors.FailedPrecondition):
+            second.delete()
+        self.assertEqual([a.alias for a in self.client.aliases()], ["champion"])
+        self.client.delete_alias("champion")
+        with self.assertRaises(errors.NotFound):
+            champion.predict([1, 2])
+
     def test_errors_are_typed(self):
         model = self.model()
         with self.assertRaises(errors.ModelNotFound) as caught:
@@ -157,7 +180,6 @@ class ClientTest(unittest.TestCase):
             ("history", model.history, lambda h: h.points[-1].sequence == 1),
             ("watch", lambda: next(iter(model.watch())), lambda e: e.stats.observations == 1),
             ("compare", model.compare, lambda c: c[0].model == model.id),
-            ("aliases", self.client.aliases, lambda a: a == []),
         ):
             with self.subTest(name):
                 try:
