@@ -128,6 +128,19 @@ proto-breaking: $(BUF) ## check that the API breaks no client of the last releas
 proto-baseline: $(BUF) ## at a release: what the API must not break from now on
 	$(BUF_RUN) build --exclude-source-info -o api/baseline.binpb
 
+# The Python that has grpcio: python3, or Debian's where python3 is another one.
+PYTHON ?= $(shell for p in python3 /usr/bin/python3; do "$$p" -c 'import grpc' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+.PHONY: python-proto
+python-proto: ## generate the stubs of clients/python (Debian's protobuf-compiler, -grpc and libprotobuf-dev)
+	@case "$$(protoc --version)" in 'libprotoc 3.21.'*) ;; *) echo 'python-proto: protoc 3.21 is not installed'; exit 1;; esac
+	PYTHON="$(PYTHON)" clients/python/tools/generate.sh clients/python
+
+.PHONY: test-python
+test-python: build ## test the Python client against bin/hindsight-server
+	@if [ -z "$(PYTHON)" ]; then echo 'test-python: no Python with grpcio, nothing tested; install python3-grpcio'; else \
+		cd clients/python && HINDSIGHT_SERVER="$(CURDIR)/bin/hindsight-server" "$(PYTHON)" -m unittest discover -t . -s tests $(ARGS); fi
+
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed
 	@if command -v hadolint >/dev/null 2>&1; then hadolint Dockerfile; \
