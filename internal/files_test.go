@@ -18,7 +18,7 @@ func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
 			"errors", "call", "ids", "instance", "residency", "waiting", "snapshot", "commit", "report",
-			"engine", "predict", "observe", "stats", "travel", "transfer", "lifecycle",
+			"engine", "predict", "observe", "stats", "history", "travel", "transfer", "lifecycle",
 		},
 	}
 }
