@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/engine/account"
@@ -27,13 +26,8 @@ func (m *Machine) restoreHistory(data []byte) (err error) {
 		m.beginHistory()
 		return nil
 	}
-	if m.history, err = history.Decode(data, m.shape()); err != nil {
-		return err
-	}
-	if m.history.Sequence() != m.sequence {
-		return fmt.Errorf("a history up to sequence %d: %w", m.history.Sequence(), ErrCorrupt)
-	}
-	return nil
+	m.history, err = history.Decode(data, m.shape(), m.sequence, m.account.Counts(nil))
+	return err
 }
 
 // appendHistory is the history of a snapshot. There is none before the first

@@ -117,7 +117,7 @@ func TestApplyIsTheLearner(t *testing.T) {
 		apply(t, second, all[at:], nil)
 		a, errA := m.Snapshot(nil)
 		b, errB := second.Snapshot(nil)
-		if errA != nil || errB != nil || !bytes.Equal(a.Learner, b.Learner) || !bytes.Equal(a.Account, b.Account) || a.Sequence != b.Sequence {
+		if errA != nil || errB != nil || !bytes.Equal(a.Learner, b.Learner) || !bytes.Equal(a.Account, b.Account) || !bytes.Equal(a.History, b.History) || a.Sequence != b.Sequence {
 			t.Errorf("restored behind record %d, it ends elsewhere: %v, %v", at, errA, errB)
 		}
 	}

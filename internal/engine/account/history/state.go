@@ -49,9 +49,10 @@ func (h *History) Append(dst []byte) []byte {
 	return dst
 }
 
-// Decode reads what Append wrote of a model of this shape. It takes any bytes, and
-// fails with codec.ErrCorrupt on those that cannot be a history.
-func Decode(data []byte, shape Shape) (*History, error) {
+// Decode reads what Append wrote of a model of this shape, which is at a sequence and
+// has these counts of intervals. It takes any bytes, and fails with codec.ErrCorrupt on
+// those that cannot be its history.
+func Decode(data []byte, shape Shape, sequence uint64, counts []uint64) (*History, error) {
 	r := codec.NewReader(data)
 	if head := r.Bytes(1); r.Err() == nil && head[0] != version {
 		return nil, broken("a version of %d", head[0])
@@ -78,7 +79,7 @@ func Decode(data []byte, shape Shape) (*History, error) {
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}
-	return h, h.check()
+	return h, h.check(sequence, counts)
 }
 
 // begin makes room for what is to be read, of so many bytes that are left.
@@ -120,7 +121,10 @@ func broken(format string, values ...any) error {
 }
 
 // check refuses what no rounds lead to.
-func (h *History) check() error {
+func (h *History) check(sequence uint64, counts []uint64) error {
+	if h.Sequence() != sequence {
+		return broken("it ends at sequence %d, the model is at %d", h.Sequence(), sequence)
+	}
 	if h.opened >= h.stride {
 		return broken("%d observations in an open point of %d", h.opened, h.stride)
 	}
@@ -129,9 +133,14 @@ func (h *History) check() error {
 			return broken("a sum of %g over no observation", v)
 		}
 	}
+	for i, v := range h.before {
+		if v > counts[i] {
+			return broken("%d intervals before the open point, %d in all", v, counts[i])
+		}
+	}
 	for _, m := range h.marks {
-		if m.Sequence > h.Sequence() {
-			return broken("a change at sequence %d of %d", m.Sequence, h.Sequence())
+		if m.Sequence > sequence {
+			return broken("a change at sequence %d of %d", m.Sequence, sequence)
 		}
 	}
 	width := h.width()
