@@ -17,8 +17,8 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "call", "ids", "instance", "residency", "waiting", "snapshot", "commit", "report",
-			"engine", "predict", "observe", "stats", "history", "travel", "transfer", "lifecycle",
+			"errors", "call", "ids", "watchers", "instance", "residency", "waiting", "snapshot", "commit", "report",
+			"engine", "predict", "observe", "stats", "history", "watch", "travel", "transfer", "lifecycle",
 		},
 	}
 }

@@ -310,6 +310,7 @@ func (c *commit) apply() error {
 	c.answered = append(c.answered, c.consumed...)
 	c.unremoved.Store(int64(len(c.answered)))
 	c.measure()
+	c.watchers.tell(&c.record, c.answers)
 	return nil
 }
 

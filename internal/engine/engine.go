@@ -233,6 +233,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string) error {
 		delete(e.mu.models, id)
 		delete(e.mu.byKept, i.Kept)
 		e.mu.Unlock()
+		i.watchers.each(func(q *queue) { q.end(notFound(id)) })
 		e.o.ForgetTimings(id, i.name())
 		e.o.Log.Info("model deleted", zap.String("model", id))
 		return nil

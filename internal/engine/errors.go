@@ -22,6 +22,7 @@ var (
 	ErrOverloaded         = errors.New("overloaded")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
+	ErrWatcherLimit       = errors.New("too many streams watch models")
 	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed             = errors.New("the server is shutting down")
 

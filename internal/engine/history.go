@@ -27,8 +27,7 @@ func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
 	if err := i.lockLoaded(ctx); err != nil {
 		return History{}, err
 	}
-	kept, now := i.mu.machine.History()
-	experts := i.mu.machine.ExpertNames()
+	kept, now, experts := i.mu.machine.History(), i.mu.machine.Moment(), i.mu.machine.ExpertNames()
 	i.mu.RUnlock()
 	return History{Points: kept.Points(0, now), Experts: experts, Changes: kept.Marks()}, nil
 }

@@ -48,11 +48,12 @@ func newAdmission(memoryLimit int64) *admission {
 
 // tap bounds the time of a call when its headers have come. A call that never
 // sends the rest of its request ends too: an interceptor would not see it. A
-// session has no bound, because a client may keep it open.
+// session has no bound, because a client may keep it open; nor has a watcher.
 func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	timeout := a.modelTimeout
 	switch info.FullMethodName {
-	case hindsightv1.PredictionService_Session_FullMethodName, healthv1.Health_Watch_FullMethodName:
+	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_WatchModel_FullMethodName,
+		healthv1.Health_Watch_FullMethodName:
 		return ctx, nil
 	case hindsightv1.PredictionService_Predict_FullMethodName, hindsightv1.PredictionService_Observe_FullMethodName,
 		hindsightv1.PredictionService_PredictBatch_FullMethodName, hindsightv1.PredictionService_ObserveBatch_FullMethodName:

@@ -1,7 +1,7 @@
 package rpc
 
 import (
-	"fmt"
+	"encoding/hex"
 	"math"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -22,8 +22,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Features:           int32(s.Features),
 		ServedObservations: s.Predicted, ServedLossSum: s.Served.Loss,
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
-		StateDigest: fmt.Sprintf("%x", s.Digest),
-		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+		Durability: s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
 	}
@@ -33,6 +32,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	if !math.IsNaN(s.Regret) {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
+	}
+	if s.Digest != [32]byte{} { // Statistics that are not solved for have none.
+		p.StateDigest = hex.EncodeToString(s.Digest[:])
 	}
 	if s.EffectiveDimension != nil {
 		p.EffectiveDimension = known(*s.EffectiveDimension)

@@ -81,12 +81,14 @@ func appendWeights(mixing model.Mixing, dst []float64) (weights []float64) {
 	return mixing.AppendWeights(dst)
 }
 
-// History is a copy of the history, at a cost of its size, with what there is to tell
-// of this moment.
-func (m *Machine) History() (h *history.History, now *history.Moment) {
-	now = new(history.Moment)
+// History is a copy of the history, at a cost of its size.
+func (m *Machine) History() *history.History { return m.history.Clone() }
+
+// Moment is what there is to tell of this moment, at a cost of O(r).
+func (m *Machine) Moment() *history.Moment {
+	now := new(history.Moment)
 	m.tell(now)
-	return m.history.Clone(), now
+	return now
 }
 
 // Completed is the sequence at which the newest complete point of the history ends.
