@@ -124,7 +124,7 @@ func (m *meta) sameHistory(name string, p *plainModel) {
 		m.fatalf("%s: %d weights of %d experts, want %d", name, len(last.Weights), len(h.Experts), len(weights))
 	}
 	for k, w := range weights {
-		if math.Abs(last.Weights[k]-w) > digits {
+		if math.Abs(last.Weights[k]-w) > 1.0/(1<<16) {
 			m.fatalf("%s: %s weighs %g, want %g", name, h.Experts[k], last.Weights[k], w)
 		}
 	}

@@ -3535,7 +3535,8 @@ type GetModelHistoryResponse struct {
 	// The points, oldest first: at most 512. All are of the same number of observations, a
 	// power of two, but the last one, which may be of fewer. When there are 512, each two
 	// neighbours become one: sums are added up, and what is told of the last observation
-	// is that of the later one. Numbers have six digits.
+	// is that of the later one. Numbers have six digits, and weights four
+	// decimals.
 	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
 	// The names of the experts, in the order of HistoryPoint.expert_weights: of auto, of a
 	// learner with lambdas, the kernels of raker, the intervals of ada_raker.

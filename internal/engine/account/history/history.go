@@ -143,11 +143,12 @@ func (h *History) fill(row []uint32, m *Moment) {
 		row[i] = short(float64(v - h.before[i]))
 	}
 	row = row[len(m.Counts):]
-	for k := range row {
-		row[k] = nothing
-		if k < len(m.Weights) {
-			row[k] = short(m.Weights[k])
-		}
+	for i := range row {
+		row[i] = noWeights
+	}
+	for k, w := range m.Weights[:min(len(m.Weights), 2*len(row))] {
+		shift := 16 * (k % 2)
+		row[k/2] = row[k/2]&^(noWeight<<shift) | part(w)<<shift
 	}
 }
 
@@ -176,7 +177,7 @@ func (h *History) widen(experts int) {
 	for n := range h.points {
 		row := wide[n*width:][:width]
 		for i := copy(row, h.words[n*from:][:from]); i < width; i++ {
-			row[i] = nothing
+			row[i] = noWeights
 		}
 	}
 	h.words = wide
@@ -214,7 +215,7 @@ type Point struct {
 	// Sequence is that of the last of them.
 	Sequence uint64
 	// Performance and Classes sum over the observations. Classes is nil but for a
-	// classifier. The sums have six digits.
+	// classifier. Numbers have six digits, and weights four decimals.
 	Performance account.Performance
 	Classes     *classes.Performance
 	// Moment is that of the last observation, without its counts.
@@ -235,7 +236,7 @@ func (h *History) Points(after uint64, now *Moment) []Point {
 		}
 	}
 	if now != nil && h.opened > 0 && h.Sequence() > after {
-		row := make([]uint32, sums+h.shape.figures()+h.shape.counts()+min(len(now.Weights), MaxExperts))
+		row := make([]uint32, h.shape.width(min(len(now.Weights), MaxExperts)))
 		h.fill(row, now)
 		points = append(points, h.point(row, h.Sequence(), h.opened))
 	}
@@ -259,11 +260,12 @@ func (h *History) point(row []uint32, sequence, observations uint64) Point {
 		}
 		row = row[counts:]
 	}
-	for _, w := range row {
-		if w == nothing {
+	for k := range 2 * len(row) {
+		w := row[k/2] >> (16 * (k % 2)) & noWeight
+		if w == noWeight {
 			break
 		}
-		p.Weights = append(p.Weights, long(w))
+		p.Weights = append(p.Weights, float64(w)/wholeWeight)
 	}
 	return p
 }
@@ -283,3 +285,18 @@ func long(s uint32) float64 { return math.Float64frombits(uint64(s) << 32) }
 
 // nothing stands for a number that is not known.
 const nothing = 0x7ff80000
+
+// A weight is 16 bits: its part of a whole, or noWeight. A word has two.
+const (
+	wholeWeight = 1<<16 - 2
+	noWeight    = 1<<16 - 1
+	noWeights   = 1<<32 - 1
+)
+
+// part is a weight in 16 bits. Of what is no number it is 0.
+func part(w float64) uint32 {
+	if !(w > 0) {
+		return 0
+	}
+	return uint32(math.Round(math.Min(w, 1) * wholeWeight))
+}

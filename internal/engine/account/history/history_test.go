@@ -124,7 +124,7 @@ func numbers(p *history.Point) []float64 {
 			out = append(out, f.Errors, f.LogLoss, f.Brier, f.Majority, f.Last)
 		}
 	}
-	return append(append(out, p.Coverage...), p.Weights...)
+	return append(out, p.Coverage...)
 }
 
 // differs says where two histories differ by more than a rounding a doubling.
@@ -139,8 +139,13 @@ func differs(got, want []history.Point) string {
 			return fmt.Sprintf("point %d is %+v, want %+v", n, a, b)
 		}
 		x, y := numbers(a), numbers(b)
-		if len(x) != len(y) {
-			return fmt.Sprintf("point %d has %d numbers, want %d", n, len(x), len(y))
+		if len(x) != len(y) || len(a.Weights) != len(b.Weights) {
+			return fmt.Sprintf("point %d has %d numbers and %d weights, want %d and %d", n, len(x), len(a.Weights), len(y), len(b.Weights))
+		}
+		for k, w := range a.Weights {
+			if math.Abs(w-b.Weights[k]) > 1.0/(1<<16) {
+				return fmt.Sprintf("point %d: weight %d is %g, want %g", n, k, w, b.Weights[k])
+			}
 		}
 		for i := range x {
 			if math.IsNaN(x[i]) != math.IsNaN(y[i]) || math.Abs(x[i]-y[i]) > digits*math.Abs(y[i]) {
@@ -225,7 +230,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	// The places of from, stride, points, experts, the first row and the open point.
 	const row = 33
-	open := row + 4*300*(5+6+2+5)
+	open := row + 4*300*(5+6+2+3)
 	put := func(at int, v uint64) func([]byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint64(b[at:], v) }
 	}
@@ -237,7 +242,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no stride": put(9, 0), "a stride of 3": put(9, 3), "points of 1": put(9, 1), "512 points": put(17, 512),
 		"few long points": put(17, 200), "too many experts": put(25, 65),
 		"a regret": word(2, float32(math.Inf(1))), "a dictionary of parts": word(4, 1.5), "a dictionary below 0": word(4, -1),
-		"a loss": word(5, float32(math.NaN())), "more held than judged": word(12, 3), "a weight": word(13, 9),
+		"a loss": word(5, float32(math.NaN())), "more held than judged": word(12, 3),
 		"an open point of 2": put(open, 2), "sums of nothing": put(open+8, math.Float64bits(1)),
 		"a sum": put(open+8, math.Float64bits(math.NaN())), "counts before": put(open+8*7, counts[0]+1), "changes": put(open+8*9, 101),
 	} {

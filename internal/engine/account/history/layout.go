@@ -7,7 +7,8 @@ import (
 
 // A row has, in words of 32 bits: the time in two; what is told of a moment; the sums of
 // the figures; the intervals that were judged and, of each level, those that held
-// their label; the weights of the experts. All but the time are short numbers.
+// their label; the weights of two experts each. All but the time and the weights are
+// short numbers.
 const (
 	timeLow = iota
 	timeHigh
@@ -41,8 +42,10 @@ func (s Shape) counts() int {
 	return 1 + s.Levels
 }
 
-// width is how many words a row has.
-func (h *History) width() int { return sums + h.shape.figures() + h.shape.counts() + h.experts }
+// width is how many words a row of so many experts has.
+func (s Shape) width(experts int) int { return sums + s.figures() + s.counts() + (experts+1)/2 }
+
+func (h *History) width() int { return h.shape.width(h.experts) }
 
 // add adds the figures of one observation.
 func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance) {
