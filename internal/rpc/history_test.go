@@ -72,7 +72,7 @@ func TestGetModelHistory(t *testing.T) {
 		}
 	}
 	last := h.GetPoints()[len(h.GetPoints())-1]
-	if len(h.GetPoints()) != 326 || observations != 1301 || !near(loss, 1301*stats.GetPerformance().GetServed().GetMeanLoss()) ||
+	if len(h.GetPoints()) != 163 || observations != 1301 || !near(loss, 1301*stats.GetPerformance().GetServed().GetMeanLoss()) ||
 		!near(mean, 1301*stats.GetPerformance().GetServed().GetRunningMeanLoss()) {
 		t.Errorf("%d points of %g observations, loss %g, of the mean %g; want %v", len(h.GetPoints()), observations, loss, mean, stats.GetPerformance())
 	}

@@ -3532,8 +3532,8 @@ func (x *GetModelHistoryRequest) GetModel() string {
 // GetModelHistoryResponse answers GetModelHistory.
 type GetModelHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The points, oldest first: at most 512. All are of the same number of observations, a
-	// power of two, but the last one, which may be of fewer. When there are 512, each two
+	// The points, oldest first: at most 256. All are of the same number of observations, a
+	// power of two, but the last one, which may be of fewer. When there are 256, each two
 	// neighbours become one: sums are added up, and what is told of the last observation
 	// is that of the later one. Numbers have six digits, and weights four
 	// decimals.

@@ -1,9 +1,9 @@
-// Package history keeps how a model did over its life, at no more than 512 points.
+// Package history keeps how a model did over its life, at no more than 256 points.
 // It is part of the model's state: the same rounds at the same times give the same
 // history, bit for bit.
 //
 // All points are of the same number of observations, a power of two. When there are
-// 512, each two neighbours become one of twice as many observations: their sums are
+// 256, each two neighbours become one of twice as many observations: their sums are
 // added, and what is told of one moment is that of the later one.
 package history
 
@@ -17,7 +17,7 @@ import (
 
 const (
 	// MaxPoints is how many points there are at most, the open one included.
-	MaxPoints = 512
+	MaxPoints = 256
 	// MaxMarks is how many changes are kept.
 	MaxMarks = 100
 	// MaxExperts is how many experts have their weights kept, the first ones.
@@ -100,7 +100,7 @@ func (h *History) Observe(p *account.Performance, c *classes.Performance) (full 
 }
 
 // Complete ends the point that Observe found to be full. It costs O(experts), and
-// with every 256th point O(points · experts). It allocates only where there are more
+// with every 128th point O(points · experts). It allocates only where there are more
 // points or experts than ever.
 func (h *History) Complete(m *Moment) {
 	if experts := min(len(m.Weights), MaxExperts); experts > h.experts {

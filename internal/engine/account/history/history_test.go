@@ -80,7 +80,7 @@ func observe(h *history.History, all []round) {
 }
 
 // naive are the points of all rounds, made from scratch: of the least power of two of
-// observations of which there are fewer than 512.
+// observations of which there are fewer than 256.
 func naive(all []round, shape history.Shape) []history.Point {
 	stride := 1
 	for len(all)/stride >= history.MaxPoints {
@@ -171,14 +171,14 @@ func begin(shape history.Shape, from uint64) *history.History {
 }
 
 // Of any number of rounds the points are those that are made of all rounds from
-// scratch: at most 512, each observation in one.
+// scratch: at most 256, each observation in one.
 func TestHistoryIsThatOfAllRounds(t *testing.T) {
 	t.Parallel()
 	for name, shape := range shapes() {
 		all := rounds(1, shape, 20_000)
 		h := begin(shape, 0)
 		for n := range len(all) + 1 {
-			if n < 20 || n%97 == 0 || n >= 510 && n <= 514 || n == len(all) {
+			if n < 20 || n%97 == 0 || n >= 254 && n <= 258 || n >= 510 && n <= 514 || n == len(all) {
 				var now *history.Moment
 				if n > 0 {
 					now = &all[n-1].after
@@ -230,7 +230,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	// The places of from, stride, points, experts, the first row and the open point.
 	const row = 33
-	open := row + 4*300*(5+6+2+3)
+	open := row + 4*150*(5+6+2+3)
 	put := func(at int, v uint64) func([]byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint64(b[at:], v) }
 	}
@@ -239,8 +239,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	for what, spoil := range map[string]func([]byte){
 		"a version": func(b []byte) { b[0] = 9 }, "from": put(1, 1), "an endless sequence": put(1, 1<<63),
-		"no stride": put(9, 0), "a stride of 3": put(9, 3), "points of 1": put(9, 1), "512 points": put(17, 512),
-		"few long points": put(17, 200), "too many experts": put(25, 65),
+		"no stride": put(9, 0), "a stride of 3": put(9, 3), "points of 1": put(9, 1), "256 points": put(17, 256),
+		"few long points": put(17, 100), "too many experts": put(25, 65),
 		"a regret": word(2, float32(math.Inf(1))), "a dictionary of parts": word(4, 1.5), "a dictionary below 0": word(4, -1),
 		"a loss": word(5, float32(math.NaN())), "more held than judged": word(12, 3),
 		"an open point of 2": put(open, 2), "sums of nothing": put(open+8, math.Float64bits(1)),
@@ -269,7 +269,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for name, shape := range shapes() {
 		all := rounds(2, shape, 5000)
-		for _, n := range []int{0, 1, 7, 511, 512, 513, 1023, 1024, 1777, 4999} {
+		for _, n := range []int{0, 1, 7, 255, 256, 257, 511, 512, 1024, 1777, 4999} {
 			a := begin(shape, 0)
 			observe(a, all[:n])
 			for k := range n / 20 {
@@ -328,10 +328,10 @@ func TestFromAndAfter(t *testing.T) {
 	observe(h, all[from:])
 	whole := h.Points(0, &all[len(all)-1].after)
 	first, last := whole[0], whole[len(whole)-1]
-	if first.Sequence != from+2 || last.Sequence != 1500 || h.Completed() != 1500 {
+	if first.Sequence != from+4 || last.Sequence != 1500 || h.Completed() != 1500 {
 		t.Fatalf("from %d to %d, complete to %d", first.Sequence, last.Sequence, h.Completed())
 	}
-	for _, after := range []uint64{0, from, from + 1, from + 2, 1000, 1499, 1500, 2000} {
+	for _, after := range []uint64{0, from, from + 3, from + 4, 1000, 1499, 1500, 2000} {
 		got := h.Points(after, nil)
 		for len(whole) > 0 && whole[0].Sequence <= after {
 			whole = whole[1:]
