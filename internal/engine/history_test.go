@@ -8,6 +8,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,14 +32,15 @@ func (h *host) history(t *testing.T, id string) engine.History {
 
 // text is a history in which what is not known equals itself.
 func text(h engine.History) string {
-	out := fmt.Sprint(h.Experts, h.Changes)
+	var out strings.Builder
+	fmt.Fprint(&out, h.Experts, h.Changes)
 	for _, p := range h.Points {
-		out += fmt.Sprintf("\n%+v", p)
+		fmt.Fprintf(&out, "\n%+v", p)
 		if p.Classes != nil {
-			out += fmt.Sprintf(" %+v", *p.Classes)
+			fmt.Fprintf(&out, " %+v", *p.Classes)
 		}
 	}
-	return out
+	return out.String()
 }
 
 // learn lets the model m learn observations in batches, an hour after one another.
@@ -178,7 +181,7 @@ func TestHistoryOfClasses(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 3))
 	for range 700 {
 		class := rng.IntN(3)
-		h.observe(t, "m", engine.Observation{Features: cluster(rng, class), Class: fmt.Sprint(class), Weight: 1})
+		h.observe(t, "m", engine.Observation{Features: cluster(rng, class), Class: strconv.Itoa(class), Weight: 1})
 	}
 	errs, logLoss, loss := 0.0, 0.0, 0.0
 	for _, p := range h.history(t, "m").Points {

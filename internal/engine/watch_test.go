@@ -3,9 +3,9 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -217,7 +217,7 @@ func TestWatchersAtOnce(t *testing.T) {
 		})
 	}
 	for n := range rounds {
-		h.observe(t, "m", engine.Observation{Features: []float64{1, float64(n)}, Labels: []float64{1}, ObservationID: fmt.Sprint(n)})
+		h.observe(t, "m", engine.Observation{Features: []float64{1, float64(n)}, Labels: []float64{1}, ObservationID: strconv.Itoa(n)})
 	}
 	close(done)
 	group.Wait()

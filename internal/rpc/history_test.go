@@ -3,9 +3,9 @@ package rpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"testing"
 	"time"
 
@@ -64,7 +64,7 @@ func TestGetModelHistory(t *testing.T) {
 		n, served := float64(n), p.GetPerformance().GetServed()
 		count := p.GetPerformance().GetObservations()
 		observations, loss, mean = observations+count, loss+count*served.GetMeanLoss(), mean+count*served.GetRunningMeanLoss()
-		if p.GetSequence() != uint64(observations) || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.Classes != nil {
+		if p.GetSequence() != uint64(observations) || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.GetClasses() != nil {
 			t.Fatalf("point %g is %v", n, p)
 		}
 		if judged := len(p.GetRealised()); judged != 0 && judged != 2 {
@@ -102,7 +102,7 @@ func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
 		s.learn(t, id, 60)
 	}
 	for n := range 60 {
-		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "classes", Features: []float64{float64(n % 5)}, Target: class(fmt.Sprint(n % 2))})
+		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "classes", Features: []float64{float64(n % 5)}, Target: class(strconv.Itoa(n % 2))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,6 @@ func (m *Machine) tell(now *history.Moment) {
 // appendWeights appends the weights of the experts, none if the learner panics.
 func appendWeights(mixing model.Mixing, dst []float64) (weights []float64) {
 	var err error
-	weights = dst
 	defer contain("tell the weights", &err)
 	return mixing.AppendWeights(dst)
 }

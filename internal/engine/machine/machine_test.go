@@ -231,6 +231,30 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
+// Statistics that panic leave a gap in the history, and the model learns on.
+func TestHistoryWithoutStatistics(t *testing.T) {
+	f := &failing{}
+	m := made(t, f.learners)
+	all := records(4, 30)
+	f.panics = "Stats"
+	apply(t, m, all[:5], nil)
+	f.panics = ""
+	apply(t, m, all[5:], nil)
+	sequence := uint64(len(all[0].Observations))
+	points := m.History().Points(0, m.Moment())
+	if len(points) != 30 || m.Failed() != nil {
+		t.Fatalf("%d points, %v", len(points), m.Failed())
+	}
+	for _, r := range all[1:5] {
+		sequence += uint64(len(r.Observations))
+	}
+	for n, p := range points {
+		if told := uint64(n) >= sequence; math.IsNaN(p.Regret) == told || math.IsNaN(p.RegretBound) == told || p.Performance.Observations != 1 {
+			t.Errorf("point %d is %+v", n, p)
+		}
+	}
+}
+
 // What is not a number is not served.
 func TestNothingButNumbersIsServed(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
