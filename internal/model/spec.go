@@ -366,6 +366,9 @@ type LinearAWV struct {
 type SemiparametricAWV struct {
 	// Parametric are the numbers of the features P, ascending.
 	Parametric []int `json:"parametric,omitempty"`
+	// ParametricInputs are the names of the inputs whose features P are, in place of
+	// Parametric.
+	ParametricInputs []string `json:"parametric_inputs,omitempty"`
 	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
 	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
 	Kernel           *Kernel  `json:"kernel,omitempty"`

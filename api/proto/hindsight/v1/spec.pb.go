@@ -2033,7 +2033,8 @@ func (x *LinearAwv) GetRange() []float64 {
 type SemiparametricAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The features of the parametric model, counted from 0, ascending. With named inputs
-	// they are those of their encoding. Default: all, which stays left out.
+	// they are those of their encoding. Default: all, which stays left out. Give this or
+	// parametric_inputs.
 	Parametric []int32 `protobuf:"varint,1,rep,packed,name=parametric,proto3" json:"parametric,omitempty"`
 	// Ridge of the parametric model. Default 0.1.
 	ParametricLambda *float64 `protobuf:"fixed64,2,opt,name=parametric_lambda,json=parametricLambda,proto3,oneof" json:"parametric_lambda,omitempty"`
@@ -2047,9 +2048,12 @@ type SemiparametricAwv struct {
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
 	// hindsight and the effective dimension discount the past. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Forgetting *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// The names of the inputs of the parametric model, each once, in any order: all
+	// features of each, also the one that says that it is missing.
+	ParametricInputs []string `protobuf:"bytes,7,rep,name=parametric_inputs,json=parametricInputs,proto3" json:"parametric_inputs,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SemiparametricAwv) Reset() {
@@ -2122,6 +2126,13 @@ func (x *SemiparametricAwv) GetForgetting() float64 {
 		return *x.Forgetting
 	}
 	return 0
+}
+
+func (x *SemiparametricAwv) GetParametricInputs() []string {
+	if x != nil {
+		return x.ParametricInputs
+	}
+	return nil
 }
 
 // Kernel names a reproducing kernel and its parameters.
@@ -3486,7 +3497,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\alambdas\x18\x03 \x03(\x01R\alambdas\x12\x14\n" +
 	"\x05range\x18\x04 \x03(\x01R\x05rangeB\t\n" +
 	"\a_lambdaB\r\n" +
-	"\v_forgetting\"\xbc\x02\n" +
+	"\v_forgetting\"\xe9\x02\n" +
 	"\x11SemiparametricAwv\x12\x1e\n" +
 	"\n" +
 	"parametric\x18\x01 \x03(\x05R\n" +
@@ -3497,7 +3508,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06lambda\x18\x05 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x06 \x01(\x01H\x03R\n" +
-	"forgetting\x88\x01\x01B\x14\n" +
+	"forgetting\x88\x01\x01\x12+\n" +
+	"\x11parametric_inputs\x18\a \x03(\tR\x10parametricInputsB\x14\n" +
 	"\x12_parametric_lambdaB\x0e\n" +
 	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\r\n" +
