@@ -82,7 +82,10 @@ func layers() []layer {
 		{"internal/model/modeltest", []string{"internal/model/..."}},
 		{"internal/engine/mailbox", nil},
 		{"internal/engine/record", []string{"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input"}},
-		{"internal/engine/account", []string{"internal/engine/account/...", "internal/model", "internal/model/codec"}},
+		{"internal/engine/account", []string{
+			"internal/engine/account/drift", "internal/engine/account/interval", "internal/engine/account/recent", "internal/model", "internal/model/codec",
+		}},
+		{"internal/engine/account/history", []string{"internal/engine/account", "internal/engine/account/classes", "internal/model/codec"}},
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account/recent", []string{"internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},

@@ -441,6 +441,36 @@ func (tt *torture) check(p *process, models []string) {
 			t.Errorf("%s: %d observations, %d acknowledged; digest %s, that of a serial replay %s",
 				m, got.GetObservations(), len(rows), got.GetStateDigest(), want.GetStateDigest())
 		}
+		tt.checkHistory(m, p, fresh)
 	}
 	fresh.terminate(t)
+}
+
+// checkHistory compares what a replay has in common with the history of a model: all but
+// times, and what was served.
+func (tt *torture) checkHistory(model string, p, fresh *process) {
+	tt.t.Helper()
+	points := func(p *process) (all []*hindsightv1.HistoryPoint) {
+		r, err := p.models.GetModelHistory(tt.t.Context(), &hindsightv1.GetModelHistoryRequest{Model: model})
+		if err != nil {
+			tt.t.Fatal(err)
+		}
+		for _, point := range r.GetPoints() {
+			point.Time, point.Performance.Served = nil, nil
+			if point.GetClasses() != nil {
+				point.Classes.Served = nil
+			}
+		}
+		return r.GetPoints()
+	}
+	got, want := points(p), points(fresh)
+	if len(got) != len(want) || len(got) == 0 {
+		tt.t.Errorf("%s has %d points, a serial replay %d", model, len(got), len(want))
+		return
+	}
+	for n := range got {
+		if !proto.Equal(got[n], want[n]) {
+			tt.t.Errorf("%s: point %d is %v, of a serial replay %v", model, n, got[n], want[n])
+		}
+	}
 }

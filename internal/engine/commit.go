@@ -311,6 +311,7 @@ func (c *commit) apply() error {
 	c.unremoved.Store(int64(len(c.answered)))
 	c.rate.add(started, n)
 	c.measure()
+	c.watchers.tell(&c.record, c.answers)
 	return nil
 }
 

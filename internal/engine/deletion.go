@@ -95,6 +95,7 @@ func (i *instance) leave(why error) {
 	i.mu.broken = why
 	i.mu.Unlock()
 	i.forget()
+	i.watchers.each(func(q *queue) { q.end(why) })
 }
 
 // softDelete lets a model go and keeps what is on disk. In its place is an instance that

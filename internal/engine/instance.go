@@ -107,6 +107,8 @@ type shared struct {
 	// leave.
 	resident atomic.Int64
 	pressure chan struct{}
+	// watching counts the watchers of all models.
+	watching atomic.Int64
 	figures
 }
 
@@ -209,7 +211,8 @@ type instance struct {
 		known bool
 		last  *figuresOf
 	}
-	recent recent
+	recent   recent
+	watchers watchers
 	// answered are predictions whose removal waits, unremoved counts them.
 	// Only the model's turn changes answered.
 	answered  []string

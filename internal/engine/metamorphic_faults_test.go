@@ -429,5 +429,6 @@ func (m *meta) compareAll() {
 		if s.Observations != uint64(p.sequence()) || s.Sequence != uint64(p.sequence()) || s.Digest != digestOf(want) {
 			m.fatalf("%s is at %d (%d), want %d, digests equal: %v", name, s.Sequence, s.Observations, p.sequence(), s.Digest == digestOf(want))
 		}
+		m.sameHistory(name, p)
 	}
 }

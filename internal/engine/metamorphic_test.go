@@ -111,6 +111,8 @@ type plainRow struct {
 	waited *plainWaiting
 	// told are the losses of what the client was told and of the baselines then.
 	told account.Figures
+	// at is when it was learned.
+	at int64
 }
 
 type plainWaiting struct {

@@ -217,6 +217,7 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 		return err
 	}
 	i.publish(r, took)
+	i.watchers.each(func(q *queue) { q.goBack(sequence) })
 	return nil
 }
 

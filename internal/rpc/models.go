@@ -14,6 +14,8 @@ type models struct {
 	engine *engine.Engine
 	// transfers counts the models that are exported and imported.
 	transfers *budget
+	// draining is closed when watchers are to end.
+	draining chan struct{}
 }
 
 func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {

@@ -1,7 +1,7 @@
 package rpc
 
 import (
-	"fmt"
+	"encoding/hex"
 	"math"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -19,8 +19,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Certified: s.Certified, LogDeterminant: some(s.LogDeterminant), LabelBound: some(s.LabelBound),
 		Features: int32(s.Features), ServedObservations: s.Predicted,
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
-		StateDigest: fmt.Sprintf("%x", s.Digest),
-		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+		Durability: s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
 		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare,
@@ -40,6 +39,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	}
 	if s.Predicted > 0 {
 		p.ServedLossSum = &s.Served.Loss
+	}
+	if s.Digest != [32]byte{} { // Statistics that are not solved for have none.
+		p.StateDigest = hex.EncodeToString(s.Digest[:])
 	}
 	if s.EffectiveDimension != nil {
 		p.EffectiveDimension = known(*s.EffectiveDimension)

@@ -71,6 +71,7 @@ func table() []refusal {
 		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrModelLimit, code: codes.ResourceExhausted, reason: "MODEL_LIMIT"},
 		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
+		{err: engine.ErrWatcherLimit, code: codes.ResourceExhausted, reason: "WATCHER_LIMIT", retryAfter: 5 * time.Second},
 		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
 		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
 	}

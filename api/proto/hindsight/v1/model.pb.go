@@ -3584,10 +3584,14 @@ func (x *GetModelHistoryRequest) GetModel() string {
 // GetModelHistoryResponse answers GetModelHistory.
 type GetModelHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The points, oldest first: at most 512. When there are more, every second one is
-	// dropped, and the figures of what lies between two points are added up.
+	// The points, oldest first: at most 256. All are of the same number of observations, a
+	// power of two, but the last one, which may be of fewer. When there are 256, each two
+	// neighbours become one: sums are added up, and what is told of the last observation
+	// is that of the later one. Numbers have six digits, and weights four
+	// decimals.
 	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
-	// The names of the experts, in the order of HistoryPoint.expert_weights.
+	// The names of the experts, in the order of HistoryPoint.expert_weights: of auto, of a
+	// learner with lambdas, the kernels of raker, the intervals of ada_raker.
 	Experts []string `protobuf:"bytes,2,rep,name=experts,proto3" json:"experts,omitempty"`
 	// The newest changes of the loss that were detected, at most 100, oldest first.
 	Drifts        []*DriftMark `protobuf:"bytes,3,rep,name=drifts,proto3" json:"drifts,omitempty"`
@@ -3657,16 +3661,19 @@ type HistoryPoint struct {
 	Performance *Performance `protobuf:"bytes,3,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The same of a classifier.
 	Classes *ClassPerformance `protobuf:"bytes,4,opt,name=classes,proto3" json:"classes,omitempty"`
-	// At the last observation. See ModelStats. So are the next three.
+	// At the last observation. See ModelStats. So are the next three. Absent where it has
+	// to be solved for.
 	Regret *float64 `protobuf:"fixed64,5,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
-	// What the theory promises.
+	// What the theory promises. Absent unless the theorem applies.
 	RegretBound *float64 `protobuf:"fixed64,6,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// The number of dictionary centres.
 	Dictionary *int32 `protobuf:"varint,7,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// The weights of the experts.
+	// The weights of the experts, the means over the outputs, at most 64. There are fewer
+	// than names where an expert came later, and none before the first mixture.
 	ExpertWeights []float64 `protobuf:"fixed64,8,rep,packed,name=expert_weights,json=expertWeights,proto3" json:"expert_weights,omitempty"`
 	// The share of labels inside the intervals of each level since the point before, in
-	// the order of the spec's coverage, the outputs together.
+	// the order of the spec's coverage, the outputs together. None where no interval was
+	// judged.
 	Realised      []float64 `protobuf:"fixed64,9,rep,packed,name=realised,proto3" json:"realised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3834,10 +3841,11 @@ type WatchModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model, or an alias of it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// At most so many outcomes a second. Default 10, at most 100.
+	// At most so many outcomes a second; after a pause as many at once. Default 10, at most
+	// 100.
 	MaxOutcomesPerSecond float64 `protobuf:"fixed64,2,opt,name=max_outcomes_per_second,json=maxOutcomesPerSecond,proto3" json:"max_outcomes_per_second,omitempty"`
-	// Statistics are sent so often, if there was an observation. Default and at least
-	// one second.
+	// Statistics are sent so often, if there was an observation, and with them the points
+	// of the history that are complete since. Default and at least one second.
 	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3983,13 +3991,14 @@ type WatchModelResponse_Outcome struct {
 }
 
 type WatchModelResponse_Stats struct {
-	// The statistics, as GetModelStats tells them, without what has to be solved for.
-	// The first event is of this kind.
+	// The statistics, as GetModelStats tells them, without what has to be solved for, the
+	// digest and the experts. The first event is of this kind.
 	Stats *ModelStats `protobuf:"bytes,2,opt,name=stats,proto3,oneof"`
 }
 
 type WatchModelResponse_History struct {
-	// The newest point of the history is complete.
+	// A point of the history is complete. When points have become longer, the first of
+	// these may begin before the last one ended, and stands for it too.
 	History *HistoryPoint `protobuf:"bytes,3,opt,name=history,proto3,oneof"`
 }
 

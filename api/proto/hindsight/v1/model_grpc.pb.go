@@ -71,7 +71,9 @@ type ModelServiceClient interface {
 	// hundred points.
 	GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error)
 	// WatchModel tells what a model learns as it learns it. Where there is more
-	// than the caller asks for, outcomes are left out, and counted.
+	// than the caller asks for, the newest outcomes are told, and the others counted. A
+	// model that is restored is watched on, from an earlier sequence. The stream ends with
+	// MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
 	WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error)
 	// CompareModels tells how a model and those that follow it did on the same
 	// observations.
@@ -354,7 +356,9 @@ type ModelServiceServer interface {
 	// hundred points.
 	GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error)
 	// WatchModel tells what a model learns as it learns it. Where there is more
-	// than the caller asks for, outcomes are left out, and counted.
+	// than the caller asks for, the newest outcomes are told, and the others counted. A
+	// model that is restored is watched on, from an earlier sequence. The stream ends with
+	// MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
 	WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error
 	// CompareModels tells how a model and those that follow it did on the same
 	// observations.
