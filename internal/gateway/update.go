@@ -29,7 +29,7 @@ func (n names) Invoke(ctx context.Context, method string, request, response any,
 		// Without a mask in the query the generated code takes each field of the body for
 		// one to change, and an empty body for a field without a name. The id and the etag say
 		// which model is meant.
-		mask.Paths = slices.DeleteFunc(mask.Paths, func(path string) bool { return path == "" || path == "id" || path == "etag" })
+		mask.Paths = slices.DeleteFunc(mask.GetPaths(), func(path string) bool { return path == "" || path == "id" || path == "etag" })
 	}
 	return n.ClientConnInterface.Invoke(ctx, method, request, response, options...)
 }
