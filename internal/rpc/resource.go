@@ -92,14 +92,19 @@ func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	}
 	var edits []func(*engine.Metadata)
 	var errs []error
+	fields := r.GetModel().ProtoReflect().Descriptor().Fields()
 	for _, path := range r.GetUpdateMask().GetPaths() {
+		// A query of the HTTP API has the name of JSON.
+		if field := fields.ByJSONName(path); field != nil {
+			path = string(field.Name())
+		}
 		if edit := editAt(path, &given); edit != nil {
 			edits = append(edits, edit)
 			continue
 		}
 		field, _, _ := strings.Cut(path, ".")
 		got, want := fmt.Sprintf("%q, which is no field of a model", path), changeable
-		if (&hindsightv1.Model{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(field)) != nil {
+		if fields.ByName(protoreflect.Name(field)) != nil {
 			got, want = fmt.Sprintf("%q, which is fixed", path), changeable+"; for another spec create another model"
 		}
 		errs = append(errs, &model.FieldError{Field: "update_mask", Err: engine.ErrInvalidRequest, Got: got, Want: want})

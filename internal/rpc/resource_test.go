@@ -139,6 +139,7 @@ func TestUpdateModel(t *testing.T) {
 		}
 		return now
 	}
+	update(&hindsightv1.Model{DisplayName: "west"}, "displayName")
 	update(&hindsightv1.Model{DisplayName: "south"}, "display_name")
 	if m := update(&hindsightv1.Model{Labels: map[string]string{"stage": "live", "a.b": "c"}}, "labels.stage", "labels.a.b", "labels.team"); !maps.Equal(
 		m.GetLabels(), map[string]string{"stage": "live", "a.b": "c"}) || m.GetDisplayName() != "south" || len(m.GetAnnotations()) != 1 {
