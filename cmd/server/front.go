@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"google.golang.org/grpc"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/gateway"
@@ -20,6 +19,8 @@ import (
 type front struct {
 	// ready: the server serves and is not draining.
 	ready atomic.Bool
+	// cut closes the HTTP server, and ends its requests.
+	cut func()
 	// calls answers what is not a probe or a scrape; nil while the server starts.
 	calls atomic.Pointer[gateway.Gateway]
 }
@@ -32,33 +33,20 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	gateway.Starting(w)
 }
 
-// newGateway is the gateway to a server, and the function that closes its connections
+// newGateway is the gateway to a server, and the function that closes its connection
 // after it was drained.
-func newGateway(c config.Config, log *zap.Logger, server *rpc.Server) (g *gateway.Gateway, closeAll func() error, err error) {
-	calls, err := server.Local()
+func newGateway(c config.Config, log *zap.Logger, server *rpc.Server) (g *gateway.Gateway, closeLocal func() error, err error) {
+	local, err := server.Local()
 	if err != nil {
 		return nil, nil, err
 	}
-	streams, err := server.Local()
-	if err != nil {
-		return nil, nil, errors.Join(err, calls.Close())
-	}
 	g, err = gateway.New(gateway.Options{
-		Calls: calls, Streams: streams, Log: log.Named("gateway"), Now: time.Now,
+		Server: local, Log: log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
 		Origins: c.Origins(), Console: web.Files(),
 	})
-	closeAll = func() error { return closeConnections(calls, streams) }
 	if err != nil {
-		return nil, nil, errors.Join(err, closeAll())
+		return nil, nil, errors.Join(err, local.Close())
 	}
-	return g, closeAll, nil
-}
-
-func closeConnections(connections ...*grpc.ClientConn) error {
-	var err error
-	for _, c := range connections {
-		err = errors.Join(err, c.Close())
-	}
-	return err
+	return g, local.Close, nil
 }

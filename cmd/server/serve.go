@@ -77,6 +77,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),
 	}
+	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := web.Serve(netutil.LimitListener(httpListener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
@@ -85,7 +86,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return nil
 	})
 	group.Go(func() error {
-		defer func() { _ = web.Close() }() // Nothing but scrapes is lost.
+		defer open.cut()
 		return host(groupCtx, c, log, registry, instruments, open, grpcListener, httpListener.Addr())
 	})
 	return group.Wait()
@@ -170,7 +171,11 @@ func host(
 		limit, cancel := context.WithTimeout(context.WithoutCancel(groupCtx), c.ShutdownTimeout)
 		defer cancel()
 		var ended sync.WaitGroup
-		ended.Go(func() { api.Drain(limit) })
+		ended.Go(func() {
+			stop := context.AfterFunc(limit, open.cut)
+			api.Drain()
+			stop()
+		})
 		server.Drain(limit)
 		ended.Wait()
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -53,12 +54,14 @@ func failed(err error) failure {
 	}
 	// The services say more. This is the generated code, which could not read the
 	// request.
-	reason, field := "INVALID_PARAMETER", ""
-	if strings.HasPrefix(s.Message(), bodyError) {
-		reason, field = "INVALID_JSON", strings.TrimSuffix(bodyError, ": ")
+	if !strings.HasPrefix(s.Message(), bodyError) {
+		_, name, _ := strings.Cut(s.Message(), `parsing field "`)
+		name, _, _ = strings.Cut(name, `"`)
+		return badParameter(name, "the query: "+s.Message())
 	}
+	const reason = "INVALID_JSON"
 	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, s.Message(), &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: s.Message(), Reason: reason}},
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: s.Message(), Reason: reason}},
 	})
 }
 
@@ -72,15 +75,22 @@ func (g *Gateway) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 }
 
 // routeFailed implements runtime.RoutingErrorHandlerFunc.
-func routeFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
+func (g *Gateway) routeFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
 	switch httpStatus {
 	case http.StatusMethodNotAllowed:
-		write(w, refuse(httpStatus, codes.Unimplemented, "METHOD_NOT_ALLOWED", r.URL.Path+" does not take "+r.Method))
+		write(w, methodNotAllowed(w, r, g.methodsOf(r.URL.Path)))
 	case http.StatusBadRequest:
 		write(w, refuse(httpStatus, codes.InvalidArgument, "INVALID_PATH", "the path is not a path"))
 	default:
 		write(w, notFound(r))
 	}
+}
+
+func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) failure {
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	return refuse(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
+		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
 }
 
 func notFound(r *http.Request) failure {

@@ -17,16 +17,16 @@ import (
 	"google.golang.org/grpc"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/gateway/openapi"
 	routes "hindsight/internal/gateway/routes/hindsight/v1"
 )
 
 // Options of a gateway. Every field but Console and Origins is required.
 type Options struct {
-	// Calls and Streams lead to the gRPC server. What streams has a connection of its
-	// own, so that open streams take no place from calls.
-	Calls, Streams grpc.ClientConnInterface
-	Log            *zap.Logger
-	Now            func() time.Time
+	// Server leads to the gRPC server.
+	Server grpc.ClientConnInterface
+	Log    *zap.Logger
+	Now    func() time.Time
 	// MaxMessageBytes bounds the body of a request. A model that is imported may be
 	// larger: it comes in pieces.
 	MaxMessageBytes int
@@ -58,7 +58,10 @@ const (
 type Gateway struct {
 	Options
 	handler http.Handler
-	models  hindsightv1.ModelServiceClient
+	// table are the paths of the calls, and page shows them.
+	table  []route
+	page   []byte
+	models hindsightv1.ModelServiceClient
 	// places are the streams that may be open.
 	places chan struct{}
 	bodies budget
@@ -77,16 +80,24 @@ func New(o Options) (*Gateway, error) {
 		o.heartbeat = heartbeatInterval
 	}
 	g := &Gateway{
-		Options: o, models: hindsightv1.NewModelServiceClient(o.Streams),
+		Options: o, models: hindsightv1.NewModelServiceClient(o.Server),
 		places: make(chan struct{}, maxStreams), bodies: budget{limit: limitOf(o.MemoryLimit)}, draining: make(chan struct{}),
+	}
+	d, err := parseDocument(openapi.Document())
+	if err != nil {
+		return nil, err
+	}
+	g.table = d.table()
+	if g.page, err = d.page(); err != nil {
+		return nil, err
 	}
 	mux := runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, codec{}),
 		runtime.WithErrorHandler(g.callFailed),
-		runtime.WithRoutingErrorHandler(routeFailed),
+		runtime.WithRoutingErrorHandler(g.routeFailed),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithWriteContentLength(),
-		runtime.WithMiddlewares(g.readBody),
+		runtime.WithMiddlewares(g.checkQuery, g.readBody),
 		// Authorization is passed on without being named here; nothing else is.
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
@@ -94,10 +105,10 @@ func New(o Options) (*Gateway, error) {
 	)
 	// The context would end connections that these functions open; they open none.
 	none := context.Background()
-	if err := routes.RegisterPredictionServiceHandlerClient(none, mux, hindsightv1.NewPredictionServiceClient(o.Calls)); err != nil {
+	if err := routes.RegisterPredictionServiceHandlerClient(none, mux, hindsightv1.NewPredictionServiceClient(o.Server)); err != nil {
 		return nil, fmt.Errorf("gateway: routes: %w", err)
 	}
-	if err := routes.RegisterModelServiceHandlerClient(none, mux, hindsightv1.NewModelServiceClient(o.Calls)); err != nil {
+	if err := routes.RegisterModelServiceHandlerClient(none, mux, hindsightv1.NewModelServiceClient(o.Server)); err != nil {
 		return nil, fmt.Errorf("gateway: routes: %w", err)
 	}
 	// A later route is asked before an earlier one.
@@ -113,11 +124,9 @@ func New(o Options) (*Gateway, error) {
 			return nil, fmt.Errorf("gateway: route %s: %w", r.path, err)
 		}
 	}
-	handler, err := g.protect(g.pages(mux))
-	if err != nil {
+	if g.handler, err = g.protect(g.pages(mux)); err != nil {
 		return nil, err
 	}
-	g.handler = handler
 	return g, nil
 }
 
@@ -143,23 +152,15 @@ func (g *Gateway) enter() bool {
 }
 
 // Drain refuses further requests, ends the streams of events, and waits until the
-// requests in flight are answered or the context ends.
-func (g *Gateway) Drain(ctx context.Context) {
+// requests in flight are answered. Their contexts end them sooner.
+func (g *Gateway) Drain() {
 	g.mu.Lock()
 	if !g.mu.closed {
 		g.mu.closed = true
 		close(g.draining)
 	}
 	g.mu.Unlock()
-	ended := make(chan struct{})
-	go func() {
-		g.requests.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
+	g.requests.Wait()
 }
 
 // Starting answers a request that comes before there is a gateway.

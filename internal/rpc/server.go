@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -62,12 +61,12 @@ type Server struct {
 	predictions *predictions
 	admission   *admission
 	once        sync.Once
-	// local takes connections from within the process, once there is one. listeners
-	// serves it.
-	localOnce       sync.Once
-	local           *bufconn.Listener
-	listeners       sync.WaitGroup
+	// What Local needs: the unary methods and the interceptors before them.
+	methods         map[string]localMethod
+	unary           grpc.UnaryServerInterceptor
 	maxMessageBytes int
+	// listeners serve connections from within the process.
+	listeners sync.WaitGroup
 }
 
 // New is a server that does not listen yet. Its health is SERVING, because the
@@ -78,10 +77,10 @@ func New(o Options) *Server {
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission := cmp.Or(o.admission, newAdmission(o.MemoryLimit))
+	unary := chain(o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered))
 	s := &Server{
 		Server: grpc.NewServer(
-			grpc.ChainUnaryInterceptor(
-				o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered)),
+			grpc.UnaryInterceptor(unary),
 			grpc.ChainStreamInterceptor(
 				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
@@ -94,13 +93,15 @@ func New(o Options) *Server {
 			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
 		),
-		health: health.NewServer(), admission: admission, maxMessageBytes: o.MaxMessageBytes,
+		health: health.NewServer(), admission: admission,
+		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
 			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: make(chan struct{}),
 		},
 	}
-	hindsightv1.RegisterPredictionServiceServer(s.Server, s.predictions)
-	hindsightv1.RegisterModelServiceServer(s.Server, &models{engine: o.Engine, transfers: &admission.transfers})
+	services := registrar{s.Server, s.methods}
+	hindsightv1.RegisterPredictionServiceServer(services, s.predictions)
+	hindsightv1.RegisterModelServiceServer(services, &models{engine: o.Engine, transfers: &admission.transfers})
 	healthv1.RegisterHealthServer(s.Server, s.health)
 	for _, service := range []string{
 		hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
