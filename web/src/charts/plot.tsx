@@ -37,6 +37,8 @@ interface Props {
   /** The ends of the y axis; without them it follows the values. */
   range?: [number, number];
   format?: (v: number | undefined) => string;
+  /** How the ticks of the y axis are written. */
+  tick?: (v: number) => string;
   height?: number;
   /** Single values are drawn too. */
   dots?: boolean;
@@ -179,11 +181,11 @@ function options(
   const font = `11px ${style.getPropertyValue("--sans")}`;
   const axis = { stroke: colour("--muted"), font, ticks: { show: false }, grid: { stroke: colour("--grid"), width: 1 } };
   const range = p.range;
-  const short_ = p.format === undefined || p.format === figure ? short : p.format;
+  const tick = p.tick ?? short;
   return {
     width: Math.max(host.clientWidth, NARROWEST),
     height: p.height ?? HEIGHT,
-    padding: [8, 12, 0, 0],
+    padding: [8, 22, 0, 0],
     legend: { show: false },
     cursor: {
       y: false,
@@ -199,7 +201,7 @@ function options(
     },
     axes: [
       { ...axis, size: 26, gap: 4, values: (_, ticks) => ticks.map((v) => (Number.isInteger(v) ? compact(v) : "")) },
-      { ...axis, size: 52, gap: 4, values: (_, ticks) => ticks.map((v) => (v === null ? "" : short_(v))) },
+      { ...axis, size: 52, gap: 4, values: (_, ticks) => ticks.map((v) => (v === null ? "" : tick(v))) },
     ],
     series: [
       {},

@@ -104,38 +104,49 @@ export function dictionaries(points: HistoryPoint[]): Curve[] {
 
 const TOP = 8;
 
+/** Stack is the weights of experts that sum to 1. */
+export interface Stack {
+  name: string;
+  curves: Curve[];
+}
+
 /**
- * weights stacks the weights of the experts: those that were largest on the mean, and the
- * rest as one. The curve that is drawn is the sum of the weights from its own down.
+ * stacks are the weights of the experts, stacked. The learner auto has two layers: the
+ * experts, and on top of them the mixture and the stacks.
  */
-export function weights(history: History): Curve[] {
+export function stacks(history: History): Stack[] {
+  const names = history.experts ?? [];
+  const all = names.map((_, n) => n);
+  const upper = all.filter((n) => names[n] === "mixture" || names[n]?.startsWith("stack/"));
+  const lower = all.filter((n) => !upper.includes(n));
+  const layers: [string, number[]][] = upper.length > 0
+    ? [["Weights of the experts", lower], ["Weights of the mixture and the stacks", upper]]
+    : [["Weights of the experts", lower]];
+  return layers.filter(([, of]) => of.length > 0).map(([name, of]) => ({ name, curves: stack(history, of) }));
+}
+
+/**
+ * stack has a curve for each of the experts that were largest on the mean, and one for
+ * the rest. What is drawn is the sum of the weights from its own down; what is told is its own.
+ */
+function stack(history: History, of: number[]): Curve[] {
   const points = history.points ?? [];
   const names = history.experts ?? [];
-  if (names.length === 0) return [];
-  const mean = names.map((_, n) => points.reduce((sum, p) => sum + number(p.expertWeights?.[n]), 0));
-  const order = names.map((_, n) => n).sort((a, b) => (mean[b] ?? 0) - (mean[a] ?? 0));
-  const top = order.slice(0, TOP);
+  const mean = new Map(of.map((n) => [n, points.reduce((sum, p) => sum + number(p.expertWeights?.[n]), 0)]));
+  const order = [...of].sort((a, b) => number(mean.get(b)) - number(mean.get(a)));
+  const told = (experts: number[]): (number | null)[] => points.map((p) =>
+    p.expertWeights?.length ? experts.reduce((sum, n) => sum + number(p.expertWeights?.[n]), 0) : null);
+  const layers = order.slice(0, TOP).map((n, k) => ({ label: names[n] ?? "", colour: `--layer-${k + 1}`, told: told([n]) }));
   const rest = order.slice(TOP);
-  const layers = top.map((n, k) => ({
-    label: names[n] ?? "",
-    colour: `--layer-${k + 1}`,
-    told: points.map((p) => (p.expertWeights?.length ? number(p.expertWeights[n]) : null)),
-  }));
-  if (rest.length > 0) {
-    layers.push({
-      label: `${rest.length} others`,
-      colour: "--layer-rest",
-      told: points.map((p) => (p.expertWeights?.length ? rest.reduce((s, n) => s + number(p.expertWeights?.[n]), 0) : null)),
-    });
-  }
-  // Layer 0 is at the top: its curve is the sum of all. Later curves are drawn over it.
+  if (rest.length > 0) layers.push({ label: `${rest.length} others`, colour: "--layer-rest", told: told(rest) });
+  // The first layer is at the top: its curve is the sum of all. Later curves are drawn over it.
   const below = points.map(() => 0);
-  const stacked: Curve[] = [];
+  const curves: Curve[] = [];
   for (const layer of [...layers].reverse()) {
-    const values = layer.told.map((v, i) => (v === null ? null : (below[i] = (below[i] ?? 0) + v)));
-    stacked.unshift({ ...layer, values, filled: true });
+    const values = layer.told.map((v, i) => (v === null ? null : (below[i] = number(below[i]) + v)));
+    curves.unshift({ ...layer, values, filled: true });
   }
-  return stacked;
+  return curves;
 }
 
 const LEVEL_COLOURS = ["--model", "--mean", "--last", "--prequential"];

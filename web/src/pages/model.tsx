@@ -1,11 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Link } from "../api/events";
 import type { HistoryPoint, Model, OutcomeEvent, Stats } from "../api/types";
-import { Plot, type Mark } from "../charts/plot";
-import { coverages, dictionaries, errors, losses, regrets, sequences, weights, type Smoothing } from "../charts/series";
-import { count, level, moment, number, percent, short } from "../format";
+import { Plot, type Curve, type Mark } from "../charts/plot";
+import { coverages, dictionaries, errors, losses, regrets, sequences, stacks, type Smoothing } from "../charts/series";
+import { compact, count, level, moment, number, percent, short } from "../format";
 import { modelHref } from "../router";
-import { Choice, Copy, Failure, Field, Light, Panel } from "../ui/parts";
+import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
 import { AllFigures, PerformanceTable, Tiles, skillOf } from "./model/figures";
 import { Latencies } from "./model/latency";
@@ -36,19 +36,19 @@ export function ModelPage({ id }: { id: string }) {
       {stats.value && number(stats.value.observations) === 0 && (
         <p class="empty">Nothing was observed yet. Predict and observe by hand <a href="#try" onClick={jump}>below</a>, or copy a program that does it.</p>
       )}
-      <div class="grid">
+      <div class="parts">
         {stats.value && <Curves live={live} model={model.value} stats={stats.value} />}
         {stats.value && <Tables stats={stats.value} model={model.value} />}
-      </div>
-      <div class="grid" id="try">
-        <Try model={model.value} observed={() => { stats.again(); model.again(); }} />
-        <Snippets model={model.value} />
-        <Snapshots model={model.value} sequence={number(stats.value?.observations)} changed={live.again} />
-        <Panel title="Latency"><Latencies model={model.value.id} /></Panel>
-        <Panel title="Spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
-          <pre tabIndex={0} class="spec">{JSON.stringify(model.value.spec, null, 2)}</pre>
-        </Panel>
-        {stats.value && <Panel title="All figures"><AllFigures stats={stats.value} /></Panel>}
+        <div id="try"><Try model={model.value} observed={() => { stats.again(); model.again(); }} /></div>
+        <Pair>
+          <Snippets model={model.value} />
+          <Snapshots model={model.value} sequence={number(stats.value?.observations)} changed={live.again} />
+          <Panel title="Latency"><Latencies model={model.value.id} /></Panel>
+          <Panel title="Spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
+            <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{JSON.stringify(model.value.spec, null, 2)}</pre>
+          </Panel>
+          {stats.value && <Panel title="All figures"><AllFigures stats={stats.value} /></Panel>}
+        </Pair>
       </div>
     </>
   );
@@ -100,11 +100,11 @@ function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats
   const inside = useMemo(() => coverages(points, levels, level), [points]);
   const regret = useMemo(() => withNow(regrets, points, stats), [points, stats]);
   const dictionary = useMemo(() => withNow(dictionaries, points, stats), [points, stats]);
-  const stack = useMemo(() => (history ? weights(history) : []), [history]);
+  const stacked = useMemo(() => (history ? stacks(history) : []), [history]);
   return (
     <>
       <Failure error={live.history.error} />
-      <Panel wide title={classifier ? "Error rate" : "Loss"} aside={
+      <Panel title={classifier ? "Error rate" : "Loss"} aside={
         <>
           <Choice label="Mean over" value={smoothing} options={SMOOTHINGS} choose={setSmoothing} />
           <label class="check"><input type="checkbox" checked={logarithmic} onChange={(e) => setLogarithmic(e.currentTarget.checked)} />Log scale</label>
@@ -113,48 +113,42 @@ function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats
         <Plot name={classifier ? "Error rate" : "Mean loss"} group="sequence" x={x} curves={loss} marks={marks} logarithmic={logarithmic} height={240} />
         <DriftText drift={stats.drift} />
       </Panel>
-      <Panel title="Regret">
-        {regret.curves.length > 0
-          ? <Plot name="Regret" group="sequence" x={regret.x} curves={regret.curves} />
-          : <p class="note">This learner's regret is not tracked.</p>}
-      </Panel>
-      <Newest outcomes={live.outcomes} classifier={classifier} />
-      {stack.length > 0 && (
-        <Panel title="Experts' weights" wide>
-          <Plot name="Weights of the experts" group="sequence" x={x} curves={stack} range={[0, 1]} format={short} />
+      <Pair>
+        <Panel title="Regret">
+          {regret.curves.length > 0
+            ? <Plot name="Regret" group="sequence" x={regret.x} curves={regret.curves} />
+            : <p class="note">The regret of this learner is not tracked.</p>}
         </Panel>
-      )}
-      {dictionary.curves.length > 0 && (
-        <Panel title="Dictionary"><Plot name="Dictionary centres" group="sequence" x={dictionary.x} curves={dictionary.curves} format={whole} /></Panel>
-      )}
-      {inside.length > 0 && (
-        <Panel title="Labels inside the intervals"><Plot name="Share of labels inside the intervals, over the last 1000" group="sequence" x={x} curves={inside} format={percent} /></Panel>
-      )}
+        <Newest outcomes={live.outcomes} classifier={classifier} />
+        {dictionary.curves.length > 0 && (
+          <Panel title="Dictionary"><Plot name="Dictionary centres" group="sequence" x={dictionary.x} curves={dictionary.curves} format={whole} tick={compact} /></Panel>
+        )}
+        {inside.length > 0 && (
+          <Panel title="Labels inside the intervals">
+            <Plot name="Share of labels inside the intervals, over the last 1000" group="sequence" x={x} curves={inside} format={percent} tick={level} />
+          </Panel>
+        )}
+      </Pair>
+      {stacked.map(({ name, curves }) => (
+        <Panel title={name} key={name}>
+          <Plot name={name} group="sequence" x={x} curves={curves} range={WHOLE} format={short} />
+        </Panel>
+      ))}
     </>
   );
 }
 
+const WHOLE: [number, number] = [0, 1];
 const whole = (v: number | undefined): string => (v === undefined ? "–" : count(Math.round(v)));
 
 /** withNow draws curves up to the newest statistics, which may be ahead of the newest point. */
 function withNow(
-  curves: (points: HistoryPoint[]) => ReturnType<typeof regrets>, points: HistoryPoint[], stats: Stats,
-): { x: number[]; curves: ReturnType<typeof regrets> } {
-  const last = number(points[points.length - 1]?.sequence);
-  const now: HistoryPoint = { ...stats, sequence: number(stats.observations) } as HistoryPoint;
-  const all = number(stats.observations) > last
-    ? [...points, { sequence: number(now.sequence), ...only(stats) }]
-    : points;
-  return { x: sequences(all), curves: curves(all) };
-}
-
-/** only are the figures of statistics that a point of the history has as well. */
-function only(s: Stats): HistoryPoint {
-  return {
-    ...(s.regret !== undefined ? { regret: s.regret } : {}),
-    ...(s.regretBound !== undefined ? { regretBound: s.regretBound } : {}),
-    ...(s.dictionary !== undefined ? { dictionary: s.dictionary } : {}),
-  };
+  draw: (points: HistoryPoint[]) => Curve[], points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats,
+): { x: number[]; curves: Curve[] } {
+  const behind = number(observations) > number(points[points.length - 1]?.sequence);
+  const now = { sequence: number(observations), regret, regretBound, dictionary } as HistoryPoint;
+  const all = behind ? [...points, now] : points;
+  return { x: sequences(all), curves: draw(all) };
 }
 
 /** Newest are the observations that came while the page was open, and what the client had been told. */
@@ -184,13 +178,15 @@ function Tables({ stats, model }: { stats: Stats; model: Model }) {
   const { intervals = [], experts = [], inputs = [], weights: affine = [], classes } = stats;
   return (
     <>
-      <Panel title="Performance" wide><PerformanceTable stats={stats} /></Panel>
-      {intervals.length > 0 && <Panel title="Intervals"><Intervals intervals={intervals} outputs={outputs} /></Panel>}
-      {classes && <Panel title="Classes"><Classes classes={classes} /></Panel>}
-      {classes && (classes.reliability ?? []).length > 0 && <Panel title="Reliability"><Reliability bins={classes.reliability ?? []} /></Panel>}
-      {inputs.length > 0 && <Panel title="Inputs" wide><Inputs inputs={inputs} learned={model.inputs ?? []} /></Panel>}
-      {affine.length > 0 && <Panel title="Weights of the features"><Weights weights={affine} outputs={outputs} /></Panel>}
-      {experts.length > 0 && <Panel title="Experts"><Experts experts={experts} /></Panel>}
+      <Panel title="Performance"><PerformanceTable stats={stats} /></Panel>
+      {inputs.length > 0 && <Panel title="Inputs"><Inputs inputs={inputs} learned={model.inputs ?? []} /></Panel>}
+      <Pair>
+        {intervals.length > 0 && <Panel title="Intervals"><Intervals intervals={intervals} outputs={outputs} /></Panel>}
+        {classes && <Panel title="Classes"><Classes classes={classes} /></Panel>}
+        {classes && (classes.reliability ?? []).length > 0 && <Panel title="Reliability"><Reliability bins={classes.reliability ?? []} /></Panel>}
+        {affine.length > 0 && <Panel title="Weights of the features"><Weights weights={affine} outputs={outputs} /></Panel>}
+        {experts.length > 0 && <Panel title="Experts"><Experts experts={experts} /></Panel>}
+      </Pair>
     </>
   );
 }

@@ -57,7 +57,7 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
     (signal) => listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal),
     [contains, orderBy, showDeleted, pageToken], REFRESH,
   );
-  const aliases = useLoad(listAliases, [], REFRESH);
+  const aliases = useLoad(listAliases, []);
   const named = new Map<string, string[]>();
   for (const a of aliases.value ?? []) {
     if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);

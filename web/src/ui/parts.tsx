@@ -1,4 +1,4 @@
-import type { ComponentChildren } from "preact";
+import { toChildArray, type ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { Refusal } from "../api/refusal";
 import { figure, full } from "../format";
@@ -76,12 +76,12 @@ async function copy(text: string): Promise<boolean> {
 }
 
 /** Panel is a titled part of a page. */
-export function Panel({ title, aside, wide, children, id }: {
-  title: string; aside?: ComponentChildren; wide?: boolean; children: ComponentChildren; id?: string;
+export function Panel({ title, aside, children, id }: {
+  title: string; aside?: ComponentChildren; children: ComponentChildren; id?: string;
 }) {
   const heading = useId();
   return (
-    <section class={wide ? "panel wide" : "panel"} aria-labelledby={heading} id={id}>
+    <section class="panel" aria-labelledby={heading} id={id}>
       <header><h2 id={heading}>{title}</h2>{aside && <div class="aside">{aside}</div>}</header>
       {children}
     </section>
@@ -158,4 +158,16 @@ export function Busy({ run, kind, children, disabled, submit }: {
 /** Scroll is a part that is scrolled sideways on narrow screens, with the keys too. */
 export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
   return <div class="scroll" tabIndex={0} role="region" aria-label={label}>{children}</div>;
+}
+
+/** Pair puts its children into two columns in turn. Each keeps its column, whatever its height. */
+export function Pair({ children }: { children: ComponentChildren }) {
+  const all = toChildArray(children);
+  const half = (odd: number): ComponentChildren => all.filter((_, i) => i % 2 === odd);
+  return (
+    <div class="pair">
+      <div class="stack">{half(0)}</div>
+      {all.length > 1 && <div class="stack">{half(1)}</div>}
+    </div>
+  );
 }

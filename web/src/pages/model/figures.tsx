@@ -123,13 +123,16 @@ const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
   ["pendingLabels", "Pending labels", "count"], ["snapshotSequence", "Newest snapshot at", "count"], ["stateBytes", "State", "bytes"],
 ];
 
+/** Of a learner without a theorem these are 0, and say nothing. */
+const OF_THEOREM: readonly (keyof Stats)[] = ["certificate", "regretBound", "logDeterminant", "snapshotSequence"];
+
 const WRITE = { count, figure, bytes };
 
 /** AllFigures is every single figure of GetModelStats. */
 export function AllFigures({ stats }: { stats: Stats }) {
   return (
     <dl class="list">
-      {ROWS.filter(([field]) => stats[field] !== undefined).map(([field, text, kind]) => (
+      {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && stats[field] === 0)).map(([field, text, kind]) => (
         <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
       ))}
       <div><dt>Certified</dt><dd>{stats.certified ? "yes, the theorem applies" : "no"}</dd></div>

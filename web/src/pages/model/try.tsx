@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { observe, predict } from "../../api/client";
 import type { Model, ObserveBody, Outcome, Prediction } from "../../api/types";
 import { count, full, level, number, percent } from "../../format";
-import { Busy, Choice, Copy, Failure, Field, Light, Num, Panel } from "../../ui/parts";
+import { Busy, Choice, Copy, Failure, Field, Light, Num, Pair, Panel } from "../../ui/parts";
 import { InputFields, NOTHING, bodyOfInput, numbers, type Given } from "./input";
 import { Bar } from "./tables";
 
@@ -10,10 +10,10 @@ import { Bar } from "./tables";
 export function Try({ model, observed }: { model: Model; observed: () => void }) {
   const [last, setLast] = useState<Prediction>();
   return (
-    <>
+    <Pair>
       <PredictForm model={model} last={last} done={setLast} />
       <ObserveForm model={model} last={last?.predictionId} done={() => { setLast(undefined); observed(); }} />
-    </>
+    </Pair>
   );
 }
 
