@@ -77,7 +77,7 @@ export function bytes(v: number): string {
     v /= 1024;
     unit++;
   }
-  return `${unit === 0 ? v : v.toPrecision(3)} ${UNITS[unit]}`;
+  return `${unit === 0 ? v : Number(v.toPrecision(3))} ${UNITS[unit]}`;
 }
 
 /** seconds writes a duration in its unit. */

@@ -82,13 +82,16 @@ export function Plot(p: Props) {
 
   useEffect(() => {
     const u = plot.current;
-    if (!u || u.data === data) return;
+    if (!u) return;
     const { min, max } = u.scales["x"] ?? {};
     const old = u.data[0];
+    // A part that the reader chose stays; the whole grows.
     const whole = old.length < 2 || (min === old[0] && max === old[old.length - 1]);
-    u.setData(data, whole);
-    if (!whole) u.redraw();
-  }, [data]);
+    const other = u.data !== data;
+    if (other) u.setData(data, whole);
+    // To draw again would undo new scales, and is not possible before the first ones.
+    if (!(other && whole) && u.status === 1 && data[0].length > 0) u.redraw();
+  }, [data, p.marks]);
 
   const last = p.x.length - 1;
   const shown = cursor === undefined || cursor > last ? last : cursor;
@@ -106,7 +109,10 @@ export function Plot(p: Props) {
           <li class="legend-x">{p.across ?? "observation"} {count(p.x[shown] ?? 0)}</li>
         )}
       </ul>
-      <div ref={box} class="canvas" role="img" aria-label={describe(p, format)} data-points={p.x.length} data-last={p.x[last] ?? ""} />
+      <div
+        ref={box} class="canvas" role="img" aria-label={describe(p, format)}
+        data-points={p.x.length} data-last={p.x[last] ?? ""} data-marks={marks.current.length}
+      />
       <Values {...p} />
     </div>
   );

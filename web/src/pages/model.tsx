@@ -28,23 +28,29 @@ export function ModelPage({ id }: { id: string }) {
       </>
     );
   }
+  const begun = number(stats.value?.observations) > 0;
   return (
     <>
       <Heading model={model.value} live={live} />
       <Failure error={model.error ?? stats.error} />
       {stats.value && <Tiles stats={stats.value} />}
-      {stats.value && number(stats.value.observations) === 0 && (
-        <p class="empty">Nothing was observed yet. Predict and observe by hand <a href="#try" onClick={jump}>below</a>, or copy a program that does it.</p>
+      <Jumps begun={begun} />
+      {stats.value && !begun && (
+        <p class="empty">Nothing was observed yet. Predict and observe by hand, or copy a program that does both: they are below.</p>
       )}
       <div class="parts">
-        {stats.value && <Curves live={live} model={model.value} stats={stats.value} />}
-        {stats.value && <Tables stats={stats.value} model={model.value} />}
-        <div id="try"><Try model={model.value} observed={() => { stats.again(); model.again(); }} /></div>
+        {stats.value && begun && (
+          <>
+            <div class="parts-of" id="curves" tabIndex={-1}><Curves live={live} model={model.value} stats={stats.value} /></div>
+            <div class="parts-of" id="figures" tabIndex={-1}><Tables stats={stats.value} model={model.value} /></div>
+          </>
+        )}
+        <div id="try" tabIndex={-1}><Try model={model.value} observed={() => { stats.again(); model.again(); }} /></div>
         <Pair>
           <Snippets model={model.value} />
           <Snapshots model={model.value} sequence={number(stats.value?.observations)} changed={live.again} />
-          <Panel title="Latency"><Latencies model={model.value.id} /></Panel>
-          <Panel title="Spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
+          <Panel title="Latency since the server started"><Latencies model={model.value.id} /></Panel>
+          <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
             <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{JSON.stringify(model.value.spec, null, 2)}</pre>
           </Panel>
           {stats.value && <Panel title="All figures"><AllFigures stats={stats.value} /></Panel>}
@@ -54,10 +60,21 @@ export function ModelPage({ id }: { id: string }) {
   );
 }
 
-/** jump goes to a part of the page; the address is that of the page. */
-function jump(e: MouseEvent): void {
-  e.preventDefault();
-  document.getElementById("try")?.scrollIntoView();
+const PARTS = [["curves", "Curves"], ["figures", "Figures"], ["try", "Predict and observe"], ["program", "Programs"], ["snapshots", "Snapshots"], ["spec", "Spec"]] as const;
+
+/** Jumps go to the parts of the page. They are no links: the address is that of the page. */
+function Jumps({ begun }: { begun: boolean }) {
+  const jump = (id: string): void => {
+    const part = document.getElementById(id);
+    part?.scrollIntoView();
+    part?.focus({ preventScroll: true });
+  };
+  const parts = begun ? PARTS : PARTS.slice(2);
+  return (
+    <nav class="jumps" aria-label="Parts of the page">
+      {parts.map(([id, text]) => <button type="button" class="quiet small" key={id} onClick={() => jump(id)}>{text}</button>)}
+    </nav>
+  );
 }
 
 function Heading({ model, live }: { model: Model; live: Live }) {
@@ -119,7 +136,6 @@ function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats
             ? <Plot name="Regret" group="sequence" x={regret.x} curves={regret.curves} />
             : <p class="note">The regret of this learner is not tracked.</p>}
         </Panel>
-        <Newest outcomes={live.outcomes} classifier={classifier} />
         {dictionary.curves.length > 0 && (
           <Panel title="Dictionary"><Plot name="Dictionary centres" group="sequence" x={dictionary.x} curves={dictionary.curves} format={whole} tick={compact} /></Panel>
         )}
@@ -128,6 +144,7 @@ function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats
             <Plot name="Share of labels inside the intervals, over the last 1000" group="sequence" x={x} curves={inside} format={percent} tick={level} />
           </Panel>
         )}
+        <Newest outcomes={live.outcomes} classifier={classifier} />
       </Pair>
       {stacked.map(({ name, curves }) => (
         <Panel title={name} key={name}>
@@ -200,7 +217,7 @@ function Snippets({ model }: { model: Model }) {
   const [grpc, setGrpc] = useState(() => localStorage.getItem(GRPC) ?? `${location.hostname}:50051`);
   const text = snippet(language, model, { grpc, http: location.origin });
   return (
-    <Panel title="From a program" aside={<Choice label="Language" value={language} options={LANGUAGES} choose={setLanguage} />}>
+    <Panel title="From a program" id="program" aside={<Choice label="Language" value={language} options={LANGUAGES} choose={setLanguage} />}>
       {language !== "curl" && (
         <Field label="gRPC address of the server">
           {(a) => <input {...a} class="code" spellcheck={false} value={grpc} onInput={(e) => { setGrpc(e.currentTarget.value); localStorage.setItem(GRPC, e.currentTarget.value); }} />}

@@ -81,7 +81,7 @@ export function Panel({ title, aside, children, id }: {
 }) {
   const heading = useId();
   return (
-    <section class="panel" aria-labelledby={heading} id={id}>
+    <section class="panel" aria-labelledby={heading} id={id} tabIndex={id ? -1 : undefined}>
       <header><h2 id={heading}>{title}</h2>{aside && <div class="aside">{aside}</div>}</header>
       {children}
     </section>

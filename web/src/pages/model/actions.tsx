@@ -25,7 +25,7 @@ export function Snapshots({ model, sequence, changed }: { model: Model; sequence
   };
   const snapshots = list.value ?? [];
   return (
-    <Panel title="Snapshots" aside={
+    <Panel title="Snapshots" id="snapshots" aside={
       <>
         <Busy kind="small" run={take}>Snapshot now</Busy>
         <button type="button" class="small" onClick={() => setRestoring({ to: number(snapshots[0]?.sequence) })}>Restore…</button>

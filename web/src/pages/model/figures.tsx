@@ -136,7 +136,7 @@ export function AllFigures({ stats }: { stats: Stats }) {
         <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
       ))}
       <div><dt>Certified</dt><dd>{stats.certified ? "yes, the theorem applies" : "no"}</dd></div>
-      {stats.certified && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
+      {stats.certificateOk !== undefined && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
       <div><dt>Durability</dt><dd>{stats.durability ?? "–"}</dd></div>
       {stats.stateDigest && <div class="long"><dt>State digest</dt><dd><code>{stats.stateDigest}</code></dd></div>}
     </dl>

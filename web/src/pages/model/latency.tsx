@@ -15,7 +15,7 @@ export function Latencies({ model }: { model: string }) {
       <Failure error={text.error} />
       {read.map(({ title, h }) => (h
         ? <Histogram key={title} title={title} h={h} />
-        : text.value !== undefined && <p class="note" key={title}>{title}: the server has no figures of this model yet. It keeps those of the first 1000 models it serves.</p>
+        : text.value !== undefined && <p class="note" key={title}>{title}: no call since the server started. Of many models the server tells those of the first 1000 alone.</p>
       ))}
       <button type="button" class="small" onClick={text.again}>Read again</button>
     </>

@@ -7,10 +7,12 @@ import { useLoad, type Loaded } from "../../ui/load";
 
 /** As many outcomes are kept for the plot of the newest. */
 const OUTCOMES = 300;
-/** The server answers 512 points at most. With so many the history is asked for again. */
-const MOST_POINTS = 768;
+/** The server answers fewer points. With so many the history is asked for again. */
+const MOST_POINTS = 600;
 /** What moves is drawn at most so often. */
 const FRAME = 200;
+/** While a model learns, all of its statistics are asked for so often. */
+const WHOLE_STATS = 4000;
 
 /** Live is what is known of a model, kept up to date by its events. */
 export interface Live {
@@ -36,18 +38,25 @@ export function useLive(id: string): Live {
     stats.again();
     history.again();
   };
-  const latest = useRef({ again });
-  latest.current = { again };
+  const latest = useRef({ again, stats });
+  latest.current = { again, stats };
 
   useEffect(() => {
     if (!there) return undefined;
     // Events are gathered, and shown together.
     const gathered = gather((g) => {
       const { stats: newest } = g;
-      if (newest) stats.set((old) => merge(old, newest));
+      if (newest) {
+        stats.set((old) => merge(old, newest));
+        whole ??= setTimeout(() => {
+          whole = undefined;
+          latest.current.stats.again();
+        }, WHOLE_STATS);
+      }
       if (g.points.length > 0) history.set((old) => append(old, g.points));
-      if (g.outcomes.length > 0) setOutcomes((old) => [...old, ...g.outcomes].slice(-OUTCOMES));
+      if (g.outcomes.length > 0) setOutcomes((old) => follow(old, g.outcomes));
     });
+    let whole: ReturnType<typeof setTimeout> | undefined;
     let lost = false;
     const stop = watch(id, {
       outcome: (e) => gathered.add((g) => g.outcomes.push(e)),
@@ -65,6 +74,7 @@ export function useLive(id: string): Live {
     return () => {
       stop();
       gathered.stop();
+      clearTimeout(whole);
     };
   }, [id, there]);
 
@@ -72,13 +82,6 @@ export function useLive(id: string): Live {
   useEffect(() => {
     if (points > MOST_POINTS) history.again();
   }, [points > MOST_POINTS]);
-
-  // A restored model has less than it had: outcomes after that never were.
-  const observations = number(stats.value?.observations);
-  const last = outcomes[outcomes.length - 1];
-  useEffect(() => {
-    if (number(last?.outcome?.sequence) > observations + OUTCOMES) setOutcomes([]);
-  }, [observations]);
 
   return { model, stats, history, outcomes, link, again };
 }
@@ -106,6 +109,12 @@ function gather(show: (g: Gathered) => void): { add: (put: (g: Gathered) => void
   };
 }
 
+/** follow puts newer outcomes behind the old. A restored model has the same sequences again. */
+function follow(old: OutcomeEvent[], newer: OutcomeEvent[]): OutcomeEvent[] {
+  const from = number(newer[0]?.outcome?.sequence);
+  return [...old.filter((e) => number(e.outcome?.sequence) < from), ...newer].slice(-OUTCOMES);
+}
+
 /** append puts newer points behind those that are there; a point that is there already is replaced. */
 function append(old: History | undefined, newer: HistoryPoint[]): History | undefined {
   if (!old) return old;
@@ -117,8 +126,11 @@ function append(old: History | undefined, newer: HistoryPoint[]): History | unde
   return { ...old, points };
 }
 
-/** merge keeps what events leave out because it has to be solved for. */
+/**
+ * merge takes newer statistics. What events leave out, because it is dear to tell, stays
+ * as it was until the statistics are asked for again; a list that is left out is empty.
+ */
 function merge(old: Stats | undefined, newest: Stats): Stats {
-  if (!old || number(old.observations) !== number(newest.observations)) return newest;
-  return { ...old, ...newest };
+  const there = Object.entries(newest).filter(([, v]) => !Array.isArray(v) || v.length > 0);
+  return { ...old, ...Object.fromEntries(there) };
 }
