@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync/atomic"
@@ -35,12 +36,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // newGateway is the gateway to a server, and the function that closes its connection
 // after it was drained.
-func newGateway(c config.Config, log *zap.Logger, server *rpc.Server) (g *gateway.Gateway, closeLocal func() error, err error) {
+func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server) (g *gateway.Gateway, closeLocal func() error, err error) {
 	local, err := server.Local()
 	if err != nil {
 		return nil, nil, err
 	}
-	g, err = gateway.New(gateway.Options{
+	g, err = gateway.New(ctx, gateway.Options{
 		Server: local, Log: log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
 		Origins: c.Origins(), Console: web.Files(),

@@ -164,7 +164,7 @@ func BenchmarkRecovery(b *testing.B) {
 		}
 		b.StartTimer()
 		e, s := openReal(b, dir)
-		if stats, err := e.ModelStats(b.Context(), "m", false); err != nil || stats.Observations != observations {
+		if stats, err := e.ModelStats(b.Context(), "m", engine.StatsOptions{}); err != nil || stats.Observations != observations {
 			b.Fatalf("%d observations, %v", stats.Observations, err)
 		}
 		b.StopTimer()

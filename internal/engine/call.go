@@ -110,6 +110,12 @@ type PredictOptions struct {
 	TTL time.Duration
 }
 
+// StatsOptions say which figures statistics have that they leave out otherwise.
+type StatsOptions struct {
+	// EffectiveDimension costs O(r³) to solve, HindsightPath is r + 1 numbers.
+	EffectiveDimension, HindsightPath bool
+}
+
 // Observation is what a caller reports.
 type Observation struct {
 	// PredictionID refers to a remembered prediction; else Features or Inputs are

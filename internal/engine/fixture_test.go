@@ -227,7 +227,7 @@ func (h *host) observe(t *testing.T, id string, observations ...engine.Observati
 
 func (h *host) stats(t *testing.T, id string) engine.Stats {
 	t.Helper()
-	s, err := h.ModelStats(context.Background(), id, false)
+	s, err := h.ModelStats(context.Background(), id, engine.StatsOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,9 +169,9 @@ type solved struct {
 	report    model.Report
 	// features are the names of the features that the report has weights of.
 	features []string
-	// dimension says that the effective dimension was asked for.
-	dimension bool
-	at        time.Time
+	// asked is what was asked for beside the rest.
+	asked StatsOptions
+	at    time.Time
 }
 
 // instance is one hosted model. Its state is in memory while it is used and

@@ -211,7 +211,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		// With all gone the log no longer reaches back, and the model must say
 		// so rather than go on with less. Others go on.
 		for range 2 {
-			_, err := h.ModelStats(context.Background(), "m", false)
+			_, err := h.ModelStats(context.Background(), "m", engine.StatsOptions{})
 			if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), `"m"`) || !strings.Contains(err.Error(), "sequence 1: missing") {
 				t.Errorf("statistics: %v", err)
 			}

@@ -24,13 +24,27 @@ const (
 
 // serves tells whether the report is of the state at a sequence and has what is
 // asked for.
-func (s *solved) serves(sequence, epoch uint64, o model.ReportOptions) bool {
-	return s != nil && s.sequence == sequence && s.epoch == epoch && (s.dimension || !o.EffectiveDimension)
+func (s *solved) serves(sequence, epoch uint64, o StatsOptions) bool {
+	return s != nil && s.sequence == sequence && s.epoch == epoch &&
+		(s.asked.EffectiveDimension || !o.EffectiveDimension) && (s.asked.HindsightPath || !o.HindsightPath)
+}
+
+// keep takes over what was asked of an earlier report of the same state.
+func (s *solved) keep(earlier *solved) {
+	if earlier == nil || earlier.sequence != s.sequence || earlier.epoch != s.epoch {
+		return
+	}
+	if earlier.asked.EffectiveDimension && !s.asked.EffectiveDimension {
+		s.asked.EffectiveDimension, s.report.EffectiveDimension = true, earlier.report.EffectiveDimension
+	}
+	if earlier.asked.HindsightPath && !s.asked.HindsightPath {
+		s.asked.HindsightPath, s.report.HindsightPath = true, earlier.report.HindsightPath
+	}
 }
 
 // solve gives the report of the present state. It copies the state under the
 // read lock and solves the copy, unless the newest report is of this state.
-func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, error) {
+func (i *instance) solve(ctx context.Context, o StatsOptions) (*solved, error) {
 	s, err := i.fresh(ctx, o)
 	if err != nil || s != nil {
 		return s, err
@@ -50,7 +64,7 @@ func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, e
 	}
 	m := i.mu.machine
 	s = &solved{
-		intervals: m.Intervals(), sequence: m.Sequence(), epoch: i.epoch.Load(), dimension: o.EffectiveDimension, at: i.o.Now(),
+		intervals: m.Intervals(), sequence: m.Sequence(), epoch: i.epoch.Load(), asked: o, at: i.o.Now(),
 	}
 	var stats model.Stats
 	stats, err = m.Stats()
@@ -68,13 +82,14 @@ func (i *instance) solve(ctx context.Context, o model.ReportOptions) (*solved, e
 		return nil, i.errorf("report", err)
 	}
 	if s.epoch == i.epoch.Load() {
+		s.keep(i.solved.Load())
 		i.solved.Store(s)
 	}
 	return s, nil
 }
 
 // takeTurn lets reports that take long be solved one at a time.
-func (i *instance) takeTurn(ctx context.Context, o model.ReportOptions) (done func(), err error) {
+func (i *instance) takeTurn(ctx context.Context, o StatsOptions) (done func(), err error) {
 	if err := i.lockLoaded(ctx); err != nil {
 		return nil, err
 	}
@@ -87,7 +102,7 @@ func (i *instance) takeTurn(ctx context.Context, o model.ReportOptions) (done fu
 }
 
 // fresh is the newest report if it is of the present state, else nil.
-func (i *instance) fresh(ctx context.Context, o model.ReportOptions) (*solved, error) {
+func (i *instance) fresh(ctx context.Context, o StatsOptions) (*solved, error) {
 	s := i.solved.Load()
 	if s == nil {
 		return nil, nil
@@ -103,15 +118,17 @@ func (i *instance) fresh(ctx context.Context, o model.ReportOptions) (*solved, e
 }
 
 // finish solves a copied state.
-func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOptions) error {
+func (i *instance) finish(s *solved, copied codec.Snapshot, o StatsOptions) error {
 	started := i.o.Now()
 	s.digest = codec.Digest(copied.Learner)
 	m, err := machine.Restore(i.Spec, i.Learners, copied)
 	if err != nil {
 		return err
 	}
-	o.Pause = runtime.Gosched
-	if s.report, err = m.Report(o); err != nil {
+	s.report, err = m.Report(model.ReportOptions{
+		EffectiveDimension: o.EffectiveDimension, HindsightPath: o.HindsightPath, Pause: runtime.Gosched,
+	})
+	if err != nil {
 		return err
 	}
 	if e := m.Encoder(); e != nil && len(s.report.Weights) > 0 {
@@ -123,7 +140,7 @@ func (i *instance) finish(s *solved, copied codec.Snapshot, o model.ReportOption
 }
 
 // flops estimates the multiply-adds of a report.
-func flops(s model.Stats, o model.ReportOptions) float64 {
+func flops(s model.Stats, o StatsOptions) float64 {
 	work := float64(s.ReportFlops)
 	if o.EffectiveDimension {
 		work += math.Pow(float64(s.Features), 3) / 3
@@ -145,7 +162,7 @@ func (s *shared) solveUnasked(models []*instance) (worked bool) {
 	if next == nil {
 		return false
 	}
-	if _, err := next.solve(s.lifetime, model.ReportOptions{}); err != nil && s.lifetime.Err() == nil {
+	if _, err := next.solve(s.lifetime, StatsOptions{}); err != nil && s.lifetime.Err() == nil {
 		s.o.Log.Warn("report failed", zap.String("model", next.id), zap.Error(err))
 	}
 	return true

@@ -20,6 +20,11 @@ type Stats struct {
 	RegretUnpenalized float64
 	// EffectiveDimension is nil unless it was asked for.
 	EffectiveDimension *float64
+	// HindsightPath is that of Report, nil unless it was asked for. It is to be read
+	// only.
+	HindsightPath []float64
+	// ParametricShare is that of Report.
+	ParametricShare *float64
 	account.Summary
 	// ServedRegret is the regret of what was served, NaN when it is not known.
 	ServedRegret float64
@@ -77,12 +82,12 @@ func (f *figuresOf) classified() *ClassStatistics {
 // ModelStats tells how a model is doing. What has to be solved for is solved
 // over a copy of the state, so that it holds up neither Predict nor Observe, and
 // is kept until the model learns again.
-func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension bool) (Stats, error) {
+func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Stats, error) {
 	i, err := e.find(id)
 	if err != nil {
 		return Stats{}, err
 	}
-	r, err := i.solve(ctx, model.ReportOptions{EffectiveDimension: effectiveDimension})
+	r, err := i.solve(ctx, o)
 	if err != nil {
 		return Stats{}, err
 	}
@@ -99,8 +104,12 @@ func (e *Engine) ModelStats(ctx context.Context, id string, effectiveDimension b
 	s.ServedRegret = servedRegret(s.Stats, s.Summary)
 	s.Inputs, s.ClassAccount = r.named(i.schema), r.classified()
 	s.Weights, s.FeatureNames = r.report.Weights, r.features
-	if effectiveDimension {
+	s.ParametricShare = r.report.ParametricShare
+	if o.EffectiveDimension {
 		s.EffectiveDimension = &r.report.EffectiveDimension
+	}
+	if o.HindsightPath {
+		s.HindsightPath = r.report.HindsightPath
 	}
 	return s, nil
 }

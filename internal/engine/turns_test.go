@@ -238,7 +238,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 		if _, err := h.Predict(t.Context(), "bad", vectors([]float64{0}), engine.PredictOptions{}); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("predict: %v", err)
 		}
-		if _, err := h.ModelStats(t.Context(), "bad", true); !errors.Is(err, engine.ErrCorrupt) {
+		if _, err := h.ModelStats(t.Context(), "bad", engine.StatsOptions{EffectiveDimension: true}); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("statistics: %v", err)
 		}
 		if s, err := h.SnapshotModel(t.Context(), "bad"); !errors.Is(err, engine.ErrCorrupt) {
@@ -506,9 +506,50 @@ func testReports(t *testing.T, newDisk func() disk) {
 	if again := h.stats(t, "m"); again.Regret == s.Regret || h.Totals().Reports != 2 {
 		t.Errorf("of the new state: %+v", again)
 	}
-	dimension, err := h.ModelStats(t.Context(), "m", true)
+	dimension, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{EffectiveDimension: true})
 	if err != nil || dimension.EffectiveDimension == nil || !(*dimension.EffectiveDimension > 0) || h.Totals().Reports != 3 {
 		t.Errorf("with the effective dimension: %+v, %v", dimension, err)
+	}
+}
+
+// What was asked of a state stays known while others ask for more of it, and is told to
+// those alone who ask for it.
+func TestReportsOfOneState(t *testing.T) {
+	h := start(t, files{newFS()}, newClock())
+	h.create(t, "m", linear(1))
+	for n := range 5 {
+		h.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
+	}
+	type asked = engine.StatsOptions
+	for k, step := range []struct {
+		asked   asked
+		reports int64
+	}{
+		{asked{}, 1},
+		{asked{HindsightPath: true}, 2},
+		{asked{EffectiveDimension: true}, 3},
+		{asked{HindsightPath: true}, 3},
+		{asked{EffectiveDimension: true, HindsightPath: true}, 3},
+		{asked{}, 3},
+	} {
+		s, err := h.ModelStats(t.Context(), "m", step.asked)
+		if err != nil || (s.EffectiveDimension != nil) != step.asked.EffectiveDimension || (s.HindsightPath != nil) != step.asked.HindsightPath {
+			t.Fatalf("step %d: %+v, %v", k, s, err)
+		}
+		if p := s.HindsightPath; p != nil && (len(p) != 3 || math.Abs(p[2]-s.HindsightLoss) > 1e-12) {
+			t.Errorf("step %d: the path %v to %g", k, p, s.HindsightLoss)
+		}
+		if d := s.EffectiveDimension; d != nil && !(*d > 0 && *d < 2) {
+			t.Errorf("step %d: an effective dimension of %g", k, *d)
+		}
+		if got := h.Totals().Reports; got != step.reports {
+			t.Errorf("step %d: %d reports, want %d", k, got, step.reports)
+		}
+	}
+	h.observe(t, "m", one("more", 9)...)
+	s, err := h.ModelStats(t.Context(), "m", asked{HindsightPath: true})
+	if err != nil || len(s.HindsightPath) != 3 || math.Abs(s.HindsightPath[2]-s.HindsightLoss) > 1e-12 || h.Totals().Reports != 4 {
+		t.Errorf("of a new state: %+v, %v", s, err)
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 const (
 	importPath   = "/v1/models:import"
 	contentBytes = "application/octet-stream"
-	// A byte of JSON becomes so many in memory, about: "0," is a number of 8 bytes.
-	decodedBytes = 4
+	// A byte of JSON becomes so many in memory, about: five in a list of short numbers,
+	// eight in records of texts and numbers.
+	decodedBytes = 8
 	// What bodies may hold together where memory has no limit.
 	unlimitedBytes = 256 << 20
 	busyDelay      = 50 * time.Millisecond

@@ -79,8 +79,13 @@ func reason(data []byte, err error) string {
 	}
 	// The library writes a space or a non-breaking space behind its name.
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	text = strings.TrimPrefix(text, "proto: ")
-	return strings.TrimPrefix(text, "syntax error ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "proto: "), "syntax error ")
+	var line, column int
+	if _, err := fmt.Sscanf(text, "(line %d:%d): ", &line, &column); err == nil {
+		_, text, _ = strings.Cut(text, "): ")
+		return fmt.Sprintf("line %d, column %d: %s", line, column, text)
+	}
+	return text
 }
 
 // position is the line and the column of the byte before an offset, both from 1.

@@ -49,7 +49,11 @@ func shuttingDown() failure {
 // failed is the failure of a call.
 func failed(err error) failure {
 	s := status.Convert(err)
-	if s.Code() != codes.InvalidArgument || len(s.Proto().GetDetails()) > 0 {
+	detailed := len(s.Proto().GetDetails()) > 0
+	switch {
+	case s.Code() == codes.ResourceExhausted && !detailed: // gRPC's limit of a message.
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE", s.Message())
+	case s.Code() != codes.InvalidArgument || detailed:
 		return failure{runtime.HTTPStatusFromCode(s.Code()), s}
 	}
 	// The services say more. This is the generated code, which could not read the
@@ -114,7 +118,8 @@ func write(w http.ResponseWriter, f failure) {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
 	w.WriteHeader(f.http)
-	_, _ = w.Write(append(f.body(), '\n')) // An error means that the client has left.
+	// An error means that the client has left.
+	_, _ = w.Write(append(f.body(), '\n')) //nolint:gosec // It is JSON, its type says so, and no browser guesses another.
 }
 
 // body is {"error": {code, message, status, details}}.

@@ -167,11 +167,12 @@ func (s *sender) event(e *hindsightv1.WatchModelResponse) error {
 	default:
 		return nil
 	}
-	text, err := encode(data)
+	// As within the answer of a call, so that statistics have one form.
+	text, err := appendMessage(nil, data.ProtoReflect(), false)
 	if err != nil {
 		return err
 	}
-	return s.send(name, strconv.FormatUint(id, 10), text[:len(text)-1])
+	return s.send(name, strconv.FormatUint(id, 10), text)
 }
 
 // send writes an event of one line of data.

@@ -74,8 +74,8 @@ type Gateway struct {
 	requests sync.WaitGroup
 }
 
-// New is a gateway that answers until Drain.
-func New(o Options) (*Gateway, error) {
+// New is a gateway that answers until Drain. The context is not that of its requests.
+func New(ctx context.Context, o Options) (*Gateway, error) {
 	if o.heartbeat == 0 {
 		o.heartbeat = heartbeatInterval
 	}
@@ -97,18 +97,16 @@ func New(o Options) (*Gateway, error) {
 		runtime.WithRoutingErrorHandler(g.routeFailed),
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithWriteContentLength(),
-		runtime.WithMiddlewares(g.checkQuery, g.readBody),
+		runtime.WithMiddlewares(g.checkRoute, g.readBody),
 		// Authorization is passed on without being named here; nothing else is.
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 	)
-	// The context would end connections that these functions open; they open none.
-	none := context.Background()
-	if err := routes.RegisterPredictionServiceHandlerClient(none, mux, hindsightv1.NewPredictionServiceClient(o.Server)); err != nil {
+	if err := routes.RegisterPredictionServiceHandlerClient(ctx, mux, hindsightv1.NewPredictionServiceClient(o.Server)); err != nil {
 		return nil, fmt.Errorf("gateway: routes: %w", err)
 	}
-	if err := routes.RegisterModelServiceHandlerClient(none, mux, hindsightv1.NewModelServiceClient(o.Server)); err != nil {
+	if err := routes.RegisterModelServiceHandlerClient(ctx, mux, hindsightv1.NewModelServiceClient(o.Server)); err != nil {
 		return nil, fmt.Errorf("gateway: routes: %w", err)
 	}
 	// A later route is asked before an earlier one.

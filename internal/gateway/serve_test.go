@@ -16,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -112,7 +113,7 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 		set(&options)
 	}
 	var err error
-	if h.gateway, err = gateway.New(options); err != nil {
+	if h.gateway, err = gateway.New(tb.Context(), options); err != nil {
 		tb.Fatal(err)
 	}
 	listener := listen(tb)
@@ -223,4 +224,34 @@ func (h *host) want(tb testing.TB, method, path, body string, headers ...string)
 // linear is the body that creates a linear model with two inputs.
 func linear(id string) string {
 	return `{"id":"` + id + `","spec":{"dimension":2,"linearAwv":{},"scaling":{"none":{}}}}`
+}
+
+// handled is how many calls of a method the server's metrics count.
+func (h *host) handled(tb testing.TB, method string) float64 {
+	tb.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(h.metrics); err != nil {
+		tb.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != "grpc_server_handled_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["grpc_service"] == service && labels["grpc_method"] == name {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }

@@ -19,11 +19,13 @@ type route struct {
 	segments []string
 	// verb is what follows the colon at the end of the path.
 	verb string
-	// parameters are the names in the query, by method.
+	// parameters are the names in the query, by method. methods are sorted.
 	parameters map[string][]string
+	methods    []string
 }
 
-// table are the routes of a document.
+// table are the routes of a document. Those with a verb are first: what is in braces
+// would match the verb too.
 func (d *document) table() []route {
 	var out []route
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
@@ -38,9 +40,21 @@ func (d *document) table() []route {
 			}
 			r.parameters[strings.ToUpper(method)] = names
 		}
+		r.methods = slices.Sorted(maps.Keys(r.parameters))
 		out = append(out, r)
 	}
+	slices.SortStableFunc(out, func(a, b route) int { return -strings.Compare(a.verb, b.verb) })
 	return out
+}
+
+// find is the route of a path, nil when there is none.
+func (g *Gateway) find(path string) *route {
+	for i := range g.table {
+		if g.table[i].matches(path) {
+			return &g.table[i]
+		}
+	}
+	return nil
 }
 
 // matches tells whether a path is one of the route.
@@ -59,17 +73,20 @@ func (r *route) matches(path string) bool {
 
 // methodsOf are the methods that a path takes.
 func (g *Gateway) methodsOf(path string) []string {
-	for i := range g.table {
-		if r := &g.table[i]; r.matches(path) {
-			return slices.Sorted(maps.Keys(r.parameters))
-		}
+	if r := g.find(path); r != nil {
+		return r.methods
 	}
 	return nil
 }
 
-// checkQuery refuses a parameter that the call does not have, which would be ignored.
-func (g *Gateway) checkQuery(next runtime.HandlerFunc) runtime.HandlerFunc {
+// checkRoute refuses a parameter that the call does not have, which would be ignored,
+// and GET of m:predict, which would be that of a model with this name.
+func (g *Gateway) checkRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, path map[string]string) {
+		if methods := g.methodsOf(r.URL.Path); !slices.Contains(methods, r.Method) {
+			write(w, methodNotAllowed(w, r, methods))
+			return
+		}
 		if r.URL.RawQuery != "" {
 			if f, bad := g.badQuery(r); bad {
 				write(w, f)
@@ -86,11 +103,8 @@ func (g *Gateway) badQuery(r *http.Request) (failure, bool) {
 		return badParameter("", err.Error()), true
 	}
 	var known []string
-	for i := range g.table {
-		if t := &g.table[i]; t.matches(r.URL.Path) {
-			known = t.parameters[r.Method]
-			break
-		}
+	if t := g.find(r.URL.Path); t != nil {
+		known = t.parameters[r.Method]
 	}
 	for _, name := range given {
 		plain, _, isMap := strings.Cut(name, "[")

@@ -108,17 +108,21 @@ type Prediction struct {
 	// Advice is what an Advised learner wants back with the label. It is empty
 	// for any other learner.
 	Advice []float64
+	// Parametric are what the parametric part of a learner says alone, one per output:
+	// the values at x of the affine functions of Report.Weights. It is empty for a learner
+	// without one.
+	Parametric []float64
 }
 
 // Resize makes room for so many outputs, of any value. What not every learner
-// knows is not known then: neither Probability nor Advice.
+// knows is not known then: Probability, Advice and Parametric.
 func (p *Prediction) Resize(outputs int) {
 	if cap(p.Values) < outputs || cap(p.StandardErrors) < outputs {
 		both := make([]float64, 2*outputs)
 		p.Values, p.StandardErrors = both[:outputs:outputs], both[outputs:]
 	}
 	p.Values, p.StandardErrors = p.Values[:outputs], p.StandardErrors[:outputs]
-	p.Probability, p.Advice = 0, p.Advice[:0]
+	p.Probability, p.Advice, p.Parametric = 0, p.Advice[:0], p.Parametric[:0]
 }
 
 // Outcome is what came of one observation.

@@ -246,8 +246,8 @@ type PKAWVNystrom struct {
 	Delta   *float64 `json:"delta,omitempty"`
 	// MaxDictionary is the largest number of centres.
 	MaxDictionary *int `json:"max_dictionary,omitempty"`
-	// History is none, window or full; HistoryWindow is the number of rounds
-	// of a window.
+	// History is none, window or full; HistoryWindow is the most rounds that are kept.
+	// Full without it is of stored specs, and keeps all.
 	History       string `json:"history,omitempty"`
 	HistoryWindow *int   `json:"history_window,omitempty"`
 	// Dictionary holds the centres if they are given. It is then frozen.
@@ -366,6 +366,9 @@ type LinearAWV struct {
 type SemiparametricAWV struct {
 	// Parametric are the numbers of the features P, ascending.
 	Parametric []int `json:"parametric,omitempty"`
+	// ParametricInputs are the names of the inputs whose features P are, in place of
+	// Parametric.
+	ParametricInputs []string `json:"parametric_inputs,omitempty"`
 	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
 	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
 	Kernel           *Kernel  `json:"kernel,omitempty"`

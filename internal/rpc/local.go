@@ -92,6 +92,9 @@ func (l *Local) Invoke(ctx context.Context, method string, request, response any
 	outgoing, _ := metadata.FromOutgoingContext(ctx)
 	ctx, cancel := l.server.admission.bounded(metadata.NewIncomingContext(ctx, outgoing), method)
 	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return statusOf(err).Err()
+	}
 	answer, err := m.handler(m.service, ctx, func(into any) error { return copyMessage(into, sent) }, l.server.unary)
 	if err != nil {
 		return err

@@ -83,7 +83,9 @@ func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequ
 }
 
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
-	stats, err := m.engine.ModelStats(ctx, r.GetModel(), r.GetIncludeEffectiveDimension())
+	stats, err := m.engine.ModelStats(ctx, r.GetModel(), engine.StatsOptions{
+		EffectiveDimension: r.GetIncludeEffectiveDimension(), HindsightPath: r.GetIncludeHindsightPath(),
+	})
 	if err != nil {
 		return nil, err
 	}

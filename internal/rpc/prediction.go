@@ -205,12 +205,15 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	}
 	out.Intervals = intervalsToProto(&p)
 	if len(p.Values) > 1 {
-		out.Values, out.StandardErrors = p.Values, p.StandardErrors
+		out.Values, out.StandardErrors, out.ParametricValues = p.Values, p.StandardErrors, p.Parametric
 		return out
 	}
 	out.Value = &p.Values[0]
 	if len(p.StandardErrors) > 0 {
 		out.StandardError = &p.StandardErrors[0]
+	}
+	if len(p.Parametric) > 0 {
+		out.ParametricValue = &p.Parametric[0]
 	}
 	return out
 }

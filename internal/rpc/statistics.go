@@ -26,6 +26,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
+		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare,
 	}
 	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
 	p.Performance, p.Recent = performanceToProto(s.Whole, baselines), performanceToProto(s.Recent, baselines)

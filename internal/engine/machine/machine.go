@@ -300,9 +300,9 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	if err != nil {
 		return m.named(err)
 	}
-	if !finite(p.Values) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) || !finite(p.Probabilities) {
-		return fmt.Errorf("a prediction of %v, standard errors %v, leverage %g, probabilities %v: %w",
-			p.Values, p.StandardErrors, p.Leverage, p.Probabilities, ErrCorrupt)
+	if !finite(p.Values) || !finite(p.Parametric) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) || !finite(p.Probabilities) {
+		return fmt.Errorf("a prediction of %v, of %v by the parametric part, standard errors %v, leverage %g, probabilities %v: %w",
+			p.Values, p.Parametric, p.StandardErrors, p.Leverage, p.Probabilities, ErrCorrupt)
 	}
 	return nil
 }

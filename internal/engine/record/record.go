@@ -77,8 +77,9 @@ const (
 	flagNoted
 	flagNamed
 	flagClass
-	flagsKnown    = flagServed | flagWeight | flagNoted | flagNamed | flagClass
-	flagsOfVector = flagServed | flagWeight | flagNoted
+	flagParametric // Of a waiting prediction alone.
+	flagsKnown     = flagServed | flagWeight | flagNoted | flagNamed | flagClass
+	flagsOfVector  = flagServed | flagWeight | flagNoted
 )
 
 // flags say what parts of an observation are there.

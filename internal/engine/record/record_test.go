@@ -97,6 +97,8 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 		"probability":         func(w *record.Waiting) { w.Probability = -1 },
 		"standard errors":     func(w *record.Waiting) { w.StandardErrors = []float64{1, 2} },
 		"a negative leverage": func(w *record.Waiting) { w.Leverage = -2 },
+		"the parametric part": func(w *record.Waiting) { w.Parametric = []float64{math.NaN()} },
+		"parametric parts":    func(w *record.Waiting) { w.Parametric = []float64{1, 2} },
 	} {
 		w := sampleWaiting()
 		spoil(&w)
@@ -111,6 +113,31 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, w) {
 			t.Errorf("%+v became %+v, %v", w, got, err)
 		}
+	}
+}
+
+// What a parametric part said alone is kept behind the rest, which is as it is without.
+func TestWaitingOfAParametricPart(t *testing.T) {
+	w, plain := sampleWaiting(), sampleWaiting()
+	w.Values, w.StandardErrors, w.Parametric = []float64{1, 2}, []float64{3, 4}, []float64{5, -6}
+	plain.Values, plain.StandardErrors = w.Values, w.StandardErrors
+	data, rest := w.Encode(false), plain.Encode(false)
+	got, err := record.DecodeWaiting(data, 2)
+	if err != nil || !reflect.DeepEqual(got, w) {
+		t.Errorf("%+v became %+v, %v", w, got, err)
+	}
+	if len(data) != len(rest)+16 || !bytes.Equal(data[2:len(rest)], rest[2:]) {
+		t.Errorf("%x beside %x", data, rest)
+	}
+	for n := range data {
+		if got, err := record.DecodeWaiting(data[:n], 2); err == nil {
+			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
+		}
+	}
+	w = sampleWaiting()
+	w.Classes, w.Class, w.Probabilities, w.Parametric = []string{"a"}, 0, []float64{1}, []float64{7}
+	if got, err := record.DecodeWaiting(w.Encode(true), 1); err != nil || got.Parametric != nil {
+		t.Errorf("of a classifier %+v, %v", got, err)
 	}
 }
 

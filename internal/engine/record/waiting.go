@@ -28,7 +28,7 @@ type Waiting struct {
 // Encode gives the bytes of a waiting prediction of a learner of real labels, or
 // of a classifier.
 func (w *Waiting) Encode(classifier bool) []byte {
-	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities)
+	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities) + len(w.Parametric)
 	out := make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs))
 	var flags byte
 	if w.Inputs != nil {
@@ -36,6 +36,8 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	}
 	if classifier {
 		flags |= flagClass
+	} else if len(w.Parametric) > 0 {
+		flags |= flagParametric
 	}
 	out = append(out, versionWaiting, flags)
 	if classifier {
@@ -53,6 +55,9 @@ func (w *Waiting) Encode(classifier bool) []byte {
 		for _, name := range w.Classes {
 			out = appendString(out, name)
 		}
+	}
+	if flags&flagParametric != 0 {
+		out = codec.AppendFloats(out, w.Parametric...)
 	}
 	return out
 }
@@ -93,8 +98,12 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 	if flags&flagClass != 0 {
 		d.classes(&w)
 	}
+	if flags&flagParametric != 0 {
+		w.Parametric = make([]float64, outputs)
+		d.FloatsWithin(math.MaxFloat64, w.Parametric)
+	}
 	err := d.End()
-	if err == nil && flags&^(flagNamed|flagClass) != 0 {
+	if err == nil && flags&^(flagNamed|flagClass|flagParametric) != 0 {
 		err = fmt.Errorf("flags %#x: %w", flags, ErrUnreadable)
 	}
 	if err == nil && !w.servable(outputs) {

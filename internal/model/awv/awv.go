@@ -162,15 +162,18 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 	if err := f.checkFeatures(x); err != nil {
 		return err
 	}
-	r := f.factor.Order()
-	buffer := f.scratch.take(r)
+	buffer := f.scratch.take(f.factor.Order())
 	defer f.scratch.give(buffer)
-	z := *buffer
-	f.features.Map(z, x)
-	p.Resize(f.o.Outputs)
-	left := f.leftOut(z, x)
-	f.answer(p, f.factor.Solve(z, p.Values), left)
+	f.predict(p, *buffer, x)
 	return nil
+}
+
+// predict is Predict of features that are checked. It leaves v = R⁻ᵀφ(x) in v, r numbers.
+func (f *Forecaster) predict(p *model.Prediction, v, x []float64) {
+	f.features.Map(v, x)
+	p.Resize(f.o.Outputs)
+	left := f.leftOut(v, x)
+	f.answer(p, f.factor.Solve(v, p.Values), left)
 }
 
 // answer makes a prediction whose Values are v·u, v = R⁻ᵀz, given ‖v‖² and what the

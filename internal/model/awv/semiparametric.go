@@ -2,6 +2,7 @@ package awv
 
 import (
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
@@ -32,6 +33,34 @@ type Semiparametric struct {
 // NewSemiparametric is a forecaster that has seen nothing. It panics where New does.
 func NewSemiparametric(features *feature.Semiparametric, o Options) *Semiparametric {
 	return &Semiparametric{Forecaster: New(features, o), features: features}
+}
+
+// Predict is the forecaster's, with what the parametric model says alone. With v = R⁻ᵀz
+// it is
+//
+//	π̂·(x_P, 1) = v_p·u_p
+//
+// for the first rows of R and u are those of that model. It is the value of the function
+// whose weights Report tells, which is not divided by 1 + q. It costs p multiply-adds an
+// output beside the forecaster's, for p parametric features.
+func (s *Semiparametric) Predict(p *model.Prediction, x []float64) error {
+	if err := s.checkFeatures(x); err != nil {
+		return err
+	}
+	buffer := s.scratch.take(s.factor.Order())
+	defer s.scratch.give(buffer)
+	v := *buffer
+	s.predict(p, v, x)
+	k := s.o.Outputs
+	p.Parametric = slices.Grow(p.Parametric, k)[:k]
+	clear(p.Parametric)
+	block, right := len(s.features.Parametric())+1, s.factor.Right()
+	for i := range block {
+		for j := range k {
+			p.Parametric[j] += float64(v[i] * right[i*k+j])
+		}
+	}
+	return nil
 }
 
 // Report is the forecaster's, with the weights of the parametric model alone, the best

@@ -1,6 +1,7 @@
 package awv_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -160,6 +161,49 @@ func TestTheParametricPartComesFirst(t *testing.T) {
 	}
 	if !(*a.ParametricShare > *b.ParametricShare && *b.ParametricShare > 0) {
 		t.Errorf("shares %g and, of a larger whole, %g", *a.ParametricShare, *b.ParametricShare)
+	}
+}
+
+// What the parametric part says alone is the value of the function that its weights are,
+// and of linear_awv over its features before the division by 1 + q.
+func TestWhatTheParametricPartSaysAlone(t *testing.T) {
+	const ridgeOfBlock = 0.3
+	parametric := []int{0, 2}
+	for _, forgetting := range []float64{1, 0.97} {
+		l := semiparametric(waves(3, 8), parametric, ridgeOfBlock, awv.Options{Lambda: 1.5, Outputs: 2, Forgetting: forgetting})
+		alone := awv.New(feature.NewAffine(2), awv.Options{Lambda: ridgeOfBlock, Outputs: 2})
+		var p, q model.Prediction
+		for n, s := range modeltest.Samples(8, 3, 80) {
+			block := []float64{s.X[0], s.X[2]}
+			if err := errors.Join(l.Predict(&p, s.X), alone.Predict(&q, block)); err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Parametric) != 2 || len(q.Parametric) != 0 {
+				t.Fatalf("round %d: %v, of linear_awv %v", n, p.Parametric, q.Parametric)
+			}
+			want := make([]float64, 2)
+			for _, w := range l.Report(model.ReportOptions{}).Weights {
+				x := 1.0
+				if w.Input != model.NoInput {
+					x = s.X[w.Input]
+				}
+				want[w.Output] += w.Value * x
+			}
+			for j := range want {
+				near(t, fmt.Sprintf("round %d, output %d", n, j), p.Parametric[j], want[j], 1, 1e-11)
+				if forgetting == 1 {
+					near(t, fmt.Sprintf("round %d, output %d of linear_awv", n, j), p.Parametric[j], q.Values[j]/(1-q.Leverage), 1, 1e-11)
+				}
+			}
+			var o model.Outcome
+			y := []float64{s.Y, math.Sin(3 * s.X[1])}
+			if err := errors.Join(l.Observe(&o, s.X, y, s.Weight), alone.Observe(&o, block, y, s.Weight)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if math.Abs(p.Parametric[0]) < 1e-3 && math.Abs(p.Parametric[1]) < 1e-3 {
+			t.Errorf("it says %v", p.Parametric)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strconv"
@@ -104,6 +105,54 @@ func TestRidgesOfClassesHaveARange(t *testing.T) {
 		}
 		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate {
 			t.Errorf("%d classes: %+v", classes, s)
+		}
+	}
+}
+
+// Names of inputs are the numbers of all their features, in any order, and the completed
+// spec has them in that of the declarations.
+func TestParametricInputsAreTheirFeatures(t *testing.T) {
+	spec := func(s model.SemiparametricAWV) model.Spec {
+		s.Frequencies = ptr(4)
+		return model.Spec{SemiparametricAWV: &s, Inputs: []*model.Input{
+			{Name: "load", Numeric: &model.NumericInput{}},
+			{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
+			{Name: "price", Numeric: &model.NumericInput{}, Missing: model.MissingRefuse},
+		}}
+	}
+	for _, names := range [][]string{{"city", "price"}, {"price", "city"}} {
+		given := slices.Clone(names)
+		named, _, err := catalog.Create(spec(model.SemiparametricAWV{ParametricInputs: given}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := named.SemiparametricAWV; !slices.Equal(got.ParametricInputs, []string{"city", "price"}) || got.Parametric != nil || !slices.Equal(given, names) {
+			t.Errorf("%v, given %v, became %+v", names, given, got)
+		}
+		// The features of load are 0 and 1, those of city 2 to 5.
+		numbered := spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}})
+		var states [][]byte
+		for _, s := range []model.Spec{named, numbered} {
+			l, err := catalog.New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range modeltest.Samples(6, 7, 60) {
+				if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+			}
+			state, err := l.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, state)
+			if w := l.Report(model.ReportOptions{}).Weights; len(w) != 6 || w[0].Input != 2 || w[4].Input != 6 || w[5].Input != model.NoInput {
+				t.Errorf("%v: weights %v", names, w)
+			}
+		}
+		if !bytes.Equal(states[0], states[1]) {
+			t.Errorf("%v learn otherwise than their numbers", names)
 		}
 	}
 }

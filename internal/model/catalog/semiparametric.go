@@ -9,16 +9,21 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-const defaultParametricLambda = 0.1
+// semiparametricLambda is the default of both ridges.
+const semiparametricLambda = 0.1
 
 func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	o := awv.Options{Outputs: c.outputs}
 	parametric := c.parametric(given)
-	weight := c.scale("parametric_lambda", &given.ParametricLambda, defaultParametricLambda)
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	weight := c.scale("parametric_lambda", &given.ParametricLambda, semiparametricLambda)
+	o.Lambda = c.scale("lambda", &given.Lambda, semiparametricLambda)
 	left := MaxFeatures - len(parametric) - 1
 	if left < 2 {
-		c.fail(model.ErrSpecTooLarge, c.at+".parametric", fmt.Sprintf("%d features", len(parametric)), fmt.Sprintf("at most %d", MaxFeatures-3))
+		field := c.at + ".parametric"
+		if len(given.ParametricInputs) > 0 {
+			field += "_inputs"
+		}
+		c.fail(model.ErrSpecTooLarge, field, fmt.Sprintf("%d features", len(parametric)), fmt.Sprintf("at most %d", MaxFeatures-3))
 		return entry{}
 	}
 	var orthogonal *bool // The kernel says it.
@@ -28,8 +33,10 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 		return entry{}
 	}
 	gain := math.Sqrt(o.Lambda / weight)
+	cost := w.cost(awv.Cost(len(parametric)+1+w.size, o, w.bytes+8*uint64(len(parametric))))
+	cost.PredictFlops += uint64((len(parametric) + 1) * o.Outputs) // What the parametric part says alone.
 	return entry{
-		cost:       w.cost(awv.Cost(len(parametric)+1+w.size, o, w.bytes+8*uint64(len(parametric)))),
+		cost:       cost,
 		forgetting: o.Forgetting, inputLimit: feature.SemiparametricInputLimit(gain),
 		make: func(int) model.Learner {
 			return awv.NewSemiparametric(feature.NewSemiparametric(parametric, gain, w.draw()), o)
@@ -41,6 +48,10 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 // left out of the spec.
 func (c *completion) parametric(given *model.SemiparametricAWV) []int {
 	d := c.spec.Dimension
+	if len(given.ParametricInputs) > 0 {
+		return c.parametricInputs(given)
+	}
+	given.ParametricInputs = nil
 	if len(given.Parametric) == 0 {
 		given.Parametric = nil
 		all := make([]int, d)
@@ -58,4 +69,50 @@ func (c *completion) parametric(given *model.SemiparametricAWV) []int {
 		before = i
 	}
 	return given.Parametric
+}
+
+// parametricInputs are the numbers of the features of the inputs that are given by names.
+// The names stay in the spec, in the order in which the inputs are declared.
+func (c *completion) parametricInputs(given *model.SemiparametricAWV) []int {
+	const field = "parametric_inputs"
+	switch {
+	case len(given.Parametric) > 0:
+		c.refuse(field, fmt.Sprintf("%.64q beside parametric", given.ParametricInputs[0]), "one of the two fields")
+		return nil
+	case c.schema == nil:
+		c.refuse(field, fmt.Sprintf("%.64q", given.ParametricInputs[0]), "parametric, the numbers of features: the spec has no inputs")
+		return nil
+	}
+	places, chosen := make(map[string]int), make([]bool, c.schema.Len())
+	for k, name := range given.ParametricInputs {
+		at := fmt.Sprintf("%s[%d]", field, k)
+		i, known := c.schema.Find(name)
+		first, twice := places[name]
+		switch {
+		case twice:
+			c.refuse(at, fmt.Sprintf("%q", name), fmt.Sprintf("a name other than that of %s[%d]", field, first))
+			return nil
+		case !known:
+			among := make(map[string]bool, len(given.ParametricInputs))
+			for _, other := range given.ParametricInputs {
+				among[other] = true
+			}
+			c.refuse(at, fmt.Sprintf("%.64q, which no input has", name), c.schema.Suggest(name, among))
+			return nil
+		}
+		places[name], chosen[i] = k, true
+	}
+	given.Parametric, given.ParametricInputs = nil, nil
+	var features []int
+	for i, is := range chosen {
+		if !is {
+			continue
+		}
+		given.ParametricInputs = append(given.ParametricInputs, c.schema.Name(i))
+		from, to := c.schema.Span(i)
+		for f := from; f < to; f++ {
+			features = append(features, f)
+		}
+	}
+	return features
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -331,13 +332,24 @@ func (s *Schema) CheckNames(names iter.Seq[string]) error {
 
 // unknown is the error about a name that no input has.
 func (s *Schema) unknown(name string, given map[string]bool) error {
-	want := "one of " + s.list()
-	if near := s.near(name, given); near != "" {
-		want = fmt.Sprintf("%q, which is nearly the same", near)
-	}
 	return &model.FieldError{
-		Field: "inputs." + shorten(name), Err: ErrUnknownInput, Got: "a name that no input has", Want: want,
+		Field: "inputs." + shorten(name), Err: ErrUnknownInput, Got: "a name that no input has", Want: s.Suggest(name, given),
 	}
+}
+
+// Find is the number of the input of a name. It costs O(inputs).
+func (s *Schema) Find(name string) (i int, ok bool) {
+	i = slices.IndexFunc(s.fields, func(f field) bool { return f.name == name })
+	return i, i >= 0
+}
+
+// Suggest says in an error what is wanted in place of a name that no input has: the name
+// that is nearly the same, one that is not given first, or else one of the declared ones.
+func (s *Schema) Suggest(name string, given map[string]bool) string {
+	if near := s.near(name, given); near != "" {
+		return fmt.Sprintf("%q, which is nearly the same", near)
+	}
+	return "one of " + s.list()
 }
 
 // list is the first few names.

@@ -304,6 +304,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 		return scaledError(err)
 	}
 	l.unscale(p.Values)
+	l.unscale(p.Parametric)
 	for j := range p.StandardErrors {
 		p.StandardErrors[j] /= l.affine.LabelScale
 	}

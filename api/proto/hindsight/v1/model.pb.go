@@ -1292,8 +1292,11 @@ type GetModelStatsRequest struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// Also compute what costs O(r^3): the effective dimension.
 	IncludeEffectiveDimension bool `protobuf:"varint,2,opt,name=include_effective_dimension,json=includeEffectiveDimension,proto3" json:"include_effective_dimension,omitempty"`
-	unknownFields             protoimpl.UnknownFields
-	sizeCache                 protoimpl.SizeCache
+	// Also answer the loss in hindsight of the first m features, for every m: 8 bytes a
+	// feature, at most 128 KiB, and twice to three times as much as JSON.
+	IncludeHindsightPath bool `protobuf:"varint,3,opt,name=include_hindsight_path,json=includeHindsightPath,proto3" json:"include_hindsight_path,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *GetModelStatsRequest) Reset() {
@@ -1336,6 +1339,13 @@ func (x *GetModelStatsRequest) GetModel() string {
 func (x *GetModelStatsRequest) GetIncludeEffectiveDimension() bool {
 	if x != nil {
 		return x.IncludeEffectiveDimension
+	}
+	return false
+}
+
+func (x *GetModelStatsRequest) GetIncludeHindsightPath() bool {
+	if x != nil {
+		return x.IncludeHindsightPath
 	}
 	return false
 }
@@ -1473,9 +1483,29 @@ type ModelStats struct {
 	// The weights of a learner whose functions are affine in its features, and of the
 	// parametric part of semiparametric_awv alone, those with the largest effect first, at
 	// most 100.
-	Weights       []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Weights []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
+	// When asked for: the loss in hindsight of the model of the first m features alone,
+	// in the order of the learner, for m = 0 to features, at most 16384:
+	//
+	//	hindsight_path[m] = sum y^2 - sum over i <= m of u_i^2,  u = R^-T b,  R^T R = A
+	//
+	// summed over the outputs, in squared units of the label. The first is the sum of the
+	// squared labels, about the offset of their scaling; it never rises; the last is
+	// hindsight_loss. It costs a multiply-add for each feature and output. Of lambdas it is
+	// the path of the ridge whose hindsight_loss this is.
+	// Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström
+	// estimator has these losses.
+	// Learners with an order of their features have one: pkawv_taylor, pkawv_nystrom,
+	// fourier_awv, linear_awv, semiparametric_awv and rlsc. It is empty for others, and
+	// until a scaling is known.
+	HindsightPath []float64 `protobuf:"fixed64,35,rep,packed,name=hindsight_path,json=hindsightPath,proto3" json:"hindsight_path,omitempty"`
+	// Of semiparametric_awv: the part of what is explained, sum y^2 - hindsight_loss, that
+	// its parametric features explain alone, |u_p|^2 / |u|^2, from 0 to 1, over all outputs.
+	// The labels are about the offset of their scaling. Absent for other learners, while
+	// nothing is explained, and until a scaling is known. See weights.
+	ParametricShare *float64 `protobuf:"fixed64,36,opt,name=parametric_share,json=parametricShare,proto3,oneof" json:"parametric_share,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
@@ -1744,6 +1774,20 @@ func (x *ModelStats) GetWeights() []*FeatureWeight {
 		return x.Weights
 	}
 	return nil
+}
+
+func (x *ModelStats) GetHindsightPath() []float64 {
+	if x != nil {
+		return x.HindsightPath
+	}
+	return nil
+}
+
+func (x *ModelStats) GetParametricShare() float64 {
+	if x != nil && x.ParametricShare != nil {
+		return *x.ParametricShare
+	}
+	return 0
 }
 
 // InputStats is what has been seen of one named input.
@@ -4706,12 +4750,13 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14UndeleteModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"B\n" +
 	"\x15UndeleteModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"l\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\xa2\x01\n" +
 	"\x14GetModelStatsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12>\n" +
-	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\"G\n" +
+	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
+	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xe7\v\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xd3\f\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -4756,13 +4801,16 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aexperts\x18\x1f \x03(\v2\x14.hindsight.v1.ExpertR\aexperts\x120\n" +
 	"\x06inputs\x18  \x03(\v2\x18.hindsight.v1.InputStatsR\x06inputs\x122\n" +
 	"\aclasses\x18! \x01(\v2\x18.hindsight.v1.ClassStatsR\aclasses\x125\n" +
-	"\aweights\x18\" \x03(\v2\x1b.hindsight.v1.FeatureWeightR\aweightsB\x11\n" +
+	"\aweights\x18\" \x03(\v2\x1b.hindsight.v1.FeatureWeightR\aweights\x12%\n" +
+	"\x0ehindsight_path\x18# \x03(\x01R\rhindsightPath\x12.\n" +
+	"\x10parametric_share\x18$ \x01(\x01H\x06R\x0fparametricShare\x88\x01\x01B\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
 	"\a_regretB\x15\n" +
 	"\x13_regret_unpenalizedB\x16\n" +
 	"\x14_effective_dimensionB\r\n" +
 	"\v_dictionaryB\x10\n" +
-	"\x0e_served_regret\"\xe6\x02\n" +
+	"\x0e_served_regretB\x13\n" +
+	"\x11_parametric_share\"\xe6\x02\n" +
 	"\n" +
 	"InputStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +

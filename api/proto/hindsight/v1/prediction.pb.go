@@ -196,8 +196,17 @@ type Prediction struct {
 	// The probability of the label 1, while all labels are -1 or 1 and the learner
 	// knows it: auto does.
 	Probability *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
+	// Of semiparametric_awv: what its parametric part says alone, the sum of weight times
+	// feature over the weights of GetModelStats, in units of the label. It is the best
+	// function in hindsight of these features; unlike value it is not drawn to 0, or to the
+	// mean label, where the input is new. Absent for other learners and for classifiers,
+	// until a scaling is known, and of a prediction that an earlier version remembered.
+	// It costs a multiply-add for each parametric feature.
+	ParametricValue *float64 `protobuf:"fixed64,12,opt,name=parametric_value,json=parametricValue,proto3,oneof" json:"parametric_value,omitempty"`
+	// The same of a model with several outputs.
+	ParametricValues []float64 `protobuf:"fixed64,13,rep,packed,name=parametric_values,json=parametricValues,proto3" json:"parametric_values,omitempty"`
 	// The id of the model that answered, if the request named an alias.
-	Model         string `protobuf:"bytes,12,opt,name=model,proto3" json:"model,omitempty"`
+	Model         string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +316,20 @@ func (x *Prediction) GetProbability() float64 {
 		return *x.Probability
 	}
 	return 0
+}
+
+func (x *Prediction) GetParametricValue() float64 {
+	if x != nil && x.ParametricValue != nil {
+		return *x.ParametricValue
+	}
+	return 0
+}
+
+func (x *Prediction) GetParametricValues() []float64 {
+	if x != nil {
+		return x.ParametricValues
+	}
+	return nil
 }
 
 func (x *Prediction) GetModel() string {
@@ -1283,7 +1306,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fPredictResponse\x128\n" +
 	"\n" +
 	"prediction\x18\x01 \x01(\v2\x18.hindsight.v1.PredictionR\n" +
-	"prediction\"\xbd\x04\n" +
+	"prediction\"\xaf\x05\n" +
 	"\n" +
 	"Prediction\x12#\n" +
 	"\rprediction_id\x18\x01 \x01(\tR\fpredictionId\x12\x19\n" +
@@ -1297,15 +1320,18 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x0fstandard_errors\x18\t \x03(\x01R\x0estandardErrors\x124\n" +
 	"\tintervals\x18\n" +
 	" \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\x12%\n" +
-	"\vprobability\x18\v \x01(\x01H\x03R\vprobability\x88\x01\x01\x12\x14\n" +
-	"\x05model\x18\f \x01(\tR\x05model\x1a9\n" +
+	"\vprobability\x18\v \x01(\x01H\x03R\vprobability\x88\x01\x01\x12.\n" +
+	"\x10parametric_value\x18\f \x01(\x01H\x04R\x0fparametricValue\x88\x01\x01\x12+\n" +
+	"\x11parametric_values\x18\r \x03(\x01R\x10parametricValues\x12\x14\n" +
+	"\x05model\x18\x0e \x01(\tR\x05model\x1a9\n" +
 	"\vScoresEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\b\n" +
 	"\x06_valueB\x11\n" +
 	"\x0f_standard_errorB\v\n" +
 	"\t_leverageB\x0e\n" +
-	"\f_probability\"\xa0\x01\n" +
+	"\f_probabilityB\x13\n" +
+	"\x11_parametric_value\"\xa0\x01\n" +
 	"\bInterval\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x19\n" +
 	"\x05lower\x18\x02 \x01(\x01H\x00R\x05lower\x88\x01\x01\x12\x19\n" +

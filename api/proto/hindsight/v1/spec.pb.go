@@ -287,7 +287,8 @@ const (
 	PkawvNystrom_HISTORY_NONE PkawvNystrom_History = 1
 	// The last history_window rounds.
 	PkawvNystrom_HISTORY_WINDOW PkawvNystrom_History = 2
-	// Every round until the dictionary is full: exact.
+	// Every round, and from the round history_window on the last ones, until the
+	// dictionary is full. A point that is kept within these rounds is known exactly.
 	PkawvNystrom_HISTORY_FULL PkawvNystrom_History = 3
 )
 
@@ -2033,7 +2034,8 @@ func (x *LinearAwv) GetRange() []float64 {
 type SemiparametricAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The features of the parametric model, counted from 0, ascending. With named inputs
-	// they are those of their encoding. Default: all, which stays left out.
+	// they are those of their encoding. Default: all, which stays left out. Give this or
+	// parametric_inputs.
 	Parametric []int32 `protobuf:"varint,1,rep,packed,name=parametric,proto3" json:"parametric,omitempty"`
 	// Ridge of the parametric model. Default 0.1.
 	ParametricLambda *float64 `protobuf:"fixed64,2,opt,name=parametric_lambda,json=parametricLambda,proto3,oneof" json:"parametric_lambda,omitempty"`
@@ -2042,14 +2044,17 @@ type SemiparametricAwv struct {
 	// Number of its frequencies D, orthogonal if the kernel is radial; 2 D features.
 	// Default 50.
 	Frequencies *int32 `protobuf:"varint,4,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// Ridge of the rest. Default 1.
+	// Ridge of the rest. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
 	// hindsight and the effective dimension discount the past. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Forgetting *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// The names of the inputs of the parametric model, each once, in any order: all
+	// features of each, also the one that says that it is missing.
+	ParametricInputs []string `protobuf:"bytes,7,rep,name=parametric_inputs,json=parametricInputs,proto3" json:"parametric_inputs,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SemiparametricAwv) Reset() {
@@ -2122,6 +2127,13 @@ func (x *SemiparametricAwv) GetForgetting() float64 {
 		return *x.Forgetting
 	}
 	return 0
+}
+
+func (x *SemiparametricAwv) GetParametricInputs() []string {
+	if x != nil {
+		return x.ParametricInputs
+	}
+	return nil
 }
 
 // Kernel names a reproducing kernel and its parameters.
@@ -2228,7 +2240,9 @@ type PkawvNystrom struct {
 	MaxDictionary *int32 `protobuf:"varint,8,opt,name=max_dictionary,json=maxDictionary,proto3,oneof" json:"max_dictionary,omitempty"`
 	// History kept for growing. Default none.
 	History PkawvNystrom_History `protobuf:"varint,9,opt,name=history,proto3,enum=hindsight.v1.PkawvNystrom_History" json:"history,omitempty"`
-	// Rounds kept when history is a window.
+	// The most rounds that are kept, from 1 to 1048576, when history is a window or full.
+	// Default for full 8 max_dictionary. A model of a version before this default keeps
+	// every round.
 	HistoryWindow *int32 `protobuf:"varint,10,opt,name=history_window,json=historyWindow,proto3,oneof" json:"history_window,omitempty"`
 	// A dictionary given beforehand, and frozen.
 	Dictionary []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
@@ -3486,7 +3500,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\alambdas\x18\x03 \x03(\x01R\alambdas\x12\x14\n" +
 	"\x05range\x18\x04 \x03(\x01R\x05rangeB\t\n" +
 	"\a_lambdaB\r\n" +
-	"\v_forgetting\"\xbc\x02\n" +
+	"\v_forgetting\"\xe9\x02\n" +
 	"\x11SemiparametricAwv\x12\x1e\n" +
 	"\n" +
 	"parametric\x18\x01 \x03(\x05R\n" +
@@ -3497,7 +3511,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06lambda\x18\x05 \x01(\x01H\x02R\x06lambda\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x06 \x01(\x01H\x03R\n" +
-	"forgetting\x88\x01\x01B\x14\n" +
+	"forgetting\x88\x01\x01\x12+\n" +
+	"\x11parametric_inputs\x18\a \x03(\tR\x10parametricInputsB\x14\n" +
 	"\x12_parametric_lambdaB\x0e\n" +
 	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\r\n" +

@@ -239,6 +239,9 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 		one := 1.0
 		stats.EffectiveDimension = &one
 	}
+	if r.GetIncludeHindsightPath() {
+		stats.HindsightPath = []float64{64, 32, 16, 8, 4, 2.5}
+	}
 	if f.stats != nil {
 		f.stats(stats)
 	}

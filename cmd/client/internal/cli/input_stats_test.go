@@ -49,6 +49,40 @@ constant     12.5
 	}
 }
 
+// The table of the losses of the first features has powers of two, JSON has all.
+func TestTheHindsightPath(t *testing.T) {
+	f := served(t)
+	f.stats = func(s *hindsightv1.ModelStats) { s.Drift, s.Performance = nil, nil }
+	wantTables(t, run(t, "model", "stats", "m", "--path"), `first features  loss in hindsight
+0               64
+1               32
+2               16
+4               4
+5               2.5
+`)
+	if d := document(t, 0, "model", "stats", "m", "--path"); fmt.Sprint(d["hindsightPath"]) != "[64 32 16 8 4 2.5]" {
+		t.Errorf("as JSON %v", d["hindsightPath"])
+	}
+	if r := run(t, "model", "stats", "m"); r.code != 0 || strings.Contains(r.out, "first features") {
+		t.Errorf("a path that nobody asked for: %+v", r)
+	}
+	f.stats = func(s *hindsightv1.ModelStats) { s.HindsightPath = nil }
+	if r := run(t, "model", "stats", "m", "--path"); r.code != 0 || strings.Contains(r.out, "first features") {
+		t.Errorf("a learner without one: %+v", r)
+	}
+}
+
+func TestTheShareOfTheParametricPart(t *testing.T) {
+	f := served(t)
+	f.stats = func(s *hindsightv1.ModelStats) { s.ParametricShare = proto.Float64(0.9375) }
+	if r := run(t, "model", "stats", "m"); r.code != 0 || !strings.Contains(squeeze(r.out), "\nexplained by the parametric part 93.8 %\n") {
+		t.Errorf("%+v", r)
+	}
+	if d := document(t, 0, "model", "stats", "m"); d["parametricShare"] != 0.9375 {
+		t.Errorf("as JSON %v", d["parametricShare"])
+	}
+}
+
 // The weights of several outputs have the names of the classes, or the numbers of the
 // outputs. The table shows the first twenty.
 func TestWeightsOfOutputs(t *testing.T) {

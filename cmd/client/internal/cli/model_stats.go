@@ -10,7 +10,7 @@ import (
 )
 
 func newModelStats(e *env) *cobra.Command {
-	var effective bool
+	var effective, path bool
 	cmd := &cobra.Command{
 		Use:   "stats ID",
 		Short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
@@ -23,7 +23,9 @@ func newModelStats(e *env) *cobra.Command {
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client) error {
-				stats, err := c.stats(cmd.Context(), args[0], effective)
+				stats, err := c.stats(cmd.Context(), &hindsightv1.GetModelStatsRequest{
+					Model: args[0], IncludeEffectiveDimension: effective, IncludeHindsightPath: path,
+				})
 				if err != nil {
 					return err
 				}
@@ -32,14 +34,15 @@ func newModelStats(e *env) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&effective, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
+	cmd.Flags().BoolVar(&path, "path", false, "also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
 	return cmd
 }
 
-// stats returns the statistics of a model.
-func (c *client) stats(ctx context.Context, id string, effective bool) (*hindsightv1.ModelStats, error) {
+// stats returns the statistics that are asked for.
+func (c *client) stats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.ModelStats, error) {
 	ctx, cancel := c.Bounded(ctx)
 	defer cancel()
-	answer, err := c.Models.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: id, IncludeEffectiveDimension: effective})
+	answer, err := c.Models.GetModelStats(ctx, r)
 	return answer.GetStats(), err
 }
 
@@ -75,6 +78,9 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.EffectiveDimension != nil {
 		float("effective dimension", s.GetEffectiveDimension())
 	}
+	if s.ParametricShare != nil {
+		line("explained by the parametric part", percent(s.GetParametricShare()))
+	}
 	if s.Dictionary != nil {
 		line("dictionary", s.GetDictionary())
 	}
@@ -89,7 +95,22 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeDrift(w, s)
 	writeInputs(w, s.GetInputs())
 	writeFeatureWeights(w, s)
+	writeHindsightPath(w, s.GetHindsightPath())
 	writeExperts(w, s)
+}
+
+// writeHindsightPath writes the losses in hindsight of the first m features for m = 0, of
+// the powers of two, and of all features.
+func writeHindsightPath(w *command.Page, path []float64) {
+	if len(path) == 0 {
+		return
+	}
+	w.Printf("\nfirst features\tloss in hindsight\n")
+	last := len(path) - 1
+	for m := 0; m < last; m = max(1, 2*m) {
+		w.Printf("%d\t%s\n", m, command.Number(path[m]))
+	}
+	w.Printf("%d\t%s\n", last, command.Number(path[last]))
 }
 
 func yesNo(b bool) string {

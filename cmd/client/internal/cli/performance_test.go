@@ -205,12 +205,14 @@ func TestPredictionTables(t *testing.T) {
 	}
 	f.prediction = func(p *hindsightv1.Prediction) {
 		p.Value, p.StandardError, p.Leverage, p.Probability = proto.Float64(0.125), proto.Float64(0), proto.Float64(0.5), proto.Float64(0.8125)
+		p.ParametricValue = proto.Float64(-0.25)
 		p.Intervals = []*hindsightv1.Interval{
 			{Coverage: 0.9, Lower: proto.Float64(-0.5), Upper: proto.Float64(0.75)},
 			{Coverage: 0.995, Lower: proto.Float64(-1), Upper: proto.Float64(1.25)},
 		}
 	}
 	want := `value 0.125
+the parametric part alone -0.25
 standard error of the mean 0
 90 % of labels lie in [-0.5, 0.75]
 99.5 % of labels lie in [-1, 1.25]
@@ -224,9 +226,11 @@ prediction id p
 	}
 	f.prediction = func(p *hindsightv1.Prediction) {
 		p.Value, p.Values, p.StandardErrors = nil, []float64{1, 2}, []float64{0.5, 0.25}
+		p.ParametricValues = []float64{3, 4}
 		p.Intervals = []*hindsightv1.Interval{{Coverage: 0.9, Lowers: []float64{0, 1}, Uppers: []float64{2, 3}}}
 	}
 	want = `values [1 2]
+the parametric part alone [3 4]
 standard errors of the means [0.5 0.25]
 90 % of labels lie in [0, 2] [1, 3]
 learned from 0 observations

@@ -99,6 +99,11 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	default:
 		w.Row("value", exact(p.GetValue()))
 	}
+	if len(p.GetParametricValues()) > 0 {
+		w.Printf("the parametric part alone\t%v\n", p.GetParametricValues())
+	} else if p.ParametricValue != nil {
+		w.Float("the parametric part alone", p.GetParametricValue())
+	}
 	if len(p.GetStandardErrors()) > 0 {
 		w.Printf("standard errors of the means\t%v\n", p.GetStandardErrors())
 	} else if p.StandardError != nil {

@@ -152,7 +152,7 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 	}
 	s := newSummary(r, result)
 	if err == nil || !connection.Unreachable(err) {
-		stats, failed := c.stats(context.WithoutCancel(ctx), r.model, false)
+		stats, failed := c.stats(context.WithoutCancel(ctx), &hindsightv1.GetModelStatsRequest{Model: r.model})
 		if failed == nil {
 			failed = s.take(stats)
 		}

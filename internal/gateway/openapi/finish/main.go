@@ -32,11 +32,12 @@ func run(args []string, out io.Writer) error {
 		return errors.New("want the directory that protoc-gen-openapiv3 wrote to")
 	}
 	document := object{}
-	err := fs.WalkDir(os.DirFS(args[0]), ".", func(path string, d fs.DirEntry, err error) error {
+	written := os.DirFS(args[0])
+	err := fs.WalkDir(written, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".openapi.json") {
 			return err
 		}
-		text, err := os.ReadFile(args[0] + "/" + path)
+		text, err := fs.ReadFile(written, path)
 		if err != nil {
 			return err
 		}
