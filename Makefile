@@ -81,7 +81,7 @@ fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	done
 
 .PHONY: check
-check: lint proto-check vet tidy-check ## all checks that are not tests
+check: lint proto-check vet tidy-check web-check ## all checks that are not tests
 
 .PHONY: vet
 vet: ## go vet
@@ -117,6 +117,26 @@ proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to
 	diff -ru internal/gateway/routes "$$new/internal/gateway/routes" && \
 	diff -u internal/gateway/openapi/openapi.json "$$new/openapi.json"; } || \
 	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
+
+.PHONY: web
+web: web/node_modules ## build the console into web/dist
+	cd web && npm run build
+
+.PHONY: web-check
+web-check: ## check that web/dist belongs to the console's source, if npm is installed
+	@if ! command -v npm >/dev/null 2>&1; then \
+		echo 'web-check: npm is not installed, nothing checked'; \
+	else \
+		$(MAKE) --no-print-directory web/node_modules && cd web && npx tsc --noEmit || exit 1; \
+		new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
+		npx vite build --logLevel warn --emptyOutDir --outDir "$$new" || exit 1; \
+		diff -r dist "$$new" || { echo 'web-check: web/dist does not belong to its source; run: make web'; exit 1; }; \
+	fi
+
+# npm ci installs what the lock file names, and checks its hashes.
+web/node_modules: web/package-lock.json
+	cd web && npm ci
+	@touch $@
 
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed

@@ -42,7 +42,7 @@ export function App() {
             <a href={createHref} aria-current={place.page === "create" ? "page" : undefined}>Create</a>
           </nav>
           <button type="button" class="quiet theme" onClick={() => choose(THEMES[choice].next)} aria-label={`Theme: ${THEMES[choice].text}`}>
-            <span aria-hidden="true">{theme === "dark" ? "☾" : "☀"}</span> {THEMES[choice].text}
+            <span aria-hidden="true">{theme === "dark" ? "☾" : "☀"}</span> <span class="theme-text">{THEMES[choice].text}</span>
           </button>
         </header>
         <div role="status" class="notices">

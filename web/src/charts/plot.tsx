@@ -159,7 +159,7 @@ function Values(p: Props) {
     <details class="values" onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Values<span class="unseen"> of {p.name}</span></summary>
       {open && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={`Values of ${p.name}`}>
+        <div class="scroll" tabIndex={0} role="group" aria-label={`Values of ${p.name}`}>
           <table>
             <thead>
               <tr><th scope="col">{p.across ?? "observation"}</th>{p.curves.map((c) => <th scope="col" key={c.label}>{c.label}</th>)}</tr>

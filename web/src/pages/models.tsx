@@ -37,8 +37,8 @@ const COLUMNS: Column[] = [
   { title: "Observations", by: "sequence", descending: true, numeric: true },
   { title: "Skill", by: "recent_skill", descending: true, numeric: true },
   { title: "Loss", by: "recent_loss", numeric: true },
-  { title: "Mean", numeric: true },
-  { title: "Last", numeric: true },
+  { title: "Running mean", numeric: true },
+  { title: "Last label", numeric: true },
   { title: "Regret", by: "regret", numeric: true },
   { title: "Rate", by: "observation_rate", descending: true, numeric: true },
   { title: "State" },
@@ -103,8 +103,9 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
             <button type="button" disabled={!list.value?.nextPageToken} onClick={() => show({}, [...tokens, list.value?.nextPageToken ?? ""])}>Next</button>
           </nav>
           <p class="note">
-            Skill, loss and the losses of the running mean of the labels and of the last label are over the last 1000
-            observations, as served; of a classifier they are error rates. ▲ better than both, ■ as good, ▼ worse.
+            Loss, and the losses of two predictors that ignore the inputs, over the last 1000 observations, as served; of a
+            classifier error rates, beside the most frequent class and the last one. Skill is 1 − loss / the smaller of both:
+            ▲ better, ■ as good, ▼ worse.
           </p>
         </>
       )}

@@ -157,7 +157,7 @@ export function Busy({ run, kind, children, disabled, submit }: {
 
 /** Scroll is a part that is scrolled sideways on narrow screens, with the keys too. */
 export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
-  return <div class="scroll" tabIndex={0} role="region" aria-label={label}>{children}</div>;
+  return <div class="scroll" tabIndex={0} role="group" aria-label={label}>{children}</div>;
 }
 
 /** Pair puts its children into two columns in turn. Each keeps its column, whatever its height. */
