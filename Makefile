@@ -81,7 +81,7 @@ fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	done
 
 .PHONY: check
-check: lint proto-check proto-breaking vet tidy-check ## all checks that are not tests
+check: lint proto-check proto-breaking vet tidy-check web-check ## all checks that are not tests
 
 .PHONY: vet
 vet: ## go vet
@@ -140,6 +140,26 @@ python-proto: ## generate the stubs of clients/python (Debian's protobuf-compile
 test-python: build ## test the Python client against bin/hindsight-server
 	@if [ -z "$(PYTHON)" ]; then echo 'test-python: no Python with grpcio, nothing tested; install python3-grpcio'; else \
 		cd clients/python && HINDSIGHT_SERVER="$(CURDIR)/bin/hindsight-server" "$(PYTHON)" -m unittest discover -t . -s tests $(ARGS); fi
+
+.PHONY: web
+web: web/node_modules ## build the console into web/dist
+	cd web && npm run build
+
+.PHONY: web-check
+web-check: ## check that web/dist belongs to the console's source, if npm is installed
+	@if ! command -v npm >/dev/null 2>&1; then \
+		echo 'web-check: npm is not installed, nothing checked'; \
+	else \
+		$(MAKE) --no-print-directory web/node_modules && cd web && npx tsc --noEmit || exit 1; \
+		new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
+		npx vite build --logLevel warn --emptyOutDir --outDir "$$new" || exit 1; \
+		diff -r dist "$$new" || { echo 'web-check: web/dist does not belong to its source; run: make web'; exit 1; }; \
+	fi
+
+# npm ci installs what the lock file names, and checks its hashes.
+web/node_modules: web/package-lock.json
+	cd web && npm ci
+	@touch $@
 
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed

@@ -1,0 +1,119 @@
+import { Refusal, refused } from "./refusal";
+import type {
+  Alias, CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
+  SpecCost, Stats,
+} from "./types";
+
+/** The addresses are relative, so that the console also works below a path of a proxy. */
+async function answer(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  const call = `${method} /${path}`;
+  const request: RequestInit = { method, signal: signal ?? null };
+  if (body !== undefined) {
+    request.body = JSON.stringify(body);
+    request.headers = { "Content-Type": "application/json" };
+  }
+  let response: Response;
+  try {
+    response = await fetch(path, request);
+  } catch (cause) {
+    if (signal?.aborted) {
+      throw cause;
+    }
+    throw new Refusal(call, "The server did not answer. Is it running?", "", "", []);
+  }
+  if (!response.ok) {
+    throw await refused(call, response);
+  }
+  return response;
+}
+
+async function json<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  return (await (await answer(method, path, body, signal)).json()) as T;
+}
+
+const at = (model: string): string => `v1/models/${encodeURIComponent(model)}`;
+
+export interface Listing {
+  contains: string;
+  orderBy: string;
+  pageSize: number;
+  pageToken: string;
+  showDeleted: boolean;
+}
+
+export async function listModels(l: Listing, signal?: AbortSignal): Promise<ModelPage> {
+  const query = new URLSearchParams({ pageSize: String(l.pageSize), includeSummary: "true" });
+  if (l.contains) query.set("contains", l.contains);
+  if (l.orderBy) query.set("orderBy", l.orderBy);
+  if (l.pageToken) query.set("pageToken", l.pageToken);
+  if (l.showDeleted) query.set("showDeleted", "true");
+  return json("GET", `v1/models?${query}`, undefined, signal);
+}
+
+export async function listAliases(signal?: AbortSignal): Promise<Alias[]> {
+  return (await json<{ aliases?: Alias[] }>("GET", "v1/aliases", undefined, signal)).aliases ?? [];
+}
+
+export async function getModel(model: string, signal?: AbortSignal): Promise<Model> {
+  return (await json<{ model: Model }>("GET", at(model), undefined, signal)).model;
+}
+
+export async function getStats(model: string, signal?: AbortSignal): Promise<Stats> {
+  return (await json<{ stats: Stats }>("GET", `${at(model)}/stats`, undefined, signal)).stats;
+}
+
+export async function getHistory(model: string, signal?: AbortSignal): Promise<History> {
+  return json("GET", `${at(model)}/history`, undefined, signal);
+}
+
+export async function createModel(body: CreateBody): Promise<Model> {
+  return (await json<{ model: Model }>("POST", "v1/models", body)).model;
+}
+
+export async function validateSpec(spec: Spec, signal?: AbortSignal): Promise<SpecCost> {
+  return json("POST", "v1/specs:validate", { spec }, signal);
+}
+
+export async function predict(model: string, body: PredictBody): Promise<Prediction> {
+  return (await json<{ prediction: Prediction }>("POST", `${at(model)}:predict`, body)).prediction;
+}
+
+export async function observe(model: string, body: ObserveBody): Promise<Outcome> {
+  return (await json<{ outcome: Outcome }>("POST", `${at(model)}:observe`, body)).outcome;
+}
+
+export async function listSnapshots(model: string, signal?: AbortSignal): Promise<Snapshot[]> {
+  const list = await json<{ snapshots?: Snapshot[] }>("GET", `${at(model)}/snapshots`, undefined, signal);
+  return list.snapshots ?? [];
+}
+
+export async function snapshotModel(model: string): Promise<Snapshot> {
+  return (await json<{ snapshot: Snapshot }>("POST", `${at(model)}/snapshots`, {})).snapshot;
+}
+
+export async function restoreModel(
+  model: string, sequence: number, validateOnly: boolean,
+): Promise<{ model?: Model; undone?: number }> {
+  return json("POST", `${at(model)}:restore`, { sequence, validateOnly });
+}
+
+export async function exportModel(model: string): Promise<Blob> {
+  return (await answer("GET", `${at(model)}:export`)).blob();
+}
+
+/** deleteModel answers the model if it can be brought back. */
+export async function deleteModel(model: string, purge: boolean): Promise<Model | undefined> {
+  return (await json<{ model?: Model }>("DELETE", at(model) + (purge ? "?purge=true" : ""))).model;
+}
+
+export async function undeleteModel(model: string): Promise<Model> {
+  return (await json<{ model: Model }>("POST", `${at(model)}:undelete`, {})).model;
+}
+
+export async function metrics(signal?: AbortSignal): Promise<string> {
+  return (await answer("GET", "metrics", undefined, signal)).text();
+}
+
+export function eventsAddress(model: string): string {
+  return `${at(model)}/events`;
+}

@@ -1,0 +1,51 @@
+import { eventsAddress } from "./client";
+import type { HistoryPoint, OutcomeEvent, Stats } from "./types";
+
+/** Link is how the stream of events is: live, or lost and tried again. */
+export type Link = "connecting" | "live" | "lost";
+
+export interface Listener {
+  outcome(event: OutcomeEvent): void;
+  stats(stats: Stats): void;
+  history(point: HistoryPoint): void;
+  /** link is called with "live" also after a loss: what came in between was not heard. */
+  link(link: Link): void;
+}
+
+const FIRST_WAIT = 500;
+const LONGEST_WAIT = 15_000;
+
+/** watch listens to the events of a model until the answered function is called. */
+export function watch(model: string, listener: Listener): () => void {
+  let source: EventSource | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let wait = FIRST_WAIT;
+
+  const open = (): void => {
+    source = new EventSource(eventsAddress(model));
+    source.onopen = () => {
+      wait = FIRST_WAIT;
+      listener.link("live");
+    };
+    source.onerror = () => {
+      // The browser would try again at once, for ever; a server that starts gets time.
+      source?.close();
+      listener.link("lost");
+      timer = setTimeout(open, wait);
+      wait = Math.min(2 * wait, LONGEST_WAIT);
+    };
+    on(source, "outcome", (e: OutcomeEvent) => listener.outcome(e));
+    on(source, "stats", (s: Stats) => listener.stats(s));
+    on(source, "history", (p: HistoryPoint) => listener.history(p));
+  };
+  listener.link("connecting");
+  open();
+  return () => {
+    clearTimeout(timer);
+    source?.close();
+  };
+}
+
+function on<T>(source: EventSource, kind: string, take: (value: T) => void): void {
+  source.addEventListener(kind, (event: MessageEvent<string>) => take(JSON.parse(event.data) as T));
+}

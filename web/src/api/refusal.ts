@@ -1,0 +1,53 @@
+/** Violation is what is wrong with one field of a request. */
+export interface Violation {
+  field: string;
+  description: string;
+}
+
+/** Refusal is a call that failed: what the server said, or that it was not reached. */
+export class Refusal extends Error {
+  constructor(
+    /** The call, such as "POST /v1/models". */
+    readonly call: string,
+    message: string,
+    /** The code of google.rpc.Status, such as NOT_FOUND; empty without an answer. */
+    readonly status: string,
+    /** The reason of ErrorInfo, such as MODEL_NOT_FOUND. */
+    readonly reason: string,
+    readonly violations: readonly Violation[],
+  ) {
+    super(message);
+    this.name = "Refusal";
+  }
+}
+
+interface Detail {
+  reason?: string;
+  fieldViolations?: { field?: string; description?: string }[];
+}
+
+interface Status {
+  message?: string;
+  status?: string;
+  details?: Detail[];
+}
+
+/** refused reads the google.rpc.Status of an answer that is an error. */
+export async function refused(call: string, answer: Response): Promise<Refusal> {
+  const text = await answer.text();
+  let status: Status;
+  try {
+    status = (JSON.parse(text) as { error?: Status }).error ?? {};
+  } catch {
+    // Something between the server and the browser answered.
+    status = { message: text.trim() };
+  }
+  const details = status.details ?? [];
+  return new Refusal(
+    call,
+    status.message || `HTTP ${answer.status} ${answer.statusText}`,
+    status.status ?? "",
+    details.find((d) => d.reason)?.reason ?? "",
+    details.flatMap((d) => d.fieldViolations ?? []).map((v) => ({ field: v.field ?? "", description: v.description ?? "" })),
+  );
+}

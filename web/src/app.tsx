@@ -1,0 +1,67 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { CreatePage } from "./pages/create";
+import { ModelPage } from "./pages/model";
+import { ModelsPage } from "./pages/models";
+import { createHref, modelsHref, usePlace } from "./router";
+import { ThemeContext, useThemeChoice, type Choice } from "./theme";
+import { NoticeContext, type Notice } from "./ui/notice";
+
+const THEMES: Record<Choice, { next: Choice; text: string }> = {
+  system: { next: "light", text: "System" },
+  light: { next: "dark", text: "Light" },
+  dark: { next: "system", text: "Dark" },
+};
+
+export function App() {
+  const [choice, theme, choose] = useThemeChoice();
+  const [notice, setNotice] = useState<Notice>();
+  const place = usePlace();
+  const main = useRef<HTMLElement>(null);
+  const key = place.page === "model" ? place.id : place.page;
+
+  // A new page begins at its top, and the keyboard too.
+  const first = useRef(true);
+  useEffect(() => {
+    document.title = place.page === "model" ? `${place.id} · hindsight` : "hindsight";
+    if (first.current) {
+      first.current = false;
+      return;
+    }
+    scrollTo(0, 0);
+    main.current?.focus({ preventScroll: true });
+  }, [key]);
+
+  return (
+    <ThemeContext.Provider value={theme}>
+      <NoticeContext.Provider value={setNotice}>
+        <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); main.current?.focus(); }}>Skip to the content</a>
+        <header class="top">
+          <a class="brand" href={modelsHref()}><img src="./favicon.svg" alt="" width="20" height="20" />hindsight</a>
+          <nav aria-label="Pages">
+            <a href={modelsHref()} aria-current={place.page === "models" ? "page" : undefined}>Models</a>
+            <a href={createHref} aria-current={place.page === "create" ? "page" : undefined}>Create</a>
+          </nav>
+          <button type="button" class="quiet theme" onClick={() => choose(THEMES[choice].next)} aria-label={`Theme: ${THEMES[choice].text}`}>
+            <span aria-hidden="true">{theme === "dark" ? "☾" : "☀"}</span> <span class="theme-text">{THEMES[choice].text}</span>
+          </button>
+        </header>
+        <div role="status" class="notices">
+          {notice && (
+            <div class="notice">
+              <span>{notice.text}</span>
+              {notice.action && (
+                <button type="button" class="small" onClick={() => { setNotice(undefined); notice.action?.run(); }}>{notice.action.text}</button>
+              )}
+              <button type="button" class="quiet small" aria-label="Dismiss" onClick={() => setNotice(undefined)}>✕</button>
+            </div>
+          )}
+        </div>
+        <main id="main" ref={main} tabIndex={-1}>
+          {place.page === "models" && <ModelsPage query={place.query} />}
+          {place.page === "create" && <CreatePage />}
+          {place.page === "model" && <ModelPage key={place.id} id={place.id} />}
+        </main>
+      </NoticeContext.Provider>
+    </ThemeContext.Provider>
+  );
+}

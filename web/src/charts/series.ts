@@ -1,0 +1,164 @@
+import type { History, HistoryPoint } from "../api/types";
+import { number } from "../format";
+import type { Curve } from "./plot";
+
+/** Smoothing is over how many observations a mean loss is taken. */
+export type Smoothing = "points" | "recent" | "whole";
+
+/** RECENT is what the recent figures of GetModelStats are taken over, nearly. */
+export const RECENT = 1000;
+
+export function sequences(points: HistoryPoint[]): number[] {
+  return points.map((p) => number(p.sequence));
+}
+
+/**
+ * means answers the mean of a figure over the observations behind each point. A point has
+ * the sum since the point before; whole points are taken, so that the recent mean is over
+ * the least number of them that has RECENT observations.
+ */
+export function means(sums: (number | null)[], weights: number[], smoothing: Smoothing): (number | null)[] {
+  const out: (number | null)[] = [];
+  let first = 0;
+  let sum = 0;
+  let weight = 0;
+  for (let i = 0; i < sums.length; i++) {
+    const v = sums[i];
+    const w = v === null || v === undefined ? 0 : (weights[i] ?? 0);
+    sum += v ?? 0;
+    weight += w;
+    if (smoothing === "points") {
+      out.push(w > 0 ? (v ?? 0) / w : null);
+      continue;
+    }
+    while (smoothing === "recent" && first < i) {
+      const leaving = sums[first] === null ? 0 : (weights[first] ?? 0);
+      if (weight - leaving < RECENT) break;
+      sum -= sums[first] ?? 0;
+      weight -= leaving;
+      first++;
+    }
+    out.push(weight > 0 ? sum / weight : null);
+  }
+  return out;
+}
+
+/** figureOf reads one figure of a point's performance. */
+type figureOf = (p: HistoryPoint) => number | undefined;
+
+function curve(
+  points: HistoryPoint[], weights: number[], smoothing: Smoothing, read: figureOf, look: Omit<Curve, "values">,
+): Curve | undefined {
+  const values = points.map((p) => read(p));
+  if (values.every((v) => v === undefined)) return undefined;
+  const sums = values.map((v, i) => (v === undefined ? null : v * (weights[i] ?? 0)));
+  return { ...look, values: means(sums, weights, smoothing) };
+}
+
+const present = (curves: (Curve | undefined)[]): Curve[] => curves.filter((c) => c !== undefined);
+
+/** losses are the mean loss of a model beside those of the trivial predictors. */
+export function losses(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
+  const weights = points.map((p) => number(p.performance?.observations));
+  const at = (read: figureOf, look: Omit<Curve, "values">): Curve | undefined =>
+    curve(points, weights, smoothing, read, look);
+  const served = (p: HistoryPoint): number | undefined => p.performance?.served && number(p.performance.served.meanLoss);
+  const prequential = (p: HistoryPoint): number | undefined =>
+    p.performance?.prequential && number(p.performance.prequential.meanLoss);
+  const differ = points.some((p) => served(p) !== prequential(p));
+  return present([
+    at((p) => p.performance?.served?.lastLabelLoss, { label: "last label", colour: "--last", dash: [2, 3] }),
+    at((p) => p.performance?.served?.runningMeanLoss, { label: "running mean", colour: "--mean", dash: [6, 3] }),
+    differ ? at(prequential, { label: "prequential", colour: "--prequential", dash: [8, 3, 2, 3] }) : undefined,
+    at(served, { label: differ ? "as served" : "model", colour: "--model" }),
+  ]);
+}
+
+/** errors are the error rate of a classifier beside those of the trivial predictors. */
+export function errors(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
+  const weights = points.map((p) => number(p.classes?.observations));
+  const at = (read: figureOf, look: Omit<Curve, "values">): Curve | undefined =>
+    curve(points, weights, smoothing, read, look);
+  const served = (p: HistoryPoint): number | undefined => p.classes?.served && number(p.classes.served.errorRate);
+  return present([
+    at((p) => p.classes?.served && number(p.classes.served.lastClassErrorRate), { label: "last class", colour: "--last", dash: [2, 3] }),
+    at((p) => p.classes?.served && number(p.classes.served.majorityErrorRate), { label: "most frequent class", colour: "--mean", dash: [6, 3] }),
+    at(served, { label: "model", colour: "--model" }),
+  ]);
+}
+
+export function regrets(points: HistoryPoint[]): Curve[] {
+  const column = (read: figureOf): (number | null)[] => points.map((p) => read(p) ?? null);
+  const regret = column((p) => p.regret);
+  const bound = column((p) => p.regretBound);
+  return present([
+    bound.some((v) => v !== null && v !== 0) ? { label: "bound", colour: "--mean", dash: [6, 3], values: bound } : undefined,
+    regret.some((v) => v !== null) ? { label: "regret", colour: "--model", values: regret } : undefined,
+  ]);
+}
+
+export function dictionaries(points: HistoryPoint[]): Curve[] {
+  const values = points.map((p) => p.dictionary ?? null);
+  return values.some((v) => v !== null) ? [{ label: "centres", colour: "--model", values }] : [];
+}
+
+const TOP = 8;
+
+/** Stack is the weights of experts that sum to 1. */
+export interface Stack {
+  name: string;
+  curves: Curve[];
+}
+
+/**
+ * stacks are the weights of the experts, stacked. The learner auto has two layers: the
+ * experts, and on top of them the mixture and the stacks.
+ */
+export function stacks(history: History): Stack[] {
+  const names = history.experts ?? [];
+  const all = names.map((_, n) => n);
+  const upper = all.filter((n) => names[n] === "mixture" || names[n]?.startsWith("stack/"));
+  const lower = all.filter((n) => !upper.includes(n));
+  const layers: [string, number[]][] = upper.length > 0
+    ? [["Weights of the experts", lower], ["Weights of the mixture and the stacks", upper]]
+    : [["Weights of the experts", lower]];
+  return layers.filter(([, of]) => of.length > 0).map(([name, of]) => ({ name, curves: stack(history, of) }));
+}
+
+/**
+ * stack has a curve for each of the experts that were largest on the mean, and one for
+ * the rest. What is drawn is the sum of the weights from its own down; what is told is its own.
+ */
+function stack(history: History, of: number[]): Curve[] {
+  const points = history.points ?? [];
+  const names = history.experts ?? [];
+  const mean = new Map(of.map((n) => [n, points.reduce((sum, p) => sum + number(p.expertWeights?.[n]), 0)]));
+  const order = [...of].sort((a, b) => number(mean.get(b)) - number(mean.get(a)));
+  const told = (experts: number[]): (number | null)[] => points.map((p) =>
+    p.expertWeights?.length ? experts.reduce((sum, n) => sum + number(p.expertWeights?.[n]), 0) : null);
+  const layers = order.slice(0, TOP).map((n, k) => ({ label: names[n] ?? "", colour: `--layer-${k + 1}`, told: told([n]) }));
+  const rest = order.slice(TOP);
+  if (rest.length > 0) layers.push({ label: `${rest.length} others`, colour: "--layer-rest", told: told(rest) });
+  // The first layer is at the top: its curve is the sum of all. Later curves are drawn over it.
+  const below = points.map(() => 0);
+  const curves: Curve[] = [];
+  for (const layer of [...layers].reverse()) {
+    const values = layer.told.map((v, i) => (v === null ? null : (below[i] = number(below[i]) + v)));
+    curves.unshift({ ...layer, values, filled: true });
+  }
+  return curves;
+}
+
+const LEVEL_COLOURS = ["--model", "--mean", "--last", "--prequential"];
+const LEVEL_DASHES = [undefined, [6, 3], [2, 3], [8, 3, 2, 3]];
+
+/** coverages are the shares of labels inside the intervals of each level. */
+export function coverages(points: HistoryPoint[], levels: number[], label: (v: number) => string): Curve[] {
+  const counts = points.map((p) => number(p.performance?.observations));
+  return present(levels.map((wanted, k) => {
+    const dash = LEVEL_DASHES[k % LEVEL_DASHES.length];
+    return curve(points, counts, "recent", (p) => p.realised?.[k], {
+      label: label(wanted), colour: LEVEL_COLOURS[k % LEVEL_COLOURS.length] ?? "--model", ...(dash ? { dash } : {}),
+    });
+  }));
+}

@@ -1,0 +1,102 @@
+/** number is a number of the server whose absence means 0. */
+export function number(v: number | undefined): number {
+  return v ?? 0;
+}
+
+/** full writes a number with all its digits. */
+export function full(v: number): string {
+  return String(v);
+}
+
+/** figure writes a number with six digits, as the command line does. */
+export function figure(v: number | undefined): string {
+  if (v === undefined) return "–";
+  if (!Number.isFinite(v)) return String(v);
+  if (v === 0) return "0";
+  const size = Math.abs(v);
+  if (size >= 1e6 || size < 1e-4) {
+    const [digits, exponent] = v.toExponential(5).split("e");
+    return `${minus(trim(digits ?? ""))}e${exponent?.replace("+", "")}`;
+  }
+  return minus(trim(v.toPrecision(6)));
+}
+
+/** short writes a number with three digits, for axes and chips. */
+export function short(v: number | undefined): string {
+  if (v === undefined) return "–";
+  const rounded = Number(v.toPrecision(3));
+  const size = Math.abs(rounded);
+  const plain = size === 0 || (size >= 1e-3 && size < 1e5);
+  return minus(plain ? String(rounded) : rounded.toExponential().replace("+", ""));
+}
+
+function trim(digits: string): string {
+  return digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits;
+}
+
+/** minus has the sign that is as wide as a digit. */
+function minus(text: string): string {
+  return text.replace(/^-/, "−");
+}
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/** count writes a whole number with its thousands parted. */
+export function count(v: number): string {
+  return WHOLE.format(v);
+}
+
+/** plural writes a count and its noun. */
+export function plural(v: number, one: string, more = `${one}s`): string {
+  return `${count(v)} ${v === 1 ? one : more}`;
+}
+
+/** compact writes a count in few characters, for axes. */
+export function compact(v: number): string {
+  if (Math.abs(v) >= 1e9) return `${Number((v / 1e9).toPrecision(3))}G`;
+  if (Math.abs(v) >= 1e6) return `${Number((v / 1e6).toPrecision(3))}M`;
+  if (Math.abs(v) >= 1e4) return `${Number((v / 1e3).toPrecision(3))}k`;
+  return String(v);
+}
+
+/** percent writes a share with one place. */
+export function percent(share: number | undefined): string {
+  return share === undefined ? "–" : `${(100 * share).toFixed(1)} %`;
+}
+
+/** level writes the level of an interval. */
+export function level(coverage: number): string {
+  return `${Number((100 * coverage).toPrecision(6))} %`;
+}
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+
+export function bytes(v: number): string {
+  let unit = 0;
+  while (v >= 1024 && unit < UNITS.length - 1) {
+    v /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? v : Number(v.toPrecision(3))} ${UNITS[unit]}`;
+}
+
+/** seconds writes a duration in its unit. */
+export function seconds(v: number): string {
+  if (v < 1e-3) return `${Number((v * 1e6).toPrecision(3))} µs`;
+  if (v < 1) return `${Number((v * 1e3).toPrecision(3))} ms`;
+  return `${Number(v.toPrecision(3))} s`;
+}
+
+/** rate writes observations a second. */
+export function rate(v: number): string {
+  return v === 0 ? "0 /s" : `${v >= 100 ? count(v) : Number(v.toPrecision(2))} /s`;
+}
+
+/** moment writes a time in the reader's zone. */
+export function moment(time: string | undefined): string {
+  if (!time) return "–";
+  const at = new Date(time);
+  const pad = (v: number): string => String(v).padStart(2, "0");
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ` +
+    `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}

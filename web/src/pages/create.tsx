@@ -1,0 +1,283 @@
+import { useEffect, useState } from "preact/hooks";
+import { createModel, validateSpec } from "../api/client";
+import { Refusal } from "../api/refusal";
+import type { Spec, SpecCost } from "../api/types";
+import { bytes, count, number } from "../format";
+import { go, modelHref } from "../router";
+import { useNotice } from "../ui/notice";
+import { Busy, Choice, Failure, Field, Panel } from "../ui/parts";
+import { EMPTY, bodyOf, specOf, type Draft, type InputDraft } from "./draft";
+import { KERNELS, LEARNERS, snake, type Option } from "./learners";
+
+const TYPING = 250;
+const ID = /^[a-z0-9][a-z0-9._-]{0,62}$/;
+
+type Set = (change: Partial<Draft>) => void;
+type Wrong = (field: string) => string | undefined;
+
+/** CreatePage makes a model. The server judges the spec as it is typed. */
+export function CreatePage() {
+  const [draft, setDraft] = useState(EMPTY);
+  // The text of the spec, once it is written by hand; the form then no longer makes it.
+  const [text, setText] = useState<string>();
+  const [refused, setRefused] = useState<unknown>();
+  const notice = useNotice();
+  const set: Set = (change) => {
+    setDraft((d) => ({ ...d, ...change }));
+    setRefused(undefined);
+  };
+
+  const made = JSON.stringify(specOf(draft), null, 2);
+  const { spec, broken } = parse(text ?? made);
+  const { cost, error, checking } = useValidation(spec);
+  const violations = [error, refused].flatMap((e) => (e instanceof Refusal ? e.violations : []));
+  const wrong: Wrong = (field) => violations.find((v) => v.field === field)?.description;
+  const idWrong = draft.id && !ID.test(draft.id)
+    ? "Small letters, digits, '.', '_' and '-'; a letter or a digit first; at most 63." : wrong("id");
+
+  const create = async (): Promise<void> => {
+    if (!spec) return;
+    try {
+      const model = await createModel(bodyOf(draft, spec));
+      notice({ text: `Model ${model.id} was created.` });
+      go(modelHref(model.id));
+    } catch (e) {
+      setRefused(e);
+    }
+  };
+
+  const form = text === undefined ? <Form draft={draft} set={set} wrong={wrong} /> : null;
+  return (
+    <>
+      <div class="heading"><h1>Create a model</h1></div>
+      <form class="columns" onSubmit={(e) => { e.preventDefault(); void create(); }} noValidate>
+        <div>
+          <Panel title="Model">
+            <div class="fields">
+              <Field label="Id" wrong={idWrong} hint="The name that requests use.">
+                {(a) => <input {...a} required autocomplete="off" spellcheck={false} value={draft.id} onInput={(e) => set({ id: e.currentTarget.value })} />}
+              </Field>
+              <Field label="Display name" wrong={wrong("display_name")} hint="For people. May change later.">
+                {(a) => <input {...a} value={draft.displayName} onInput={(e) => set({ displayName: e.currentTarget.value })} />}
+              </Field>
+              <Field label="Labels" wrong={violations.find((v) => v.field.startsWith("labels"))?.description} hint="For selecting models: team=rides, env=prod">
+                {(a) => <input {...a} value={draft.labels} onInput={(e) => set({ labels: e.currentTarget.value })} />}
+              </Field>
+            </div>
+          </Panel>
+          {form}
+        </div>
+        <div class="beside">
+          <Panel title="Spec" aside={
+            <Choice
+              label="How the spec is written" value={text === undefined ? "form" : "text"}
+              options={[["form", "By form"], ["text", "As JSON"]]} choose={(v) => setText(v === "form" ? undefined : made)}
+            />}
+          >
+            {text === undefined
+              ? <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{made}</pre>
+              : <textarea aria-label="Spec as JSON" class="spec" rows={16} spellcheck={false} value={text} onInput={(e) => { setText(e.currentTarget.value); setRefused(undefined); }} />}
+            <Verdict cost={cost} checking={checking} />
+            {broken && <p class="failure" role="alert">{broken}</p>}
+            <Failure error={refused ?? error} />
+            <div class="actions">
+              <Busy submit kind="primary" disabled={!spec || !draft.id || idWrong !== undefined || error !== undefined}>Create</Busy>
+            </div>
+          </Panel>
+        </div>
+      </form>
+    </>
+  );
+}
+
+function parse(text: string): { spec?: Spec; broken?: string } {
+  try {
+    return { spec: JSON.parse(text) as Spec };
+  } catch (e) {
+    return { broken: `Not JSON: ${e instanceof Error ? e.message : String(e)}` };
+  }
+}
+
+/** useValidation asks the server what it thinks of a spec, once the typing stops. */
+function useValidation(spec: Spec | undefined): { cost?: SpecCost | undefined; error?: unknown; checking: boolean } {
+  const [answer, setAnswer] = useState<{ of: string; cost?: SpecCost; error?: unknown }>();
+  const text = spec && JSON.stringify(spec);
+  useEffect(() => {
+    if (!text) return undefined;
+    const control = new AbortController();
+    const timer = setTimeout(() => {
+      validateSpec(JSON.parse(text) as Spec, control.signal).then(
+        (cost) => setAnswer({ of: text, cost }),
+        (error: unknown) => { if (!control.signal.aborted) setAnswer({ of: text, error }); },
+      );
+    }, TYPING);
+    return () => {
+      clearTimeout(timer);
+      control.abort();
+    };
+  }, [text]);
+  // Until the next answer the last one stands, so that the page does not flicker.
+  return { cost: answer?.cost, error: answer?.error, checking: answer?.of !== text };
+}
+
+function Verdict({ cost, checking }: { cost: SpecCost | undefined; checking: boolean }) {
+  return (
+    <div role="status" class="cost" aria-busy={checking}>
+      {cost && (
+        <dl class="tiles">
+          <div><dt>Features</dt><dd data-name="features">{count(cost.features ?? 0)}</dd></div>
+          <div><dt>State</dt><dd data-name="stateBytes" title={`${number(cost.stateBytes)} bytes`}>{bytes(number(cost.stateBytes))}</dd></div>
+          <div><dt>Predict</dt><dd data-name="predictFlops">{count(number(cost.predictFlops))} <small>multiply-adds</small></dd></div>
+          <div><dt>Observe</dt><dd data-name="observeFlops">{count(number(cost.observeFlops))} <small>multiply-adds</small></dd></div>
+        </dl>
+      )}
+    </div>
+  );
+}
+
+function Form({ draft, set, wrong }: { draft: Draft; set: Set; wrong: Wrong }) {
+  const learner = LEARNERS.find((l) => l.name === draft.learner) ?? LEARNERS[0];
+  return (
+    <>
+      <Panel title="Inputs and labels">
+        <Choice
+          label="What the inputs are" value={draft.by} choose={(by) => set({ by })}
+          options={[["dimension", "Numbers by position"], ["inputs", "Named inputs"]]}
+        />
+        {draft.by === "dimension" ? (
+          <div class="fields">
+            <Field label="Dimension" wrong={wrong("spec.dimension")} hint="How many numbers an input has.">
+              {(a) => <input {...a} inputMode="numeric" value={draft.dimension} onInput={(e) => set({ dimension: e.currentTarget.value })} />}
+            </Field>
+          </div>
+        ) : <Inputs inputs={draft.inputs} set={(inputs) => set({ inputs })} wrong={wrong} />}
+        <div class="fields">
+          <Field label="Labels are" hint="What an observation tells.">
+            {(a) => (
+              <select {...a} value={draft.classes ? "classes" : "numbers"} onChange={(e) => set({ classes: e.currentTarget.value === "classes" })}>
+                <option value="numbers">numbers</option>
+                <option value="classes">classes</option>
+              </select>
+            )}
+          </Field>
+          {draft.classes ? (
+            <Field label="Most classes" wrong={wrong("spec.classes.max_classes")} hint="Default 2; 256 for rlsc.">
+              {(a) => <input {...a} inputMode="numeric" value={draft.maxClasses} onInput={(e) => set({ maxClasses: e.currentTarget.value })} />}
+            </Field>
+          ) : (
+            <>
+              <Field label="Labels per observation" wrong={wrong("spec.outputs")} hint="Default 1.">
+                {(a) => <input {...a} inputMode="numeric" value={draft.outputs} onInput={(e) => set({ outputs: e.currentTarget.value })} />}
+              </Field>
+              <Field label="Intervals" wrong={wrong("spec.coverage") ?? wrong("spec.coverage[0]")} hint="Shares of labels inside: 0.5, 0.9. Default 0.9 for auto.">
+                {(a) => <input {...a} value={draft.coverage} onInput={(e) => set({ coverage: e.currentTarget.value })} />}
+              </Field>
+            </>
+          )}
+          <Field label="Scaling" wrong={wrong("spec.scaling")} hint="Default: running.">
+            {(a) => (
+              <select {...a} value={draft.scaling} onChange={(e) => set({ scaling: e.currentTarget.value })}>
+                <option value="">default</option>
+                <option value="running">running</option>
+                <option value="warmup">warm-up of 100</option>
+                <option value="none">none</option>
+              </select>
+            )}
+          </Field>
+          <Field label="Seed" wrong={wrong("spec.seed")} hint="Of all random draws. Default 0.">
+            {(a) => <input {...a} inputMode="numeric" value={draft.seed} onInput={(e) => set({ seed: e.currentTarget.value })} />}
+          </Field>
+        </div>
+      </Panel>
+      <Panel title="Learner">
+        <div class="fields">
+          <Field label="Learner" wrong={wrong("spec.learner") ?? wrong(`spec.${snake(draft.learner)}`)} hint={learner?.about}>
+            {(a) => (
+              <select {...a} value={draft.learner} onChange={(e) => set({ learner: e.currentTarget.value, options: {} })}>
+                {LEARNERS.map((l) => <option key={l.name} value={l.name}>{l.label}</option>)}
+              </select>
+            )}
+          </Field>
+          {learner?.options.map((o) => (
+            <OptionField
+              key={`${learner.name}.${o.name}`} option={o} value={draft.options[o.name] ?? ""} wrong={wrong} path={`spec.${snake(learner.name)}.${snake(o.name)}`}
+              set={(v) => set({ options: { ...draft.options, [o.name]: v } })}
+            />
+          ))}
+        </div>
+      </Panel>
+    </>
+  );
+}
+
+function OptionField({ option, value, set, wrong, path }: {
+  option: Option; value: string; set: (v: string) => void; wrong: Wrong; path: string;
+}) {
+  const { kind, label, hint } = option;
+  if (kind === "kernel") {
+    const [name = "", sigma = ""] = value.split(" ");
+    return (
+      <>
+        <Field label={label} hint={hint} wrong={wrong(path) ?? wrong(`${path}.kind`)}>
+          {(a) => (
+            <select {...a} value={name} onChange={(e) => set(`${e.currentTarget.value} ${sigma}`)}>
+              <option value="">default</option>
+              {KERNELS.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
+            </select>
+          )}
+        </Field>
+        <Field label="Bandwidth σ" hint="Default 1." wrong={wrong(`${path}.sigma`)}>
+          {(a) => <input {...a} inputMode="decimal" value={sigma} onInput={(e) => set(`${name} ${e.currentTarget.value}`)} />}
+        </Field>
+      </>
+    );
+  }
+  const choices = kind === "boolean" ? [["true", "yes"], ["false", "no"]] as const : option.choices;
+  return (
+    <Field label={label} hint={hint} wrong={wrong(path) ?? wrong(`${path}[0]`)}>
+      {(a) => (choices
+        ? (
+          <select {...a} value={value} onChange={(e) => set(e.currentTarget.value)}>
+            <option value="">default</option>
+            {choices.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
+          </select>
+        )
+        : <input {...a} inputMode={kind === "number" ? "decimal" : "text"} value={value} onInput={(e) => set(e.currentTarget.value)} />
+      )}
+    </Field>
+  );
+}
+
+const INPUT_KINDS = [
+  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"], ["vector", "list of numbers"],
+] as const;
+
+function Inputs({ inputs, set, wrong }: { inputs: InputDraft[]; set: (inputs: InputDraft[]) => void; wrong: Wrong }) {
+  const change = (at: number, part: Partial<InputDraft>): void => set(inputs.map((i, n) => (n === at ? { ...i, ...part } : i)));
+  return (
+    <fieldset class="inputs">
+      <legend>Inputs</legend>
+      {inputs.map((input, n) => (
+        <div class="fields row" key={n}>
+          <Field label={`Name of input ${n + 1}`} wrong={wrong(`spec.inputs[${n}].name`) ?? wrong(`spec.inputs[${n}]`)}>
+            {(a) => <input {...a} value={input.name} spellcheck={false} onInput={(e) => change(n, { name: e.currentTarget.value })} />}
+          </Field>
+          <Field label={`Kind of input ${n + 1}`}>
+            {(a) => (
+              <select {...a} value={input.kind} onChange={(e) => change(n, { kind: e.currentTarget.value as InputDraft["kind"] })}>
+                {INPUT_KINDS.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
+              </select>
+            )}
+          </Field>
+          {input.kind === "vector" && (
+            <Field label="Length" wrong={wrong(`spec.inputs[${n}].vector.length`)}>
+              {(a) => <input {...a} inputMode="numeric" value={input.length} onInput={(e) => change(n, { length: e.currentTarget.value })} />}
+            </Field>
+          )}
+          <button type="button" class="small" disabled={inputs.length === 1} aria-label={`Remove input ${n + 1}`} onClick={() => set(inputs.filter((_, k) => k !== n))}>Remove</button>
+        </div>
+      ))}
+      <button type="button" class="small" onClick={() => set([...inputs, { name: "", kind: "numeric", length: "" }])}>Add an input</button>
+    </fieldset>
+  );
+}

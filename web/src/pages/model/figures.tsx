@@ -1,0 +1,144 @@
+import type { ClassPerformance, Performance, Stats } from "../../api/types";
+import { bytes, count, figure, level, number, percent, short } from "../../format";
+import { Light, Num, Scroll } from "../../ui/parts";
+
+/** skillOf is the recent skill as served, of which the traffic light speaks. */
+export function skillOf(stats: Stats): number | undefined {
+  return stats.classes ? stats.classes.recent?.served?.skill : stats.recent?.served?.skill;
+}
+
+/** Tiles are the figures that are asked for first. */
+export function Tiles({ stats }: { stats: Stats }) {
+  const classes = stats.classes?.recent?.served;
+  const served = stats.recent?.served;
+  const interval = stats.intervals?.[stats.intervals.length - 1];
+  return (
+    <dl class="tiles" aria-label="Figures">
+      <div><dt>Observations</dt><dd><Num name="observations" value={number(stats.observations)} write={count} /></dd></div>
+      <div>
+        <dt>{classes ? "Recent error rate" : "Recent loss"}</dt>
+        <dd><Num name="recentLoss" value={classes ? number(classes.errorRate) : served && number(served.meanLoss)} /></dd>
+      </div>
+      <div><dt>Recent skill</dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
+      <div><dt>Regret</dt><dd><Num name="regret" value={stats.regret} /></dd></div>
+      <div>
+        <dt>{stats.certified ? "Guarantee" : "Regret bound"}</dt>
+        <dd><Num name="regretBound" value={number(stats.regretBound) === 0 ? undefined : number(stats.regretBound)} /></dd>
+      </div>
+      {interval && (
+        <div><dt>Inside {level(number(interval.coverage))}</dt><dd><Num name="coverage" value={interval.recent ?? interval.realised} write={percent} /></dd></div>
+      )}
+      <div><dt>Pending labels</dt><dd><Num name="pendingLabels" value={number(stats.pendingLabels)} write={count} /></dd></div>
+      <div><dt>State</dt><dd><Num name="stateBytes" value={number(stats.stateBytes)} write={bytes} /></dd></div>
+    </dl>
+  );
+}
+
+/** PerformanceTable is the model beside the trivial predictors, as `model stats` prints it. */
+export function PerformanceTable({ stats }: { stats: Stats }) {
+  const c = stats.classes;
+  if (c) {
+    return (
+      <Scroll label="Performance">
+        <table>
+          <thead><tr><th scope="col">Error rate</th><Heads texts={["model", "most frequent", "last class", "log loss", "Brier", "skill", ""]} /></tr></thead>
+          <tbody>
+            <ClassRows name="All rounds" at="classes.performance" p={c.performance} />
+            <ClassRows name="Last 1000" at="classes.recent" p={c.recent} />
+          </tbody>
+        </table>
+      </Scroll>
+    );
+  }
+  return (
+    <Scroll label="Performance">
+      <table>
+        <thead><tr><th scope="col">Mean loss</th><Heads texts={["model", "running mean", "last label", "skill", ""]} /></tr></thead>
+        <tbody>
+          <Rows name="All rounds" at="performance" p={stats.performance} />
+          <Rows name="Last 1000" at="recent" p={stats.recent} />
+          <Rows name="Discounted" at="discounted" p={stats.discounted} />
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+function Heads({ texts }: { texts: string[] }) {
+  return <>{texts.map((t) => (t ? <th scope="col" class="right" key={t}>{t}</th> : <th key="none"><span class="unseen">verdict</span></th>))}</>;
+}
+
+const SIDES = [["prequential", ""], ["served", "as served"]] as const;
+
+function Rows({ name, at, p }: { name: string; at: string; p: Performance | undefined }) {
+  return (
+    <>
+      {SIDES.map(([side, text]) => {
+        const f = p?.[side];
+        return (
+          <tr key={side} class={text ? "second" : ""}>
+            <th scope="row">{text ? <span class="indent"><span class="unseen">{name} </span>{text}</span> : <>{name} <small>{count(Math.round(number(p?.observations)))}</small></>}</th>
+            <td class="right"><Num name={`${at}.${side}.meanLoss`} value={f && number(f.meanLoss)} /></td>
+            <td class="right"><Num name={`${at}.${side}.runningMeanLoss`} value={f?.runningMeanLoss} /></td>
+            <td class="right"><Num name={`${at}.${side}.lastLabelLoss`} value={f?.lastLabelLoss} /></td>
+            <td class="right"><Num name={`${at}.${side}.skill`} value={f?.skill} write={short} /></td>
+            <td><Light skill={f?.skill} /></td>
+          </tr>
+        );
+      })}
+    </>
+  );
+}
+
+function ClassRows({ name, at, p }: { name: string; at: string; p: ClassPerformance | undefined }) {
+  return (
+    <>
+      {SIDES.map(([side, text]) => {
+        const f = p?.[side];
+        return (
+          <tr key={side} class={text ? "second" : ""}>
+            <th scope="row">{text ? <span class="indent"><span class="unseen">{name} </span>{text}</span> : <>{name} <small>{count(number(p?.observations))}</small></>}</th>
+            <td class="right"><Num name={`${at}.${side}.errorRate`} value={f && number(f.errorRate)} /></td>
+            <td class="right"><Num name={`${at}.${side}.majorityErrorRate`} value={f && number(f.majorityErrorRate)} /></td>
+            <td class="right"><Num name={`${at}.${side}.lastClassErrorRate`} value={f && number(f.lastClassErrorRate)} /></td>
+            <td class="right"><Num name={`${at}.${side}.logLoss`} value={f && number(f.logLoss)} /></td>
+            <td class="right"><Num name={`${at}.${side}.brierScore`} value={f && number(f.brierScore)} /></td>
+            <td class="right"><Num name={`${at}.${side}.skill`} value={f?.skill} write={short} /></td>
+            <td><Light skill={f?.skill} /></td>
+          </tr>
+        );
+      })}
+    </>
+  );
+}
+
+/** ROWS are the single figures of GetModelStats, under the names of its fields. */
+const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
+  ["observations", "Observations", "count"], ["lossSum", "Sum of losses", "figure"], ["meanLoss", "Mean loss", "figure"],
+  ["hindsightLoss", "Loss in hindsight", "figure"], ["regret", "Regret", "figure"], ["servedRegret", "Regret as served", "figure"],
+  ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate", "figure"], ["regretBound", "Regret bound", "figure"],
+  ["logDeterminant", "log det(A / λ)", "figure"], ["effectiveDimension", "Effective dimension", "figure"],
+  ["labelBound", "Largest |label|", "figure"], ["features", "Features", "count"], ["dictionary", "Dictionary centres", "count"],
+  ["servedObservations", "Served observations", "count"], ["servedLossSum", "Sum of served losses", "figure"],
+  ["pendingLabels", "Pending labels", "count"], ["snapshotSequence", "Newest snapshot at", "count"], ["stateBytes", "State", "bytes"],
+];
+
+/** Of a learner without a theorem these are 0, and say nothing. */
+const OF_THEOREM: readonly (keyof Stats)[] = ["certificate", "regretBound", "logDeterminant", "snapshotSequence"];
+
+const WRITE = { count, figure, bytes };
+
+/** AllFigures is every single figure of GetModelStats. */
+export function AllFigures({ stats }: { stats: Stats }) {
+  return (
+    <dl class="list">
+      {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && stats[field] === 0)).map(([field, text, kind]) => (
+        <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
+      ))}
+      <div><dt>Certified</dt><dd>{stats.certified ? "yes, the theorem applies" : "no"}</dd></div>
+      {stats.certificateOk !== undefined && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
+      <div><dt>Durability</dt><dd>{stats.durability ?? "–"}</dd></div>
+      {stats.stateDigest && <div class="long"><dt>State digest</dt><dd><code>{stats.stateDigest}</code></dd></div>}
+    </dl>
+  );
+}

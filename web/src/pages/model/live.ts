@@ -1,0 +1,136 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { getHistory, getModel, getStats } from "../../api/client";
+import { watch, type Link } from "../../api/events";
+import type { History, HistoryPoint, Model, OutcomeEvent, Stats } from "../../api/types";
+import { number } from "../../format";
+import { useLoad, type Loaded } from "../../ui/load";
+
+/** As many outcomes are kept for the plot of the newest. */
+const OUTCOMES = 300;
+/** The server answers fewer points. With so many the history is asked for again. */
+const MOST_POINTS = 600;
+/** What moves is drawn at most so often. */
+const FRAME = 200;
+/** While a model learns, all of its statistics are asked for so often. */
+const WHOLE_STATS = 4000;
+
+/** Live is what is known of a model, kept up to date by its events. */
+export interface Live {
+  model: Loaded<Model>;
+  stats: Loaded<Stats>;
+  history: Loaded<History>;
+  outcomes: OutcomeEvent[];
+  link: Link;
+  /** Asks for all anew, after something was done to the model. */
+  again: () => void;
+}
+
+export function useLive(id: string): Live {
+  const model = useLoad((signal) => getModel(id, signal), [id]);
+  const stats = useLoad((signal) => getStats(id, signal), [id]);
+  const history = useLoad((signal) => getHistory(id, signal), [id]);
+  const [outcomes, setOutcomes] = useState<OutcomeEvent[]>([]);
+  const [link, setLink] = useState<Link>("connecting");
+  const there = model.value !== undefined;
+
+  const again = (): void => {
+    model.again();
+    stats.again();
+    history.again();
+  };
+  const latest = useRef({ again, stats });
+  latest.current = { again, stats };
+
+  useEffect(() => {
+    if (!there) return undefined;
+    // Events are gathered, and shown together.
+    const gathered = gather((g) => {
+      const { stats: newest } = g;
+      if (newest) {
+        stats.set((old) => merge(old, newest));
+        whole ??= setTimeout(() => {
+          whole = undefined;
+          latest.current.stats.again();
+        }, WHOLE_STATS);
+      }
+      if (g.points.length > 0) history.set((old) => append(old, g.points));
+      if (g.outcomes.length > 0) setOutcomes((old) => follow(old, g.outcomes));
+    });
+    let whole: ReturnType<typeof setTimeout> | undefined;
+    let lost = false;
+    const stop = watch(id, {
+      outcome: (e) => gathered.add((g) => g.outcomes.push(e)),
+      stats: (s) => gathered.add((g) => { g.stats = s; }),
+      history: (p) => gathered.add((g) => g.points.push(p)),
+      link: (l) => {
+        if (l === "lost") lost = true;
+        if (l === "live" && lost) {
+          lost = false;
+          latest.current.again();
+        }
+        setLink(l);
+      },
+    });
+    return () => {
+      stop();
+      gathered.stop();
+      clearTimeout(whole);
+    };
+  }, [id, there]);
+
+  const points = history.value?.points?.length ?? 0;
+  useEffect(() => {
+    if (points > MOST_POINTS) history.again();
+  }, [points > MOST_POINTS]);
+
+  return { model, stats, history, outcomes, link, again };
+}
+
+interface Gathered {
+  outcomes: OutcomeEvent[];
+  points: HistoryPoint[];
+  stats?: Stats;
+}
+
+function gather(show: (g: Gathered) => void): { add: (put: (g: Gathered) => void) => void; stop: () => void } {
+  let g: Gathered = { outcomes: [], points: [] };
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  return {
+    add(put) {
+      put(g);
+      timer ??= setTimeout(() => {
+        const full = g;
+        g = { outcomes: [], points: [] };
+        timer = undefined;
+        show(full);
+      }, FRAME);
+    },
+    stop: () => clearTimeout(timer),
+  };
+}
+
+/** follow puts newer outcomes behind the old. A restored model has the same sequences again. */
+function follow(old: OutcomeEvent[], newer: OutcomeEvent[]): OutcomeEvent[] {
+  const from = number(newer[0]?.outcome?.sequence);
+  return [...old.filter((e) => number(e.outcome?.sequence) < from), ...newer].slice(-OUTCOMES);
+}
+
+/** append puts newer points behind those that are there; a point that is there already is replaced. */
+function append(old: History | undefined, newer: HistoryPoint[]): History | undefined {
+  if (!old) return old;
+  const points = [...(old.points ?? [])];
+  for (const p of newer) {
+    while (points.length > 0 && number(points[points.length - 1]?.sequence) >= number(p.sequence)) points.pop();
+    points.push(p);
+  }
+  return { ...old, points };
+}
+
+/**
+ * merge takes newer statistics. What events leave out, because it is dear to tell, stays
+ * as it was until the statistics are asked for again; a list that is left out is empty.
+ */
+function merge(old: Stats | undefined, newest: Stats): Stats {
+  const there = Object.entries(newest).filter(([, v]) => !Array.isArray(v) || v.length > 0);
+  return { ...old, ...Object.fromEntries(there) };
+}

@@ -1,0 +1,165 @@
+import type { InputSpec, Model } from "../../api/types";
+import { dimensionOf, inputsOf, kindOf } from "./input";
+
+/** Where the server is, as programs name it. */
+export interface Addresses {
+  grpc: string;
+  http: string;
+}
+
+export const LANGUAGES = [["curl", "curl"], ["grpcurl", "grpcurl"], ["python", "Python"], ["go", "Go"]] as const;
+export type Language = (typeof LANGUAGES)[number][0];
+
+/** A longer input is written by its first and last numbers in programs that can make the rest. */
+const MANY = 16;
+
+/** snippet is a program that predicts with this very model and observes its label. */
+export function snippet(language: Language, model: Model, at: Addresses): string {
+  switch (language) {
+    case "curl": return curl(model, at);
+    case "grpcurl": return grpcurl(model, at);
+    case "python": return python(model, at);
+    default: return goProgram(model, at);
+  }
+}
+
+function example(input: InputSpec, model: Model): unknown {
+  const learned = model.inputs?.find((l) => l.name === input.name);
+  switch (kindOf(input)) {
+    case "boolean": return true;
+    case "categorical": return learned?.categories?.[0]?.name ?? "text";
+    case "time": return "2026-03-01T08:30:00Z";
+    case "vector": return Array.from({ length: input.vector?.length ?? 1 }, () => 0.5);
+    default: return learned?.mean === undefined ? 0.5 : Number(learned.mean.toPrecision(3));
+  }
+}
+
+function exampleInput(model: Model): { features: number[] } | { inputs: Record<string, unknown> } {
+  const inputs = inputsOf(model);
+  if (inputs.length === 0) return { features: Array.from({ length: dimensionOf(model) }, () => 0.5) };
+  return { inputs: Object.fromEntries(inputs.map((i) => [i.name, example(i, model)])) };
+}
+
+function exampleLabel(model: Model): { class: string } | { labels: { values: number[] } } | { label: number } {
+  if (model.spec?.classes) return { class: model.classes?.[0] ?? "yes" };
+  const outputs = model.spec?.outputs ?? 1;
+  return outputs > 1 ? { labels: { values: Array.from({ length: outputs }, () => 1) } } : { label: 1 };
+}
+
+/** quoted is a text between the single quotes of a shell. */
+function quoted(value: unknown): string {
+  return `'${JSON.stringify(value).replaceAll("'", "'\\''")}'`;
+}
+
+function curl(model: Model, at: Addresses): string {
+  const url = `${at.http}/v1/models/${model.id}`;
+  return `curl --json ${quoted({ ...exampleInput(model), predictionId: "first" })} \\
+  ${url}:predict
+
+curl --json ${quoted({ predictionId: "first", ...exampleLabel(model) })} \\
+  ${url}:observe
+`;
+}
+
+function grpcurl(model: Model, at: Addresses): string {
+  const call = (body: object, method: string): string =>
+    `grpcurl -plaintext -d ${quoted({ model: model.id, ...body })} \\\n  ${at.grpc} hindsight.v1.PredictionService/${method}\n`;
+  return `${call({ ...exampleInput(model), predictionId: "first" }, "Predict")}
+${call({ predictionId: "first", ...exampleLabel(model) }, "Observe")}`;
+}
+
+/** pythonValue writes a value of JSON as Python does. */
+function pythonValue(v: unknown): string {
+  if (v === true) return "True";
+  if (v === false) return "False";
+  if (v === null) return "None";
+  if (Array.isArray(v)) {
+    const same = v.length > MANY && v.every((e) => e === v[0]);
+    return same ? `[${pythonValue(v[0])}] * ${v.length}` : `[${v.map(pythonValue).join(", ")}]`;
+  }
+  if (typeof v === "object") return `{${Object.entries(v).map(([k, e]) => `${JSON.stringify(k)}: ${pythonValue(e)}`).join(", ")}}`;
+  return JSON.stringify(v);
+}
+
+function python(model: Model, at: Addresses): string {
+  const input = exampleInput(model);
+  const label = exampleLabel(model);
+  const known = "class" in label ? label.class : "labels" in label ? label.labels.values : label.label;
+  return `import hindsight
+
+with hindsight.connect(${JSON.stringify(at.grpc)}) as client:
+    model = client.model(${JSON.stringify(model.id)})
+    prediction = model.predict(${pythonValue("features" in input ? input.features : input.inputs)})
+    print(prediction)
+    # When it is known what really happened:
+    outcome = model.observe(prediction, ${pythonValue(known)})
+    print(outcome)
+`;
+}
+
+function goValue(v: unknown): string {
+  if (Array.isArray(v)) return `[]any{${v.map(goValue).join(", ")}}`;
+  return JSON.stringify(v);
+}
+
+/** goProgram calls the generated stubs, which every Go program can use. */
+function goProgram(model: Model, at: Addresses): string {
+  const input = exampleInput(model);
+  const label = exampleLabel(model);
+  const named = "inputs" in input;
+  const field = named
+    ? "Inputs: inputs"
+    : input.features.length > MANY ? `Features: make([]float64, ${input.features.length})` : `Features: []float64{${input.features.join(", ")}}`;
+  const target = "class" in label
+    ? `&hindsightv1.ObserveRequest_Class{Class: ${JSON.stringify(label.class)}}`
+    : "labels" in label
+      ? `&hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{${label.labels.values.join(", ")}}}}`
+      : `&hindsightv1.ObserveRequest_Label{Label: ${label.label}}`;
+  const inputs = named
+    ? `	inputs, err := structpb.NewStruct(map[string]any{
+${Object.entries(input.inputs).map(([k, v]) => `		${JSON.stringify(k)}: ${goValue(v)},`).join("\n")}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+` : "";
+  return `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+${named ? '\t"google.golang.org/protobuf/types/known/structpb"\n' : ""}
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+func main() {
+	ctx := context.Background()
+	connection, err := grpc.NewClient(${JSON.stringify(at.grpc)}, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer connection.Close()
+	client := hindsightv1.NewPredictionServiceClient(connection)
+${inputs}
+	predicted, err := client.Predict(ctx, &hindsightv1.PredictRequest{Model: ${JSON.stringify(model.id)}, ${field}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(predicted)
+
+	// When it is known what really happened:
+	observed, err := client.Observe(ctx, &hindsightv1.ObserveRequest{
+		Model: ${JSON.stringify(model.id)}, PredictionId: predicted.GetPrediction().GetPredictionId(),
+		Target: ${target},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(observed)
+}
+`;
+}

@@ -1,0 +1,218 @@
+import { useMemo } from "preact/hooks";
+import type { ClassStats, Drift, Expert, FeatureWeight, InputStats, IntervalStats, LearnedInput, ReliabilityBin } from "../../api/types";
+import { count, figure, level, number, percent, short } from "../../format";
+import { Num, Scroll } from "../../ui/parts";
+
+export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; outputs: number }) {
+  return (
+    <Scroll label="Intervals">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Level</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
+            <th scope="col" class="right">Inside</th><th scope="col" class="right">Last 1000</th><th scope="col" class="right">Least of 500</th>
+            <th scope="col" class="right">Mean width</th><th scope="col" class="right">Score</th>
+          </tr>
+        </thead>
+        <tbody>
+          {intervals.map((i) => (
+            <tr key={`${i.coverage} ${i.output ?? 0}`}>
+              <th scope="row">{level(number(i.coverage))}</th>{outputs > 1 && <td class="right">{i.output ?? 0}</td>}
+              <td class="right"><Num name="realised" value={i.realised} write={percent} /></td>
+              <td class="right"><Num value={i.recent} write={percent} /></td>
+              <td class="right"><Num value={i.least} write={percent} /></td>
+              <td class="right"><Num value={i.meanWidth} /></td>
+              <td class="right"><Num value={i.meanScore} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+export function DriftText({ drift }: { drift: Drift | undefined }) {
+  const detected = number(drift?.detected);
+  if (!drift || detected === 0) return <p class="note">No change of the loss was detected.</p>;
+  const rises = number(drift.rises);
+  return (
+    <p class="note">
+      <strong data-name="drift.detected">{count(detected)}</strong> {detected === 1 ? "change" : "changes"} of the loss: {count(rises)} <span class="light-worse">▲ up</span>, {count(detected - rises)} <span class="light-better">▼ down</span>.
+      {drift.lastChangeSequence !== undefined && (
+        <> The newest at observation {count(number(drift.lastChangeSequence))}: from <Num value={drift.lossBefore} /> to <Num value={drift.lossAfter} />.</>
+      )}
+    </p>
+  );
+}
+
+export function Experts({ experts }: { experts: Expert[] }) {
+  const sorted = useMemo(() => [...experts].sort((a, b) => number(b.weight) - number(a.weight)), [experts]);
+  return (
+    <Scroll label="Experts">
+      <table class="tall">
+        <thead><tr><th scope="col">Expert</th><th scope="col" class="right">Weight</th><th scope="col" class="right">Sum of losses</th><th scope="col">State</th></tr></thead>
+        <tbody>
+          {sorted.map((e) => (
+            <tr key={e.name}>
+              <th scope="row">{e.name}</th>
+              <td class="right"><Bar share={number(e.weight)} /><Num value={number(e.weight)} write={short} /></td>
+              <td class="right"><Num value={number(e.lossSum)} /></td>
+              <td>{e.awake ? "predicts" : "waits"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+/** Bar shows a share beside its number. */
+export function Bar({ share }: { share: number }) {
+  const width = Math.max(0, Math.min(1, share)) * 40;
+  return <svg class="bar" width="40" height="8" aria-hidden="true"><rect width={width} height="8" rx="1" /></svg>;
+}
+
+export function Weights({ weights, outputs }: { weights: FeatureWeight[]; outputs: number }) {
+  return (
+    <Scroll label="Weights">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Feature</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
+            <th scope="col" class="right">Weight</th><th scope="col" class="right">Effect</th>
+          </tr>
+        </thead>
+        <tbody>
+          {weights.map((w) => (
+            <tr key={`${w.feature ?? ""} ${w.output ?? 0}`}>
+              <th scope="row">{w.feature || "constant"}</th>{outputs > 1 && <td class="right">{w.output ?? 0}</td>}
+              <td class="right"><Num value={number(w.weight)} /></td><td class="right"><Num value={w.effect} /></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+/** An input whose index is above has moved by much; see InputStats.shift. */
+const MOVED = 0.1;
+const MOVED_MUCH = 0.25;
+
+function shiftText(shift: number | undefined): string {
+  if (shift === undefined || shift <= MOVED) return "";
+  return shift > MOVED_MUCH ? "moved by much" : "moved";
+}
+
+export function Inputs({ inputs, learned }: { inputs: InputStats[]; learned: LearnedInput[] }) {
+  const known = new Map(learned.map((l) => [l.name, l.categories ?? []]));
+  return (
+    <Scroll label="Inputs">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Input</th><th scope="col" class="right">Seen</th><th scope="col" class="right">Missing</th>
+            <th scope="col" class="right">Outside</th><th scope="col" class="right">Low</th><th scope="col" class="right">High</th>
+            <th scope="col" class="right">Mean</th><th scope="col" class="right">Deviation</th><th scope="col" class="right">Shift</th><th scope="col">Categories</th>
+          </tr>
+        </thead>
+        <tbody>
+          {inputs.map((i) => {
+            const categories = known.get(i.name) ?? [];
+            const shift = i.shift;
+            return (
+              <tr key={i.name}>
+                <th scope="row">{i.name}</th>
+                <td class="right"><Num value={number(i.seen)} write={count} /></td>
+                <td class="right"><Num value={number(i.missing)} write={count} /></td>
+                <td class="right"><Num value={number(i.outsideShare)} write={percent} /></td>
+                <td class="right"><Num value={i.low} /></td>
+                <td class="right"><Num value={i.high} /></td>
+                <td class="right"><Num value={i.mean} /></td>
+                <td class="right"><Num value={i.deviation} /></td>
+                <td class="right"><Num value={shift} write={short} />{shiftText(shift) && <div class="light-worse">▲ {shiftText(shift)}</div>}</td>
+                <td class="wrap" title={categories.map((c) => `${c.name} ${number(c.observations)}`).join(", ")}>
+                  {categories.length > 0 ? `${categories.slice(0, 6).map((c) => c.name).join(", ")}${categories.length > 6 ? ` and ${categories.length - 6} more` : ""}` : i.categories ? count(i.categories) : ""}
+                </td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+export function Classes({ classes }: { classes: ClassStats }) {
+  return (
+    <Scroll label="Classes">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Class</th><th scope="col" class="right">Observed</th><th scope="col" class="right">Predicted</th>
+            <th scope="col" class="right">Expected</th><th scope="col" class="right">Found</th><th scope="col" class="right">Missed</th><th scope="col" class="right">Error rate</th>
+          </tr>
+        </thead>
+        <tbody>
+          {(classes.classes ?? []).map((c) => {
+            const observed = number(c.observed);
+            const errors = number(c.errors);
+            return (
+              <tr key={c.class}>
+                <th scope="row">{c.class}</th>
+                <td class="right"><Num name={`class.${c.class}.observed`} value={observed} write={count} /></td>
+                <td class="right"><Num value={number(c.predicted)} write={count} /></td>
+                <td class="right"><Num value={number(c.expected)} /></td>
+                <td class="right"><Num value={observed - errors} write={count} /></td>
+                <td class="right"><Num name={`class.${c.class}.errors`} value={errors} write={count} /></td>
+                <td class="right"><Num value={observed > 0 ? errors / observed : undefined} write={percent} /></td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  );
+}
+
+const SIDE = 190;
+const EDGE = 26;
+
+/** Reliability shows how often that came true which was told with a probability. */
+export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
+  const told = bins.filter((b) => number(b.members) > 0);
+  const most = Math.max(1, ...told.map((b) => number(b.members)));
+  const at = (v: number): number => EDGE + v * (SIDE - EDGE - 6);
+  const up = (v: number): number => SIDE - EDGE - v * (SIDE - EDGE - 6);
+  const points = told.map((b) => [number(b.predicted), number(b.found), number(b.members)] as const);
+  return (
+    <div class="reliability">
+      <svg viewBox={`0 0 ${SIDE} ${SIDE}`} role="img" aria-label="Reliability: found beside predicted probability; the diagonal is exact">
+        {[0, 0.5, 1].map((v) => (
+          <g key={v}>
+            <line class="grid" x1={at(v)} x2={at(v)} y1={up(0)} y2={up(1)} /><line class="grid" x1={at(0)} x2={at(1)} y1={up(v)} y2={up(v)} />
+            <text x={at(v)} y={SIDE - 12} text-anchor="middle">{v}</text><text x={EDGE - 4} y={up(v) + 3} text-anchor="end">{v}</text>
+          </g>
+        ))}
+        <line class="diagonal" x1={at(0)} y1={up(0)} x2={at(1)} y2={up(1)} />
+        <polyline points={points.map(([x, y]) => `${at(x)},${up(y)}`).join(" ")} />
+        {points.map(([x, y, n]) => <circle key={x} cx={at(x)} cy={up(y)} r={2 + 3 * Math.sqrt(n / most)}><title>{`told ${percent(x)}, found ${percent(y)}, ${count(n)} times`}</title></circle>)}
+      </svg>
+      <Scroll label="Reliability">
+        <table>
+          <thead><tr><th scope="col">Probability</th><th scope="col" class="right">Times</th><th scope="col" class="right">Predicted</th><th scope="col" class="right">Found</th></tr></thead>
+          <tbody>
+            {bins.map((b) => (
+              <tr key={number(b.low)}>
+                <th scope="row">{figure(number(b.low))}–{figure(number(b.high))}</th>
+                <td class="right"><Num value={number(b.members)} write={count} /></td>
+                <td class="right"><Num value={b.predicted} write={percent} /></td>
+                <td class="right"><Num value={b.found} write={percent} /></td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </div>
+  );
+}

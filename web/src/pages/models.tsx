@@ -1,0 +1,188 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import { listAliases, listModels } from "../api/client";
+import type { Model } from "../api/types";
+import { count, figure, number, plural, rate, short } from "../format";
+import { createHref, modelHref, modelsHref, replace } from "../router";
+import { Failure, Light, Num, Scroll } from "../ui/parts";
+import { useLoad } from "../ui/load";
+
+const PAGE = 50;
+const REFRESH = 5000;
+const TYPING = 250;
+
+const STATES: Record<string, string> = {
+  STATE_LOADED: "in memory",
+  STATE_HIBERNATED: "on disk",
+  STATE_READ_ONLY: "read only",
+  STATE_FAILED: "failed",
+  STATE_DELETED: "deleted",
+};
+
+export function stateText(state: string | undefined): string {
+  return STATES[state ?? ""] ?? "–";
+}
+
+/** Column is a column of the list; by is what ListModels calls its order. */
+interface Column {
+  title: string;
+  by?: string;
+  /** The order at the first click. */
+  descending?: boolean;
+  numeric?: boolean;
+}
+
+const COLUMNS: Column[] = [
+  { title: "Model", by: "id" },
+  { title: "Learner" },
+  { title: "Observations", by: "sequence", descending: true, numeric: true },
+  { title: "Skill", by: "recent_skill", descending: true, numeric: true },
+  { title: "Loss", by: "recent_loss", numeric: true },
+  { title: "Running mean", numeric: true },
+  { title: "Last label", numeric: true },
+  { title: "Regret", by: "regret", numeric: true },
+  { title: "Rate", by: "observation_rate", descending: true, numeric: true },
+  { title: "State" },
+];
+
+/** ModelsPage lists the models. What it shows is in the address, so that it can be kept. */
+export function ModelsPage({ query }: { query: URLSearchParams }) {
+  const contains = query.get("contains") ?? "";
+  const orderBy = query.get("orderBy") ?? "";
+  const showDeleted = query.get("deleted") === "true";
+  // The tokens of the pages up to this one, the first without.
+  const tokens = query.getAll("page");
+  const pageToken = tokens[tokens.length - 1] ?? "";
+
+  const list = useLoad(
+    (signal) => listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal),
+    [contains, orderBy, showDeleted, pageToken], REFRESH,
+  );
+  const aliases = useLoad(listAliases, []);
+  const named = new Map<string, string[]>();
+  for (const a of aliases.value ?? []) {
+    if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);
+  }
+
+  const show = (change: Record<string, string>, pages: string[] = []): void => {
+    const next = new URLSearchParams();
+    const all = { contains, orderBy, deleted: showDeleted ? "true" : "", ...change };
+    for (const [k, v] of Object.entries(all)) if (v) next.set(k, v);
+    for (const t of pages) next.append("page", t);
+    replace(modelsHref(next));
+  };
+
+  const models = list.value?.models ?? [];
+  const total = number(list.value?.totalSize);
+  const first = tokens.length * PAGE;
+  return (
+    <>
+      <div class="heading">
+        <h1>Models</h1>
+        <Search text={contains} search={(text) => show({ contains: text })} />
+        <label class="check">
+          <input type="checkbox" checked={showDeleted} onChange={(e) => show({ deleted: e.currentTarget.checked ? "true" : "" })} />
+          Deleted too
+        </label>
+        <a class="button primary" href={createHref}>Create a model</a>
+      </div>
+      <Failure error={list.error} />
+      {list.value && models.length === 0 && (contains || first > 0 ? <p class="empty">No model matches.</p> : <NoModels />)}
+      {models.length > 0 && (
+        <>
+          <Scroll label="Models">
+            <table class="models" aria-busy={list.loading}>
+              <thead>
+                <tr>{COLUMNS.map((c) => <Head key={c.title} column={c} orderBy={orderBy} sort={(o) => show({ orderBy: o })} />)}</tr>
+              </thead>
+              <tbody>{models.map((m) => <Row key={m.id} model={m} aliases={named.get(m.id) ?? []} />)}</tbody>
+            </table>
+          </Scroll>
+          <nav class="pages" aria-label="Pages of models">
+            <span>{count(first + 1)}–{count(first + models.length)} of {plural(total, "model")}</span>
+            <button type="button" disabled={tokens.length === 0} onClick={() => show({}, tokens.slice(0, -1))}>Previous</button>
+            <button type="button" disabled={!list.value?.nextPageToken} onClick={() => show({}, [...tokens, list.value?.nextPageToken ?? ""])}>Next</button>
+          </nav>
+          <p class="note">
+            Loss, and the losses of two predictors that ignore the inputs, over the last 1000 observations, as served; of a
+            classifier error rates, beside the most frequent class and the last one. Skill is 1 − loss / the smaller of both:
+            ▲ better, ■ as good, ▼ worse.
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+/** Search asks the server once the typing stops. */
+function Search({ text, search }: { text: string; search: (text: string) => void }) {
+  const [typed, setTyped] = useState(text);
+  const latest = useRef(search);
+  latest.current = search;
+  useEffect(() => {
+    if (typed === text) return undefined;
+    const timer = setTimeout(() => latest.current(typed), TYPING);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  return (
+    <input
+      type="search" class="search" aria-label="Search by id or name" placeholder="Search by id or name"
+      value={typed} onInput={(e) => setTyped(e.currentTarget.value)}
+    />
+  );
+}
+
+function Head({ column, orderBy, sort }: { column: Column; orderBy: string; sort: (order: string) => void }) {
+  const { title, by, numeric } = column;
+  if (!by) return <th scope="col" class={numeric ? "right" : ""}>{title}</th>;
+  const [field, direction] = (orderBy || "id").split(" ");
+  const current = field === by;
+  const descending = current && direction === "desc";
+  const next = current ? !descending : (column.descending ?? false);
+  return (
+    <th scope="col" class={numeric ? "right" : ""} aria-sort={current ? (descending ? "descending" : "ascending") : undefined}>
+      <button type="button" class="sort" onClick={() => sort(next ? `${by} desc` : by)}>
+        {title}<span aria-hidden="true">{current ? (descending ? " ↓" : " ↑") : ""}</span>
+      </button>
+    </th>
+  );
+}
+
+function Row({ model, aliases }: { model: Model; aliases: string[] }) {
+  const s = model.summary;
+  const classes = s?.recentClasses?.served;
+  const figures = s?.recent?.served;
+  const skill = classes ? classes.skill : figures?.skill;
+  const loss = classes ? number(classes.errorRate) : figures && number(figures.meanLoss);
+  const mean = classes ? number(classes.majorityErrorRate) : figures?.runningMeanLoss;
+  const last = classes ? number(classes.lastClassErrorRate) : figures?.lastLabelLoss;
+  return (
+    <tr>
+      <th scope="row">
+        <a href={modelHref(model.id)}>{model.id}</a>
+        {aliases.map((a) => <span class="chip" key={a} title={`${a} is an alias of ${model.id}`}>{a}</span>)}
+        {model.displayName && <div class="sub">{model.displayName}</div>}
+      </th>
+      <td>{model.learner}</td>
+      <td class="right"><Num value={number(model.sequence)} write={count} /></td>
+      <td class="right skill"><Light skill={skill} brief /><Num value={skill} write={short} /></td>
+      <td class="right"><Num value={loss} /></td>
+      <td class="right"><Num value={mean} /></td>
+      <td class="right"><Num value={last} /></td>
+      <td class="right"><Num value={s?.regret} write={figure} /></td>
+      <td class="right"><Num value={number(s?.observationRate)} write={rate} /></td>
+      <td><span class={`state ${s?.state ?? ""}`}>{stateText(s?.state)}</span></td>
+    </tr>
+  );
+}
+
+/** NoModels says how the first model is made. */
+function NoModels() {
+  return (
+    <div class="empty">
+      <h2>No models yet</h2>
+      <p>A model learns from what your application observes. To make one, <a href={createHref}>create it here</a>, or call the server:</p>
+      <pre tabIndex={0}>{`curl -X POST ${location.origin}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
+      <p>To see a model that learns, stop this server and run <code>make demo ARGS=--keep</code>.</p>
+    </div>
+  );
+}

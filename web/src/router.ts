@@ -1,0 +1,43 @@
+import { useEffect, useState } from "preact/hooks";
+
+/** Place is what the address names. It is behind #, so that the server has one page. */
+export type Place =
+  | { page: "models"; query: URLSearchParams }
+  | { page: "create" }
+  | { page: "model"; id: string };
+
+export const modelHref = (id: string): string => `#/models/${encodeURIComponent(id)}`;
+export const createHref = "#/create";
+
+export function modelsHref(query?: URLSearchParams): string {
+  const text = query?.toString();
+  return text ? `#/?${text}` : "#/";
+}
+
+function place(): Place {
+  const [path = "", query = ""] = location.hash.replace(/^#/, "").split("?");
+  const model = /^\/models\/([^/]+)$/.exec(path)?.[1];
+  if (model) return { page: "model", id: decodeURIComponent(model) };
+  if (path === "/create") return { page: "create" };
+  return { page: "models", query: new URLSearchParams(query) };
+}
+
+export function usePlace(): Place {
+  const [now, setNow] = useState(place);
+  useEffect(() => {
+    const change = (): void => setNow(place());
+    addEventListener("hashchange", change);
+    return () => removeEventListener("hashchange", change);
+  }, []);
+  return now;
+}
+
+export function go(href: string): void {
+  location.hash = href;
+}
+
+/** replace changes the address without an entry in the history of the browser. */
+export function replace(href: string): void {
+  history.replaceState(null, "", href);
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}

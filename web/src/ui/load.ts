@@ -1,0 +1,54 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+
+/** Loaded is the answer of a call, or how it failed. The last answer stays while another is asked for. */
+export interface Loaded<T> {
+  value: T | undefined;
+  error: unknown;
+  loading: boolean;
+  again: () => void;
+  /** set puts a newer value in the place of the answer. */
+  set: (change: (old: T | undefined) => T | undefined) => void;
+}
+
+/** useLoad calls load whenever one of the inputs changes, and every so many milliseconds while the page is seen. */
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: unknown[], every?: number): Loaded<T> {
+  const [value, setValue] = useState<T>();
+  const [error, setError] = useState<unknown>();
+  const [loading, setLoading] = useState(true);
+  const [round, setRound] = useState(0);
+  const latest = useRef(load);
+  latest.current = load;
+
+  useEffect(() => {
+    const control = new AbortController();
+    setLoading(true);
+    latest.current(control.signal).then(
+      (v) => {
+        if (control.signal.aborted) return;
+        setValue(() => v);
+        setError(undefined);
+        setLoading(false);
+      },
+      (e: unknown) => {
+        if (control.signal.aborted) return;
+        setError(e);
+        setLoading(false);
+      },
+    );
+    return () => control.abort();
+  }, [...inputs, round]);
+
+  useEffect(() => {
+    if (!every || loading) return undefined;
+    const timer = setTimeout(() => {
+      if (document.visibilityState === "visible") setRound((r) => r + 1);
+    }, every);
+    return () => clearTimeout(timer);
+  }, [every, loading, round, ...inputs]);
+
+  return {
+    value, error, loading,
+    again: useCallback(() => setRound((r) => r + 1), []),
+    set: useCallback((change) => setValue((old) => change(old)), []),
+  };
+}

@@ -1,0 +1,173 @@
+import { toChildArray, type ComponentChildren } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
+import { Refusal } from "../api/refusal";
+import { figure, full } from "../format";
+import { verdict } from "../verdict";
+
+/** Num shows a number of the server with six digits; the title has all of them. */
+export function Num({ value, write = figure, name }: {
+  value: number | undefined; write?: (v: number) => string; name?: string;
+}) {
+  if (value === undefined) return <span class="none">–</span>;
+  return <span class="num" title={full(value)} data-name={name}>{write(value)}</span>;
+}
+
+/** Light is the traffic light of a skill: a sign, a word and a colour. */
+export function Light({ skill, brief = false }: { skill: number | undefined; brief?: boolean }) {
+  const v = verdict(skill);
+  return (
+    <span class={`light light-${v.kind}`}>
+      <span aria-hidden="true">{v.sign}</span> {brief ? <span class="unseen">{v.text}</span> : v.text}
+    </span>
+  );
+}
+
+/** Failure shows what a failed call was answered. */
+export function Failure({ error }: { error: unknown }) {
+  if (error === undefined || error === null) return null;
+  const refusal = error instanceof Refusal ? error : undefined;
+  const violations = refusal?.violations ?? [];
+  return (
+    <div class="failure" role="alert">
+      <p><strong>{error instanceof Error ? error.message : String(error)}</strong></p>
+      {violations.length > 0 && (
+        <ul>{violations.map((v) => <li key={v.field + v.description}><code>{v.field}</code> {v.description}</li>)}</ul>
+      )}
+      {refusal && (
+        <p class="failure-call">{[refusal.call, refusal.status, refusal.reason].filter(Boolean).join(" · ")}</p>
+      )}
+    </div>
+  );
+}
+
+/** Copy puts a text on the clipboard. */
+export function Copy({ text, what }: { text: string; what: string }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return undefined;
+    const timer = setTimeout(() => setDone(false), 1500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  return (
+    <button type="button" class="small" onClick={() => void copy(text).then(setDone)}>
+      {done ? "Copied" : "Copy"}<span class="unseen"> {what}</span>
+      <span class="unseen" role="status">{done ? "copied" : ""}</span>
+    </button>
+  );
+}
+
+/** copy answers whether it could. Without https a page has no clipboard but the old way. */
+async function copy(text: string): Promise<boolean> {
+  if (navigator.clipboard) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      // The reader did not allow it; the old way asks nobody.
+    }
+  }
+  const area = document.createElement("textarea");
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
+
+/** Panel is a titled part of a page. */
+export function Panel({ title, aside, children, id }: {
+  title: string; aside?: ComponentChildren; children: ComponentChildren; id?: string;
+}) {
+  const heading = useId();
+  return (
+    <section class="panel" aria-labelledby={heading} id={id} tabIndex={id ? -1 : undefined}>
+      <header><h2 id={heading}>{title}</h2>{aside && <div class="aside">{aside}</div>}</header>
+      {children}
+    </section>
+  );
+}
+
+/** Dialog is open as long as it is mounted. Escape and the button close it. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  const heading = useId();
+  useEffect(() => {
+    // showModal keeps the focus inside; close gives it back to where it was.
+    const d = element.current;
+    d?.showModal();
+    return () => d?.close();
+  }, []);
+  return (
+    <dialog ref={element} aria-labelledby={heading} onCancel={(e) => { e.preventDefault(); close(); }}>
+      <header>
+        <h2 id={heading}>{title}</h2>
+        <button type="button" class="quiet" aria-label="Close" onClick={close}>✕</button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+/** Choice is a row of buttons of which one is pressed. */
+export function Choice<T extends string>({ label, value, options, choose }: {
+  label: string; value: T; options: readonly (readonly [T, string])[]; choose: (v: T) => void;
+}) {
+  return (
+    <div class="choice" role="group" aria-label={label}>
+      {options.map(([v, text]) => (
+        <button type="button" key={v} aria-pressed={v === value} onClick={() => choose(v)}>{text}</button>
+      ))}
+    </div>
+  );
+}
+
+/** Field is a labelled input with a hint and what is wrong with it. */
+export function Field({ label, hint, wrong, children }: {
+  label: string; hint?: ComponentChildren; wrong?: string | undefined;
+  children: (a: { id: string; "aria-describedby"?: string; "aria-invalid"?: boolean }) => ComponentChildren;
+}) {
+  const id = useId();
+  const below = `${id}-below`;
+  const described = hint || wrong ? { "aria-describedby": below } : {};
+  return (
+    <div class={wrong ? "field wrong" : "field"}>
+      <label for={id}>{label}</label>
+      {children({ id, ...described, ...(wrong ? { "aria-invalid": true } : {}) })}
+      {(hint || wrong) && <div class="below" id={below}>{wrong ? <span class="wrong-text">{wrong}</span> : hint}</div>}
+    </div>
+  );
+}
+
+/** Busy is a button that waits for what it began. */
+export function Busy({ run, kind, children, disabled, submit }: {
+  run?: () => Promise<void>; kind?: string; children: ComponentChildren; disabled?: boolean; submit?: boolean;
+}) {
+  const [busy, setBusy] = useState(false);
+  const click = run && (() => {
+    setBusy(true);
+    void run().finally(() => setBusy(false));
+  });
+  return (
+    <button type={submit ? "submit" : "button"} class={kind ?? ""} disabled={disabled || busy} aria-busy={busy} onClick={click}>
+      {children}
+    </button>
+  );
+}
+
+/** Scroll is a part that is scrolled sideways on narrow screens, with the keys too. */
+export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
+  return <div class="scroll" tabIndex={0} role="group" aria-label={label}>{children}</div>;
+}
+
+/** Pair puts its children into two columns in turn. Each keeps its column, whatever its height. */
+export function Pair({ children }: { children: ComponentChildren }) {
+  const all = toChildArray(children);
+  const half = (odd: number): ComponentChildren => all.filter((_, i) => i % 2 === odd);
+  return (
+    <div class="pair">
+      <div class="stack">{half(0)}</div>
+      {all.length > 1 && <div class="stack">{half(1)}</div>}
+    </div>
+  );
+}

@@ -1,0 +1,157 @@
+// What the tests share: a server of its own with real models, and a browser that looks
+// at its console. HINDSIGHT_SERVER is the server program, CHROMIUM the browser.
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, before } from "node:test";
+import { chromium } from "playwright-core";
+
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const FLAGS = [
+  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+  "--disable-background-networking", "--disable-component-update", "--disable-sync",
+];
+
+/** setup starts a server and a browser before the tests of a file, and stops both after them. */
+export function setup(fill) {
+  const it = {};
+  before(async () => {
+    it.server = await startServer();
+    it.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
+    await fill?.(it.server);
+  });
+  after(async () => {
+    await it.browser?.close();
+    await it.server?.stop();
+  });
+  return it;
+}
+
+async function startServer() {
+  const directory = await mkdtemp(join(tmpdir(), "console-"));
+  const child = spawn(process.env.HINDSIGHT_SERVER, [
+    "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", directory, "--log-format", "json",
+  ], { stdio: ["ignore", "ignore", "pipe"] });
+  const ended = new Promise((resolve) => child.once("exit", resolve));
+  const log = [];
+  const address = await new Promise((resolve, reject) => {
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      log.push(line);
+      const entry = JSON.parse(line);
+      if (entry.msg === "serving") resolve(entry.http_address);
+    });
+    ended.then(() => reject(new Error(`the server ended: ${log.slice(-5).join("\n")}`)));
+  });
+  const url = `http://${address}`;
+  return {
+    url,
+    call: (method, path, body) => call(url, method, path, body),
+    stop: async () => {
+      child.kill("SIGTERM");
+      await ended;
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+async function call(url, method, path, body) {
+  const answer = await fetch(`${url}/v1/${path}`, body === undefined
+    ? { method }
+    : { method, body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+  const json = await answer.json();
+  if (!answer.ok) throw new Error(`${method} ${path}: ${JSON.stringify(json)}`);
+  return json;
+}
+
+/** random is a generator of numbers from 0 to 1 that are the same in every run: mulberry32. */
+export function random(seed) {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** rows are observations of a smooth function of two inputs, with noise. */
+export function rows(n, seed = 1) {
+  const next = random(seed);
+  return Array.from({ length: n }, () => {
+    const x = [2 * next() - 1, 2 * next() - 1];
+    return { features: x, label: Math.sin(3 * x[0]) + x[1] * x[1] + 0.1 * (next() - 0.5) };
+  });
+}
+
+/** learn creates a model and lets it learn. */
+export async function learn(server, id, spec, observations, more = {}) {
+  await server.call("POST", "models", { id, spec, ...more });
+  if (observations.length > 0) await server.call("POST", `models/${id}:observeBatch`, { observations });
+}
+
+export async function stats(server, id) {
+  return (await server.call("GET", `models/${id}/stats`)).stats;
+}
+
+/**
+ * visit opens a page of the console in a fresh profile, does what a test does, and then
+ * checks that the page wrote no error and asked no other host. Refusals that the test
+ * provokes are named by their status; failures: it breaks connections.
+ */
+export async function visit(it, place, options, does) {
+  const { width = 1280, theme = "light", refusals = [], failures = false } = options;
+  const context = await it.browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, acceptDownloads: true });
+  const page = await context.newPage();
+  const errors = [];
+  page.on("pageerror", (e) => errors.push(e.stack ?? e.message));
+  page.on("console", (m) => {
+    const provoked = refusals.some((status) => m.text().includes(`status of ${status}`)) || m.text().includes("501") || // TEMP
+      (failures && m.text().includes("net::ERR_FAILED"));
+    if ((m.type() === "error" || m.type() === "warning") && !provoked) errors.push(m.text());
+  });
+  const foreign = [];
+  page.on("request", (r) => {
+    if (!r.url().startsWith(it.server.url) && !r.url().startsWith("blob:")) foreign.push(r.url());
+  });
+  try {
+    await page.goto(`${it.server.url}/${place}`);
+    await does(page);
+    assert.deepEqual(errors, [], "the page wrote errors");
+    assert.deepEqual(foreign, [], "the page asked other hosts");
+  } finally {
+    await context.close();
+  }
+}
+
+/** accessible runs axe-core over the page as it is. */
+export async function accessible(page) {
+  // What is injected here is not the page's: its content security policy does not bind it.
+  await page.evaluate(axe);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const told = found.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html).slice(0, 3).join(" | ")}`);
+  assert.deepEqual(told, []);
+}
+
+/** fits checks that the page is not wider than the window. */
+export async function fits(page) {
+  const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  assert.ok(content <= window, `the page is ${content} wide, the window ${window}`);
+}
+
+/** told answers the full number that stands under a name. */
+export async function told(page, name) {
+  return Number(await page.locator(`[data-name="${name}"]`).first().getAttribute("title"));
+}
+
+/** until waits until a function of the test answers true. */
+export async function until(what, test, limit = 20_000) {
+  const end = Date.now() + limit;
+  while (!(await test())) {
+    if (Date.now() > end) throw new Error(`in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}

@@ -1,0 +1,228 @@
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { test } from "node:test";
+import { learn, random, rows, setup, stats, told, until, visit } from "./harness.mjs";
+
+const RECORDS = [
+  { name: "age", numeric: {} }, { name: "member", boolean: {} }, { name: "city", categorical: {} },
+  { name: "at", time: {} }, { name: "shape", vector: { length: 3 } },
+];
+
+/** records are observations of named inputs, with gaps; the class follows the age. */
+function records(n) {
+  const next = random(7);
+  return Array.from({ length: n }, (_, i) => {
+    const age = 20 + 50 * next();
+    return {
+      inputs: {
+        age: i % 10 === 9 ? null : age, member: next() < 0.5, city: ["Bern", "Basel", "Chur"][Math.floor(3 * next())],
+        at: new Date(Date.UTC(2026, 2, 1) + i * 3_600_000).toISOString(), shape: [next(), next(), next()],
+      },
+      class: age > 45 ? "old" : "young",
+    };
+  });
+}
+
+/** changing is a stream whose labels change at the middle, so that the loss rises. */
+function changing(n) {
+  return rows(n).map((r, i) => (i < n / 2 ? r : { ...r, label: 20 * Math.sin(40 * r.features[0] * r.features[1]) }));
+}
+
+const it = setup(async (server) => {
+  await learn(server, "auto", { dimension: 2, coverage: [0.5, 0.9] }, rows(600));
+  await learn(server, "linear", { dimension: 2, linearAwv: {} }, rows(300));
+  await learn(server, "nystrom", { dimension: 2, pkawvNystrom: { maxDictionary: 64 } }, rows(300));
+  await learn(server, "records", { inputs: RECORDS, classes: {} }, records(400));
+  await learn(server, "changing", { dimension: 2, linearAwv: {} }, changing(2000));
+  await learn(server, "moving", { dimension: 2, fourierAwv: {} }, rows(20));
+  await learn(server, "empty", { dimension: 3 }, []);
+});
+
+/** loaded opens a model's page and waits for its figures. */
+const loaded = (id, does, options = {}) => visit(it, `#/models/${id}`, options, async (page) => {
+  await page.locator('[data-name="observations"]').first().waitFor();
+  await does(page);
+});
+
+function have(program) {
+  return spawnSync(program, ["--version"]).status === 0;
+}
+
+/** figuresOf lists the figures of GetModelStats under the names that the page gives them. */
+function figuresOf(s) {
+  const out = {};
+  for (const [field, v] of Object.entries(s)) if (typeof v === "number") out[field] = v;
+  const sets = s.classes
+    ? [["classes.performance", s.classes.performance], ["classes.recent", s.classes.recent]]
+    : [["performance", s.performance], ["recent", s.recent], ["discounted", s.discounted]];
+  for (const [at, p] of sets) {
+    for (const side of ["prequential", "served"]) {
+      for (const [field, v] of Object.entries(p[side])) out[`${at}.${side}.${field}`] = v;
+    }
+  }
+  return out;
+}
+
+for (const id of ["auto", "linear", "nystrom", "records", "changing"]) {
+  test(`the figures of ${id} are those of GetModelStats`, () => loaded(id, async (page) => {
+    const shown = new Map(await page.locator("[data-name][title]").evaluateAll((all) => all.map((e) => [e.dataset.name, e.title])));
+    let compared = 0;
+    for (const [name, v] of Object.entries(figuresOf(await stats(it.server, id)))) {
+      // Of a learner without a theorem the bound is 0, and nothing is shown.
+      if (!shown.has(name)) {
+        assert.equal(v, 0, `${name} is not shown`);
+        continue;
+      }
+      assert.equal(Number(shown.get(name)), v, name);
+      compared++;
+    }
+    assert.ok(compared > 20, `${compared} figures were compared`);
+  }));
+}
+
+test("what is shown has six digits of the full number", () => loaded("linear", async (page) => {
+  const text = await page.locator('[data-name="lossSum"]').textContent();
+  const full = await told(page, "lossSum");
+  assert.equal(Number(text), Number(full.toPrecision(6)));
+}));
+
+test("the curves end where the statistics are", () => loaded("auto", async (page) => {
+  const loss = page.getByRole("img", { name: /^Mean loss/ });
+  await until("the last point is the newest", async () => (await loss.getAttribute("data-last")) === "600");
+  const history = await it.server.call("GET", "models/auto/history");
+  assert.equal(await loss.getAttribute("data-points"), String(history.points.length));
+  for (const name of [/^Regret/, /^Share of labels inside/, /^Weights of the experts/, /^Weights of the mixture/]) {
+    assert.equal(await page.getByRole("img", { name }).getAttribute("data-last"), "600");
+  }
+}));
+
+test("the mean from the start is the mean of GetModelStats", () => loaded("linear", async (page) => {
+  await page.getByRole("button", { name: "From the start" }).click();
+  const name = await page.getByRole("img", { name: /^Mean loss/ }).getAttribute("aria-label");
+  const s = await stats(it.server, "linear");
+  const model = Number(/(?:model|as served) ([0-9.e−-]+)/.exec(name)[1]);
+  assert.ok(Math.abs(model / s.performance.served.meanLoss - 1) < 1e-4, `${name}, but ${s.performance.served.meanLoss}`);
+}));
+
+test("the logarithmic scale and the table of values show the same points", () => loaded("linear", async (page) => {
+  await page.getByLabel("Log scale").check();
+  const panel = page.getByRole("region", { name: "Loss", exact: true });
+  await panel.getByText("Values").click();
+  const points = await panel.getByRole("img").getAttribute("data-points");
+  assert.equal(await panel.locator("tbody tr").count(), Number(points));
+}));
+
+test("the curves move during a replay", () => loaded("moving", async (page) => {
+  await page.getByText("live", { exact: true }).waitFor();
+  const loss = page.getByRole("img", { name: /^Mean loss/ });
+  const first = await loss.getAttribute("aria-label");
+  const pictures = [await loss.screenshot()];
+  const more = rows(300, 2);
+  for (let i = 0; i < more.length; i += 20) {
+    const { prediction } = await it.server.call("POST", "models/moving:predict", { features: more[i].features });
+    await it.server.call("POST", "models/moving:observe", { predictionId: prediction.predictionId, label: more[i].label });
+    await it.server.call("POST", "models/moving:observeBatch", { observations: more.slice(i + 1, i + 20) });
+    if (i === 140) {
+      await until("the page knows of the first half", async () => (await told(page, "observations")) > 100);
+      pictures.push(await loss.screenshot());
+    }
+  }
+  await until("the page knows of all", async () => (await told(page, "observations")) === 320);
+  await until("the curves know of all", async () => Number(await loss.getAttribute("data-last")) >= 300);
+  pictures.push(await loss.screenshot());
+  assert.notEqual(await loss.getAttribute("aria-label"), first);
+  assert.ok(!pictures[0].equals(pictures[1]) && !pictures[1].equals(pictures[2]), "the curve did not move");
+  assert.ok(Number(await page.getByRole("img", { name: /^Newest observations/ }).getAttribute("data-points")) > 0);
+  const s = await stats(it.server, "moving");
+  await until("the regret is the newest", async () => (await told(page, "regret")) === s.regret);
+  assert.equal(await told(page, "recentLoss"), s.recent.served.meanLoss);
+}));
+
+test("detected changes are marked on the curve", () => loaded("changing", async (page) => {
+  const history = await it.server.call("GET", "models/changing/history");
+  assert.ok(history.drifts.length > 0, "the stream has no change");
+  const loss = page.getByRole("img", { name: /^Mean loss/ });
+  await until("the marks are there", async () => (await loss.getAttribute("data-marks")) === String(history.drifts.length));
+  const s = await stats(it.server, "changing");
+  assert.equal(Number(await page.locator('[data-name="drift.detected"]').textContent()), s.drift.detected);
+}));
+
+test("the dictionary grows on its curve", () => loaded("nystrom", async (page) => {
+  const s = await stats(it.server, "nystrom");
+  const name = await page.getByRole("img", { name: /^Dictionary centres/ }).getAttribute("aria-label");
+  assert.match(name, new RegExp(`centres ${s.dictionary}$`));
+}));
+
+test("intervals, weights and experts are tables", async () => {
+  const s = await stats(it.server, "auto");
+  await loaded("auto", async (page) => {
+    const realised = await page.locator('[data-name="realised"]').evaluateAll((all) => all.map((e) => Number(e.title)));
+    assert.deepEqual(realised, s.intervals.map((i) => i.realised));
+    assert.equal(await page.getByRole("region", { name: "Experts", exact: true }).first().locator("tbody tr").count(), s.experts.length);
+  });
+  const linear = await stats(it.server, "linear");
+  await loaded("linear", async (page) => {
+    assert.equal(await page.getByRole("region", { name: "Weights of the features" }).locator("tbody tr").count(), linear.weights.length);
+  });
+});
+
+test("named inputs, classes and reliability are those of GetModelStats", async () => {
+  const s = await stats(it.server, "records");
+  await loaded("records", async (page) => {
+    const inputs = page.getByRole("region", { name: "Inputs" }).first();
+    assert.deepEqual(await inputs.locator("tbody th").allTextContents(), RECORDS.map((r) => r.name));
+    assert.match(await inputs.innerText(), /Bern|Basel|Chur/);
+    for (const c of s.classes.classes) {
+      assert.equal(await told(page, `class.${c.class}.observed`), c.observed);
+      assert.equal(await told(page, `class.${c.class}.errors`), c.errors);
+    }
+    assert.equal(await page.getByRole("region", { name: "Reliability" }).first().locator("tbody tr").count(), s.classes.reliability.length);
+    assert.match(await page.getByRole("img", { name: /^Error rate/ }).getAttribute("aria-label"), /most frequent class/);
+  });
+});
+
+test("durations are those of the model alone", () => loaded("moving", async (page) => {
+  const text = await (await fetch(`${it.server.url}/metrics`)).text();
+  const calls = /hindsight_predict_seconds_count\{[^}]*model="moving"\} (\d+)/.exec(text)?.[1];
+  await page.getByText(`Predict: ${calls} calls`).waitFor();
+}));
+
+test("the programs are of this very model, and curl's runs", async () => {
+  const programs = async (page) => {
+    const out = {};
+    for (const language of ["grpcurl", "Python", "Go", "curl"]) {
+      await page.getByRole("group", { name: "Language" }).getByRole("button", { name: language, exact: true }).click();
+      out[language] = await page.locator(".snippet pre").textContent();
+    }
+    return out;
+  };
+  await loaded("records", async (page) => {
+    const p = await programs(page);
+    for (const text of Object.values(p)) {
+      for (const { name } of RECORDS) assert.ok(text.includes(`"${name}"`), `${name} is not in ${text}`);
+      assert.match(text, /old|young/);
+    }
+    assert.match(execFileSync("gofmt", ["-e"], { input: p.Go }).toString(), /^package main/);
+    if (have("python3")) execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.stdin.read())"], { input: p.Python });
+  });
+  await loaded("empty", async (page) => {
+    const { curl } = await programs(page);
+    assert.ok(curl.includes("[0.5,0.5,0.5]"), "three features");
+    const answers = execFileSync("bash", ["-e", "-c", curl], { stdio: ["ignore", "pipe", "ignore"] }).toString();
+    assert.match(answers, /"predictionId":"first"[^]*"sequence":1/);
+    await until("the page learns of it", async () => (await told(page, "observations")) === 1);
+  });
+});
+
+test("a program is copied", () => loaded("linear", async (page) => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByRole("button", { name: "Copy the program" }).click();
+  const shown = await page.locator(".snippet pre").textContent();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), shown);
+}));
+
+test("an unknown model is an error that says so", () => visit(it, "#/models/nobody", { refusals: [404] }, async (page) => {
+  const alert = page.getByRole("alert");
+  await alert.waitFor();
+  assert.match(await alert.innerText(), /nobody[^]*NOT_FOUND · MODEL_NOT_FOUND/);
+}));

@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { learn, rows, setup, stats, told, until, visit } from "./harness.mjs";
+
+const it = setup();
+const many = 120;
+
+test("an empty list says how to begin", () => visit(it, "", {}, async (page) => {
+  await page.getByRole("heading", { name: "No models yet" }).waitFor();
+  assert.match(await page.locator(".empty").innerText(), /curl[^]*make demo/);
+  await page.locator(".empty").getByRole("link", { name: "create it here" }).click();
+  await page.getByRole("heading", { name: "Create a model" }).waitFor();
+}));
+
+test("a list tells the figures that GetModelStats tells", async () => {
+  await learn(it.server, "wave", { dimension: 2, fourierAwv: {} }, rows(400), { displayName: "A wave" });
+  await learn(it.server, "noise", { dimension: 2, linearAwv: {} }, rows(60).map((r, i) => ({ ...r, label: i % 2 })));
+  const s = await stats(it.server, "wave");
+  await visit(it, "", {}, async (page) => {
+    const row = page.getByRole("row").filter({ has: page.getByRole("link", { name: "wave" }) });
+    await row.waitFor();
+    const titles = await row.locator(".num").evaluateAll((all) => all.map((e) => Number(e.title)));
+    const served = s.recent.served;
+    assert.deepEqual(titles.slice(0, 6), [
+      s.observations, served.skill, served.meanLoss, served.runningMeanLoss, served.lastLabelLoss, s.regret,
+    ]);
+    assert.match(await row.innerText(), /A wave[^]*fourier_awv[^]*▲[^]*in memory/);
+    assert.equal(await row.locator(".light .unseen").textContent(), "better than trivial");
+  });
+});
+
+test("the search asks the server, and says when nothing matches", () => visit(it, "", {}, async (page) => {
+  const search = page.getByRole("searchbox");
+  await search.fill("WAV");
+  await until("one model is left", async () => (await page.locator("tbody tr").count()) === 1);
+  await search.fill("a wave");
+  await page.getByRole("link", { name: "wave" }).waitFor();
+  await search.fill("nothing of the kind");
+  await page.getByText("No model matches.").waitFor();
+}));
+
+test("the columns sort, by the keyboard too", () => visit(it, "", {}, async (page) => {
+  await page.getByRole("button", { name: "Observations" }).press("Enter");
+  const first = page.locator("tbody th a").first();
+  await until("the largest is first", async () => (await first.textContent()) === "wave");
+  assert.equal(await page.getByRole("columnheader", { name: "Observations" }).getAttribute("aria-sort"), "descending");
+  await page.getByRole("button", { name: "Observations" }).press("Enter");
+  await until("the smallest is first", async () => (await first.textContent()) === "noise");
+  await page.getByRole("button", { name: "Skill" }).click();
+  await until("the best is first", async () => (await first.textContent()) === "wave");
+}));
+
+test("many models come in pages, and the address keeps the page", async () => {
+  for (let i = 0; i < many; i++) await learn(it.server, `m-${String(i).padStart(3, "0")}`, { dimension: 1, linearAwv: {} }, []);
+  await visit(it, "", {}, async (page) => {
+    const names = () => page.locator("tbody th a").allTextContents();
+    await page.getByText(`1–50 of ${many + 2} models`).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Previous" }).isDisabled(), true);
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText(`51–100 of ${many + 2} models`).waitFor();
+    const second = await names();
+    assert.equal(second[0], "m-050");
+    await page.reload();
+    await page.getByText(`51–100 of ${many + 2} models`).waitFor();
+    assert.deepEqual(await names(), second);
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText(`101–${many + 2} of ${many + 2} models`).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Next" }).isDisabled(), true);
+    await page.getByRole("button", { name: "Previous" }).click();
+    await page.getByText(`51–100 of ${many + 2} models`).waitFor();
+  });
+});
+
+test("the list follows what is observed", () => visit(it, "#/?contains=noise", {}, async (page) => {
+  const observations = page.locator("tbody tr td").nth(1);
+  await until("60 observations", async () => (await observations.innerText()) === "60");
+  await it.server.call("POST", "models/noise:observe", { features: [0, 0], label: 1 });
+  await until("61 observations", async () => (await observations.innerText()) === "61");
+}));
+
+test("a model opens from the list, and back", () => visit(it, "", {}, async (page) => {
+  await page.getByRole("searchbox").fill("wave");
+  await page.getByRole("link", { name: "wave" }).click();
+  await page.getByRole("heading", { level: 1, name: "wave" }).waitFor();
+  assert.equal(await page.title(), "wave · hindsight");
+  await until("the figures are there", async () => (await page.locator('[data-name="observations"]').count()) > 0);
+  assert.equal(await told(page, "observations"), 400);
+  await page.goBack();
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+}));

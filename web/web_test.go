@@ -1,0 +1,112 @@
+package web_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/web"
+)
+
+func TestFilesHaveThePage(t *testing.T) {
+	files := web.Files()
+	if files == nil {
+		t.Fatal("the page was not built: make web")
+	}
+	page, err := files.Open("index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// program finds a program that the tests in the browser need, or skips them.
+func program(t *testing.T, names ...string) string {
+	t.Helper()
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skipf("%s is not installed: the console is not looked at", names[0])
+	return ""
+}
+
+// browserLimit is far above what the tests take.
+const browserLimit = 15 * time.Minute
+
+// result is a line of the Test Anything Protocol.
+var result = regexp.MustCompile(`^(ok|not ok) \d+ - (.*)$`)
+
+// TestConsole looks at the console of a real server in headless Chromium. The tests are in
+// the directory test; each is a subtest here.
+func TestConsole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: the console is not looked at")
+	}
+	node, chromium := program(t, "node"), program(t, "chromium", "chromium-browser")
+	if _, err := os.Stat("node_modules"); err != nil {
+		t.Skip("web/node_modules is absent: npm ci in web installs it; the console is not looked at")
+	}
+	scripts, err := filepath.Glob("test/*.test.mjs")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no tests in web/test: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
+	defer cancel()
+	server := filepath.Join(t.TempDir(), "hindsight-server")
+	build := exec.CommandContext(ctx, "go", "build", "-o", server, "../cmd/server")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the server: %v\n%s", err, out)
+	}
+	// One file after another: browsers that compete for the processor are slow.
+	args := append([]string{"--test", "--test-concurrency=1", "--test-reporter=tap"}, scripts...)
+	cmd := exec.CommandContext(ctx, node, args...) //nolint:gosec // node, and files of this directory
+	cmd.Env = append(os.Environ(), "HINDSIGHT_SERVER="+server, "CHROMIUM="+chromium)
+	out, failed := cmd.CombinedOutput()
+	count := report(t, out)
+	t.Logf("%d tests in the browser", count)
+	if failed != nil && !t.Failed() {
+		t.Errorf("%v\n%s", failed, out)
+	}
+	if count == 0 {
+		t.Errorf("no test ran\n%s", out)
+	}
+}
+
+// report makes a subtest of each test of the output, and answers how many there are. What
+// follows a test that failed, up to the next one, says why.
+func report(t *testing.T, out []byte) int {
+	t.Helper()
+	type outcome struct {
+		name string
+		ok   bool
+		why  strings.Builder
+	}
+	var all []*outcome
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	for lines.Scan() {
+		if found := result.FindStringSubmatch(lines.Text()); found != nil {
+			all = append(all, &outcome{name: found[2], ok: found[1] == "ok"})
+		} else if len(all) > 0 {
+			all[len(all)-1].why.WriteString(lines.Text() + "\n")
+		}
+	}
+	for _, o := range all {
+		t.Run(o.name, func(t *testing.T) {
+			if !o.ok {
+				t.Error(o.why.String())
+			}
+		})
+	}
+	return len(all)
+}
