@@ -108,7 +108,7 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 // statistics are those of a state, without what has to be solved for.
 func (i *instance) statistics(sequence uint64, f *figuresOf, intervals [][]interval.Statistics) Stats {
 	s := Stats{
-		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created, Sequence: sequence},
+		Info:              i.description(),
 		Stats:             f.stats,
 		RegretUnpenalized: math.NaN(),
 		Summary:           f.summary,
@@ -116,7 +116,7 @@ func (i *instance) statistics(sequence uint64, f *figuresOf, intervals [][]inter
 		Pending:           uint64(i.waitingLabels()),
 		Durability:        i.o.Durability, Snapshot: i.snapshotAt.Load(),
 	}
-	s.ServedRegret = servedRegret(s.Stats, s.Summary)
+	s.Sequence, s.ServedRegret = sequence, servedRegret(s.Stats, s.Summary)
 	s.Inputs, s.ClassAccount = f.named(i.schema), f.classified()
 	return s
 }

@@ -16,9 +16,9 @@ const (
 	minRidge           = 1e-12 // A smaller one drowns in the rounding of a Gram matrix.
 )
 
-// completion fills in and checks a spec field by field. Its first failure
-// sticks: what its methods return after it is of no meaning, so a learner looks
-// at err before it computes from what they returned.
+// completion fills in and checks a spec field by field. It goes on behind a field that
+// is wrong, so that all wrong fields are told at once. What its methods return is then of
+// no meaning, so a learner asks failed before it computes from what they returned.
 //
 // The methods take the field's name below at and a pointer to the field. They
 // set the field to a value of its own, so that the completed spec holds it,
@@ -33,18 +33,33 @@ type completion struct {
 	// those that its classes are coded in.
 	outputs int
 	// at is the path of the part of the spec that is being completed.
-	at  string
-	err error
+	at string
+	// wrong are the fields that are wrong, each once.
+	wrong model.FieldErrors
 }
 
-// refuse fails with an invalid field, unless the completion has failed before.
+// maxWrong bounds the fields that are told.
+const maxWrong = 100
+
+// failed says that a field is wrong.
+func (c *completion) failed() bool { return len(c.wrong) > 0 }
+
+// refuse fails with an invalid field, unless the field was refused before.
 func (c *completion) refuse(name string, got any, want string) {
 	c.fail(model.ErrInvalidSpec, c.at+"."+name, got, want)
 }
 
 func (c *completion) fail(sentinel error, field string, got any, want string) {
-	if c.err == nil {
-		c.err = &model.FieldError{Field: field, Err: sentinel, Got: fmt.Sprint(got), Want: want}
+	c.add(&model.FieldError{Field: field, Err: sentinel, Got: fmt.Sprint(got), Want: want})
+}
+
+// add fails with errors of fields.
+func (c *completion) add(errs ...*model.FieldError) {
+	for _, err := range errs {
+		told := slices.ContainsFunc(c.wrong, func(e *model.FieldError) bool { return e.Field == err.Field })
+		if !told && len(c.wrong) < maxWrong {
+			c.wrong = append(c.wrong, err)
+		}
 	}
 }
 
@@ -116,4 +131,18 @@ func (c *completion) choice(name string, field *string, names ...string) string 
 		c.refuse(name, *field, strings.Join(names[:last], ", ")+" or "+names[last])
 	}
 	return *field
+}
+
+// bounds are the two numbers of a range of labels.
+func (c *completion) bounds(given []float64) (low, high float64) {
+	want := fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale)
+	if len(given) != 2 {
+		c.refuse("range", fmt.Sprintf("%d numbers", len(given)), want)
+		return 0, 0
+	}
+	if low, high = given[0], given[1]; !isOffset(low) || !isOffset(high) || !(high-low >= minScale) {
+		c.refuse("range", given, want)
+		return 0, 0
+	}
+	return low, high
 }
