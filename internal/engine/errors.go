@@ -24,8 +24,8 @@ var (
 	ErrOverloaded         = errors.New("overloaded")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
-	ErrEtag               = errors.New("the model has changed")
 	ErrWatcherLimit       = errors.New("too many streams watch models")
+	ErrEtag               = errors.New("the model has changed")
 	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed             = errors.New("the server is shutting down")
 

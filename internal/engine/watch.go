@@ -37,12 +37,7 @@ func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, erro
 	}
 	w := &Watcher{instance: i, queue: newQueue(room, i.mu.machine.Sequence()), completed: i.mu.machine.Completed()}
 	i.watchers.add(w.queue)
-	i.mu.RUnlock()
-	// It may have been deleted in between, when nobody told the watcher.
-	if now, err := e.find(id); err != nil || now != i {
-		w.Close()
-		return nil, notFound(id)
-	}
+	i.mu.RUnlock() // From here on a model that is deleted tells the watcher.
 	return w, nil
 }
 

@@ -24,19 +24,19 @@ func (m *models) GetModelHistory(ctx context.Context, r *hindsightv1.GetModelHis
 		out.Points[n] = pointToProto(&h.Points[n])
 	}
 	for n, change := range h.Changes {
-		out.Drifts[n] = &hindsightv1.DriftMark{Sequence: change.Sequence, Time: instantToProto(change.Time), Rise: change.Rise}
+		out.Drifts[n] = &hindsightv1.DriftMark{Sequence: change.Sequence, Time: momentToProto(change.Time), Rise: change.Rise}
 	}
 	return out, nil
 }
 
-// instantToProto is a time in nanoseconds since 1970.
-func instantToProto(nanoseconds int64) *timestamppb.Timestamp {
+// momentToProto is a time in nanoseconds since 1970.
+func momentToProto(nanoseconds int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanoseconds))
 }
 
 func pointToProto(p *history.Point) *hindsightv1.HistoryPoint {
 	out := &hindsightv1.HistoryPoint{
-		Sequence: p.Sequence, Time: instantToProto(p.Time), Performance: performanceToProto(p.Performance, p.Classes == nil),
+		Sequence: p.Sequence, Time: momentToProto(p.Time), Performance: performanceToProto(p.Performance, p.Classes == nil),
 		Regret: known(p.Regret), RegretBound: known(p.RegretBound), ExpertWeights: p.Weights,
 	}
 	if p.Classes != nil {

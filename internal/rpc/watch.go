@@ -151,7 +151,7 @@ func (w *watch) send(event *hindsightv1.WatchModelResponse) error {
 
 func learnedToProto(l *engine.Learned) *hindsightv1.OutcomeEvent {
 	return &hindsightv1.OutcomeEvent{
-		Outcome: outcomeToProto(l.Answer), Labels: l.Labels, Class: l.Class, Time: instantToProto(l.Time), Omitted: l.Omitted,
+		Outcome: outcomeToProto(l.Answer), Labels: l.Labels, Class: l.Class, Time: momentToProto(l.Time), Omitted: l.Omitted,
 	}
 }
 
