@@ -13,15 +13,15 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hindsight/cmd/internal/connection"
+	"hindsight/client"
 	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/refusal"
 )
 
 // The exit codes.
@@ -170,9 +170,9 @@ type Failure struct {
 
 // NewFailure returns the failure of an error, with its exit code.
 func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
-	f := &Failure{Message: refusal.Describe(err), Reason: refusal.Reason(err), ExitCode: p.exitCode(ctx, err)}
-	if c, ok := refusal.Code(err); ok {
-		f.Code = refusal.CodeName(c)
+	f := &Failure{Message: strings.Join(strings.Fields(err.Error()), " "), ExitCode: p.exitCode(ctx, err)}
+	if refused := client.FromError(err); refused != nil {
+		f.Code, f.Reason = client.CodeName(refused.Code), refused.Reason
 	}
 	return f
 }
@@ -188,11 +188,17 @@ func (p *Program) exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case !p.started, errors.As(err, &usage), errors.As(err, &file):
 		return exitUsage
-	case connection.Unreachable(err):
+	case isUnreachable(err):
 		return exitUnreachable
 	default:
 		return exitRefused
 	}
+}
+
+// isUnreachable tells whether no server answered.
+func isUnreachable(err error) bool {
+	refused := client.FromError(err)
+	return refused != nil && refused.Is(client.ErrUnreachable)
 }
 
 // UsageError is a mistake of the user.

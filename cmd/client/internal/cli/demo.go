@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/client/internal/stream"
@@ -131,7 +132,7 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 		return nil, err
 	}
 	s, err := d.take(ctx, e, c, source)
-	err = c.Close(err)
+	err = errors.Join(err, c.Close())
 	if s == nil {
 		return nil, err
 	}
@@ -145,8 +146,8 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 }
 
 // take creates the model and streams until the end or the time limit.
-func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Stream) (*demoSummary, error) {
-	if err := c.startModel(ctx, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
+func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *stream.Stream) (*demoSummary, error) {
+	if err := startModel(ctx, c, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, d.limit)

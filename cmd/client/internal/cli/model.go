@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
@@ -59,8 +58,8 @@ auto, which mixes learners by what they have lost.`,
 			if err != nil {
 				return err
 			}
-			return e.withClient(func(c *client) error {
-				m, err := c.create(cmd.Context(), args[0], s)
+			return e.withClient(func(c *client.Client) error {
+				m, err := c.Model(args[0]).Create(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
@@ -72,22 +71,6 @@ auto, which mixes learners by what they have lost.`,
 	return cmd
 }
 
-// create creates a model.
-func (c *client) create(ctx context.Context, id string, spec *hindsightv1.ModelSpec) (*hindsightv1.Model, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	answer, err := c.Models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
-	return answer.GetModel(), err
-}
-
-// get returns a model.
-func (c *client) get(ctx context.Context, id string) (*hindsightv1.Model, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	answer, err := c.Models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: id})
-	return answer.GetModel(), err
-}
-
 func newModelGet(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:               "get ID",
@@ -95,8 +78,8 @@ func newModelGet(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				m, err := c.get(cmd.Context(), args[0])
+			return e.withClient(func(c *client.Client) error {
+				m, err := c.Model(args[0]).Get(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -129,10 +112,13 @@ func newModelList(e *env) *cobra.Command {
 		Short: "List the models by id",
 		Args:  command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.withClient(func(c *client) error {
-				models, err := c.list(cmd.Context(), prefix)
-				if err != nil {
-					return err
+			return e.withClient(func(c *client.Client) error {
+				var models []*hindsightv1.Model
+				for m, err := range c.List(cmd.Context(), &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: pageSize}) {
+					if err != nil {
+						return err
+					}
+					models = append(models, m)
 				}
 				return e.emitModels(models)
 			})
@@ -140,29 +126,6 @@ func newModelList(e *env) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&prefix, "prefix", "", "only ids with this prefix")
 	return cmd
-}
-
-// list returns the models of all pages.
-func (c *client) list(ctx context.Context, prefix string) ([]*hindsightv1.Model, error) {
-	var models []*hindsightv1.Model
-	request := &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: pageSize}
-	for {
-		bounded, cancel := c.Bounded(ctx)
-		page, err := c.Models.ListModels(bounded, request)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		models = append(models, page.GetModels()...)
-		next := page.GetNextPageToken()
-		switch next {
-		case "":
-			return models, nil
-		case request.GetPageToken():
-			return nil, errors.New("the server answered the same page twice")
-		}
-		request.PageToken = next
-	}
 }
 
 // emitModels writes a list of models.
@@ -193,10 +156,8 @@ func newModelDelete(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				if _, err := c.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: args[0]}); err != nil {
+			return e.withClient(func(c *client.Client) error {
+				if _, err := c.Model(args[0]).Delete(cmd.Context(), nil); err != nil {
 					return err
 				}
 				deleted := struct {
@@ -220,10 +181,8 @@ func newModelValidate(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				v, err := c.Models.ValidateSpec(ctx, &hindsightv1.ValidateSpecRequest{Spec: s})
+			return e.withClient(func(c *client.Client) error {
+				v, err := c.Validate(cmd.Context(), s)
 				if err != nil {
 					return err
 				}

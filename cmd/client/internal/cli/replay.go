@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
@@ -120,7 +121,7 @@ func (r *replay) execute(cmd *cobra.Command, e *env) error {
 	if err := stream.CheckHeader(r.csv, r.options.Target); err != nil {
 		return &command.UsageError{Err: err}
 	}
-	return e.withClient(func(c *client) error {
+	return e.withClient(func(c *client.Client) error {
 		spec, err := r.spec(cmd.Context(), e, c)
 		if err != nil {
 			return err
@@ -131,7 +132,7 @@ func (r *replay) execute(cmd *cobra.Command, e *env) error {
 		}
 		r.title, r.total, r.offset = "replay", source.Total(), r.options.Offset
 		if r.create != "" {
-			err = c.startModel(cmd.Context(), r.model, spec, dimension, source.Outputs())
+			err = startModel(cmd.Context(), c, r.model, spec, dimension, source.Outputs())
 		}
 		if err == nil {
 			err = r.take(cmd.Context(), e, c, source)
@@ -141,11 +142,11 @@ func (r *replay) execute(cmd *cobra.Command, e *env) error {
 }
 
 // spec is the spec of the model: that of --create, or that of the model that exists.
-func (r *replay) spec(ctx context.Context, e *env, c *client) (*hindsightv1.ModelSpec, error) {
+func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsightv1.ModelSpec, error) {
 	if r.create != "" {
 		return e.createSpec(r.create)
 	}
-	m, err := c.get(ctx, r.model)
+	m, err := c.Model(r.model).Get(ctx)
 	return m.GetSpec(), err
 }
 

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"hindsight/client"
 	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
@@ -110,27 +111,27 @@ func isNumber(s string) bool {
 
 // input parses an input: features, from --features or from the arguments, or a record
 // from --inputs.
-func (e *env) input(list, inputs string, args []string) (features []float64, record *structpb.Struct, err error) {
+func (e *env) input(list, inputs string, args []string) (input client.Input, given bool, err error) {
 	switch {
 	case list != "" && len(args) > 0:
-		return nil, nil, command.Usagef("features are given twice: as --features and as arguments")
+		return input, false, command.Usagef("features are given twice: as --features and as arguments")
 	case inputs != "" && (list != "" || len(args) > 0):
-		return nil, nil, command.Usagef("--inputs and features exclude each other")
+		return input, false, command.Usagef("--inputs and features exclude each other")
 	case inputs != "":
 		raw, err := e.argument(inputs)
 		if err != nil {
-			return nil, nil, command.Usagef("inputs: %w", err)
+			return input, false, command.Usagef("inputs: %w", err)
 		}
-		record = new(structpb.Struct)
+		record := new(structpb.Struct)
 		if err := protojson.Unmarshal(raw, record); err != nil {
-			return nil, nil, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
+			return input, false, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
 		}
-		return nil, record, nil
+		return client.Record(record), true, nil
 	case list != "":
 		args = strings.Split(list, ",")
 	}
-	features, err = numbers("feature", args)
-	return features, nil, err
+	features, err := numbers("feature", args)
+	return client.Features(features...), len(features) > 0, err
 }
 
 // inputsUsage is the help of --inputs.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/connection"
 )
 
 const (
@@ -110,7 +110,7 @@ func (r *rounds) check() error {
 
 // take takes a stream through the model and prints the table. The error is the
 // reason for an early end.
-func (r *rounds) take(ctx context.Context, e *env, c *client, source drive.Source) error {
+func (r *rounds) take(ctx context.Context, e *env, c *client.Client, source drive.Source) error {
 	s, err := r.measure(ctx, e, c, source)
 	if s == nil {
 		return err
@@ -123,20 +123,18 @@ func (r *rounds) take(ctx context.Context, e *env, c *client, source drive.Sourc
 
 // measure takes a stream through the model. The summary is nil only if no round
 // began.
-func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.Source) (*summary, error) {
+func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source drive.Source) (*summary, error) {
 	out, err := newOutcomes(r.out)
 	if err != nil {
 		return nil, command.Usagef("--out: %w", err)
 	}
 	bar := newProgress(e.Stderr, r.title, r.total)
-	result, err := drive.Run(ctx, c.Predictions, source, drive.Options{
-		Model:    r.model,
+	result, err := drive.Run(ctx, c, r.model, source, drive.Options{
 		Run:      r.run,
 		Offset:   r.offset,
 		Delay:    r.delay,
 		Pipeline: r.pipeline,
-		Timeout:  c.Timeout,
-		Retries:  r.retries,
+		Retry:    client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {
 			bar.step()
 			if r.observed != nil {
@@ -146,13 +144,12 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 		},
 	})
 	bar.end()
-	err = c.Mark(err)
 	if failed := out.close(); failed != nil {
 		err = errors.Join(err, fmt.Errorf("--out: %w", failed))
 	}
 	s := newSummary(r, result)
-	if err == nil || !connection.Unreachable(err) {
-		stats, failed := c.stats(context.WithoutCancel(ctx), &hindsightv1.GetModelStatsRequest{Model: r.model})
+	if err == nil || !errors.Is(err, client.ErrUnreachable) {
+		stats, failed := c.Model(r.model).Stats(context.WithoutCancel(ctx), nil)
 		if failed == nil {
 			failed = s.take(stats)
 		}
@@ -179,14 +176,14 @@ func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 
 // startModel creates a model. It fills in the dimension and the outputs if they are
 // missing in the spec and do not follow from named inputs or classes.
-func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
+func startModel(ctx context.Context, c *client.Client, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
 	if spec.GetDimension() == 0 && len(spec.GetInputs()) == 0 {
 		spec.Dimension = int32(dimension)
 	}
 	if spec.GetOutputs() == 0 && !isClassifier(spec) {
 		spec.Outputs = int32(outputs)
 	}
-	if _, err := c.create(ctx, id, spec); err != nil {
+	if _, err := c.Model(id).Create(ctx, spec); err != nil {
 		return fmt.Errorf("create %s: %w", id, err)
 	}
 	return nil

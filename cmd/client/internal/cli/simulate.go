@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hindsight/client"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
 )
@@ -82,7 +83,7 @@ func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 		return command.Usagef("--dimension %d is negative", s.dimension)
 	}
 	s.title = s.kind
-	return e.withClient(func(c *client) error {
+	return e.withClient(func(c *client.Client) error {
 		if err := s.begin(cmd.Context(), e, c); err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 }
 
 // begin creates the model if the flags say so, and sets the dimension.
-func (s *simulate) begin(ctx context.Context, e *env, c *client) error {
+func (s *simulate) begin(ctx context.Context, e *env, c *client.Client) error {
 	if s.create != "" {
 		spec, err := e.createSpec(s.create)
 		if err != nil {
@@ -107,12 +108,12 @@ func (s *simulate) begin(ctx context.Context, e *env, c *client) error {
 		if s.dimension == 0 {
 			s.dimension = defaultDimension
 		}
-		return c.startModel(ctx, s.model, spec, s.dimension, 1)
+		return startModel(ctx, c, s.model, spec, s.dimension, 1)
 	}
 	if s.dimension > 0 {
 		return nil
 	}
-	m, err := c.get(ctx, s.model)
+	m, err := c.Model(s.model).Get(ctx)
 	if err != nil {
 		return err
 	}
