@@ -66,9 +66,9 @@ func WithPerRPCCredentials(c credentials.PerRPCCredentials) Option {
 	return WithDialOptions(grpc.WithPerRPCCredentials(c))
 }
 
-// WithKeepalive says how a connection that is silent is tried. A server closes the
-// connection of a client that tries more often than it allows. Without this option a
-// silent connection is not tried.
+// WithKeepalive says how a connection that is silent is tried. Without it a connection
+// with a call in flight is tried after 30 s of silence, and is lost 10 s later. A server
+// closes the connection of a client that tries more often than every 10 s.
 func WithKeepalive(p keepalive.ClientParameters) Option {
 	return WithDialOptions(grpc.WithKeepaliveParams(p))
 }
@@ -87,6 +87,7 @@ func Dial(address string, options ...Option) (*Client, error) {
 	}
 	s := settings{timeout: DefaultTimeout, retry: DefaultRetry(), dial: []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			// A server that was restarted is found again within a second.
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},

@@ -71,7 +71,7 @@ func (c *Client) List(ctx context.Context, request *hindsightv1.ListModelsReques
 }
 
 // Update changes what may change of the model. The request names it by its id in
-// request.Model, which the call fills in if it is empty. It is not sent again.
+// request.Model, which the call fills in if it is empty. With an etag it is not sent again.
 func (m *Model) Update(ctx context.Context, request *hindsightv1.UpdateModelRequest) (*hindsightv1.Model, error) {
 	r := filled(request)
 	if r.Model == nil {
@@ -80,7 +80,7 @@ func (m *Model) Update(ctx context.Context, request *hindsightv1.UpdateModelRequ
 	if r.Model.GetId() == "" {
 		r.Model.Id = m.id
 	}
-	answer, err := invoke(ctx, m.client, false, m.client.models.UpdateModel, r)
+	answer, err := invoke(ctx, m.client, r.GetModel().GetEtag() == "", m.client.models.UpdateModel, r)
 	return answer.GetModel(), err
 }
 
@@ -144,9 +144,9 @@ func (m *Model) Restore(ctx context.Context, request *hindsightv1.RestoreModelRe
 	return invoke(ctx, m.client, false, m.client.models.RestoreModel, r)
 }
 
-// SetAlias makes an alias name a model. The call is not sent again.
+// SetAlias makes an alias name a model. With an expected model it is not sent again.
 func (c *Client) SetAlias(ctx context.Context, request *hindsightv1.SetAliasRequest) (*hindsightv1.Alias, error) {
-	answer, err := invoke(ctx, c, false, c.models.SetAlias, request)
+	answer, err := invoke(ctx, c, request.GetExpectedModel() == "", c.models.SetAlias, request)
 	return answer.GetAlias(), err
 }
 
