@@ -52,10 +52,10 @@ func newDemo(e *env) *cobra.Command {
 changing environment through a model (see simulate --stream drifting). The model
 picks its learner itself: its spec has a dimension and nothing else. Show the
 table, the curve of its skill over the last 1000 rounds, and that of its regret.
-Stop the server.
+Stop the server, or leave it running with --keep until an interrupt.
 
 The stream ends after --rounds rounds or after the time --for, whichever is
-first. The whole demo takes one minute at most.`,
+first. The whole demo takes one minute at most, without --keep.`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if d.server == "" {
@@ -75,6 +75,7 @@ first. The whole demo takes one minute at most.`,
 	flags.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 	flags.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
 	flags.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
+	flags.BoolVar(&d.keep, "keep", false, "leave the server running after the stream, until an interrupt")
 	return cmd
 }
 
@@ -84,11 +85,13 @@ type demo struct {
 	rounds int
 	seed   uint64
 	limit  time.Duration
+	keep   bool
 }
 
 // demoSummary is the answer of "demo".
 type demoSummary struct {
 	*summary
+	PageURL    string   `json:"pageUrl"`
 	MetricsURL string   `json:"metricsUrl"`
 	Metrics    []string `json:"metrics"`
 
@@ -99,26 +102,38 @@ type demoSummary struct {
 func (d *demo) run(ctx context.Context, e *env) error {
 	whole, cancel := context.WithTimeout(ctx, demoWhole)
 	defer cancel()
-	var s *demoSummary
 	e.Say("starting %s", d.server)
-	err := child.Serve(whole, d.server, func(server *child.Server) (err error) {
+	var failed error // of the stream, whose answer is written all the same
+	err := child.Serve(whole, d.server, func(server *child.Server) error {
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
-		s, err = d.stream(whole, e, server)
-		return err
+		var s *demoSummary
+		if s, failed = d.stream(whole, e, server); s == nil {
+			return nil
+		}
+		if err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) }); err != nil {
+			return err
+		}
+		if !d.keep || failed != nil {
+			return nil
+		}
+		e.Say("the server goes on: gRPC at %s, its page at %s; an interrupt stops it", server.GRPC, s.PageURL)
+		<-ctx.Done()
+		return nil
 	})
 	if err == nil {
 		e.Say("the server has stopped, its directory is removed")
 	}
-	if s == nil {
-		return err
-	}
-	width := defaultWidth
+	return errors.Join(failed, err)
+}
+
+// width is that of a curve: of the terminal, if standard output is one.
+func (e *env) width() int {
 	if f, ok := e.Stdout.(*os.File); ok {
-		if columns, _, failed := term.GetSize(int(f.Fd())); failed == nil && columns > 0 {
-			width = min(columns, maxWidth)
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return min(columns, maxWidth)
 		}
 	}
-	return errors.Join(err, e.emit(s, func(w *command.Page) { s.write(w, width) }))
+	return defaultWidth
 }
 
 // stream takes the stream through a model of the server.
@@ -136,7 +151,8 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 	if s == nil {
 		return nil, err
 	}
-	s.MetricsURL = "http://" + server.HTTP + "/metrics"
+	s.PageURL = "http://" + server.HTTP + "/"
+	s.MetricsURL = s.PageURL + "metrics"
 	metrics, failed := scrape(context.WithoutCancel(ctx), s.MetricsURL)
 	if failed != nil {
 		e.Say("metrics: %v", failed)
@@ -191,6 +207,7 @@ func (s *demoSummary) write(w *command.Page, width int) {
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)
 	}
+	w.Printf("\nits page: %s (--keep leaves the server running)\n", s.PageURL)
 }
 
 // curve draws what is known of a curve, nothing if no point of it is.

@@ -23,9 +23,14 @@ type env struct{ *command.Program }
 // Run runs one command line and returns the exit code. Every goroutine that it
 // starts has ended when it returns.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr}}
+	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr, Colours: colours()}}
 	root := newRoot(e) //nolint:contextcheck // cobra gives every command the context of Run
 	return e.Run(ctx, numbersLast(root, args))
+}
+
+// colours are those of a traffic light.
+func colours() map[string]string {
+	return map[string]string{better: "32", asGood: "33", worse: "31", "UNFINISHED": "31"}
 }
 
 // newRoot builds the command line.
@@ -39,15 +44,18 @@ sends labels, and takes whole streams through a model.
 Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags, a file or a
 spec; 3 no server answered; 130 interrupted.
 
-With --json every command prints exactly one JSON document on standard output.
-A command that failed prints {"error": ...}. Names are in lowerCamelCase and
-integers are numbers. Messages and progress go to standard error.`,
+With -o json every command prints exactly one JSON document on standard output. A
+command that failed prints {"error": ...}. Names are in lowerCamelCase and
+integers are numbers. With -o csv a list is one line for each of its entries, and
+any other answer one line of its values below their names. Messages and progress
+go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	}
 	e.Root(root)
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
 		newInfer(e), newReplay(e), newSimulate(e), newDemo(e),
+		newTop(e), newAlias(e), newVersion(e), newMan(),
 	)
 	return root
 }
@@ -63,6 +71,15 @@ func (e *env) emit(doc any, human func(*command.Page)) error {
 		doc = raw
 	}
 	return e.Emit(doc, human)
+}
+
+// emitRows writes an answer that is a list; see emit.
+func (e *env) emitRows(m proto.Message, header []string, rows [][]any) error {
+	raw, err := document.Encode(m)
+	if err != nil {
+		return err
+	}
+	return e.EmitRows(raw, header, rows)
 }
 
 // numbersLast moves the numbers among the arguments of a command that takes

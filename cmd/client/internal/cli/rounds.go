@@ -41,9 +41,9 @@ For every other learner the losses and the regret are the same.
 
 Every prediction has an id, RUN-t. RUN is random unless --run gives it. A call
 without an answer (UNAVAILABLE, or no answer in time) is sent again under the
-same id, at most --retries times. The first wait is 100 ms; each further wait is
-twice as long, 5 s at most. A call that the server asks to repeat is sent again
-too. The server learns no observation twice. If no server answers in the end,
+same id, at most --retries times. The first wait is 100 ms at most; each further
+one is twice as long, 5 s at most. A call that the server asks to repeat is sent
+again too. The server learns no observation twice. If no server answers in the end,
 the exit code is 3 and the table shows how many observations were acknowledged.
 After an interrupt the calls in flight are finished, the labels that are due are
 sent, the table is printed, and the exit code is 130. A second interrupt kills
@@ -65,6 +65,7 @@ prediction are classes; the prediction is empty before the first class is known.
 type rounds struct {
 	model, create, out, run string
 	delay                   int
+	timed                   bool // labels come by the times of the rounds
 	pipeline, retries       int
 	offset                  int
 	title                   string
@@ -115,6 +116,9 @@ func (r *rounds) take(ctx context.Context, e *env, c *client.Client, source driv
 	if s == nil {
 		return err
 	}
+	if s.Acknowledged == 0 && err != nil && e.Table() {
+		return err // A table of zeros says nothing.
+	}
 	if failed := e.emit(s, s.write); failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -133,6 +137,7 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 		Run:      r.run,
 		Offset:   r.offset,
 		Delay:    r.delay,
+		Timed:    r.timed,
 		Pipeline: r.pipeline,
 		Retry:    client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {
@@ -158,8 +163,8 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%d observations acknowledged, run %s, next offset %d: %w",
-			result.Acknowledged, r.run, result.NextOffset, err)
+		s.unfinished(r, result)
+		err = fmt.Errorf("unfinished: %s; %s: %w", s.progress, s.remedy, err)
 		s.Error = e.NewFailure(ctx, err)
 	}
 	return s, err

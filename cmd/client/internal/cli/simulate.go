@@ -54,9 +54,7 @@ adversarial  Four inputs in turn. Each label is 1 or -1, and its sign is not
 	flags.IntVar(&s.total, "rounds", defaultRounds, "number of rounds")
 	flags.IntVar(&s.dimension, "dimension", 0, "dimension of the input; 0: that of the model")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the stream")
-	if err := cmd.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(stream.Kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic("cli: " + err.Error()) // The flag was just added.
-	}
+	fixed(cmd, "stream", stream.Kinds())
 	return cmd
 }
 

@@ -50,12 +50,12 @@ func newModelSnapshots(e *env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return e.emit(&hindsightv1.ListSnapshotsResponse{Snapshots: snapshots}, func(w *command.Page) {
-					w.Printf("SEQUENCE\tWRITTEN\tBYTES\tSTATE DIGEST\n")
-					for _, s := range snapshots {
-						w.Printf("%d\t%s\t%d\t%s\n", s.GetSequence(), s.GetCreateTime().AsTime().Format(time.RFC3339), s.GetBytes(), s.GetStateDigest())
-					}
-				})
+				rows := make([][]any, len(snapshots))
+				for i, s := range snapshots {
+					rows[i] = []any{s.GetSequence(), s.GetCreateTime().AsTime().Format(time.RFC3339), s.GetBytes(), s.GetStateDigest()}
+				}
+				return e.emitRows(&hindsightv1.ListSnapshotsResponse{Snapshots: snapshots},
+					[]string{"sequence", "written", "bytes", "state_digest"}, rows)
 			})
 		},
 	}
@@ -70,7 +70,8 @@ func newModelRestore(e *env) *cobra.Command {
 		Long: `Take a model back to the sequence of a snapshot, or to a later sequence that the
 server's log still contains. The observations after it are undone for ever, and
 their ids are forgotten: they can be learned again. Export the model first to
-keep both states. Without --yes the command only says what would be undone.`,
+keep both states. The command says what would be undone. On a terminal it asks;
+elsewhere it wants --yes.`,
 		Example: `  hindsight model restore energy --sequence 12000 --yes`,
 		Args:    command.Exactly("ID"), ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -83,7 +84,10 @@ keep both states. Without --yes the command only says what would be undone.`,
 					return err
 				}
 				if !yes {
-					return command.Usagef("%d of %d observations of %s would be undone: confirm with --yes", m.GetSequence()-min(sequence, m.GetSequence()), m.GetSequence(), args[0])
+					undone := m.GetSequence() - min(sequence, m.GetSequence())
+					if err := e.confirm(fmt.Sprintf("%d of %d observations of %s would be undone", undone, m.GetSequence(), args[0])); err != nil {
+						return err
+					}
 				}
 				answer, err := c.Model(args[0]).Restore(cmd.Context(), &hindsightv1.RestoreModelRequest{Sequence: &sequence})
 				if err != nil {
@@ -114,7 +118,7 @@ that could not be written completely is removed. "-" is standard output.`,
 			if out == "" {
 				return command.Usagef("--out is missing")
 			}
-			if out == "-" && e.JSON {
+			if out == "-" && e.JSON() {
 				return command.Usagef("--out - and --json both write to standard output")
 			}
 			request := &hindsightv1.ExportModelRequest{Model: args[0], WithoutIds: withoutIDs}
