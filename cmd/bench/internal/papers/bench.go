@@ -183,7 +183,7 @@ func (b *Bench) Take(ctx context.Context, s Stream, l Learner, t *Table, grid []
 	if s.Signs {
 		e.Intervals = nil // Those of auto by default, which say nothing of a sign.
 	}
-	most := created.GetPkawvNystrom().GetMaxDictionary()
+	most := max(created.GetPkawvNystrom().GetMaxDictionary(), created.GetProsNKons().GetMaxDictionary())
 	e.DictionaryFull = most > 0 && stats.GetDictionary() >= most
 	return e, nil
 }

@@ -79,6 +79,7 @@ func every() map[string]string {
 	return map[string]string{
 		"grpc-address":       "127.0.0.1:1",
 		"http-address":       "[::1]:2",
+		"cors-origins":       "https://a.example,http://b.example:8080",
 		"max-message-bytes":  "2MiB",
 		"max-batch-rows":     "3",
 		"queue":              "4",
@@ -109,6 +110,7 @@ func everyLoaded() config.Config {
 	return config.Config{
 		GRPCAddress:       "127.0.0.1:1",
 		HTTPAddress:       "[::1]:2",
+		CORSOrigins:       "https://a.example,http://b.example:8080",
 		MaxMessageBytes:   2 << 20,
 		MaxBatchRows:      3,
 		Queue:             4,
@@ -250,6 +252,12 @@ func TestBadValues(t *testing.T) {
 		{"http-address", "local host:1", "want HOST:PORT"},
 		{"http-address", ":50051", `want another port than that of grpc-address, ":50051"`},
 		{"http-address", "127.0.0.1:50051", "want another port"},
+		{"cors-origins", "a.example", "want nothing, * or origins between commas, such as https://example.com"},
+		{"cors-origins", "https://a.example/", "want nothing, * or origins"},
+		{"cors-origins", "https://a.example, https://b.example", "want nothing, * or origins"},
+		{"cors-origins", "https://a.example,*", "want nothing, * or origins"},
+		{"cors-origins", "https://*.example", "want nothing, * or origins"},
+		{"cors-origins", "ftp://a.example", "want nothing, * or origins"},
 		{"data-dir", "", "want a path"},
 		{"durability", "fsync", "want sync or async"},
 		{"durability", "Sync", "want sync or async"},

@@ -45,8 +45,9 @@ type kind struct {
 func settings(c *Config) []setting {
 	return []setting{
 		{serving, "grpc-address", ":50051", address(&c.GRPCAddress), "where the gRPC services listen"},
-		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where metrics and health are served over HTTP"},
-		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest gRPC message"},
+		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
+		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
+		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
 		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
 		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
 		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory to stay below, half of it for models; 0 is no limit"},
@@ -122,6 +123,22 @@ func bucket(field *string) kind {
 			return u.Host != "" && strings.Trim(u.Path, "/") == ""
 		}
 		return u.Scheme == "file" && slices.Contains([]string{"", "localhost", "."}, u.Host) && u.Path != ""
+	})
+}
+
+// origins are origins between commas, or nothing.
+func origins(field *string) kind {
+	return word("ORIGINS", "nothing, * or origins between commas, such as https://example.com or http://localhost:8080", field, func(s string) bool {
+		if s == "" || s == "*" {
+			return true
+		}
+		for origin := range strings.SplitSeq(s, ",") {
+			u, err := url.Parse(origin)
+			if err != nil || u.Host == "" || strings.Contains(u.Host, "*") || u.Scheme+"://"+u.Host != origin || (u.Scheme != "http" && u.Scheme != "https") {
+				return false
+			}
+		}
+		return true
 	})
 }
 
