@@ -202,7 +202,7 @@ func TestResources(t *testing.T) {
 }
 
 func TestVersionAndMan(t *testing.T) {
-	if d := document(t, 0, "version"); d["go"] == "" || d["platform"] == "" {
+	if d := document(t, 0, "version"); d["version"] != "v1" || d["go"] == "" || d["platform"] == "" {
 		t.Errorf("%v", d)
 	}
 	dir := t.TempDir()

@@ -20,11 +20,11 @@ import (
 // env is the program that a command belongs to.
 type env struct{ *command.Program }
 
-// Run runs one command line and returns the exit code. Every goroutine that it
+// Run runs one command line and returns the exit code. Version is that of the build. Every goroutine that it
 // starts has ended when it returns.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr, Colours: colours()}}
-	root := newRoot(e) //nolint:contextcheck // cobra gives every command the context of Run
+	root := newRoot(e, version) //nolint:contextcheck // cobra gives every command the context of Run
 	return e.Run(ctx, numbersLast(root, args))
 }
 
@@ -34,7 +34,7 @@ func colours() map[string]string {
 }
 
 // newRoot builds the command line.
-func newRoot(e *env) *cobra.Command {
+func newRoot(e *env, version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hindsight",
 		Short: "Client of a hindsight server: online learning with kernels",
@@ -55,7 +55,7 @@ go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
 		newInfer(e), newReplay(e), newSimulate(e), newDemo(e),
-		newTop(e), newAlias(e), newVersion(e), newMan(),
+		newTop(e), newAlias(e), newVersion(e, version), newMan(),
 	)
 	return root
 }

@@ -110,7 +110,7 @@ func topRows(models []*hindsightv1.Model) [][]any {
 
 // writeTop writes a page of the live table.
 func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address string) {
-	w.Printf("%s, %d models, %d shown; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
+	w.Printf("%s, models: %d, shown: %d; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
 	rows := topRows(page.GetModels())
 	for i, m := range page.GetModels() {
 		if _, skill := judge(m.GetSummary().GetRecent(), m.GetSummary().GetRecentClasses()); skill != nil {

@@ -11,13 +11,13 @@ import (
 )
 
 // newVersion builds "version".
-func newVersion(e *env) *cobra.Command {
+func newVersion(e *env, number string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which build this is",
 		Args:  command.Exactly(),
 		RunE: func(*cobra.Command, []string) error {
-			v := build()
+			v := build(number)
 			return e.emit(v, func(w *command.Page) {
 				w.Row("version", v.Version)
 				if v.Revision != "" {
@@ -43,13 +43,12 @@ type version struct {
 }
 
 // build reads what the go command has put into the program.
-func build() version {
-	v := version{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func build(number string) version {
+	v := version{Version: number, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	v.Version = info.Main.Version
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
