@@ -63,7 +63,7 @@ func (c *Client) List(ctx context.Context, request *hindsightv1.ListModelsReques
 					return
 				}
 			}
-			if r.PageToken = page.GetNextPageToken(); r.PageToken == "" {
+			if r.PageToken = page.GetNextPageToken(); r.GetPageToken() == "" {
 				return
 			}
 		}
@@ -74,10 +74,10 @@ func (c *Client) List(ctx context.Context, request *hindsightv1.ListModelsReques
 // request.Model, which the call fills in if it is empty. With an etag it is not sent again.
 func (m *Model) Update(ctx context.Context, request *hindsightv1.UpdateModelRequest) (*hindsightv1.Model, error) {
 	r := filled(request)
-	if r.Model == nil {
+	if r.GetModel() == nil {
 		r.Model = &hindsightv1.Model{}
 	}
-	if r.Model.GetId() == "" {
+	if r.GetModel().GetId() == "" {
 		r.Model.Id = m.id
 	}
 	answer, err := invoke(ctx, m.client, r.GetModel().GetEtag() == "", m.client.models.UpdateModel, r)

@@ -12,7 +12,7 @@
 // when its connection is lost.
 //
 // An error of the server is an *Error, with a reason, and with the fields that are
-// wrong. errors.Is compares it with the sentinels of this package.
+// wrong. The function errors.Is compares it with the sentinels of this package.
 //
 // Requests and answers are messages of the API wherever a plain message will do.
 package client

@@ -173,16 +173,16 @@ func (e *Error) Error() string {
 // ErrUnreachable. The end of a context is also context.Canceled or
 // context.DeadlineExceeded.
 func (e *Error) Is(target error) bool {
-	if target == ErrUnreachable { //nolint:errorlint // errors.Is unwraps; this compares one link
+	if target == ErrUnreachable {
 		return e.unreachable
 	}
-	switch t := target.(type) { //nolint:errorlint // errors.Is unwraps; this compares one link
+	switch t := target.(type) {
 	case reason:
 		return e.Reason == string(t)
 	case family:
 		return e.Code == codes.Code(t)
 	}
-	switch target { //nolint:errorlint // errors.Is unwraps; this compares one link
+	switch target {
 	case context.Canceled:
 		return e.Code == codes.Canceled
 	case context.DeadlineExceeded:

@@ -40,20 +40,12 @@ type fake struct {
 // serve serves until the test ends, and returns a client.
 func serve(t *testing.T, f *fake, options ...client.Option) *client.Client {
 	t.Helper()
-	f.waiting, f.learned = make(map[string]bool), make(map[string]*hindsightv1.Outcome)
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer()
-	hindsightv1.RegisterModelServiceServer(s, f)
-	hindsightv1.RegisterPredictionServiceServer(s, f)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l)
-	}()
+	stop := f.start(l)
 	options = append([]client.Option{client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond})}, options...)
 	c, err := client.Dial(l.Addr().String(), options...)
 	if err != nil {
@@ -63,10 +55,23 @@ func serve(t *testing.T, f *fake, options ...client.Option) *client.Client {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		s.Stop()
-		<-done
+		stop()
 	})
 	return c
+}
+
+// start serves until the function that it returns is called.
+func (f *fake) start(l net.Listener) (stop func()) {
+	f.waiting, f.learned = make(map[string]bool), make(map[string]*hindsightv1.Outcome)
+	s := grpc.NewServer()
+	hindsightv1.RegisterModelServiceServer(s, f)
+	hindsightv1.RegisterPredictionServiceServer(s, f)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l)
+	}()
+	return func() { s.Stop(); <-done }
 }
 
 // refuse is a refusal with a reason.

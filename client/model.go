@@ -181,7 +181,7 @@ func (m *Model) predictRequest(input Input, options []PredictOption) (*hindsight
 		option(r)
 	}
 	var err error
-	if r.PredictionId == "" && (r.Remember == nil || r.GetRemember()) {
+	if r.GetPredictionId() == "" && (r.Remember == nil || r.GetRemember()) {
 		r.PredictionId, err = newID()
 	}
 	if err == nil {

@@ -245,11 +245,13 @@ func (s *Session) fail(err error) {
 func (s *Session) stream(ctx context.Context) error {
 	alive, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	calls, err := s.model.client.predictions.Session(alive)
-	if err != nil {
-		return s.model.client.failed(err)
-	}
 	w := &watchdog{limit: s.model.client.timeout, expire: func() { cancel(errLate) }}
+	w.start() // The time of the connection.
+	calls, err := s.model.client.predictions.Session(alive)
+	w.stop()
+	if err != nil {
+		return s.lost(alive, err)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.receive(calls, w) }()
 	received := s.send(calls, w, ended)
@@ -259,19 +261,25 @@ func (s *Session) stream(ctx context.Context) error {
 	}
 	w.stop()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mu.waiting = append(s.mu.flying, s.mu.waiting...)
 	s.mu.flying = nil
-	switch {
-	case len(s.mu.waiting) == 0:
-		return nil // Nothing is lost; another call begins another stream.
-	case errors.Is(context.Cause(alive), errLate):
-		return s.model.client.failed(status.Error(codes.DeadlineExceeded, "no answer in time"))
-	case errors.Is(received, io.EOF):
-		return s.model.client.failed(status.Error(codes.Unavailable, "the server ended the session"))
-	default:
-		return s.model.client.failed(received)
+	nothing := len(s.mu.waiting) == 0
+	s.mu.Unlock()
+	if nothing {
+		return nil // Another call begins another stream.
 	}
+	return s.lost(alive, received)
+}
+
+// lost says why a stream has ended.
+func (s *Session) lost(alive context.Context, err error) error {
+	switch {
+	case errors.Is(context.Cause(alive), errLate):
+		err = status.Error(codes.DeadlineExceeded, "no answer in time")
+	case errors.Is(err, io.EOF):
+		err = status.Error(codes.Unavailable, "the server ended the session")
+	}
+	return s.model.client.failed(err)
 }
 
 // errLate is why a stream ends that does not answer in time.
@@ -284,10 +292,10 @@ func (s *Session) send(calls hindsightv1.PredictionService_SessionClient, w *wat
 		request, closed := s.take(w)
 		switch {
 		case closed:
-			if calls.CloseSend() != nil {
-				return nil
+			if calls.CloseSend() == nil {
+				return <-ended
 			}
-			return <-ended
+			return nil
 		case request != nil:
 			if calls.Send(request) != nil {
 				return <-ended // It says why.

@@ -107,7 +107,8 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	err := child.Serve(whole, d.server, func(server *child.Server) error {
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
 		var s *demoSummary
-		if s, failed = d.stream(whole, e, server); s == nil {
+		s, failed = d.stream(whole, e, server)
+		if s == nil {
 			return nil
 		}
 		if err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) }); err != nil {

@@ -32,7 +32,7 @@ func (f *fake) UpdateModel(_ context.Context, r *hindsightv1.UpdateModelRequest)
 		case path == "display_name":
 			m.model.DisplayName = r.GetModel().GetDisplayName()
 		case isLabel && r.GetModel().GetLabels()[key] == "":
-			delete(m.model.Labels, key)
+			delete(m.model.GetLabels(), key)
 		case isLabel:
 			m.model.Labels = map[string]string{key: r.GetModel().GetLabels()[key]}
 		default:
@@ -83,7 +83,7 @@ func TestDidYouMean(t *testing.T) {
 	for want, args := range map[string][]string{
 		`unknown command "replya" for "hindsight"; is it "replay"?`:                        {"replya"},
 		`unknown command "craete" for "hindsight model"; is it "create"?`:                  {"model", "craete"},
-		`unknown flag: --modle; is it "--model"?`:                                          {"predict", "--modle", "m"},
+		`unknown flag: --mdoel; is it "--model"?`:                                          {"predict", "--mdoel", "m"},
 		`unknown field "pkawv_tailor"; is it "pkawv_taylor"?`:                              {"model", "create", "x", "--spec", `{"pkawv_tailor": {}}`},
 		`unknown field "degre"; is it "degree"?`:                                           {"model", "create", "x", "--spec", `{"pkawv_taylor": {"degre": 2}}`},
 		`start one with "hindsight-server --data-dir DIR", or name another with --address`: {"--address", nowhere(t), "model", "list"},

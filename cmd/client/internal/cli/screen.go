@@ -37,7 +37,7 @@ type screen struct {
 
 // newScreen takes the terminal. The context that it returns ends when q is pressed. It
 // returns no screen if standard output is no terminal, or the answer is not for people.
-// leave must be called.
+// The caller must call leave.
 func (e *env) newScreen(ctx context.Context) (*screen, context.Context) {
 	out, ok := e.Stdout.(*os.File)
 	if !ok || !e.Table() || !command.IsTerminal(out) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,14 +57,15 @@ func TestDelayBy(t *testing.T) {
 		"predict r-5", "predict r-6", "observe r-6", "observe r-3", "observe r-5",
 	}
 	for name, write := range map[string]func(int) string{
-		"numbers": func(v int) string { return fmt.Sprint(v) },
+		"numbers": func(v int) string { return strconv.Itoa(v) },
 		"times":   func(v int) string { return fmt.Sprintf("2026-11-21 %02d:30", v) },
 	} {
-		text := "ordered,x1,paid,x2,y\n"
+		var text strings.Builder
+		text.WriteString("ordered,x1,paid,x2,y\n")
 		for i, row := range rows {
-			text += fmt.Sprintf("%s,%d,%s,1,%d\n", write(row.at), i, write(row.paid), i)
+			fmt.Fprintf(&text, "%s,%d,%s,1,%d\n", write(row.at), i, write(row.paid), i)
 		}
-		path := written(t, "rows.csv", text)
+		path := written(t, "rows.csv", text.String())
 		for _, pipeline := range []string{"0", "1", "8"} {
 			f := served(t)
 			args := []string{"replay", "--csv", path, "--model", "m", "--run", "r", "--time", "ordered", "--delay-by", "paid", "--pipeline", pipeline}

@@ -41,8 +41,8 @@ They are of the last time that the model was in memory.
 			if interval < leastInterval {
 				return command.Usagef("--interval %v is less than %v", interval, leastInterval)
 			}
-			if request.PageSize < 1 || request.PageSize > pageSize {
-				return command.Usagef("--limit %d is not in 1..%d", request.PageSize, pageSize)
+			if request.GetPageSize() < 1 || request.GetPageSize() > pageSize {
+				return command.Usagef("--limit %d is not in 1..%d", request.GetPageSize(), pageSize)
 			}
 			request.IncludeSummary = true
 			return e.withClient(func(c *client.Client) error { return e.top(cmd.Context(), c, &request, interval) })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -160,7 +161,7 @@ func (w *watched) write(p *command.Page, width, height int) {
 		command.Optional(skill, digits3), command.Optional(skill, verdict), command.Optional(s.Regret, command.Number))
 	o := plot.Options{
 		Width: min(width, maxWidth), Height: max(3, (height-12)/2), X: "observations",
-		First: fmt.Sprint(w.first), Last: fmt.Sprint(s.GetObservations()),
+		First: strconv.FormatUint(w.first, 10), Last: strconv.FormatUint(s.GetObservations(), 10),
 	}
 	name := "mean loss of the last 1000 observations"
 	if s.GetClasses() != nil {
