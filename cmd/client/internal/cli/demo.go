@@ -106,11 +106,11 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	var failed error // of the stream, whose answer is written all the same
 	err := child.Serve(whole, d.server, func(server *child.Server) error {
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
-		var s *demoSummary
-		s, failed = d.stream(whole, e, server)
+		s, err := d.stream(whole, e, server)
 		if s == nil {
-			return nil
+			return err
 		}
+		failed = err
 		if err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) }); err != nil {
 			return err
 		}

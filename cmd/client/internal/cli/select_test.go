@@ -57,7 +57,7 @@ func TestDelayBy(t *testing.T) {
 		"predict r-5", "predict r-6", "observe r-6", "observe r-3", "observe r-5",
 	}
 	for name, write := range map[string]func(int) string{
-		"numbers": func(v int) string { return strconv.Itoa(v) },
+		"numbers": strconv.Itoa,
 		"times":   func(v int) string { return fmt.Sprintf("2026-11-21 %02d:30", v) },
 	} {
 		var text strings.Builder

@@ -97,7 +97,10 @@ func topRows(models []*hindsightv1.Model) [][]any {
 		loss, skill := judge(s.GetRecent(), s.GetRecentClasses())
 		var perSecond, regret any
 		if s != nil {
-			perSecond, regret = s.GetObservationRate(), s.Regret
+			perSecond = s.GetObservationRate()
+			if s.Regret != nil {
+				regret = s.GetRegret()
+			}
 		}
 		state := strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
 		if s.GetState() == hindsightv1.ModelSummary_STATE_UNSPECIFIED {

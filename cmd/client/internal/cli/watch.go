@@ -112,7 +112,11 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 		return err
 	}
 	loss, skill := judge(s.GetRecent(), s.GetClasses().GetRecent())
-	return e.Line([]string{"observations", "recent_loss", "skill", "regret"}, []any{s.GetObservations(), loss, skill, s.Regret}, first)
+	row := []any{s.GetObservations(), loss, skill, nil}
+	if s.Regret != nil {
+		row[3] = s.GetRegret()
+	}
+	return e.Line([]string{"observations", "recent_loss", "skill", "regret"}, row, first)
 }
 
 // watched are the curves of a model.
@@ -126,7 +130,7 @@ type watched struct {
 func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 	for _, p := range points {
 		loss, _ := judge(p.GetPerformance(), p.GetClasses())
-		w.point(p.GetSequence(), known(loss), known(p.Regret))
+		w.point(p.GetSequence(), known(loss), told(p.Regret != nil, p.GetRegret()))
 	}
 }
 
@@ -134,7 +138,15 @@ func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 func (w *watched) add(s *hindsightv1.ModelStats) {
 	loss, _ := judge(s.GetRecent(), s.GetClasses().GetRecent())
 	w.stats = s
-	w.point(s.GetObservations(), known(loss), known(s.Regret))
+	w.point(s.GetObservations(), known(loss), told(s.Regret != nil, s.GetRegret()))
+}
+
+// told is a figure of the server, NaN if it was not told.
+func told(is bool, v float64) float64 {
+	if !is {
+		return math.NaN()
+	}
+	return v
 }
 
 // point adds a point. Of too many every second one is dropped.

@@ -151,7 +151,7 @@ type flight struct {
 	round     stream.Round
 	predicted bool
 	labels    []float64
-	observed  bool // the label had been observed before; the server knows no prediction
+	known     bool // the label had been observed before; the server knows no prediction
 	at        float64
 	due       float64 // the time at which the label is sent
 }
@@ -294,7 +294,7 @@ func (d *driver) finish(c *sent) error {
 	// Observe with the input answers what was learned. If the id stands for something
 	// else, Observe refuses too.
 	case errors.Is(err, client.ErrObservationConflict):
-		c.flight.observed = true
+		c.known = true
 	case err != nil:
 		return fmt.Errorf("round %d: predict: %w", c.t, err)
 	default:
@@ -359,7 +359,7 @@ func (f *flight) input() client.Input {
 // does not know the prediction any more.
 func (f *flight) observation() client.Observation {
 	o := client.Observation{Prediction: f.id, Input: f.input()}
-	if f.observed {
+	if f.known {
 		o.Prediction, o.ID = "", f.id
 	}
 	switch {
