@@ -107,6 +107,7 @@ var (
 	ErrStorageFailed       error = reason("STORAGE_FAILED")
 	ErrShuttingDown        error = reason("SHUTTING_DOWN")
 	ErrStateCorrupt        error = reason("STATE_CORRUPT")
+	ErrETagMismatch        error = reason("ETAG_MISMATCH")
 )
 
 // ErrUnreachable says that no server answered.
