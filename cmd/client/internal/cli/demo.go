@@ -106,16 +106,14 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	var failed error // of the stream, whose answer is written all the same
 	err := child.Serve(whole, d.server, func(server *child.Server) error {
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
-		s, err := d.stream(whole, e, server)
+		var s *demoSummary
+		s, failed = d.stream(whole, e, server)
 		if s == nil {
-			return err
+			return nil // Failed is reported.
 		}
-		failed = err
-		if err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) }); err != nil {
+		err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) })
+		if err != nil || !d.keep || failed != nil {
 			return err
-		}
-		if !d.keep || failed != nil {
-			return nil
 		}
 		e.Say("the server goes on: gRPC at %s, its page at %s; an interrupt stops it", server.GRPC, s.PageURL)
 		<-ctx.Done()
