@@ -38,7 +38,7 @@ help: ## list the targets
 .PHONY: build
 build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight ./cmd/client
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
 
 .PHONY: demo
@@ -73,7 +73,7 @@ bench: ## run the benchmarks (BENCH=regexp)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
-	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal | sort | \
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' client cmd internal | sort | \
 	while IFS=: read -r file target; do \
 		target=$${target#func }; \
 		echo "fuzz $$target in ./$${file%/*}"; \

@@ -522,7 +522,7 @@ func run(t *testing.T, args ...string) result {
 
 func runWith(ctx context.Context, stdin string, args ...string) result {
 	var out, errs bytes.Buffer
-	code := cli.Run(ctx, args, strings.NewReader(stdin), &out, &errs)
+	code := cli.Run(ctx, "v1", args, strings.NewReader(stdin), &out, &errs)
 	return result{code, out.String(), errs.String()}
 }
 

@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
@@ -22,9 +21,9 @@ func newModelStats(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				stats, err := c.stats(cmd.Context(), &hindsightv1.GetModelStatsRequest{
-					Model: args[0], IncludeEffectiveDimension: effective, IncludeHindsightPath: path,
+			return e.withClient(func(c *client.Client) error {
+				stats, err := c.Model(args[0]).Stats(cmd.Context(), &hindsightv1.GetModelStatsRequest{
+					IncludeEffectiveDimension: effective, IncludeHindsightPath: path,
 				})
 				if err != nil {
 					return err
@@ -36,14 +35,6 @@ func newModelStats(e *env) *cobra.Command {
 	cmd.Flags().BoolVar(&effective, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
 	cmd.Flags().BoolVar(&path, "path", false, "also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
 	return cmd
-}
-
-// stats returns the statistics that are asked for.
-func (c *client) stats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.ModelStats, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	answer, err := c.Models.GetModelStats(ctx, r)
-	return answer.GetStats(), err
 }
 
 // writeStats writes statistics for people.
