@@ -109,7 +109,7 @@ export async function visit(it, place, options, does) {
   const errors = [];
   page.on("pageerror", (e) => errors.push(e.stack ?? e.message));
   page.on("console", (m) => {
-    const provoked = refusals.some((status) => m.text().includes(`status of ${status}`)) || m.text().includes("501") || // TEMP
+    const provoked = refusals.some((status) => m.text().includes(`status of ${status}`)) ||
       (failures && m.text().includes("net::ERR_FAILED"));
     if ((m.type() === "error" || m.type() === "warning") && !provoked) errors.push(m.text());
   });

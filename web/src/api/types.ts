@@ -101,6 +101,7 @@ export interface Stats {
   labelBound?: number;
   features?: number;
   effectiveDimension?: number;
+  parametricShare?: number;
   dictionary?: number;
   servedObservations?: number;
   servedLossSum?: number;
@@ -252,6 +253,7 @@ export interface Prediction {
   standardErrors?: number[];
   intervals?: Interval[];
   probability?: number;
+  parametricValue?: number;
 }
 
 export interface Interval {

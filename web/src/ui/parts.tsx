@@ -26,7 +26,8 @@ export function Light({ skill, brief = false }: { skill: number | undefined; bri
 export function Failure({ error }: { error: unknown }) {
   if (error === undefined || error === null) return null;
   const refusal = error instanceof Refusal ? error : undefined;
-  const violations = refusal?.violations ?? [];
+  // A single violation is often the message itself.
+  const violations = (refusal?.violations ?? []).filter((v) => refusal?.message !== `${v.field}: ${v.description}`);
   return (
     <div class="failure" role="alert">
       <p><strong>{error instanceof Error ? error.message : String(error)}</strong></p>

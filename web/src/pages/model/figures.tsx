@@ -118,6 +118,7 @@ const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
   ["hindsightLoss", "Loss in hindsight", "figure"], ["regret", "Regret", "figure"], ["servedRegret", "Regret as served", "figure"],
   ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate", "figure"], ["regretBound", "Regret bound", "figure"],
   ["logDeterminant", "log det(A / λ)", "figure"], ["effectiveDimension", "Effective dimension", "figure"],
+  ["parametricShare", "Share of the parametric part", "figure"],
   ["labelBound", "Largest |label|", "figure"], ["features", "Features", "count"], ["dictionary", "Dictionary centres", "count"],
   ["servedObservations", "Served observations", "count"], ["servedLossSum", "Sum of served losses", "figure"],
   ["pendingLabels", "Pending labels", "count"], ["snapshotSequence", "Newest snapshot at", "count"], ["stateBytes", "State", "bytes"],

@@ -38,8 +38,8 @@ export function useLive(id: string): Live {
     stats.again();
     history.again();
   };
-  const latest = useRef({ again, stats });
-  latest.current = { again, stats };
+  const latest = useRef({ again, stats, history });
+  latest.current = { again, stats, history };
 
   useEffect(() => {
     if (!there) return undefined;
@@ -53,7 +53,9 @@ export function useLive(id: string): Live {
           latest.current.stats.again();
         }, WHOLE_STATS);
       }
-      if (g.points.length > 0) history.set((old) => append(old, g.points));
+      const point = g.points[0];
+      if (point && missed(latest.current.history.value, point)) latest.current.history.again();
+      if (point) history.set((old) => append(old, g.points));
       if (g.outcomes.length > 0) setOutcomes((old) => follow(old, g.outcomes));
     });
     let whole: ReturnType<typeof setTimeout> | undefined;
@@ -115,12 +117,24 @@ function follow(old: OutcomeEvent[], newer: OutcomeEvent[]): OutcomeEvent[] {
   return [...old.filter((e) => number(e.outcome?.sequence) < from), ...newer].slice(-OUTCOMES);
 }
 
-/** append puts newer points behind those that are there; a point that is there already is replaced. */
+/** spanOf is how many observations a point has. */
+function spanOf(p: HistoryPoint): number {
+  return number(p.performance?.observations ?? p.classes?.observations);
+}
+
+/** missed tells whether observations lie between the history and the first of newer points. */
+function missed(old: History | undefined, newer: HistoryPoint): boolean {
+  const last = old?.points?.[old.points.length - 1];
+  return number(newer.sequence) - spanOf(newer) > number(last?.sequence);
+}
+
+/** append puts newer points behind those that are there, in the place of what they have as well. */
 function append(old: History | undefined, newer: HistoryPoint[]): History | undefined {
   if (!old) return old;
   const points = [...(old.points ?? [])];
   for (const p of newer) {
-    while (points.length > 0 && number(points[points.length - 1]?.sequence) >= number(p.sequence)) points.pop();
+    const from = number(p.sequence) - spanOf(p);
+    while (points.length > 0 && number(points[points.length - 1]?.sequence) > from) points.pop();
     points.push(p);
   }
   return { ...old, points };

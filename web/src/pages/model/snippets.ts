@@ -102,27 +102,19 @@ function goValue(v: unknown): string {
   return JSON.stringify(v);
 }
 
-/** goProgram calls the generated stubs, which every Go program can use. */
 function goProgram(model: Model, at: Addresses): string {
   const input = exampleInput(model);
   const label = exampleLabel(model);
-  const named = "inputs" in input;
-  const field = named
-    ? "Inputs: inputs"
-    : input.features.length > MANY ? `Features: make([]float64, ${input.features.length})` : `Features: []float64{${input.features.join(", ")}}`;
-  const target = "class" in label
-    ? `&hindsightv1.ObserveRequest_Class{Class: ${JSON.stringify(label.class)}}`
-    : "labels" in label
-      ? `&hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: []float64{${label.labels.values.join(", ")}}}}`
-      : `&hindsightv1.ObserveRequest_Label{Label: ${label.label}}`;
-  const inputs = named
-    ? `	inputs, err := structpb.NewStruct(map[string]any{
+  const given = "inputs" in input
+    ? `client.Inputs(map[string]any{
 ${Object.entries(input.inputs).map(([k, v]) => `		${JSON.stringify(k)}: ${goValue(v)},`).join("\n")}
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-` : "";
+	})`
+    : input.features.length > MANY
+      ? `client.Features(make([]float64, ${input.features.length})...)`
+      : `client.Features(${input.features.join(", ")})`;
+  const target = "class" in label
+    ? `client.Class(${JSON.stringify(label.class)})`
+    : "labels" in label ? `client.Labels(${label.labels.values.join(", ")})` : `client.Label(${label.label})`;
   return `package main
 
 import (
@@ -130,36 +122,30 @@ import (
 	"fmt"
 	"log"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-${named ? '\t"google.golang.org/protobuf/types/known/structpb"\n' : ""}
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 )
 
 func main() {
 	ctx := context.Background()
-	connection, err := grpc.NewClient(${JSON.stringify(at.grpc)}, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	c, err := client.Dial(${JSON.stringify(at.grpc)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer connection.Close()
-	client := hindsightv1.NewPredictionServiceClient(connection)
-${inputs}
-	predicted, err := client.Predict(ctx, &hindsightv1.PredictRequest{Model: ${JSON.stringify(model.id)}, ${field}})
+	defer c.Close()
+	model := c.Model(${JSON.stringify(model.id)})
+
+	prediction, err := model.Predict(ctx, ${given})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(predicted)
+	fmt.Println(prediction)
 
 	// When it is known what really happened:
-	observed, err := client.Observe(ctx, &hindsightv1.ObserveRequest{
-		Model: ${JSON.stringify(model.id)}, PredictionId: predicted.GetPrediction().GetPredictionId(),
-		Target: ${target},
-	})
+	outcome, err := model.Observe(ctx, client.ByPrediction(prediction.GetPredictionId(), ${target}))
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(observed)
+	fmt.Println(outcome)
 }
 `;
 }

@@ -50,14 +50,13 @@ export function Experts({ experts }: { experts: Expert[] }) {
   return (
     <Scroll label="Experts">
       <table class="tall">
-        <thead><tr><th scope="col">Expert</th><th scope="col" class="right">Weight</th><th scope="col" class="right">Sum of losses</th><th scope="col">State</th></tr></thead>
+        <thead><tr><th scope="col">Expert</th><th scope="col" class="right">Weight</th><th scope="col" class="right">Sum of losses</th></tr></thead>
         <tbody>
           {sorted.map((e) => (
             <tr key={e.name}>
-              <th scope="row">{e.name}</th>
+              <th scope="row">{e.name}{!e.awake && <small> waits for its first observations</small>}</th>
               <td class="right"><Bar share={number(e.weight)} /><Num value={number(e.weight)} write={short} /></td>
               <td class="right"><Num value={number(e.lossSum)} /></td>
-              <td>{e.awake ? "predicts" : "waits"}</td>
             </tr>
           ))}
         </tbody>

@@ -57,6 +57,7 @@ function PredictionText({ p }: { p: Prediction }) {
       {(p.intervals ?? []).filter((i) => i.lower !== undefined).map((i) => (
         <div key={i.coverage}><dt>{level(number(i.coverage))} interval</dt><dd><Num value={i.lower} /> to <Num value={i.upper} /></dd></div>
       ))}
+      {p.parametricValue !== undefined && <div><dt>Parametric part</dt><dd><Num value={p.parametricValue} /></dd></div>}
       {p.standardError !== undefined && <div><dt>Standard error</dt><dd><Num value={p.standardError} /></dd></div>}
       {p.leverage !== undefined && <div><dt>Leverage</dt><dd><Num value={p.leverage} /></dd></div>}
       <div><dt>Learned from</dt><dd>{count(number(p.stateSequence))}</dd></div>
