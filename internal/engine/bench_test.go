@@ -90,7 +90,7 @@ func BenchmarkDurable(b *testing.B) {
 				e, s := openReal(b, b.TempDir())
 				defer shut(b, e, s)
 				for n := range models {
-					if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}); err != nil {
+					if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -139,7 +139,7 @@ func BenchmarkRecovery(b *testing.B) {
 	const observations = 50_000
 	dir := b.TempDir()
 	e, s := openReal(b, dir)
-	if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}); err != nil {
+	if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	const batch = 500
@@ -178,7 +178,7 @@ func BenchmarkWake(b *testing.B) {
 	e, s := openReal(b, b.TempDir())
 	defer shut(b, e, s)
 	for n := range 2 {
-		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}); err != nil {
+		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		for k := range 100 {

@@ -92,7 +92,7 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 		return Stats{}, err
 	}
 	s := Stats{
-		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created, Sequence: r.sequence},
+		Info:              i.description(),
 		Stats:             r.stats,
 		RegretUnpenalized: r.report.RegretUnpenalized,
 		Summary:           r.summary,
@@ -100,6 +100,7 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 		Pending: uint64(i.waitingLabels()),
 		Digest:  r.digest, Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
 	}
+	s.Sequence = r.sequence
 	s.Regret, s.HindsightLoss, s.CertificateOK = r.report.Regret, r.report.HindsightLoss, r.report.CertificateOK
 	s.ServedRegret = servedRegret(s.Stats, s.Summary)
 	s.Inputs, s.ClassAccount = r.named(i.schema), r.classified()

@@ -203,6 +203,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		_, _ = record.DecodeSeen(data, 1)
 		_, _ = record.DecodeWaiting(data, 1)
-		_, _, _ = record.DecodeEntry(data)
+		_, _ = record.DecodeEntry(data)
 	})
 }
