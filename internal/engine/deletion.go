@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,9 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 		err = deletedError(i)
 	} else {
 		err = checkEtag(i.id, o.ETag, i.entry.Load())
+	}
+	if names := e.aliasesOf(i.id); err == nil && len(names) > 0 {
+		err = fmt.Errorf("model %q: %w: %s; set them to another model or delete them first", i.id, ErrAliased, brief(strings.Join(names, ", ")))
 	}
 	if err != nil {
 		release()

@@ -92,13 +92,23 @@ func (e *Engine) free(id string) (*instance, error) {
 	i, err := e.lookUp(id)
 	switch {
 	case errors.Is(err, ErrModelNotFound):
-		return nil, nil
+		return nil, e.noAlias(id)
 	case err != nil:
 		return nil, err
 	case i.isDeleted():
 		return nil, fmt.Errorf("model %q: %w; UndeleteModel brings it back until %s, DeleteModel with purge frees its id", id, ErrModelDeleted, purgeTime(i))
 	}
 	return i, nil
+}
+
+// noAlias refuses a name that an alias has.
+func (e *Engine) noAlias(name string) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if a := e.mu.aliases[name]; a != nil {
+		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model)
+	}
+	return nil
 }
 
 // create registers a checked model under a claimed name.
@@ -164,6 +174,7 @@ func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 		return Info{}, err
 	}
 	info, err := i.info()
+	info.Aliases = e.aliasesOf(i.id)
 	if err != nil || (i.schema == nil && i.Spec.Classes == nil) {
 		return info, err
 	}

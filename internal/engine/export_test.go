@@ -15,3 +15,6 @@ func (e *Engine) Hibernate(id string) bool {
 	gone, _ := i.hibernate()
 	return gone
 }
+
+// AliasLimit bounds the aliases.
+const AliasLimit = aliasLimit

@@ -41,7 +41,8 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	e.appends = context.Background()
 	e.lifetime, e.end = context.WithCancel(e.appends)
 	e.mu.models, e.mu.byKept = map[string]*instance{}, map[storage.Model]*instance{}
-	e.mu.claims = map[string]chan struct{}{}
+	e.mu.claims, e.mu.aliases = map[string]chan struct{}{}, map[string]*alias{}
+	e.aliasing = make(chan struct{}, 1)
 	e.lists = make(chan struct{}, listsAtOnce)
 	var found []*instance
 	err := o.Store.Models(ctx, func(entry storage.Entry) error {
@@ -68,6 +69,10 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 			e.end()
 			return nil, err
 		}
+	}
+	if err := e.loadAliases(ctx); err != nil {
+		e.end()
+		return nil, err
 	}
 	found = e.instances()
 	e.writing.Go(e.writeSnapshots)

@@ -136,7 +136,7 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 // It tells how many observations were undone. With validateOnly it tells how many would
 // be, and restores nothing.
 func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, validateOnly bool) (info Info, undone uint64, err error) {
-	i, err := e.find(id)
+	i, err := e.findID(id)
 	if err != nil {
 		return Info{}, 0, err
 	}

@@ -23,7 +23,11 @@ type UpdateOptions struct {
 // UpdateModel changes the metadata of a model, durably. It neither loads the model nor
 // waits for its turn. Metadata that is as it was changes nothing.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
-	i, release, err := e.own(ctx, id)
+	named, err := e.find(id)
+	if err != nil {
+		return Info{}, err
+	}
+	i, release, err := e.own(ctx, named.id)
 	if err != nil {
 		return Info{}, err
 	}
