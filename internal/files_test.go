@@ -17,8 +17,8 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "call", "metadata", "info", "ids", "rate", "instance", "alias", "residency", "waiting", "snapshot", "commit", "report",
-			"table", "route", "engine", "predict", "observe", "stats", "update", "deletion", "aliases", "list", "travel", "transfer", "lifecycle",
+			"errors", "call", "metadata", "info", "ids", "rate", "instance", "alias", "residency", "waiting", "follow", "snapshot", "commit", "report",
+			"table", "route", "engine", "predict", "observe", "shadow", "stats", "update", "deletion", "list", "following", "aliases", "travel", "transfer", "lifecycle",
 		},
 	}
 }

@@ -47,7 +47,13 @@ func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias
 	if now != nil {
 		next.Previous = now.Model
 	}
-	if err := e.setAlias(ctx, now, next); err != nil {
+	set := func() error { return e.setAlias(ctx, now, next) }
+	if f := i.follows(); f != nil && f.Leader == next.Previous {
+		err = e.promote(ctx, i, set)
+	} else {
+		err = set()
+	}
+	if err != nil {
 		return Alias{}, err
 	}
 	e.o.Log.Info("alias set", zap.String("alias", name), zap.String("model", id), zap.String("previous_model", next.Previous))

@@ -86,6 +86,7 @@ func (e *Engine) remove(ctx context.Context, i *instance, release func()) error 
 		}
 		i.leave(notFound(i.id))
 		e.drop(i)
+		i.wakeFollowers() // Those of the model stop.
 		e.o.ForgetTimings(i.id, i.name())
 		e.o.Log.Info("model removed", zap.String("model", i.id))
 		return nil

@@ -31,6 +31,8 @@ var (
 	ErrAliasLimit    = errors.New("as many aliases as the server may hold")
 	// ErrAliased is a model that cannot be deleted because aliases name it.
 	ErrAliased = errors.New("aliases name the model")
+	// ErrFollows is a model that learns from another one alone.
+	ErrFollows = errors.New("the model follows another one and learns its observations alone")
 	ErrEtag    = errors.New("the model has changed")
 	ErrUnknown = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed  = errors.New("the server is shutting down")

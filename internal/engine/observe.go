@@ -35,6 +35,9 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 // learned in the order of the calls, all or none of one call. It waits only for
 // a model that is not in memory: a full queue is ErrOverloaded.
 func (e *Engine) SubmitTo(ctx context.Context, i Target, observations []Observation) (*Ticket, error) {
+	if f := i.follows(); f != nil {
+		return nil, fmt.Errorf("model %q: %w: observe %q", i.id, ErrFollows, f.Leader)
+	}
 	t := newTicket(len(observations), e.o.Now())
 	i.used.Store(t.started.UnixNano())
 	for n := range observations {

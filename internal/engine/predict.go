@@ -30,7 +30,7 @@ func (e *Engine) PredictAt(ctx context.Context, i Target, rows []Row, o PredictO
 	if err := i.predict(ctx, answers, rows); err != nil {
 		return nil, err
 	}
-	if o.Remember {
+	if o.Remember && i.follows() == nil { // The labels are those of the model that it follows.
 		if err := i.remember(answers, rows, o, started); err != nil {
 			return nil, err
 		}

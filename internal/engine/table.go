@@ -35,6 +35,9 @@ type Engine struct {
 	end context.CancelFunc
 	// aliasing holds a token while an alias is changed.
 	aliasing chan struct{}
+	// unread says that a registry entry could not be read: a model that is not there may
+	// be its.
+	unread bool
 	// upkeep counts the goroutines of the engine as a whole, writing that of
 	// the snapshotter, which ends last.
 	upkeep, writing sync.WaitGroup
@@ -217,6 +220,7 @@ func (e *Engine) host(i *instance) error {
 	}
 	e.count(i, 1)
 	e.mu.models[i.id], e.mu.byKept[i.Kept] = i, i
+	i.enlist(i, !i.isDeleted() && i.follows() != nil)
 	if !i.isDeleted() {
 		i.timings = e.o.Timings(i.id, i.name())
 	}
@@ -231,6 +235,7 @@ func (e *Engine) drop(i *instance) {
 		e.count(i, -1)
 		e.mu.table = slices.Delete(e.mu.table, at, at+1)
 	}
+	i.enlist(i, false)
 	delete(e.mu.models, i.id)
 	delete(e.mu.byKept, i.Kept)
 }

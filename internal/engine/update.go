@@ -4,9 +4,6 @@ import (
 	"context"
 
 	"go.uber.org/zap"
-
-	"hindsight/internal/engine/record"
-	"hindsight/internal/engine/recovery"
 )
 
 // UpdateOptions say what UpdateModel changes.
@@ -59,13 +56,4 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		e.o.Log.Info("model updated", zap.String("model", i.id))
 	}
 	return i.info()
-}
-
-// register makes an entry of the model durable. The name is claimed.
-func (i *instance) register(ctx context.Context, next *record.Entry) error {
-	value, err := encodeEntry(next, i.Spec)
-	if err != nil {
-		return err
-	}
-	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value)))
 }

@@ -68,6 +68,7 @@ func table() []refusal {
 		{err: engine.ErrAliasChanged, code: codes.Aborted, reason: "ALIAS_MISMATCH"},
 		{err: engine.ErrAliasLimit, code: codes.ResourceExhausted, reason: "ALIAS_LIMIT"},
 		{err: engine.ErrAliased, code: codes.FailedPrecondition, reason: "MODEL_HAS_ALIASES"},
+		{err: engine.ErrFollows, code: codes.FailedPrecondition, reason: "MODEL_FOLLOWS"},
 		{err: engine.ErrModelDeleted, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
 		{err: engine.ErrEtag, code: codes.Aborted, reason: "ETAG_MISMATCH"},
 		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: "OBSERVATION_CONFLICT"},
