@@ -114,11 +114,14 @@ func (i *instance) followed(f *record.Follow) (uint64, error) {
 
 // behind is how many observations of the model that it follows a follower has not learned.
 func (i *instance) behind(f *record.Follow, leader *instance) (uint64, error) {
-	info, err := leader.info()
+	at, err := i.followed(f)
 	if err != nil {
 		return 0, err
 	}
-	at, err := i.followed(f)
+	info, err := leader.info()
+	if err == nil && at > info.Sequence {
+		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", errStops, at, leader.id, info.Sequence)
+	}
 	return info.Sequence - min(at, info.Sequence), err
 }
 

@@ -204,7 +204,8 @@ func testLeaderRestored(t *testing.T, newDisk func() disk) {
 }
 
 func TestDeletingAModelThatIsFollowed(t *testing.T) {
-	h := startOn(t, newFS(), newClock(), func(o *engine.Options) { o.DeletedKept = time.Hour })
+	c := newClock()
+	h := startOn(t, newFS(), c, func(o *engine.Options) { o.DeletedKept = time.Hour })
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", linear(2))
 	h.shadow(t, "gone", "leader", linear(2))
@@ -234,6 +235,7 @@ func TestDeletingAModelThatIsFollowed(t *testing.T) {
 	if _, err := h.Engine.DeleteModel(t.Context(), "leader", engine.DeleteOptions{Purge: true}); err != nil {
 		t.Fatal(err)
 	}
+	c.advance(time.Second)
 	h.create(t, "leader", linear(2)) // It is another one.
 	h.awaitAlone(t, "shadow")
 	if n := h.sequence(t, "shadow"); n != 41 {
