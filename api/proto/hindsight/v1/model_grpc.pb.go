@@ -57,7 +57,7 @@ type ModelServiceClient interface {
 	// annotations, label_ttl and max_pending_labels. The spec is fixed: another one
 	// is another model.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
-	// DeleteModel removes a model. For as long as the server keeps deleted models,
+	// DeleteModel removes a model. One that an alias names is MODEL_HAS_ALIASES. For as long as the server keeps deleted models,
 	// UndeleteModel brings it back with all that it had learned.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
 	// UndeleteModel brings a deleted model back.
@@ -92,7 +92,8 @@ type ModelServiceClient interface {
 	// POST /v1/models:import?id=ID, with the bytes as the body.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
 	// SetAlias makes an alias name a model, from one moment to the next. An alias
-	// stands for its model wherever a request names a model.
+	// stands for its model wherever a request names a model, but where a model is
+	// deleted, brought back or restored.
 	SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error)
@@ -336,7 +337,7 @@ type ModelServiceServer interface {
 	// annotations, label_ttl and max_pending_labels. The spec is fixed: another one
 	// is another model.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
-	// DeleteModel removes a model. For as long as the server keeps deleted models,
+	// DeleteModel removes a model. One that an alias names is MODEL_HAS_ALIASES. For as long as the server keeps deleted models,
 	// UndeleteModel brings it back with all that it had learned.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
 	// UndeleteModel brings a deleted model back.
@@ -371,7 +372,8 @@ type ModelServiceServer interface {
 	// POST /v1/models:import?id=ID, with the bytes as the body.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
 	// SetAlias makes an alias name a model, from one moment to the next. An alias
-	// stands for its model wherever a request names a model.
+	// stands for its model wherever a request names a model, but where a model is
+	// deleted, brought back or restored.
 	SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error)
