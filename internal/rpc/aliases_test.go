@@ -65,7 +65,7 @@ func TestCallsByAlias(t *testing.T) {
 	}
 	batch.Observations[1] = &hindsightv1.ObserveRequest{PredictionId: ofA.GetPredictionId(), Target: label(2)}
 	_, err = s.ObserveBatch(ctx, batch)
-	wantRefusal(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
+	refused(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
 
 	stream, err := s.Session(ctx)
 	if err != nil {
@@ -96,17 +96,17 @@ func TestCallsByAlias(t *testing.T) {
 		t.Errorf("the model %v, %v", got, err)
 	}
 	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", ExpectedModel: "-"})
-	wantRefusal(t, err, codes.Aborted, "ALIAS_MISMATCH")
+	refused(t, err, codes.Aborted, "ALIAS_MISMATCH")
 	_, err = s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "b"})
-	wantRefusal(t, err, codes.FailedPrecondition, "MODEL_HAS_ALIASES")
+	refused(t, err, codes.FailedPrecondition, "MODEL_HAS_ALIASES")
 	_, err = s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "live", Spec: linear(1)})
-	wantRefusal(t, err, codes.AlreadyExists, "ALIAS_EXISTS")
+	refused(t, err, codes.AlreadyExists, "ALIAS_EXISTS")
 	for _, reason := range []string{"", "ALIAS_NOT_FOUND"} {
 		_, err = s.models.DeleteAlias(ctx, &hindsightv1.DeleteAliasRequest{Alias: "live"})
 		if reason == "" && err == nil {
 			continue
 		}
-		wantRefusal(t, err, codes.NotFound, reason)
+		refused(t, err, codes.NotFound, reason)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestNamedInputsByAlias(t *testing.T) {
 	inputs := func(names ...string) *hindsightv1.ModelSpec {
 		spec := &hindsightv1.ModelSpec{Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
 		for _, name := range names {
-			spec.Inputs = append(spec.Inputs, &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.Numeric{}}})
+			spec.Inputs = append(spec.Inputs, &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}})
 		}
 		return spec
 	}
@@ -188,8 +188,8 @@ func TestCompareModels(t *testing.T) {
 			t.Errorf("classes %v", shadow)
 		}
 		_, err = s.Observe(ctx, &hindsightv1.ObserveRequest{Model: leader + "-shadow", Features: []float64{1}, Target: label(1)})
-		wantRefusal(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
+		refused(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
 	}
 	_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "x", Spec: linear(2), Follows: "labels"})
-	wantRefusal(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 }
