@@ -14,12 +14,16 @@ GOLANGCI_LINT_VERSION      := v2.15.0
 BUF_VERSION                := v1.57.2
 PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
+GRPC_GATEWAY_VERSION       := v2.32.0
 
 # The name of a stamp has the version, so a new version is installed.
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
 BUF                := $(TOOLS)/buf-$(BUF_VERSION).stamp
 PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION).stamp
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).stamp
+PROTOC_GEN_GATEWAY := $(TOOLS)/protoc-gen-grpc-gateway-$(GRPC_GATEWAY_VERSION).stamp
+PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stamp
+PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_GATEWAY) $(PROTOC_GEN_OPENAPI)
 
 # buf looks for its plugins on the path.
 BUF_RUN := PATH="$(TOOLS):$$PATH" $(TOOLS)/buf
@@ -29,7 +33,7 @@ BUF_RUN := PATH="$(TOOLS):$$PATH" $(TOOLS)/buf
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
@@ -77,7 +81,7 @@ fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	done
 
 .PHONY: check
-check: lint proto-check vet tidy-check ## all checks that are not tests
+check: lint proto-check proto-breaking vet tidy-check ## all checks that are not tests
 
 .PHONY: vet
 vet: ## go vet
@@ -97,17 +101,32 @@ fmt: $(GOLANGCI_LINT) $(BUF) ## format Go and proto files in place
 	$(BUF_RUN) format -w
 
 .PHONY: proto
-proto: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## lint the proto files and generate the Go beside them
+proto: $(BUF) $(PROTOC_PLUGINS) ## lint the proto files and generate what belongs to them
 	$(BUF_RUN) lint
 	$(BUF_RUN) generate
+	$(GO) run ./internal/gateway/openapi/finish .tools/openapi >.tools/openapi.json
+	cp .tools/openapi.json internal/gateway/openapi/openapi.json
 
 .PHONY: proto-check
-proto-check: $(BUF) $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) ## check that the generated Go belongs to the proto files
+proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to the proto files
 	$(BUF_RUN) lint
 	@new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
 	$(BUF_RUN) generate -o "$$new" || exit 1; \
-	diff -ru --exclude='*.proto' api/proto "$$new/api/proto" || \
-	{ echo 'proto-check: the generated Go does not belong to the proto files; run: make proto'; exit 1; }
+	$(GO) run ./internal/gateway/openapi/finish "$$new/.tools/openapi" >"$$new/openapi.json" || exit 1; \
+	{ diff -ru --exclude='*.proto' api/proto "$$new/api/proto" && \
+	diff -ru internal/gateway/routes "$$new/internal/gateway/routes" && \
+	diff -u internal/gateway/openapi/openapi.json "$$new/openapi.json"; } || \
+	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
+
+# The baseline is a file, so that a clone of any depth has it.
+.PHONY: proto-breaking
+proto-breaking: $(BUF) ## check that the API breaks no client of the last release
+	@$(BUF_RUN) breaking --against api/baseline.binpb || \
+	{ echo 'proto-breaking: this breaks clients of the last release; CONTRIBUTING.md says when that may be'; exit 1; }
+
+.PHONY: proto-baseline
+proto-baseline: $(BUF) ## at a release: what the API must not break from now on
+	$(BUF_RUN) build --exclude-source-info -o api/baseline.binpb
 
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed
@@ -121,6 +140,8 @@ clean: ## remove bin and the tools
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
+$(PROTOC_GEN_GATEWAY): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway@$(GRPC_GATEWAY_VERSION)
+$(PROTOC_GEN_OPENAPI): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3@$(GRPC_GATEWAY_VERSION)
 $(PROTOC_GEN_GO_GRPC): PACKAGE := google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION)
 
 $(TOOLS)/%.stamp:

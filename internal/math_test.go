@@ -53,8 +53,12 @@ func harmless() map[string]string {
 	}
 }
 
+// inexactDraws are the methods of math/rand/v2 that use them. Package ziggurat has those
+// that do not.
+func inexactDraws() []string { return []string{"NormFloat64", "ExpFloat64"} }
+
 // inexactUses answers the places of a file, "name: function", that use inexact
-// functions, and how: "math.Exp at line 3".
+// functions, and how: "Exp at line 3". What is called like an inexact draw is one.
 func inexactUses(set *token.FileSet, name string, file *ast.File) map[string]string {
 	local := ""
 	for _, spec := range file.Imports {
@@ -66,19 +70,19 @@ func inexactUses(set *token.FileSet, name string, file *ast.File) map[string]str
 		}
 	}
 	out := map[string]string{}
-	if local == "" {
-		return out
-	}
 	for _, declaration := range file.Decls {
 		in := "outside of functions"
 		if f, ok := declaration.(*ast.FuncDecl); ok {
 			in = f.Name.Name
 		}
 		ast.Inspect(declaration, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok {
-				if p, ok := s.X.(*ast.Ident); ok && p.Name == local && slices.Contains(inexact(), s.Sel.Name) {
-					out[name+": "+in] = fmt.Sprintf("math.%s at line %d", s.Sel.Name, set.Position(s.Pos()).Line)
-				}
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			p, ok := s.X.(*ast.Ident)
+			if ok && p.Name == local && slices.Contains(inexact(), s.Sel.Name) || slices.Contains(inexactDraws(), s.Sel.Name) {
+				out[name+": "+in] = fmt.Sprintf("%s at line %d", s.Sel.Name, set.Position(s.Pos()).Line)
 			}
 			return true
 		})
@@ -88,7 +92,7 @@ func inexactUses(set *token.FileSet, name string, file *ast.File) map[string]str
 
 // A learner's state has the same bits on every processor: its arithmetic has no
 // function of the standard library whose bits differ. Those that it needs are in
-// internal/model/exponential and internal/model/trig.
+// internal/model/exponential, internal/model/trig and internal/model/ziggurat.
 func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
 	found := map[string]string{}
 	read := 0
@@ -123,7 +127,7 @@ func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
 	}
 	for place, use := range found {
 		if _, known := harmless()[place]; !known {
-			t.Errorf("internal/%s: %s: its bits differ between processors; internal/model/exponential and trig have the same everywhere", place, use)
+			t.Errorf("internal/%s: %s: its bits differ between processors; internal/model/exponential, trig and ziggurat have the same everywhere", place, use)
 		}
 	}
 	for place := range harmless() {
@@ -134,14 +138,15 @@ func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
 }
 
 func TestInexactUsesAreFound(t *testing.T) {
-	const source = "package p\n\nimport m \"math\"\n\nvar tau = m.Exp(2)\n\nfunc f(x float64) float64 { return m.Sqrt(x) }\n\nfunc g(h func(float64) float64) { g(m.Tanh) }\n"
+	const source = "package p\n\nimport m \"math\"\n\nvar tau = m.Exp(2)\n\nfunc f(x float64) float64 { return m.Sqrt(x) }\n\nfunc g(h func(float64) float64) { g(m.Tanh) }\n\nfunc h(r random) float64 { return r.source.NormFloat64() }\n"
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "p.go", source, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := inexactUses(set, "p.go", file)
-	if len(found) != 2 || found["p.go: outside of functions"] != "math.Exp at line 5" || found["p.go: g"] != "math.Tanh at line 9" {
+	if len(found) != 3 || found["p.go: outside of functions"] != "Exp at line 5" || found["p.go: g"] != "Tanh at line 9" ||
+		found["p.go: h"] != "NormFloat64 at line 11" {
 		t.Errorf("found %q", found)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/klauspost/compress/gzhttp"
@@ -80,9 +79,9 @@ func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 	return nil
 }
 
-// routes are /metrics, /healthz (the process answers) and /readyz (the server
-// serves and is not draining).
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool) (http.Handler, error) {
+// routes are /metrics, /healthz (the process answers), /readyz (the server serves and
+// is not draining), and the front's.
+func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
@@ -99,12 +98,13 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, ready *
 		answer(w, http.StatusOK, "ok\n")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ready.Load() {
+		if open.ready.Load() {
 			answer(w, http.StatusOK, "ready\n")
 			return
 		}
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
+	mux.Handle("/", open)
 	return mux, nil
 }
 

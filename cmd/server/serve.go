@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,8 +31,12 @@ import (
 const (
 	sweepInterval     = time.Second
 	readHeaderTimeout = 5 * time.Second
-	lastCopies        = 30 * time.Second
-	maxConnections    = 16_384
+	idleTimeout       = 2 * time.Minute
+	// The longest call takes ten minutes. What streams moves this limit on.
+	writeTimeout   = 11 * time.Minute
+	maxHeaderBytes = 16 << 10
+	lastCopies     = 30 * time.Second
+	maxConnections = 16_384
 )
 
 // serve runs the server until the context ends, then in this order: health
@@ -64,30 +68,35 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
-	var ready atomic.Bool
-	handler, err := routes(registry, instruments, &ready)
+	open := new(front)
+	handler, err := routes(registry, instruments, open)
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout}
+	web := &http.Server{
+		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
+		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),
+	}
+	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := web.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.Serve(netutil.LimitListener(httpListener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve HTTP: %w", err)
 		}
 		return nil
 	})
 	group.Go(func() error {
-		defer func() { _ = web.Close() }() // Nothing but scrapes is lost.
-		return host(groupCtx, c, log, registry, instruments, &ready, grpcListener, httpListener.Addr())
+		defer open.cut()
+		return host(groupCtx, c, log, registry, instruments, open, grpcListener, httpListener.Addr())
 	})
 	return group.Wait()
 }
 
-// host opens the store and the engine, and serves gRPC until the context ends.
+// host opens the store and the engine, and serves gRPC and the gateway to it until the
+// context ends.
 func host(
 	ctx context.Context, c config.Config, log *zap.Logger,
-	registry *prometheus.Registry, instruments *metrics.Metrics, ready *atomic.Bool,
+	registry *prometheus.Registry, instruments *metrics.Metrics, open *front,
 	listener net.Listener, httpAddress net.Addr,
 ) (err error) {
 	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
@@ -141,6 +150,13 @@ func host(
 		server.Drain(ctx)
 		return err
 	}
+	api, closeAPI, err := newGateway(ctx, c, log, server)
+	if err != nil {
+		server.Drain(ctx)
+		return err
+	}
+	defer func() { err = errors.Join(err, closeAPI()) }()
+	open.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {
@@ -151,13 +167,20 @@ func host(
 	group.Go(func() error {
 		<-groupCtx.Done()
 		log.Info("draining")
-		ready.Store(false)
+		open.ready.Store(false)
 		limit, cancel := context.WithTimeout(context.WithoutCancel(groupCtx), c.ShutdownTimeout)
 		defer cancel()
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			stop := context.AfterFunc(limit, open.cut)
+			api.Drain()
+			stop()
+		})
 		server.Drain(limit)
+		ended.Wait()
 		return nil
 	})
-	ready.Store(true)
+	open.ready.Store(true)
 	log.Info("serving",
 		zap.String("grpc_address", listener.Addr().String()), zap.String("http_address", httpAddress.String()),
 		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
@@ -185,6 +208,7 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		IDWindow:          c.IDWindow,
 		IDWindowMin:       c.IDWindowMin,
 		LabelTTL:          c.LabelTTL,
+		DeletedKept:       c.DeletedKept,
 		Queue:             c.Queue,
 		PendingLimit:      int64(c.MaxPending),
 		PendingTotalLimit: int64(c.MaxPendingTotal),

@@ -170,6 +170,7 @@ func (e *Engine) sorted(o *ListOptions) (rows []listed, total int, err error) {
 	e.mu.RUnlock()
 	contains := strings.ToLower(o.Contains)
 	now := e.o.Now()
+	rows = make([]listed, 0, len(all))
 	for _, i := range all {
 		if !i.chosen(o, contains) {
 			continue

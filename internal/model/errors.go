@@ -47,7 +47,7 @@ func (e *FieldError) At(prefix string) *FieldError {
 }
 
 // FieldErrors are the wrong fields of one call, two or more, in the order in which they
-// were found. errors.As finds the first, errors.Is the sentinels of all.
+// were found. The first is what errors.As finds; errors.Is knows the sentinels of all.
 type FieldErrors []*FieldError
 
 // toldFields bounds the fields in the text of FieldErrors.

@@ -180,7 +180,7 @@ type Stats struct {
 	Discounted bool
 	// LogDeterminant is log det(A/λ).
 	LogDeterminant float64
-	// LabelBound is B, the largest |y| seen (times √weight); with several
+	// LabelBound is B, the largest |y| seen (times √weight, but not of auto); with several
 	// outputs the root of the sum of their squares.
 	LabelBound float64
 	// Features is r, the number of features.

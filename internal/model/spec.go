@@ -246,8 +246,8 @@ type PKAWVNystrom struct {
 	Delta   *float64 `json:"delta,omitempty"`
 	// MaxDictionary is the largest number of centres.
 	MaxDictionary *int `json:"max_dictionary,omitempty"`
-	// History is none, window or full; HistoryWindow is the number of rounds
-	// of a window.
+	// History is none, window or full; HistoryWindow is the most rounds that are kept.
+	// Full without it is of stored specs, and keeps all.
 	History       string `json:"history,omitempty"`
 	HistoryWindow *int   `json:"history_window,omitempty"`
 	// Dictionary holds the centres if they are given. It is then frozen.

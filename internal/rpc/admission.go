@@ -46,19 +46,32 @@ func newAdmission(memoryLimit int64) *admission {
 	}
 }
 
-// tap bounds the time of a call when its headers have come. A call that never
-// sends the rest of its request ends too: an interceptor would not see it. A
-// session has no bound, because a client may keep it open.
-func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
-	timeout := a.modelTimeout
-	switch info.FullMethodName {
-	case hindsightv1.PredictionService_Session_FullMethodName, healthv1.Health_Watch_FullMethodName:
-		return ctx, nil
+// timeout is how long a call of a method may take. 0 is no bound: a client may keep a
+// session or a watch open.
+func (a *admission) timeout(method string) time.Duration {
+	switch method {
+	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_WatchModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
+		return 0
 	case hindsightv1.PredictionService_Predict_FullMethodName, hindsightv1.PredictionService_Observe_FullMethodName,
 		hindsightv1.PredictionService_PredictBatch_FullMethodName, hindsightv1.PredictionService_ObserveBatch_FullMethodName:
-		timeout = a.predictionTimeout
+		return a.predictionTimeout
+	default:
+		return a.modelTimeout
 	}
-	bounded, cancel := context.WithTimeout(ctx, timeout)
+}
+
+// bounded bounds the time of a call of a method.
+func (a *admission) bounded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+	if timeout := a.timeout(method); timeout > 0 {
+		return context.WithTimeout(ctx, timeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// tap bounds the time of a call when its headers have come. A call that never
+// sends the rest of its request ends too: an interceptor would not see it.
+func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	bounded, cancel := a.bounded(ctx, info.FullMethodName)
 	context.AfterFunc(ctx, cancel) // gRPC ends ctx with the call.
 	return bounded, nil
 }

@@ -18,7 +18,7 @@ type models struct {
 
 func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {
 	spec, specErr := specFromProto(r.GetSpec())
-	metadata, err := metadataFromProto(r, r.MaxPendingLabels)
+	metadata, err := metadataFromProto(r, r.MaxPendingLabels != nil)
 	if specErr != nil || err != nil {
 		if specErr == nil {
 			_, _, specErr = m.engine.ValidateSpec(spec)

@@ -59,31 +59,26 @@ type described interface {
 	GetLabels() map[string]string
 	GetAnnotations() map[string]string
 	GetLabelTtl() *durationpb.Duration
+	GetMaxPendingLabels() int64
 }
 
 // metadataFromProto reads metadata. The engine checks what is not checked here: that a
-// number is there and is not one.
-func metadataFromProto(p described, pending *int64) (engine.Metadata, error) {
+// number is there and is not one. Limited says that max_pending_labels is there.
+func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
+	m := engine.Metadata{
+		DisplayName: p.GetDisplayName(), Labels: p.GetLabels(), Annotations: p.GetAnnotations(), MaxPending: p.GetMaxPendingLabels(),
+	}
 	ttl, ttlErr := labelTTL(p.GetLabelTtl())
-	limit, limitErr := pendingLimit(pending)
-	return engine.Metadata{
-		DisplayName: p.GetDisplayName(), Labels: p.GetLabels(), Annotations: p.GetAnnotations(),
-		LabelTTL: int64(ttl), MaxPending: limit,
-	}, model.JoinFields(ttlErr, limitErr)
-}
-
-// pendingLimit is how many predictions may wait, 0 if that is not said.
-func pendingLimit(limit *int64) (int64, error) {
-	if limit != nil && *limit < 1 {
-		return 0, &model.FieldError{
+	m.LabelTTL = int64(ttl)
+	var limitErr error
+	if limited && m.MaxPending < 1 {
+		limitErr = &model.FieldError{
 			Field: "max_pending_labels", Err: engine.ErrInvalidRequest,
-			Got: strconv.FormatInt(*limit, 10), Want: "1 or more, or nothing for the server's limit",
+			Got: strconv.FormatInt(m.MaxPending, 10), Want: "1 or more, or nothing for the server's limit",
 		}
+		m.MaxPending = 0
 	}
-	if limit == nil {
-		return 0, nil
-	}
-	return *limit, nil
+	return m, model.JoinFields(ttlErr, limitErr)
 }
 
 // changeable are the fields of Model that UpdateModel changes.
@@ -91,20 +86,25 @@ const changeable = "display_name, labels, annotations, label_ttl, max_pending_la
 
 // editOf is what a request changes. It refuses paths of fields that do not change.
 func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
-	given, err := metadataFromProto(r.GetModel(), r.GetModel().MaxPendingLabels)
+	given, err := metadataFromProto(r.GetModel(), r.GetModel() != nil && r.GetModel().MaxPendingLabels != nil)
 	if err = model.FieldsAt(err, "model"); err != nil {
 		return nil, err
 	}
 	var edits []func(*engine.Metadata)
 	var errs []error
+	fields := r.GetModel().ProtoReflect().Descriptor().Fields()
 	for _, path := range r.GetUpdateMask().GetPaths() {
+		// A query of the HTTP API has the name of JSON.
+		if field := fields.ByJSONName(path); field != nil {
+			path = string(field.Name())
+		}
 		if edit := editAt(path, &given); edit != nil {
 			edits = append(edits, edit)
 			continue
 		}
 		field, _, _ := strings.Cut(path, ".")
 		got, want := fmt.Sprintf("%q, which is no field of a model", path), changeable
-		if (&hindsightv1.Model{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(field)) != nil {
+		if fields.ByName(protoreflect.Name(field)) != nil {
 			got, want = fmt.Sprintf("%q, which is fixed", path), changeable+"; for another spec create another model"
 		}
 		errs = append(errs, &model.FieldError{Field: "update_mask", Err: engine.ErrInvalidRequest, Got: got, Want: want})

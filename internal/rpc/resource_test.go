@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,16 +28,16 @@ func kept(o *engine.Options) { o.DeletedKept = 24 * time.Hour }
 
 func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
 
-func described(id string) *hindsightv1.CreateModelRequest {
+func described() *hindsightv1.CreateModelRequest {
 	return &hindsightv1.CreateModelRequest{
-		Id: id, Spec: linear(1), DisplayName: "Energy of the north", Labels: map[string]string{"team": "grid", "stage": "test"},
+		Id: "m", Spec: linear(1), DisplayName: "Energy of the north", Labels: map[string]string{"team": "grid", "stage": "test"},
 		Annotations: map[string]string{"note": "line one\nline two"}, LabelTtl: durationpb.New(time.Hour), MaxPendingLabels: proto.Int64(3),
 	}
 }
 
-func (s *service) get(t *testing.T, id string) *hindsightv1.Model {
+func (s *service) get(t *testing.T) *hindsightv1.Model {
 	t.Helper()
-	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: id})
+	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ type carrier interface {
 func TestMetadata(t *testing.T) {
 	fs := vfs.NewMem()
 	s := serveOver(t, fs, kept)
-	request := described("m")
+	request := described()
 	checked := proto.CloneOf(request)
 	checked.ValidateOnly = true
 	would, err := s.models.CreateModel(t.Context(), checked)
@@ -94,7 +95,7 @@ func TestMetadata(t *testing.T) {
 	}
 	s.end()
 	s = serveOver(t, fs, kept)
-	if got := s.get(t, "m"); !proto.Equal(got, m) {
+	if got := s.get(t); !proto.Equal(got, m) {
 		t.Errorf("after a restart %v, want %v", got, m)
 	}
 	list, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
@@ -107,7 +108,7 @@ func TestMetadata(t *testing.T) {
 func TestUpdateModel(t *testing.T) {
 	fs := vfs.NewMem()
 	s := serveOver(t, fs, kept)
-	created, err := s.models.CreateModel(t.Context(), described("m"))
+	created, err := s.models.CreateModel(t.Context(), described())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestUpdateModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.get(t, "m"); !proto.Equal(got, now) {
+		if got := s.get(t); !proto.Equal(got, now) {
 			t.Errorf("validate_only made %v of %v", got, now)
 		}
 		request.ValidateOnly = false
@@ -133,11 +134,12 @@ func TestUpdateModel(t *testing.T) {
 			t.Errorf("the etag of %v is that of before", r)
 		}
 		now = r.GetModel()
-		if got := s.get(t, "m"); !proto.Equal(got, now) {
+		if got := s.get(t); !proto.Equal(got, now) {
 			t.Errorf("got %v, want %v", got, now)
 		}
 		return now
 	}
+	update(&hindsightv1.Model{DisplayName: "west"}, "displayName")
 	update(&hindsightv1.Model{DisplayName: "south"}, "display_name")
 	if m := update(&hindsightv1.Model{Labels: map[string]string{"stage": "live", "a.b": "c"}}, "labels.stage", "labels.a.b", "labels.team"); !maps.Equal(
 		m.GetLabels(), map[string]string{"stage": "live", "a.b": "c"}) || m.GetDisplayName() != "south" || len(m.GetAnnotations()) != 1 {
@@ -152,7 +154,7 @@ func TestUpdateModel(t *testing.T) {
 	if m := update(&hindsightv1.Model{}, "labels", "annotations"); len(m.GetLabels())+len(m.GetAnnotations()) != 0 {
 		t.Errorf("cleared maps: %v", m)
 	}
-	if m := update(&hindsightv1.Model{DisplayName: "all"}, "*"); m.GetDisplayName() != "all" || m.LabelTtl != nil {
+	if m := update(&hindsightv1.Model{DisplayName: "all"}, "*"); m.GetDisplayName() != "all" || m.GetLabelTtl() != nil {
 		t.Errorf("all fields: %v", m)
 	}
 	same, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m", DisplayName: "all"}, UpdateMask: mask("display_name")})
@@ -161,7 +163,7 @@ func TestUpdateModel(t *testing.T) {
 	}
 	s.end()
 	s = serveOver(t, fs, kept)
-	if got := s.get(t, "m"); !proto.Equal(got, now) {
+	if got := s.get(t); !proto.Equal(got, now) {
 		t.Errorf("after a restart %v, want %v", got, now)
 	}
 }
@@ -176,7 +178,7 @@ func TestUpdateModelRefuses(t *testing.T) {
 		}
 		_, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...)})
 		refused(t, err, code, reason, word)
-		if got := s.get(t, "m"); !proto.Equal(got, m) {
+		if got := s.get(t); !proto.Equal(got, m) {
 			t.Errorf("refused, and became %v", got)
 		}
 	}
@@ -240,13 +242,13 @@ func TestMetadataOfPredictions(t *testing.T) {
 func TestDeleteAndUndelete(t *testing.T) {
 	fs := vfs.NewMem()
 	s := serveOver(t, fs, kept)
-	created, err := s.models.CreateModel(t.Context(), described("m"))
+	created, err := s.models.CreateModel(t.Context(), described())
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.create(t, "other", linear(1))
 	for n := range 5 {
-		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: fmt.Sprint(n)}); err != nil {
+		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: strconv.Itoa(n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -282,7 +284,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m"}, UpdateMask: mask("labels")})
 		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
-		_, err = s.models.CreateModel(t.Context(), described("m"))
+		_, err = s.models.CreateModel(t.Context(), described())
 		refused(t, err, codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
 		if got := s.listed(t, &hindsightv1.ListModelsRequest{}); got != "other of 1" {
 			t.Errorf("listed %s", got)
@@ -372,7 +374,7 @@ func (s *service) listed(t *testing.T, r *hindsightv1.ListModelsRequest) string 
 func TestListModels(t *testing.T) {
 	s := serve(t)
 	for n, id := range []string{"a1", "b1", "a2", "c", "a3"} {
-		request := &hindsightv1.CreateModelRequest{Id: id, Spec: linear(1), Labels: map[string]string{"odd": fmt.Sprint(n % 2)}, DisplayName: "Number " + id[:1]}
+		request := &hindsightv1.CreateModelRequest{Id: id, Spec: linear(1), Labels: map[string]string{"odd": strconv.Itoa(n % 2)}, DisplayName: "Number " + id[:1]}
 		if id == "c" {
 			request.Spec = &hindsightv1.ModelSpec{Dimension: 1, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{}}}
 		}
@@ -421,7 +423,7 @@ func TestListModels(t *testing.T) {
 			}
 			return &s.GetRecent().GetServed().MeanLoss
 		},
-		"recent_skill": func(s *hindsightv1.ModelSummary) *float64 { return skillOf(s) },
+		"recent_skill": skillOf,
 		"regret":       func(s *hindsightv1.ModelSummary) *float64 { return s.Regret },
 	} {
 		for _, direction := range []string{"", " desc"} {
@@ -543,7 +545,7 @@ func TestRestoreTellsWhatIsUndone(t *testing.T) {
 // What an export carries of the metadata an import brings.
 func TestMetadataTravel(t *testing.T) {
 	s := serve(t)
-	created, err := s.models.CreateModel(t.Context(), described("m"))
+	created, err := s.models.CreateModel(t.Context(), described())
 	if err != nil {
 		t.Fatal(err)
 	}

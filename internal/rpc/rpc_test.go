@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -409,7 +410,12 @@ func TestEveryLearner(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := stats.GetStats()
-		if !st.GetCertificateOk() || st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0) {
+		absent := []bool{st.CertificateOk == nil, st.RegretBound == nil, st.Certificate == nil}
+		determinant := !slices.Contains([]string{"raker", "ada_raker", "fogd", "auto"}, name)
+		if slices.Contains(absent, st.GetCertified()) || st.GetCertificateOk() != st.GetCertified() || (st.LogDeterminant != nil) != determinant {
+			t.Errorf("%s: %v", name, st)
+		}
+		if st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0) {
 			t.Errorf("%s: %v", name, st)
 		}
 		// The default scaling of the others is running. What auto promises is over its

@@ -61,6 +61,12 @@ type Server struct {
 	predictions *predictions
 	admission   *admission
 	once        sync.Once
+	// What Local needs: the unary methods and the interceptors before them.
+	methods         map[string]localMethod
+	unary           grpc.UnaryServerInterceptor
+	maxMessageBytes int
+	// listeners serve connections from within the process.
+	listeners sync.WaitGroup
 }
 
 // New is a server that does not listen yet. Its health is SERVING, because the
@@ -71,10 +77,10 @@ func New(o Options) *Server {
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission := cmp.Or(o.admission, newAdmission(o.MemoryLimit))
+	unary := chain(o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered))
 	s := &Server{
 		Server: grpc.NewServer(
-			grpc.ChainUnaryInterceptor(
-				o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered)),
+			grpc.UnaryInterceptor(unary),
 			grpc.ChainStreamInterceptor(
 				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
@@ -88,12 +94,14 @@ func New(o Options) *Server {
 			grpc.WaitForHandlers(true),
 		),
 		health: health.NewServer(), admission: admission,
+		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
 			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: make(chan struct{}),
 		},
 	}
-	hindsightv1.RegisterPredictionServiceServer(s.Server, s.predictions)
-	hindsightv1.RegisterModelServiceServer(s.Server, &models{engine: o.Engine, transfers: &admission.transfers})
+	services := registrar{s.Server, s.methods}
+	hindsightv1.RegisterPredictionServiceServer(services, s.predictions)
+	hindsightv1.RegisterModelServiceServer(services, &models{engine: o.Engine, transfers: &admission.transfers})
 	healthv1.RegisterHealthServer(s.Server, s.health)
 	for _, service := range []string{
 		hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
@@ -113,6 +121,7 @@ func New(o Options) *Server {
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
 	s.once.Do(func() { close(s.predictions.draining) })
+	defer s.listeners.Wait()
 	defer s.predictions.receivers.Wait()
 	ended := make(chan struct{})
 	go func() {

@@ -16,11 +16,8 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	p := &hindsightv1.ModelStats{
 		Model: s.ID, Learner: s.Learner,
 		Observations: s.Observations, LossSum: s.Loss,
-		RegretBound: s.RegretBound, Certificate: s.Certificate,
-		CertificateOk: s.CertificateOK, Certified: s.Certified,
-		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
-		Features:           int32(s.Features),
-		ServedObservations: s.Predicted, ServedLossSum: s.Served.Loss,
+		Certified: s.Certified, LogDeterminant: some(s.LogDeterminant), LabelBound: some(s.LabelBound),
+		Features: int32(s.Features), ServedObservations: s.Predicted,
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
 		StateDigest: fmt.Sprintf("%x", s.Digest),
 		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
@@ -35,6 +32,15 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
 	}
+	if s.Certified {
+		p.RegretBound, p.Certificate = &s.RegretBound, &s.Certificate
+	}
+	if s.Certified || !s.CertificateOK {
+		p.CertificateOk = &s.CertificateOK
+	}
+	if s.Predicted > 0 {
+		p.ServedLossSum = &s.Served.Loss
+	}
 	if s.EffectiveDimension != nil {
 		p.EffectiveDimension = known(*s.EffectiveDimension)
 	}
@@ -43,7 +49,8 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.Dictionary = &centres
 	}
 	if s.Observations > 0 {
-		p.MeanLoss = s.Loss / float64(s.Observations)
+		mean := s.Loss / float64(s.Observations)
+		p.MeanLoss = &mean
 	}
 	return p
 }
@@ -51,6 +58,14 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 // known is a number that is known, else nil.
 func known(v float64) *float64 {
 	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// some is a number that is not 0, which stands for one that the learner does not have.
+func some(v float64) *float64 {
+	if v == 0 {
 		return nil
 	}
 	return &v

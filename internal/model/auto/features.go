@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/trig"
+	"hindsight/internal/model/ziggurat"
 )
 
 // featureMap is a map with its frequencies. What is drawn follows from the
@@ -44,7 +45,7 @@ func newFeatureMap(o Options, kind mapKind) *featureMap {
 	case laggedMap:
 		m.fourier = feature.NewFourier(gaussian, o.columns(), o.Frequencies, true, rng)
 	case sparseMap:
-		m.sparse = newSparse(o, rng)
+		m.sparse = newSparse(o, ziggurat.New(rng))
 	}
 	return m
 }
@@ -52,7 +53,7 @@ func newFeatureMap(o Options, kind mapKind) *featureMap {
 // newSparse deals the columns to frequencies on one and on two columns in
 // turn, from a deck that is shuffled when it is used up, so that each column is
 // used equally often.
-func newSparse(o Options, rng *rand.Rand) []sparseFrequency {
+func newSparse(o Options, rng *ziggurat.Rand) []sparseFrequency {
 	out := make([]sparseFrequency, o.Frequencies)
 	var deck []int
 	deal := func() int {
@@ -65,11 +66,11 @@ func newSparse(o Options, rng *rand.Rand) []sparseFrequency {
 	}
 	for i := range out {
 		f := &out[i]
-		f.first, f.a = deal(), rng.NormFloat64()
+		f.first, f.a = deal(), rng.Normal()
 		f.second = f.first
 		if i%2 == 1 {
 			// A deck that ends between the two may deal one column twice.
-			f.second, f.b = deal(), rng.NormFloat64()
+			f.second, f.b = deal(), rng.Normal()
 		}
 	}
 	return out

@@ -296,8 +296,8 @@ func (k *Kernel) decode(reader *codec.Reader) (*Kernel, error) {
 	if fresh.columns, err = readAccounts(reader, k.o.Outputs); err != nil {
 		return nil, err
 	}
-	t, err := readCount(reader, 8*(k.o.Dimension+k.o.Outputs+1))
-	if err != nil {
+	t := reader.Count(8 * (k.o.Dimension + k.o.Outputs + 1))
+	if err := reader.Err(); err != nil {
 		return nil, err
 	}
 	if t > k.o.Capacity || uint64(t) != fresh.columns[0].n {
@@ -343,17 +343,4 @@ func (k *Kernel) readRows(reader *codec.Reader, t int) error {
 		}
 	}
 	return nil
-}
-
-// readCount reads how many items of at least size bytes follow, and refuses a
-// count that the rest cannot hold.
-func readCount(r *codec.Reader, size int) (int, error) {
-	n := r.Uint64()
-	if err := r.Err(); err != nil {
-		return 0, err
-	}
-	if n > uint64(r.Len()/size) {
-		return 0, fmt.Errorf("%d items in %d bytes: %w", n, r.Len(), model.ErrCorruptState)
-	}
-	return int(n), nil
 }

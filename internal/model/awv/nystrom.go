@@ -2,6 +2,7 @@ package awv
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"hindsight/internal/model"
@@ -21,9 +22,12 @@ type NystromOptions struct {
 	Mu, Epsilon, Beta float64
 	// MaxDictionary caps the centres: at the cap no point is added.
 	MaxDictionary int
-	// Window is how many rounds a new feature is summed over: 0 takes its
-	// past as 0, WholeHistory keeps every round until the dictionary is full.
+	// Window is how many rounds at most a new feature is summed over, the last ones: 0
+	// takes its past as 0, WholeHistory keeps every round.
 	Window int
+	// Frees says that the rounds are freed once the dictionary is full: no later round
+	// needs them.
+	Frees bool
 	// Given is a dictionary known beforehand. With one, nothing is sampled and
 	// the feature space is fixed.
 	Given [][]float64
@@ -31,9 +35,9 @@ type NystromOptions struct {
 	Seed uint64
 }
 
-// WholeHistory is the Window that keeps every round while a centre may be added,
-// and so predicts exactly as eq. (4) of the paper does.
-const WholeHistory = -1
+// WholeHistory is the Window that keeps every round, and so predicts exactly as eq. (4)
+// of the paper does. Nothing bounds its memory.
+const WholeHistory = math.MaxInt
 
 // Nystrom is PKAWV over a Nyström dictionary that KORS grows. A point that is
 // kept is added first and then learned as an ordinary round in the larger
@@ -72,9 +76,9 @@ func NewNystrom(o NystromOptions) *Nystrom {
 	return n
 }
 
-// NystromCost is the cost of a forecaster with a full dictionary. Of a whole
-// history, which is freed then, it counts a round for each centre: the fewest
-// that are kept before. They are more while points are not kept.
+// NystromCost is the cost of a forecaster with a full dictionary, and of as many rounds
+// as the window has, whether or not they are freed then. Of WholeHistory it counts a round
+// for each centre: the fewest that are kept. They are more while points are not kept.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -85,10 +89,10 @@ func NystromCost(o NystromOptions) model.Cost {
 	c.StateBytes += 8 * (m*(m+1)/2 + 2*m)
 	switch {
 	case len(o.Given) > 0:
-	case o.Window > 0:
-		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
 	case o.Window == WholeHistory:
 		c.StateBytes += m * o.roundBytes(int(m))
+	default:
+		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
 	}
 	c.PredictFlops += m*d + m*m/2 + d + m // The last are k(x,x) and ‖φ(x)‖².
 	c.ObserveFlops += 2*m*d + m*m
@@ -129,10 +133,10 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	return nil
 }
 
-// complete tells whether a whole history is of no more use: no centre will be
-// added.
+// complete tells whether the history is freed since it is of no more use: no centre will
+// be added.
 func (n *Nystrom) complete() bool {
-	return n.o.Window == WholeHistory && n.dictionary.Size() >= n.o.MaxDictionary
+	return n.o.Frees && n.dictionary.Size() >= n.o.MaxDictionary
 }
 
 // consider draws for a point, and grows the space when it is kept.
@@ -187,17 +191,14 @@ func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	switch {
 	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
 		return
-	case n.o.Window == WholeHistory || len(n.past) < n.o.Window:
+	case len(n.past) < n.o.Window:
 		n.past = append(n.past, pastRound{})
 		n.next = len(n.past) - 1
 	}
 	r := &n.past[n.next]
 	r.x, r.y, r.weight = append(r.x[:0], x...), append(r.y[:0], y...), weight
 	r.features = append(r.features[:0], features...)
-	n.next++
-	if n.o.Window > 0 {
-		n.next %= n.o.Window
-	}
+	n.next = (n.next + 1) % n.o.Window
 }
 
 // Centres are copies of the dictionary's centres, in the order in which they
@@ -284,31 +285,24 @@ func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
 // and where the next one goes.
 func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
-	switch {
-	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
+	if window == 0 || len(n.o.Given) > 0 || n.complete() {
 		return 0, 0
-	case n.o.Window == WholeHistory:
-		return observations, observations
-	default:
-		return min(observations, window), observations % window
 	}
+	return min(observations, window), observations % window
 }
 
 // remember reads the past that was kept. It fails unless the past is that of
 // the observations of the accounts. States of versions that kept a whole history
 // for ever hold all of it; it is read, and dropped when it is of no more use.
 func (n *Nystrom) remember(reader *codec.Reader) error {
-	count, err := readCount(reader, 8*(n.o.Dimension+n.o.Outputs+1))
-	if err != nil {
-		return err
-	}
+	count := reader.Count(8 * (n.o.Dimension + n.o.Outputs + 1))
 	next := reader.Uint64()
 	if err := reader.Err(); err != nil {
 		return err
 	}
 	observations := n.ridges.observations()
 	wantCount, wantNext := n.kept(observations)
-	all := n.complete() && uint64(count) == observations && next == observations
+	all := n.o.Window == WholeHistory && n.complete() && uint64(count) == observations && next == observations
 	if !all && (uint64(count) != wantCount || next != wantNext) {
 		return fmt.Errorf("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d: %w",
 			count, next, observations, wantCount, wantNext, model.ErrCorruptState)

@@ -36,7 +36,7 @@ func TestRestoreRefusesAPlaceOutsideTheHistory(t *testing.T) {
 					t.Fatal(err)
 				}
 				kept := rounds
-				if window >= 0 {
+				if window != awv.WholeHistory {
 					kept = min(rounds, window)
 				}
 				// The state ends with the place and the rounds: input, label, weight.
@@ -71,7 +71,7 @@ func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	const dimension, centres, rounds = 2, 6, 300
 	o := awv.NystromOptions{
 		Options: awv.Options{Lambda: 0.4}, Kernel: gaussian(1),
-		Dimension: dimension, Mu: 0.1, Epsilon: 0.5, Beta: 1, MaxDictionary: centres, Window: awv.WholeHistory,
+		Dimension: dimension, Mu: 0.1, Epsilon: 0.5, Beta: 1, MaxDictionary: centres, Window: awv.WholeHistory, Frees: true,
 	}
 	l, dense := awv.NewNystrom(o), &modeltest.Nystrom{Kernel: gaussian(1).At, Lambda: 0.4}
 	var history []float64
@@ -120,5 +120,55 @@ func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	old[len(old)-8]++
 	if err := awv.NewNystrom(o).Restore(codec.AppendFloats(old, history...)); err == nil {
 		t.Error("a wrong place in a history of before is accepted")
+	}
+}
+
+// A full history with a window is a whole one for the rounds of the window, bit for bit,
+// and that of the window for all. Its rounds are freed with the last centre, and any state
+// restores.
+func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
+	const dimension, window, centres, rounds = 2, 12, 24, 400
+	learner := func(window int, frees bool) *awv.Nystrom {
+		return awv.NewNystrom(awv.NystromOptions{
+			Options: awv.Options{Lambda: 0.4}, Kernel: gaussian(1),
+			Dimension: dimension, Mu: 0.5, Epsilon: 0.5, Beta: 1, MaxDictionary: centres, Window: window, Frees: frees,
+		})
+	}
+	l, whole, last := learner(window, true), learner(awv.WholeHistory, true), learner(window, false)
+	late, freed := false, false
+	for n, s := range modeltest.Samples(4, dimension, rounds) {
+		before := l.Stats().Dictionary
+		var outcomes [3]model.Outcome
+		for k, each := range []*awv.Nystrom{l, whole, last} {
+			if err := each.Observe(&outcomes[k], s.X, []float64{s.Y}, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := l.Stats().Dictionary
+		late = late || n > window && m > before
+		got := outcomes[0].Predictions[0]
+		if want := outcomes[1].Predictions[0]; n <= window && got != want {
+			t.Fatalf("round %d of the window: %v, with the whole history %v", n, got, want)
+		}
+		if want := outcomes[2].Predictions[0]; got != want {
+			t.Fatalf("round %d: %v, with the window %v", n, got, want)
+		}
+		if m == centres && !freed {
+			freed = true
+			if got, kept := l.Size(), last.Size(); got >= kept {
+				t.Errorf("%d bytes with a full dictionary, %d with the window", got, kept)
+			}
+		}
+		state := stateOf(t, l)
+		restored := learner(window, true)
+		if err := restored.Restore(state); err != nil {
+			t.Fatalf("round %d: %v", n, err)
+		}
+		if l = restored; !bytes.Equal(stateOf(t, l), state) {
+			t.Fatalf("round %d: restored, it is another", n)
+		}
+	}
+	if !late || !freed {
+		t.Errorf("centres after the window: %t, freed: %t: nothing is tested", late, freed)
 	}
 }

@@ -105,13 +105,14 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 // The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
 // usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
+// A whole history gets a window, which bounds it.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s, false)
-	if err == nil && s.PKAWVNystrom != nil && s.PKAWVNystrom.Horizon != nil {
-		sampled := *s.PKAWVNystrom
-		oversampled(&sampled)
-		s.PKAWVNystrom = &sampled
-		s, e, err = look(s, false)
+	if err == nil && s.PKAWVNystrom != nil {
+		if created := createNystrom(s.PKAWVNystrom); created != s.PKAWVNystrom {
+			s.PKAWVNystrom = created
+			s, e, err = look(s, false)
+		}
 	}
 	if err == nil {
 		err = e.unfit
@@ -122,8 +123,9 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	return s, e.cost, nil
 }
 
-// New is a learner of the spec that has seen nothing. What a spec leaves to the server
-// is as in a new model; a completed spec leaves nothing.
+// New is a learner of a completed spec that has seen nothing. Another spec has the
+// defaults of a new model, but horizon, delta and a whole history without a window are as
+// in stored ones.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s, false)
 	if err != nil {

@@ -132,3 +132,17 @@ func (c *completion) choice(name string, field *string, names ...string) string 
 	}
 	return *field
 }
+
+// bounds are the two numbers of a range of labels.
+func (c *completion) bounds(given []float64) (low, high float64) {
+	want := fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale)
+	if len(given) != 2 {
+		c.refuse("range", fmt.Sprintf("%d numbers", len(given)), want)
+		return 0, 0
+	}
+	if low, high = given[0], given[1]; !isOffset(low) || !isOffset(high) || !(high-low >= minScale) {
+		c.refuse("range", given, want)
+		return 0, 0
+	}
+	return low, high
+}

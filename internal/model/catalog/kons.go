@@ -1,13 +1,11 @@
 package catalog
 
 import (
-	"fmt"
-	"math"
-
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kons"
+	"hindsight/internal/model/losses"
 )
 
 // Defaults and limits of the learners by online Newton steps.
@@ -34,18 +32,18 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	alpha := defaultClassAlpha
 	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossSquaredHinge) {
 	case model.LossLogistic:
-		o.Loss = kons.Logistic
+		o.Loss = losses.Logistic
 		o.Clip = c.number("clip", &given.Clip, defaultLogisticClip, minClip, maxLogisticClip)
 	case model.LossSquaredHinge:
-		o.Loss = kons.SquaredHinge
+		o.Loss = losses.SquaredHinge
 		o.Clip = c.number("clip", &given.Clip, defaultHingeClip, minClip, maxHingeClip)
 	default:
-		o.Loss, alpha = kons.Squared, defaultAlpha
+		o.Loss, alpha = losses.Squared, defaultAlpha
 		if given.Clip != nil {
 			c.refuse("clip", *given.Clip, "nothing: a range bounds the predictions of the squared loss")
 		}
 	}
-	if c.spec.Classes != nil && o.Loss == kons.Squared && len(given.Range) == 0 {
+	if c.spec.Classes != nil && o.Loss == losses.Squared && len(given.Range) == 0 {
 		given.Range = []float64{-1, 1} // What classes are coded in.
 	}
 	o.Low, o.High = c.labelRange(given.Range, o.Loss)
@@ -54,33 +52,23 @@ func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Option
 	return o
 }
 
-// labelRange is the range of the labels, both 0 without one.
-func (c *completion) labelRange(given []float64, loss kons.Loss) (low, high float64) {
-	if len(given) == 0 {
+// labelRange is the range of the labels of a loss, both 0 without one.
+func (c *completion) labelRange(given []float64, loss losses.Loss) (low, high float64) {
+	switch {
+	case len(given) == 0:
 		return 0, 0
-	}
-	if loss != kons.Squared {
+	case loss != losses.Squared:
 		c.refuse("range", given, "nothing: the labels of this loss are -1 and 1")
 		return 0, 0
 	}
-	const want = "a lowest and a highest label, of magnitudes up to 1e100 and at least 1e-30 apart"
-	if len(given) != 2 {
-		c.refuse("range", fmt.Sprintf("%d numbers", len(given)), want)
-		return 0, 0
-	}
-	low, high = given[0], given[1]
-	if !(math.Abs(low) <= model.MaxMagnitude && math.Abs(high) <= model.MaxMagnitude && high-low >= minScale) {
-		c.refuse("range", given, want)
-		return 0, 0
-	}
-	return low, high
+	return c.bounds(given)
 }
 
 // eta is the step, 0 for the largest that the theorem allows, σ(C), which stands in the
 // spec where C is known. For the squared loss without a range C follows the labels.
 func (c *completion) eta(given **float64, o kons.Options) float64 {
 	clip := o.Clip
-	if o.Loss == kons.Squared {
+	if o.Loss == losses.Squared {
 		if clip = o.High/2 - o.Low/2; clip == 0 {
 			if *given != nil {
 				c.refuse("eta", **given, "nothing, or a range: without one the step follows the labels")
@@ -91,7 +79,7 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 	if !(clip > 0) { // It was refused.
 		return 0
 	}
-	sigma := o.Loss.Curvature(clip)
+	sigma := kons.Curvature(o.Loss, clip)
 	if eta := c.number("eta", given, sigma, sigma/etaRange, sigma*etaRange); eta != sigma {
 		return eta
 	}
@@ -100,8 +88,8 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 
 // tracked says whether a second factor tells the regret, which only the squared loss has.
 func (c *completion) tracked(given **bool, o kons.Options) bool {
-	track := filled(given, o.Loss == kons.Squared)
-	if track && o.Loss != kons.Squared {
+	track := filled(given, o.Loss == losses.Squared)
+	if track && o.Loss != losses.Squared {
 		c.refuse("track_regret", true, "false: regret is known for the squared loss only")
 	}
 	return track
@@ -110,7 +98,7 @@ func (c *completion) tracked(given **bool, o kons.Options) bool {
 // stepping is the entry of a learner by online Newton steps.
 func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) entry {
 	return entry{
-		cost: cost, classifies: o.Loss != kons.Squared, ranged: o.Low != o.High,
+		cost: cost, classifies: o.Loss != losses.Squared, ranged: o.Low != o.High,
 		make: func(int) model.Learner { return learner() },
 	}
 }

@@ -17,6 +17,7 @@ const (
 	defaultMu            = 0.1
 	defaultEpsilon       = 0.5
 	maxWindow            = 1 << 20
+	windowOfFull         = 8 // Rounds a centre of a full dictionary.
 )
 
 func nystrom(c *completion, given *model.PKAWVNystrom) entry {
@@ -32,7 +33,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
 	o.Beta = c.oversampling(given)
 	o.MaxDictionary = c.whole("max_dictionary", &given.MaxDictionary, defaultMaxDictionary, maxDictionary)
-	o.Window = c.history(given)
+	o.Window, o.Frees = c.history(given)
 	if c.failed() {
 		return entry{}
 	}
@@ -47,11 +48,24 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	}
 }
 
-// oversampled replaces the horizon and δ of a completed spec by the β that
-// follows from them.
-func oversampled(given *model.PKAWVNystrom) {
-	beta := math.Max(feature.KORSBeta(float64(*given.Horizon), *given.Delta, *given.Epsilon), minScale)
-	given.Beta, given.Horizon, given.Delta = &beta, nil, nil
+// createNystrom is what a new model has of a completed spec. The β that follows from
+// horizon and δ takes their place, and a whole history has a window. It is given itself
+// where nothing changes.
+func createNystrom(given *model.PKAWVNystrom) *model.PKAWVNystrom {
+	sampled, bounded := given.Horizon != nil, given.History == model.HistoryFull && given.HistoryWindow == nil
+	if !sampled && !bounded {
+		return given
+	}
+	created := *given
+	if sampled {
+		beta := math.Max(feature.KORSBeta(float64(*given.Horizon), *given.Delta, *given.Epsilon), minScale)
+		created.Beta, created.Horizon, created.Delta = &beta, nil, nil
+	}
+	if bounded {
+		window := windowOfFull * *given.MaxDictionary
+		created.HistoryWindow = &window
+	}
+	return &created
 }
 
 // oversampling is β of KORS. It is given, or is 1 as in the paper's experiments.
@@ -77,19 +91,20 @@ func (c *completion) oversampling(given *model.PKAWVNystrom) float64 {
 	return math.Max(feature.KORSBeta(float64(horizon), delta, 0.5), minScale)
 }
 
-// history is the number of rounds that a growing dictionary may look back on.
-func (c *completion) history(given *model.PKAWVNystrom) int {
-	if given.History != model.HistoryWindow && given.HistoryWindow != nil {
-		c.refuse("history_window", *given.HistoryWindow, "nothing, unless history is a window")
+// history is the number of rounds that a growing dictionary may look back on, and whether
+// they are freed once it is full. A stored spec of a version that did not bound a whole
+// history keeps it.
+func (c *completion) history(given *model.PKAWVNystrom) (window int, frees bool) {
+	history := c.choice("history", &given.History, model.HistoryNone, model.HistoryWindow, model.HistoryFull)
+	switch {
+	case history == model.HistoryNone && given.HistoryWindow != nil:
+		c.refuse("history_window", *given.HistoryWindow, "nothing without a history")
+	case history == model.HistoryFull && given.HistoryWindow == nil:
+		return awv.WholeHistory, true
+	case history != model.HistoryNone:
+		return c.whole("history_window", &given.HistoryWindow, 0, maxWindow), history == model.HistoryFull
 	}
-	switch c.choice("history", &given.History, model.HistoryNone, model.HistoryWindow, model.HistoryFull) {
-	case model.HistoryWindow:
-		return c.whole("history_window", &given.HistoryWindow, 0, maxWindow)
-	case model.HistoryFull:
-		return awv.WholeHistory
-	default:
-		return 0
-	}
+	return 0, false
 }
 
 // dictionary checks the centres that are given.

@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/raker"
 )
 
@@ -83,21 +84,21 @@ func (c *completion) kernels(field *[]*model.Kernel) []kernel.Kernel {
 func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder, adaptive bool) (features, raker.Options) {
 	f := features{dimension: c.spec.Dimension, seed: c.spec.Seed, kernels: kernels}
 	f.frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2/max(len(kernels), 1))
-	var loss raker.Loss
+	var loss losses.Loss
 	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossHinge) {
 	case model.LossLogistic:
-		loss = raker.Logistic
+		loss = losses.Logistic
 	case model.LossHinge:
-		loss = raker.Hinge
+		loss = losses.Hinge
 	default:
-		loss = raker.Squared
+		loss = losses.Squared
 	}
 	o := raker.DefaultOptions(loss, adaptive)
 	o.Outputs = c.outputs
 	o.Step = c.step("step", &given.Step, o.Step)
 	o.Lambda = c.number("lambda", &given.Lambda, o.Lambda, 0, maxStep)
-	o.TrackRegret = filled(&given.TrackRegret, loss == raker.Squared)
-	if o.TrackRegret && loss != raker.Squared {
+	o.TrackRegret = filled(&given.TrackRegret, loss == losses.Squared)
+	if o.TrackRegret && loss != losses.Squared {
 		c.refuse("track_regret", true, "false: regret is solved for the squared loss only")
 	}
 	return f, o
@@ -130,7 +131,7 @@ func (c *completion) raker(f features, o raker.Options) entry {
 		return entry{}
 	}
 	return entry{
-		cost: f.cost(raker.Cost, o), classifies: o.Loss != raker.Squared,
+		cost: f.cost(raker.Cost, o), classifies: o.Loss != losses.Squared,
 		make: func(int) model.Learner { return raker.NewRaker(f.draw(), o) },
 	}
 }
@@ -146,7 +147,7 @@ func adaRaker(c *completion, given *model.AdaRaker) entry {
 		return entry{}
 	}
 	return entry{
-		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != raker.Squared,
+		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != losses.Squared,
 		make: func(int) model.Learner { return raker.NewAdaRaker(f.draw(), o) },
 	}
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -70,13 +71,6 @@ func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
 		}
 		several.Range = []float64{-1, 1}
 	}
-	given := several.Range
-	if len(given) != 2 || !isOffset(given[0]) || !isOffset(given[1]) || !(given[1]-given[0] >= minScale) {
-		c.refuse("range", given, fmt.Sprintf("a lowest and a highest label, of magnitudes up to %g and at least %g apart", model.MaxMagnitude, minScale))
-		return nil, nil
-	}
-	for range c.outputs {
-		low, high = append(low, given[0]), append(high, given[1])
-	}
-	return low, high
+	least, most := c.bounds(several.Range)
+	return slices.Repeat([]float64{least}, c.outputs), slices.Repeat([]float64{most}, c.outputs)
 }

@@ -9,13 +9,14 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-const defaultParametricLambda = 0.1
+// semiparametricLambda is the default of both ridges.
+const semiparametricLambda = 0.1
 
 func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	o := awv.Options{Outputs: c.outputs}
 	parametric := c.parametric(given)
-	weight := c.scale("parametric_lambda", &given.ParametricLambda, defaultParametricLambda)
-	o.Lambda = c.scale("lambda", &given.Lambda, 1)
+	weight := c.scale("parametric_lambda", &given.ParametricLambda, semiparametricLambda)
+	o.Lambda = c.scale("lambda", &given.Lambda, semiparametricLambda)
 	left := MaxFeatures - len(parametric) - 1
 	if left < 2 {
 		field := c.at + ".parametric"

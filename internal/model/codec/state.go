@@ -123,6 +123,19 @@ func (r *Reader) check(v, limit float64) {
 	}
 }
 
+// Count reads how many items of at least size bytes follow. A count that the rest cannot
+// hold is an error, so that no bytes ask for more memory than they have.
+func (r *Reader) Count(size int) int {
+	n := r.Uint64()
+	if r.err == nil && n > uint64(r.Len()/size) {
+		r.err = fmt.Errorf("codec: %d items in %d bytes: %w", n, r.Len(), ErrCorrupt)
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
 // Bytes reads the next n bytes, as a slice of the data. It is nil after a
 // failure.
 func (r *Reader) Bytes(n int) []byte {

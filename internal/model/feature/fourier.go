@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/trig"
+	"hindsight/internal/model/ziggurat"
 )
 
 // Fourier is the random feature map of a shift-invariant kernel: with D
@@ -28,7 +29,7 @@ type Fourier struct {
 // dimension rows if asked, else independent. It panics unless dimension and
 // frequencies are positive and the kernel has a spectral density; orthogonal
 // frequencies want a radial one.
-func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, rng *rand.Rand) *Fourier {
+func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, source *rand.Rand) *Fourier {
 	if dimension < 1 || frequencies < 1 {
 		panic("feature: NewFourier wants dimension >= 1 and frequencies >= 1")
 	}
@@ -37,6 +38,7 @@ func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, rn
 		frequencies: make([]float64, frequencies*dimension),
 		scale:       1 / math.Sqrt(float64(frequencies)),
 	}
+	rng := ziggurat.New(source)
 	block := make([]float64, min(dimension, frequencies)*dimension)
 	for start := 0; start < frequencies; start += dimension {
 		rows := block[:(min(start+dimension, frequencies)-start)*dimension]
@@ -56,12 +58,12 @@ func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, rn
 
 // orthogonalRows fills up to dimension rows with orthogonal directions, drawn
 // uniformly, of independent lengths.
-func orthogonalRows(rows []float64, dimension int, k kernel.Kernel, rng *rand.Rand) {
+func orthogonalRows(rows []float64, dimension int, k kernel.Kernel, rng *ziggurat.Rand) {
 	for i := 0; i < len(rows); i += dimension {
 		row := rows[i : i+dimension]
 		for {
 			for j := range row {
-				row[j] = rng.NormFloat64()
+				row[j] = rng.Normal()
 			}
 			// Twice is enough for orthogonality to working precision.
 			for range 2 {

@@ -4,10 +4,10 @@ package kernel
 
 import (
 	"math"
-	"math/rand/v2"
 
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/trig"
+	"hindsight/internal/model/ziggurat"
 )
 
 // Kind names a kernel, as the API does.
@@ -191,7 +191,7 @@ func dot(a, b []float64) float64 {
 //	Cauchy         independent Laplace of scale 1/σ
 //
 // Source: Rahimi and Recht (NIPS 2007), Fig. 1; Matérn: Bochner's theorem.
-func (k Kernel) Frequency(dst []float64, rng *rand.Rand) {
+func (k Kernel) Frequency(dst []float64, rng *ziggurat.Rand) {
 	switch {
 	case k.Kind == Laplacian:
 		for i := range dst {
@@ -200,7 +200,7 @@ func (k Kernel) Frequency(dst []float64, rng *rand.Rand) {
 		tangents(dst, k.Sigma)
 	case k.Kind == Cauchy:
 		for i := range dst {
-			dst[i] = rng.ExpFloat64() / k.Sigma
+			dst[i] = rng.Exponential() / k.Sigma
 			if rng.Uint64()&1 == 1 {
 				dst[i] = -dst[i]
 			}
@@ -208,7 +208,7 @@ func (k Kernel) Frequency(dst []float64, rng *rand.Rand) {
 	case k.Radial():
 		scale := k.mixing(rng)
 		for i := range dst {
-			dst[i] = scale * rng.NormFloat64()
+			dst[i] = scale * rng.Normal()
 		}
 	default:
 		panic("kernel: Frequency of a kernel without a spectral density")
@@ -227,7 +227,7 @@ func tangents(u []float64, sigma float64) {
 
 // Radius draws the length of a frequency in d dimensions, for directions that
 // are drawn otherwise. It panics unless Radial.
-func (k Kernel) Radius(d int, rng *rand.Rand) float64 {
+func (k Kernel) Radius(d int, rng *ziggurat.Rand) float64 {
 	if !k.Radial() {
 		panic("kernel: Radius of a kernel that is not radial")
 	}
@@ -235,7 +235,7 @@ func (k Kernel) Radius(d int, rng *rand.Rand) float64 {
 }
 
 // mixing is the scale of the normal that a radial frequency is.
-func (k Kernel) mixing(rng *rand.Rand) float64 {
+func (k Kernel) mixing(rng *ziggurat.Rand) float64 {
 	freedom := 0
 	switch k.Kind {
 	case Matern12:
@@ -253,10 +253,10 @@ func (k Kernel) mixing(rng *rand.Rand) float64 {
 }
 
 // chi draws the length of a standard normal vector in d dimensions.
-func chi(d int, rng *rand.Rand) float64 {
+func chi(d int, rng *ziggurat.Rand) float64 {
 	sum := 0.0
 	for range d {
-		v := rng.NormFloat64()
+		v := rng.Normal()
 		sum += float64(v * v)
 	}
 	return math.Sqrt(sum)

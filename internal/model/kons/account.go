@@ -7,6 +7,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/losses"
 )
 
 // account is what a learner knows of its losses in one output. Labels of hindsight,
@@ -29,7 +30,7 @@ type account struct {
 func (a *account) follow(o *Options, target float64) {
 	magnitude := math.Abs(target)
 	switch {
-	case magnitude <= a.clip || o.Loss != Squared:
+	case magnitude <= a.clip || o.Loss != losses.Squared:
 	case o.ranged():
 		a.left++
 	default:

@@ -55,8 +55,8 @@ func (e *Exact) Restore(state []byte) error {
 
 func (e *Exact) decode(reader *codec.Reader) (*Exact, error) {
 	fresh := NewExact(e.o)
-	t, err := readCount(reader, 8*(e.o.Dimension+2*e.o.Outputs))
-	if err != nil {
+	t := reader.Count(8 * (e.o.Dimension + 2*e.o.Outputs))
+	if err := reader.Err(); err != nil {
 		return nil, err
 	}
 	if t > e.o.Capacity {
@@ -159,8 +159,8 @@ const sameProbability = 1e-6
 // readSketch samples KORS's rounds again, with the probabilities that are read: the
 // same arithmetic in the same order gives the same sampler bit for bit.
 func (e *Exact) readSketch(reader *codec.Reader, k *sketch, t int) error {
-	count, err := readCount(reader, 24)
-	if err != nil {
+	count := reader.Count(24)
+	if err := reader.Err(); err != nil {
 		return err
 	}
 	k.places, k.scales = make([]int, count), make([]float64, count)
@@ -193,17 +193,4 @@ func (e *Exact) readSketch(reader *codec.Reader, k *sketch, t int) error {
 		k.sampler.Keep(p)
 	}
 	return nil
-}
-
-// readCount reads how many items of at least size bytes follow, and refuses a count
-// that the rest cannot hold.
-func readCount(r *codec.Reader, size int) (int, error) {
-	n := r.Uint64()
-	if err := r.Err(); err != nil {
-		return 0, err
-	}
-	if n > uint64(r.Len()/size) {
-		return 0, fmt.Errorf("%d items in %d bytes: %w", n, r.Len(), model.ErrCorruptState)
-	}
-	return int(n), nil
 }

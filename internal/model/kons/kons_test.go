@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/kons"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -34,11 +35,11 @@ func ways() map[string]kons.Options {
 		"squared":                {Alpha: 1, TrackRegret: true},
 		"squared, range":         {Alpha: 0.7, Low: -0.5, High: 1.25, TrackRegret: true},
 		"squared, wide range":    {Alpha: 0.1, Low: -4, High: 6},
-		"logistic":               {Alpha: 0.01, Loss: kons.Logistic, Clip: 5},
-		"logistic, narrow":       {Alpha: 0.1, Loss: kons.Logistic, Clip: 0.3},
-		"squared hinge":          {Alpha: 0.01, Loss: kons.SquaredHinge, Clip: 1},
-		"squared hinge, clip 3":  {Alpha: 0.3, Loss: kons.SquaredHinge, Clip: 3},
-		"squared hinge, clip .4": {Alpha: 0.3, Loss: kons.SquaredHinge, Clip: 0.4},
+		"logistic":               {Alpha: 0.01, Loss: losses.Logistic, Clip: 5},
+		"logistic, narrow":       {Alpha: 0.1, Loss: losses.Logistic, Clip: 0.3},
+		"squared hinge":          {Alpha: 0.01, Loss: losses.SquaredHinge, Clip: 1},
+		"squared hinge, clip 3":  {Alpha: 0.3, Loss: losses.SquaredHinge, Clip: 3},
+		"squared hinge, clip .4": {Alpha: 0.3, Loss: losses.SquaredHinge, Clip: 0.4},
 	}
 }
 
@@ -66,7 +67,7 @@ func TestLearnersConform(t *testing.T) {
 	for _, name := range []string{"squared", "squared, range", "logistic", "squared hinge, clip 3"} {
 		o := ways()[name]
 		classes := func(y float64) float64 { return y }
-		if o.Loss != kons.Squared {
+		if o.Loss != losses.Squared {
 			classes = sign
 		}
 		several := o
@@ -101,7 +102,7 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 			n := &naive{phi: mapped(features), alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
 			for at, s := range modeltest.Samples(8, 2, 400) {
 				s.Y *= 1 + float64(at)/100 // A range without a given one doubles now and then.
-				if o.Loss != kons.Squared {
+				if o.Loss != losses.Squared {
 					s.Y = sign(s.Y + s.X[0])
 				}
 				p, err := modeltest.Predict(l, s.X)
@@ -123,7 +124,7 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 			if n.cuts == 0 && name != "squared" {
 				t.Error("nothing was cut")
 			}
-			if certified := o.Loss != kons.Squared || (o.High > 2); s.Certified && !certified {
+			if certified := o.Loss != losses.Squared || (o.High > 2); s.Certified && !certified {
 				t.Errorf("certified: %+v", s)
 			}
 		})
@@ -133,7 +134,7 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 // An observation whose row drowns the ridge is not admitted, and one that a log holds is
 // learned: what is served stays within the clip.
 func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
-	l := exact(kons.Options{Alpha: 1e-2, Loss: kons.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
+	l := exact(kons.Options{Alpha: 1e-2, Loss: losses.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
 	x := []float64{1, 2} // k(x,x) = 36.
 	if err := l.Admit(x, 1e6/36); err != nil {
 		t.Error(err)
@@ -187,7 +188,7 @@ func TestOutputsAreLearnersOfTheirOwn(t *testing.T) {
 			for n, s := range modeltest.Samples(6, 2, 120) {
 				labels := []float64{s.Y, -s.Y / 3, math.Cos(9 * s.Y)}
 				for j := range labels {
-					if o.Loss != kons.Squared {
+					if o.Loss != losses.Squared {
 						labels[j] = sign(labels[j])
 					}
 				}

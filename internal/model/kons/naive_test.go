@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/kons"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -16,7 +16,7 @@ import (
 type naive struct {
 	phi   func(x []float64) []float64
 	alpha float64
-	loss  kons.Loss
+	loss  losses.Loss
 	// low and high are the range, equal without one; clip is C, 0 if it follows the
 	// labels.
 	low, high, clip float64
@@ -38,9 +38,9 @@ type naive struct {
 // slope is ℓ', value ℓ, written out once more.
 func (n *naive) slope(f, y float64) float64 {
 	switch n.loss {
-	case kons.Logistic:
+	case losses.Logistic:
 		return -y / (1 + math.Exp(y*f))
-	case kons.SquaredHinge:
+	case losses.SquaredHinge:
 		return -2 * y * math.Max(0, 1-y*f)
 	default:
 		return 2 * (f - y)
@@ -49,9 +49,9 @@ func (n *naive) slope(f, y float64) float64 {
 
 func (n *naive) value(f, y float64) float64 {
 	switch n.loss {
-	case kons.Logistic:
+	case losses.Logistic:
 		return math.Log1p(math.Exp(-y * f))
-	case kons.SquaredHinge:
+	case losses.SquaredHinge:
 		return math.Pow(math.Max(0, 1-y*f), 2)
 	default:
 		return (f - y) * (f - y)
@@ -62,9 +62,9 @@ func (n *naive) value(f, y float64) float64 {
 func (n *naive) eta() float64 {
 	c := n.clip
 	switch {
-	case n.loss == kons.Logistic:
+	case n.loss == losses.Logistic:
 		return math.Exp(-c)
-	case n.loss == kons.Squared:
+	case n.loss == losses.Squared:
 		return 1 / (8 * c * c)
 	case c <= 1:
 		return 1 / (2 * (1 + c) * (1 + c))
@@ -118,7 +118,7 @@ func (n *naive) observe(t *testing.T, x []float64, y, weight float64) float64 {
 		n.cuts++
 	}
 	target := y - n.middle()
-	if n.loss == kons.Squared && n.high == n.low {
+	if n.loss == losses.Squared && n.high == n.low {
 		for power := math.Exp2(-40); n.clip < math.Abs(target); power *= 2 {
 			n.clip = math.Max(n.clip, power)
 		}
@@ -127,7 +127,7 @@ func (n *naive) observe(t *testing.T, x []float64, y, weight float64) float64 {
 		return n.middle()
 	}
 	n.loses += weight * n.value(n.middle()+predicted, y)
-	if n.loss == kons.Squared {
+	if n.loss == losses.Squared {
 		target = math.Max(-n.clip, math.Min(n.clip, target))
 	}
 	slope := n.slope(predicted, target)

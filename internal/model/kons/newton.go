@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
 
@@ -30,11 +31,11 @@ type Map interface {
 // [R u], RᵀR = A, u = R⁻ᵀm, m = Aw:
 //
 //	v = R⁻ᵀφ,  q = ‖v‖²,  ȳ = v·u,  ŷ = ȳ cut to [−C, C]
-//	u ← u − (ȳ−ŷ)/q v  where ŷ ≠ ȳ,  then a rotation by the row √(ηω)ġ (φ, ŷ) less
-//	√(ω/η) in its label, where ġ ≠ 0
+//	u ← u − (ȳ−ŷ)/q v  where ŷ ≠ ȳ,  then rotations by the row √(ηω)ġ (φ, ŷ) less
+//	√(ω/η) in its label, where ġ ≠ 0, which v already knows
 //
-// Predict reads, and Observe judges what Predict says. A round costs 2.5r²
-// multiply-adds an output, and 2r² for a tracked regret.
+// Predict reads, and Observe judges what Predict says. A round costs 2r² multiply-adds an
+// output, and 2r² for a tracked regret.
 //
 // Source: KONS (ICML 2017), eq. (1), in the primal.
 type Newton struct {
@@ -76,19 +77,18 @@ func New(features Map, o Options) *Newton {
 type work struct {
 	question
 
-	// rows are those of the outputs, row is that of the second factor.
-	rows, row []float64
-	// ignored is where rotations write predictions that are known by then.
-	ignored []float64
-	steps   []step
-	turns   []qr.Turn
+	// row is what a factor absorbs, and room what it wants for that. Past is the solution
+	// of the second factor, and ignored its prediction.
+	row, room, past, ignored []float64
+	steps                    []step
 }
 
 // question is the room of a prediction.
 type question struct {
 	// z is φ, solved a v for each output, means their ȳ.
 	z, solved, means []float64
-	solutions        []qr.Solution
+	// solutions have room for the second factor.
+	solutions []qr.Solution
 }
 
 // sized is a slice of n numbers, of the values that it has or any.
@@ -101,19 +101,19 @@ func sized(s []float64, n int) []float64 {
 
 func (q *question) fit(r, outputs int) {
 	q.z, q.solved, q.means = sized(q.z, r), sized(q.solved, r*outputs), sized(q.means, outputs)
-	if cap(q.solutions) < outputs {
-		q.solutions = make([]qr.Solution, outputs)
+	if cap(q.solutions) <= outputs {
+		q.solutions = make([]qr.Solution, outputs+1)
 	}
 }
 
 func (w *work) fit(r int, o *Options) {
 	w.question.fit(r, o.Outputs)
-	w.rows, w.ignored = sized(w.rows, (r+1)*o.Outputs), sized(w.ignored, 2*o.Outputs)
-	if o.TrackRegret {
-		w.row = sized(w.row, r+o.Outputs)
+	w.row, w.room = sized(w.row, r+o.Outputs), sized(w.room, qr.AbsorbRoom(r))
+	if w.steps == nil {
+		w.steps, w.ignored = make([]step, o.Outputs), make([]float64, o.Outputs)
 	}
-	if w.turns == nil {
-		w.steps, w.turns = make([]step, o.Outputs), make([]qr.Turn, 0, o.Outputs+1)
+	if o.TrackRegret {
+		w.past = sized(w.past, r)
 	}
 }
 
@@ -123,9 +123,9 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	n, k := uint64(r), uint64(o.Outputs)
 	c := model.Cost{
 		Features:     r,
-		StateBytes:   k*(8*uint64(qr.Size(r, 1))+8*2*n+accountBytes) + 8*(n+2*k*n) + mapBytes,
+		StateBytes:   k*(8*uint64(qr.Size(r, 1))+8*2*n+accountBytes) + 8*(4*n+k*n) + mapBytes,
 		PredictFlops: k * (n*(n+1)/2 + 2*n),
-		ObserveFlops: k * (n*(n+1)/2 + 2*n*(n+1) + 4*n),
+		ObserveFlops: k * (2*n*(n+1) + 4*n),
 	}
 	if o.TrackRegret {
 		c.StateBytes += 8 * (uint64(qr.Size(r, o.Outputs)) + (2+k)*n)
@@ -150,15 +150,14 @@ func (n *Newton) checkFeatures(x []float64) error {
 // LossOf is the loss of a prediction under a label, without its weight.
 func (n *Newton) LossOf(prediction, label float64) float64 { return n.o.Loss.Value(prediction, label) }
 
-// solve asks every output of the features in q.z.
-func (n *Newton) solve(q *question) []qr.Solution {
+// ask prepares the question of every output about the features in q.z.
+func (n *Newton) ask(q *question) []qr.Solution {
 	r, solutions := len(q.z), q.solutions[:len(n.outputs)]
 	for j := range solutions {
 		v := q.solved[j*r : (j+1)*r]
 		copy(v, q.z)
 		solutions[j] = qr.Solution{Factor: n.outputs[j].factor, Z: v, Priors: q.means[j : j+1]}
 	}
-	qr.SolveTogether(solutions)
 	return solutions
 }
 
@@ -178,7 +177,9 @@ func (n *Newton) Predict(p *model.Prediction, x []float64) error {
 	n.features.Map(q.z, x)
 	p.Resize(len(n.outputs))
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
-	for j, s := range n.solve(q) {
+	solutions := n.ask(q)
+	qr.SolveTogether(solutions)
+	for j, s := range solutions {
 		a := &n.outputs[j].account
 		p.Values[j] = n.o.middle() + clamp(q.means[j], a.clip)
 		p.Leverage = n.o.leverage(p.Leverage, a, s.Square)
@@ -186,8 +187,8 @@ func (n *Newton) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns (x, y) by one forward solve and one rotation pass an output, and one
-// more pass for a tracked regret. It allocates nothing once the outcome has room.
+// Observe learns (x, y) by one forward solve and one pass over the factor an output, and
+// one of each more for a tracked regret. It allocates nothing once the outcome has room.
 // Without a tracked regret the regret of the outcome is NaN.
 func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
@@ -200,30 +201,38 @@ func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error
 func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	w := &n.work
 	n.features.Map(w.z, x)
-	w.turns = w.turns[:0]
-	for j, solution := range n.solve(&w.question) {
+	for j, solution := range n.solve() {
 		e := &n.outputs[j]
 		s := n.o.step(&e.account, w.means[j], solution.Square, y[j], weight)
+		w.steps[j] = s
 		if s.by != 0 {
 			e.factor.Shift(solution.Z, s.by, 0)
 		}
-		w.steps[j] = s
-		w.turn(e.factor, j)
+		if s.slope == 0 {
+			continue
+		}
+		row := w.scaled(solution.Z, 1, s.slope)
+		row[len(w.z)] = s.label
+		e.certificate.Add(s.certificate(e.factor.Absorb(row, solution.Z, w.room).Leverage))
 	}
-	n.rotate(y, weight)
+	var residuals []float64
+	if n.hindsight != nil {
+		root := math.Sqrt(weight)
+		row := w.scaled(w.past, len(n.outputs), root)
+		residuals = row[len(w.z):]
+		for j, v := range y {
+			residuals[j] = float64(root * (v - n.o.middle()))
+		}
+		n.hindsight.Absorb(row, w.past, w.room)
+	}
 	o.Resize(len(n.outputs))
 	o.Loss, o.Regret = 0, 0
-	at := 0
 	for j := range n.outputs {
-		e, s := &n.outputs[j], &w.steps[j]
-		if s.slope != 0 {
-			e.certificate.Add(s.certificate(w.turns[at].Rotation.Leverage))
-			at++
-		}
-		o.Predictions[j] = n.o.middle() + s.predicted
+		e := &n.outputs[j]
+		o.Predictions[j] = n.o.middle() + w.steps[j].predicted
 		o.Loss += e.add(&n.o, o.Predictions[j], y[j], weight)
 		if n.hindsight != nil {
-			e.track(w.row[len(w.z)+j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
+			e.track(residuals[j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
 		}
 		o.Regret += e.regret.Value()
 	}
@@ -232,43 +241,34 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	}
 }
 
-// turn prepares the rotation of an output, unless its slope is 0.
-func (w *work) turn(factor *qr.Factor, j int) {
-	s, r := &w.steps[j], len(w.z)
-	if s.slope == 0 {
-		return
+// scaled is the row of the features times a number, with room for the labels. The solution
+// is scaled too.
+func (w *work) scaled(solution []float64, labels int, by float64) []float64 {
+	row := w.row[:len(w.z)+labels]
+	copy(row, w.z)
+	if by != 1 {
+		loops.Scale(row[:len(w.z)], by)
+		loops.Scale(solution, by)
 	}
-	row := w.rows[j*(r+1) : (j+1)*(r+1)]
-	for i, v := range w.z {
-		row[i] = float64(s.slope * v)
-	}
-	row[r] = s.label
-	w.turns = append(w.turns, qr.Turn{Factor: factor, Row: row, Priors: w.ignored[j : j+1], Root: 1})
+	return row
 }
 
-// rotate takes the round into the factors. Those of one shape go together, so that
-// none waits for the square roots of another.
-func (n *Newton) rotate(y []float64, weight float64) {
+// solve answers for every output, and solves with the second factor. Factors of one shape
+// go together, so that none waits for the divisions of another.
+func (n *Newton) solve() []qr.Solution {
 	w := &n.work
-	if n.hindsight == nil {
-		qr.RotateTogether(w.turns)
-		return
+	solutions := n.ask(&w.question)
+	if n.hindsight != nil {
+		copy(w.past, w.z)
+		past := qr.Solution{Factor: n.hindsight, Z: w.past, Priors: w.ignored}
+		if len(solutions) == 1 {
+			qr.SolveTogether(append(solutions, past))
+			return solutions
+		}
+		n.hindsight.Solve(past.Z, past.Priors)
 	}
-	r, k, root := len(w.z), len(n.outputs), math.Sqrt(weight)
-	for i, v := range w.z {
-		w.row[i] = float64(root * v)
-	}
-	for j, v := range y {
-		w.row[r+j] = float64(root * (v - n.o.middle()))
-	}
-	past := qr.Turn{Factor: n.hindsight, Row: w.row, Priors: w.ignored[k:], Root: 1}
-	if k == 1 {
-		w.turns = append(w.turns, past)
-		qr.RotateTogether(w.turns)
-		return
-	}
-	qr.RotateTogether(w.turns)
-	n.hindsight.Rotate(past.Row, past.Priors)
+	qr.SolveTogether(solutions)
+	return solutions
 }
 
 // grow adds a feature of which nothing is known: A ← diag(A, α), m ← (m, 0). To

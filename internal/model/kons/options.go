@@ -28,12 +28,13 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/losses"
 )
 
 // Options are what a learner of this package is made of.
 type Options struct {
 	// Loss is what is minimized.
-	Loss Loss
+	Loss losses.Loss
 	// Outputs is how many labels there are; 0 is 1. They share the features. Each has
 	// its own matrix, since each has its own slopes.
 	Outputs int
@@ -59,8 +60,8 @@ type Options struct {
 // completed checks options, and panics unless they are in their ranges.
 func completed(o Options) Options {
 	o.Outputs = max(o.Outputs, 1)
-	squared := o.Loss == Squared
-	if o.Loss < Squared || o.Loss > SquaredHinge || !(o.Alpha > 0) || !(o.Eta >= 0) || !(o.High >= o.Low) ||
+	squared := o.Loss == losses.Squared
+	if o.Loss < losses.Squared || o.Loss > losses.SquaredHinge || o.Loss == losses.Hinge || !(o.Alpha > 0) || !(o.Eta >= 0) || !(o.High >= o.Low) ||
 		squared != (o.Clip == 0) || (!squared && (o.ranged() || o.TrackRegret || !(o.Clip > 0))) ||
 		(squared && !o.ranged() && o.Eta > 0) {
 		panic(fmt.Sprintf("kons: options %+v", o))
@@ -68,10 +69,10 @@ func completed(o Options) Options {
 	switch c := o.clip(); {
 	case o.Eta > 0:
 		o.given = 1 / math.Sqrt(o.Eta)
-	case o.Loss == Logistic:
+	case o.Loss == losses.Logistic:
 		o.given = exponential.Of(c / 2)
-	case o.Loss == SquaredHinge:
-		o.given = 1 / math.Sqrt(o.Loss.Curvature(c))
+	case o.Loss == losses.SquaredHinge:
+		o.given = 1 / math.Sqrt(Curvature(o.Loss, c))
 	}
 	return o
 }
@@ -108,7 +109,7 @@ func (o *Options) inverse(c float64) float64 {
 // the range.
 func (o *Options) certified() bool {
 	c := o.clip()
-	return c > 0 && (o.Eta == 0 || o.Eta <= o.Loss.Curvature(c)*(1+0x1p-40))
+	return c > 0 && (o.Eta == 0 || o.Eta <= Curvature(o.Loss, c)*(1+0x1p-40))
 }
 
 // check tells whether labels and weight may be observed.
@@ -117,7 +118,7 @@ func (o *Options) check(y []float64, weight float64) error {
 		return err
 	}
 	for j, v := range y {
-		if err := o.Loss.check(v); err != nil {
+		if err := o.Loss.Check(v); err != nil {
 			if len(y) > 1 {
 				err.Field = fmt.Sprintf("labels[%d]", j)
 			}
@@ -153,7 +154,7 @@ func (o *Options) step(a *account, mean, q, y, weight float64) step {
 	}
 	root, inverse := math.Sqrt(weight), o.inverse(a.clip)
 	s.width = float64(root * inverse)
-	if o.Loss == Squared {
+	if o.Loss == losses.Squared {
 		target = clamp(target, a.clip)
 	}
 	s.slope = float64(root * (o.Loss.Slope(s.predicted, target) / inverse))

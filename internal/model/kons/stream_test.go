@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kons"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -72,7 +73,7 @@ func drawn(seed uint64, sigma float64, d int) kons.Map {
 // docs/results: the loss of what has a range, errors of what is a class. The features of
 // another seed change the second digit.
 func TestNewtonOnRealStreams(t *testing.T) {
-	classes := kons.Options{Alpha: 0.01, Loss: kons.Logistic, Clip: 5}
+	classes := kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}
 	for _, c := range []struct {
 		name   string
 		o      kons.Options
@@ -88,7 +89,7 @@ func TestNewtonOnRealStreams(t *testing.T) {
 			l := kons.New(drawn(1, sigma, len(samples[0].X)), c.o)
 			squared, wrong := scores(t, l, samples)
 			got := squared
-			if c.o.Loss != kons.Squared {
+			if c.o.Loss != losses.Squared {
 				got = wrong
 			}
 			s := l.Stats()
@@ -106,7 +107,7 @@ func TestNystromOnRealStreams(t *testing.T) {
 	samples, sigma := table(t, "elec2", 12_000, true)
 	errors := map[bool]float64{}
 	for _, restart := range []bool{false, true} {
-		l := nystrom(kons.Options{Alpha: 0.01, Loss: kons.Logistic, Clip: 5}, func(o *kons.NystromOptions) {
+		l := nystrom(kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}, func(o *kons.NystromOptions) {
 			o.Dictionary.Kernel, o.Dictionary.Dimension, o.Restart = gaussian(sigma), len(samples[0].X), restart
 		})
 		_, errors[restart] = scores(t, l, samples)
@@ -140,9 +141,9 @@ func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
 		o      kons.Options
 	}{
 		{"casp", true, kons.Options{Alpha: 1, TrackRegret: true}},
-		{"elec2", true, kons.Options{Alpha: 0.01, Loss: kons.Logistic, Clip: 5}},
+		{"elec2", true, kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}},
 		{"air", false, kons.Options{Alpha: 1, High: 1}},
-		{"ijcnn1", true, kons.Options{Alpha: 0.01, Loss: kons.SquaredHinge, Clip: 1}},
+		{"ijcnn1", true, kons.Options{Alpha: 0.01, Loss: losses.SquaredHinge, Clip: 1}},
 	} {
 		samples, sigma := table(t, c.name, rounds, c.scaled)
 		d := len(samples[0].X)
@@ -161,7 +162,7 @@ func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
 			"exact":    {exact(c.o, func(o *kons.ExactOptions) { o.Kernel, o.Dimension = polynomial(), few }), quadratic, few},
 			"sketched": {exact(c.o, func(o *kons.ExactOptions) { o.Kernel, o.Dimension, o.Gamma = polynomial(), few, 0.1 }), quadratic, few},
 		} {
-			if c.o.Loss == kons.SquaredHinge && each.inputs == few {
+			if c.o.Loss == losses.SquaredHinge && each.inputs == few {
 				continue
 			}
 			t.Run(c.name+", "+name, func(t *testing.T) {

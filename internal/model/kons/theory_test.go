@@ -13,16 +13,17 @@ import (
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/kons"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 )
 
 // σ(C) holds on a grid of predictions and labels in [−C, C], and a σ that is 1 % larger
 // fails: it is the largest. KONS (ICML 2017), Assumption 2.
 func TestCurvatureIsTheLargest_ICML_2017_Assumption2(t *testing.T) {
-	for _, loss := range []kons.Loss{kons.Squared, kons.Logistic, kons.SquaredHinge} {
+	for _, loss := range []losses.Loss{losses.Squared, losses.Logistic, losses.SquaredHinge} {
 		for _, c := range []float64{0.25, 0.5, 1, 1.5, 3, 5} {
 			labels := []float64{-1, 1}
-			if loss == kons.Squared {
+			if loss == losses.Squared {
 				labels = []float64{-c, -c / 3, 0, c / 2, c}
 			}
 			fails := func(sigma float64) bool {
@@ -41,7 +42,7 @@ func TestCurvatureIsTheLargest_ICML_2017_Assumption2(t *testing.T) {
 				return false
 			}
 			// The logistic σ is the limit of small differences at C; a grid needs more to see it.
-			if sigma := loss.Curvature(c); fails(sigma) || !fails(sigma*1.1) {
+			if sigma := kons.Curvature(loss, c); fails(sigma) || !fails(sigma*1.1) {
 				t.Errorf("%v, C = %g: σ = %g, too large: %v, 10 %% more is: %v", loss, c, sigma, fails(sigma), fails(sigma*1.1))
 			}
 		}
@@ -53,7 +54,7 @@ func TestCurvatureIsTheLargest_ICML_2017_Assumption2(t *testing.T) {
 // rescaled k_ii.
 func TestPredictionsAreThoseOfLemmas1And2_ICML_2017(t *testing.T) {
 	const alpha, c = 0.2, 0.8
-	l := exact(kons.Options{Alpha: alpha, Loss: kons.Logistic, Clip: c}, func(o *kons.ExactOptions) { o.Kernel = gaussian(0.7) })
+	l := exact(kons.Options{Alpha: alpha, Loss: losses.Logistic, Clip: c}, func(o *kons.ExactOptions) { o.Kernel = gaussian(0.7) })
 	eta := math.Exp(-c)
 	var x [][]float64
 	var d, b []float64
@@ -126,7 +127,7 @@ func TestExactIsTheDenseRecursion_ICML_2017_Algorithm3(t *testing.T) {
 					n.enters = func() bool { return l.Stats().Dictionary > before }
 				}
 				for at, s := range modeltest.Samples(8, 2, 200) {
-					if o.Loss != kons.Squared {
+					if o.Loss != losses.Squared {
 						s.Y = sign(s.Y + s.X[0])
 					}
 					before = l.Stats().Dictionary
@@ -159,7 +160,7 @@ func TestNystromOfEveryPointIsExact(t *testing.T) {
 			})
 			l := exact(o, func(o *kons.ExactOptions) { o.Kernel = rough })
 			for n, s := range modeltest.Samples(3, 2, 120) {
-				if o.Loss != kons.Squared {
+				if o.Loss != losses.Squared {
 					s.Y = sign(s.Y)
 				}
 				near(t, fmt.Sprint("prediction ", n), observe(t, all, s).Prediction, observe(t, l, s).Prediction, 1, 1e-10)
@@ -180,7 +181,7 @@ func TestNystromIsTheDenseRecursion_NeurIPS_2017_Algorithm1(t *testing.T) {
 				grown := feature.NewNystrom(gaussian(1), 2, 1e12)
 				n := &naive{phi: mapped(grown), alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
 				for at, s := range modeltest.Samples(8, 2, 200) {
-					if o.Loss != kons.Squared {
+					if o.Loss != losses.Squared {
 						s.Y = sign(s.Y + s.X[0])
 					}
 					p, err := modeltest.Predict(l, s.X)
@@ -248,7 +249,7 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 					default:
 						s.Y = math.Copysign(1, s.X[0])
 					}
-					if s.Y = middle + c*s.Y; o.Loss != kons.Squared {
+					if s.Y = middle + c*s.Y; o.Loss != losses.Squared {
 						s.Y = sign(s.Y)
 					}
 					loss += observe(t, l, s).Loss
@@ -376,7 +377,7 @@ func TestPredictionsFollowTheUnitOfTheLabel(t *testing.T) {
 
 // Signs of classes that are turned turn the scores.
 func TestScoresFollowTheSignOfTheClass(t *testing.T) {
-	for _, loss := range []kons.Loss{kons.Logistic, kons.SquaredHinge} {
+	for _, loss := range []losses.Loss{losses.Logistic, losses.SquaredHinge} {
 		for name, l := range learners(kons.Options{Alpha: 0.1, Loss: loss, Clip: 1.5}) {
 			a, b := l(), l()
 			for n, s := range modeltest.Samples(6, 2, 150) {

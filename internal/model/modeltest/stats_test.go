@@ -7,12 +7,13 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
 
 func tracked() model.Learner {
-	o := raker.DefaultOptions(raker.Squared, false)
+	o := raker.DefaultOptions(losses.Squared, false)
 	o.TrackRegret = true
 	rng := rand.New(rand.NewPCG(1, 2))
 	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}

@@ -87,3 +87,31 @@ func ones(n int) []float64 {
 	}
 	return v
 }
+
+// BenchmarkAbsorb measures Absorb beside Rotate and Solve.
+func BenchmarkAbsorb(b *testing.B) {
+	for _, r := range []int{20, 100, 400} {
+		f, source, z, v, p := qr.New(r, 1, 1), normals(r+1), make([]float64, r), make([]float64, r), make([]float64, 1)
+		row, room := make([]float64, r+1), make([]float64, qr.AbsorbRoom(r))
+		b.Run(fmt.Sprint("Absorb/r=", r), func(b *testing.B) {
+			copy(v, source)
+			f.Solve(v, p)
+			for b.Loop() {
+				copy(row, source)
+				f.Absorb(row, v, room)
+			}
+		})
+		b.Run(fmt.Sprint("Rotate/r=", r), func(b *testing.B) {
+			for b.Loop() {
+				copy(row, source)
+				f.Rotate(row, p)
+			}
+		})
+		b.Run(fmt.Sprint("Solve/r=", r), func(b *testing.B) {
+			for b.Loop() {
+				copy(z, source)
+				f.Solve(z, p)
+			}
+		})
+	}
+}

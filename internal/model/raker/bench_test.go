@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/loops"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -67,7 +68,7 @@ func ways(b *testing.B, samples []modeltest.Sample) []way {
 		{"adaraker", true, false},
 		{"adaraker tracked", true, true},
 	} {
-		o := raker.DefaultOptions(raker.Squared, learner.adaptive)
+		o := raker.DefaultOptions(losses.Squared, learner.adaptive)
 		o.TrackRegret = learner.tracked
 		var l model.Learner = raker.NewRaker(maps, o)
 		if learner.adaptive {

@@ -23,7 +23,7 @@ func TestConform(t *testing.T) {
 		},
 	}
 	for name, create := range learners {
-		for n, l := range losses() {
+		for n, l := range everyLoss() {
 			outputs := 1 + (n+len(name))%2 // Each loss and each learner has both.
 			t.Run(fmt.Sprint(name, " ", l, ", ", outputs), func(t *testing.T) {
 				modeltest.Conform(t, modeltest.Subject{
@@ -48,7 +48,7 @@ func TestConform(t *testing.T) {
 func TestRestoreAcrossNewExperts(t *testing.T) {
 	const dimension = 2
 	maps := gaussians(1, dimension, 3)
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		for _, cold := range []bool{false, true} {
 			o := raker.DefaultOptions(l, true)
 			o.TrackRegret, o.Cold = true, cold

@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/loops"
+	"hindsight/internal/model/losses"
 )
 
 // Map is a feature map: x ∈ R^d to z ∈ R^r. It draws its features once, from
@@ -33,7 +34,7 @@ const maxParameter = 1e9
 // Options are what a learner is made of.
 type Options struct {
 	// Loss is what is minimized.
-	Loss Loss
+	Loss losses.Loss
 	// Outputs is how many labels there are; 0 is 1. They share the features. Each has
 	// its own parameters, weights and accounts.
 	Outputs int
@@ -70,12 +71,12 @@ type Options struct {
 // paper's tables or lead to smaller errors. Those of its text (λ = 0.01,
 // η0 = 10, cold) do far worse on the same streams. Raker's steps are the best
 // single ones over the regression and the classification streams of its tests.
-func DefaultOptions(loss Loss, adaptive bool) Options {
+func DefaultOptions(loss losses.Loss, adaptive bool) Options {
 	o := Options{Loss: loss, Step: 0.25, StepCap: 0.5, WeightStep: 0.5, Lambda: 1e-4, BaseInterval: 1}
 	if adaptive {
 		o.Step = 0.5
 	}
-	if loss != Squared {
+	if loss != losses.Squared {
 		// The slopes are bounded, so that useful steps are large.
 		o.Step, o.StepCap, o.Lambda = 10, 25, 1e-5
 		if adaptive {
@@ -87,7 +88,7 @@ func DefaultOptions(loss Loss, adaptive bool) Options {
 
 func (o Options) valid(adaptive bool) bool {
 	positive := func(v float64) bool { return v > 0 && v <= maxParameter }
-	return o.Loss >= Squared && o.Loss <= Hinge &&
+	return o.Loss >= losses.Squared && o.Loss <= losses.Hinge &&
 		o.Decay >= 0 && o.Decay <= 1 && positive(o.Step) && positive(o.WeightStep) && (!adaptive || positive(o.StepCap)) &&
 		o.Lambda >= 0 && o.Lambda <= maxParameter
 }
@@ -130,7 +131,7 @@ func newCore(maps []Map, o Options) core {
 		c.offsets[p+1] = c.offsets[p] + m.Size()
 		c.limit = math.Min(c.limit, m.InputLimit())
 	}
-	if o.TrackRegret && o.Loss == Squared {
+	if o.TrackRegret && o.Loss == losses.Squared {
 		c.hindsight = newMoments(c.offsets, o.Outputs)
 	}
 	c.expertBytes = c.bytes(1) - c.bytes(0)
@@ -163,7 +164,7 @@ func (c *core) Check(x, y []float64, weight float64) error {
 		return err
 	}
 	for j, v := range y {
-		if err := c.options.Loss.check(v); err != nil {
+		if err := c.options.Loss.Check(v); err != nil {
 			if len(y) > 1 {
 				err.Field = fmt.Sprintf("labels[%d]", j)
 			}
@@ -287,7 +288,7 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 		numbers += e * (total + 1)
 		flops += e * 2 * total
 	}
-	if o.TrackRegret && o.Loss == Squared {
+	if o.TrackRegret && o.Loss == losses.Squared {
 		numbers += pairs + k*total + loops.Rows*(total+1)
 		flops += pairs + k*total
 	}

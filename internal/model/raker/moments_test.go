@@ -6,6 +6,7 @@ import (
 	"math"
 	"testing"
 
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -16,7 +17,7 @@ import (
 func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 	const dimension, rounds = 3, 20
 	maps := gaussians(9, dimension, 35)[:2]
-	o := raker.DefaultOptions(raker.Squared, false)
+	o := raker.DefaultOptions(losses.Squared, false)
 	o.TrackRegret = true
 	samples := modeltest.Samples(17, dimension, rounds)
 	whole := raker.NewRaker(maps, o)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -53,22 +54,22 @@ func (n *naive) predict(z [][]float64) float64 {
 	return f
 }
 
-func naiveLoss(l raker.Loss, f, y float64) float64 {
+func naiveLoss(l losses.Loss, f, y float64) float64 {
 	switch l {
-	case raker.Logistic:
+	case losses.Logistic:
 		return math.Log(1 + math.Exp(-y*f))
-	case raker.Hinge:
+	case losses.Hinge:
 		return max(0, 1-y*f)
 	default:
 		return (f - y) * (f - y)
 	}
 }
 
-func naiveSlope(l raker.Loss, f, y float64) float64 {
+func naiveSlope(l losses.Loss, f, y float64) float64 {
 	switch {
-	case l == raker.Logistic:
+	case l == losses.Logistic:
 		return -y * math.Exp(-y*f) / (1 + math.Exp(-y*f))
-	case l == raker.Squared:
+	case l == losses.Squared:
 		return 2 * (f - y)
 	case y*f < 1:
 		return -y
@@ -161,7 +162,7 @@ func features(maps []raker.Map, x []float64) [][]float64 {
 }
 
 // samples are labelled for the loss, with weights that no guard touches.
-func samples(l raker.Loss, n int) []modeltest.Sample {
+func samples(l losses.Loss, n int) []modeltest.Sample {
 	s := modeltest.Samples(11, 3, n)
 	for i := range s {
 		s[i].Y = label(l, math.Sin(2*s[i].X[0])+0.3*s[i].Y)
@@ -172,7 +173,7 @@ func samples(l raker.Loss, n int) []modeltest.Sample {
 
 func TestRakerIsAlgorithm1_JMLR_2019(t *testing.T) {
 	for _, kernels := range []int{1, 3} {
-		for _, l := range losses() {
+		for _, l := range everyLoss() {
 			t.Run(fmt.Sprint(kernels, l), func(t *testing.T) {
 				o := options(l)
 				maps := gaussians(4, 3, 5)[:kernels]
@@ -203,11 +204,11 @@ func TestRakerIsAlgorithm1_JMLR_2019(t *testing.T) {
 
 func TestAdaRakerIsAlgorithm2_JMLR_2019(t *testing.T) {
 	for _, cold := range []bool{true, false} {
-		for _, l := range losses() {
+		for _, l := range everyLoss() {
 			t.Run(fmt.Sprint(l, " cold ", cold), func(t *testing.T) {
 				o := options(l)
 				o.Cold = cold
-				if l != raker.Squared {
+				if l != losses.Squared {
 					o.Step, o.StepCap = 5, 3
 				}
 				maps := gaussians(4, 3, 5)
@@ -238,7 +239,7 @@ func TestAdaRakerIsAlgorithm2_JMLR_2019(t *testing.T) {
 // Figure 2: at slot 7 the active intervals are [7,7], [6,7] and [4,7]; of
 // each length one is active from slot 2^j on.
 func TestIntervals_JMLR_Figure2(t *testing.T) {
-	o := options(raker.Squared)
+	o := options(losses.Squared)
 	a := raker.NewAdaRaker(gaussians(1, 1, 2), o)
 	for slot := 1; slot <= 300; slot++ {
 		got, want := a.Experts(0), spans(slot)

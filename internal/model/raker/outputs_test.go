@@ -20,7 +20,7 @@ func TestOutputsAreLearnersThatShareFeatures(t *testing.T) {
 		"raker":    func(o raker.Options) model.Learner { return raker.NewRaker(maps, o) },
 		"adaraker": func(o raker.Options) model.Learner { return raker.NewAdaRaker(maps, o) },
 	} {
-		for _, l := range losses() {
+		for _, l := range everyLoss() {
 			t.Run(fmt.Sprint(name, " ", l), func(t *testing.T) {
 				o := raker.DefaultOptions(l, name == "adaraker")
 				o.TrackRegret = true

@@ -15,6 +15,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/loops"
+	"hindsight/internal/model/losses"
 )
 
 // Raker runs online gradient descent in every kernel and mixes the kernels by
@@ -262,7 +263,7 @@ func (c *core) learn(e *expert, step, y, weight float64) {
 // The limit 1/(‖z‖²+λ) is given.
 func (c *core) safeStep(step, weight, stable float64) float64 {
 	s := float64(step * weight)
-	if c.options.Loss != Squared {
+	if c.options.Loss != losses.Squared {
 		return s
 	}
 	return min(s, max(step, stable/2), stable)

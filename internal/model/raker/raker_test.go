@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -72,17 +73,17 @@ func gaussians(seed uint64, dimension, frequencies int) []raker.Map {
 	return maps
 }
 
-func losses() []raker.Loss { return []raker.Loss{raker.Squared, raker.Logistic, raker.Hinge} }
+func everyLoss() []losses.Loss { return []losses.Loss{losses.Squared, losses.Logistic, losses.Hinge} }
 
 // label makes a label of the loss.
-func label(l raker.Loss, y float64) float64 {
-	if l == raker.Squared || math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
+func label(l losses.Loss, y float64) float64 {
+	if l == losses.Squared || math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
 		return y
 	}
 	return math.Copysign(1, y)
 }
 
-func options(l raker.Loss) raker.Options {
+func options(l losses.Loss) raker.Options {
 	return raker.Options{Loss: l, Step: 0.4, StepCap: 0.3, WeightStep: 0.5, Lambda: 0.01}
 }
 
@@ -107,7 +108,7 @@ func state(t *testing.T, l model.Learner) []byte {
 // The slope of every loss is its difference quotient.
 func TestSlopesAreDerivatives(t *testing.T) {
 	const h = 1e-6
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		for _, y := range []float64{-1, 1} {
 			for f := -4.05; f < 4; f += 0.1 {
 				want := (l.Value(f+h, y) - l.Value(f-h, y)) / (2 * h)
@@ -123,7 +124,7 @@ func TestSlopesAreDerivatives(t *testing.T) {
 			}
 		}
 	}
-	if got := raker.Logistic.Value(0, 1); math.Abs(got-math.Ln2) > 1e-16 {
+	if got := losses.Logistic.Value(0, 1); math.Abs(got-math.Ln2) > 1e-16 {
 		t.Errorf("logistic loss of 0 is %g", got)
 	}
 }
@@ -132,7 +133,7 @@ func TestSlopesAreDerivatives(t *testing.T) {
 // C(θ·z, y) + λ‖θ‖², taken by finite differences in θ.
 func TestStepIsTheGradientOfTheLoss(t *testing.T) {
 	const step, lambda, h = 0.2, 0.05, 1e-6
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		t.Run(l.String(), func(t *testing.T) {
 			m := newFourier(5, 2, 3, 1)
 			r := raker.NewRaker([]raker.Map{m}, raker.Options{Loss: l, Step: step, WeightStep: 1, Lambda: lambda})
@@ -176,7 +177,7 @@ func TestStepIsTheGradientOfTheLoss(t *testing.T) {
 // by QR from all that was seen.
 func TestRegretAgainstDenseSolver(t *testing.T) {
 	maps := gaussians(7, 3, 6)
-	o := options(raker.Squared)
+	o := options(losses.Squared)
 	o.TrackRegret = true
 	for name, l := range map[string]model.Learner{"raker": raker.NewRaker(maps, o), "adaraker": raker.NewAdaRaker(maps, o)} {
 		t.Run(name, func(t *testing.T) {
@@ -250,9 +251,9 @@ func ridge(t *testing.T, m raker.Map, samples []modeltest.Sample, lambda float64
 // Without tracking, and for losses that have no closed form, nothing is said
 // of regret.
 func TestUntrackedRegretIsNotKnown(t *testing.T) {
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		o := options(l)
-		o.TrackRegret = l != raker.Squared
+		o.TrackRegret = l != losses.Squared
 		a := raker.NewAdaRaker(gaussians(1, 2, 3), o)
 		observe(t, a, modeltest.Sample{X: []float64{1, 2}, Y: 1, Weight: 1})
 		s, r := a.Stats(), a.Report(model.ReportOptions{EffectiveDimension: true})
@@ -274,7 +275,7 @@ func TestUntrackedRegretIsNotKnown(t *testing.T) {
 // bounded: on a repeated observation the prediction reaches the label, up to
 // the ridge.
 func TestExtremeStepsAreBounded(t *testing.T) {
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		for _, step := range []float64{1e-3, 0.5, 0.99, 30, 1e9} {
 			for _, weight := range []float64{model.MinWeight, 1, 1e3, model.MaxWeight} {
 				o := raker.Options{Loss: l, Step: step, StepCap: step, WeightStep: 0.5, Lambda: 1e-4}
@@ -284,7 +285,7 @@ func TestExtremeStepsAreBounded(t *testing.T) {
 					if v := out.Prediction + out.Loss; math.IsNaN(v) || math.IsInf(v, 0) {
 						t.Fatalf("%v, step %g, weight %g, round %d: %+v", l, step, weight, n, out)
 					}
-					if l == raker.Squared && math.Abs(out.Prediction) > 3 {
+					if l == losses.Squared && math.Abs(out.Prediction) > 3 {
 						t.Fatalf("step %g, weight %g, round %d: predicts %g for labels of 1", step, weight, n, out.Prediction)
 					}
 				}
@@ -298,7 +299,7 @@ func TestExtremeStepsAreBounded(t *testing.T) {
 
 // A weight above 1 carries a step no further than to the label.
 func TestWeightDoesNotOvershoot(t *testing.T) {
-	o := raker.Options{Loss: raker.Squared, Step: 0.1, WeightStep: 0.5, Lambda: 0}
+	o := raker.Options{Loss: losses.Squared, Step: 0.1, WeightStep: 0.5, Lambda: 0}
 	r := raker.NewRaker(gaussians(2, 2, 4)[:1], o)
 	observe(t, r, modeltest.Sample{X: []float64{1, 2}, Y: 5, Weight: 1e6})
 	p, err := modeltest.Predict(r, []float64{1, 2})
@@ -309,7 +310,7 @@ func TestWeightDoesNotOvershoot(t *testing.T) {
 
 // Labels outside of a class are refused with a field error.
 func TestClassLabels(t *testing.T) {
-	for _, l := range losses()[1:] {
+	for _, l := range everyLoss()[1:] {
 		a := raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
 		before := state(t, a)
 		for _, y := range []float64{0, 0.5, 2, -1.0000001, 1e100} {
@@ -329,7 +330,7 @@ func TestClassLabels(t *testing.T) {
 // refused.
 func TestRestoreRefusesOthers(t *testing.T) {
 	maps := gaussians(1, 2, 3)
-	o := options(raker.Squared)
+	o := options(losses.Squared)
 	tracked := o
 	tracked.TrackRegret = true
 	states := map[string][]byte{}
@@ -370,7 +371,7 @@ func TestRestoreRefusesOthers(t *testing.T) {
 
 // A learner says what its own loss makes of a prediction.
 func TestLossOf(t *testing.T) {
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		var scored model.Scored = raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
 		if got, want := scored.LossOf(0.25, -1), naiveLoss(l, 0.25, -1); math.Abs(got-want) > 1e-15 {
 			t.Errorf("%v: loss %g, want %g", l, got, want)
@@ -379,7 +380,7 @@ func TestLossOf(t *testing.T) {
 }
 
 func TestWrongOptionsPanic(t *testing.T) {
-	good := options(raker.Squared)
+	good := options(losses.Squared)
 	maps := gaussians(1, 2, 3)
 	for n, change := range []func(o *raker.Options){
 		func(o *raker.Options) { o.Step = 0 },
@@ -414,7 +415,7 @@ func panics(f func()) (did bool) {
 func TestCostBoundsTheState(t *testing.T) {
 	for _, tracked := range []bool{false, true} {
 		t.Run(fmt.Sprint("tracked ", tracked), func(t *testing.T) {
-			o := options(raker.Squared)
+			o := options(losses.Squared)
 			o.TrackRegret = tracked
 			maps := gaussians(1, 2, 10)
 			sizes, mapBytes := []int{20, 20, 20}, maps[0].Bytes()*3

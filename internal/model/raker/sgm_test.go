@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -26,7 +27,7 @@ func sgms() []sgm {
 //
 // Source: Camoriano, thesis (2017), eq. (6.4).
 func TestFOGDIsSGM_Camoriano_Eq64(t *testing.T) {
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		for _, c := range sgms() {
 			t.Run(fmt.Sprint(l, c), func(t *testing.T) {
 				o := options(l)
@@ -74,7 +75,7 @@ func TestFOGDIsSGM_Camoriano_Eq64(t *testing.T) {
 
 // The stable limit cuts a step that decays too, and the average weighs what was taken.
 func TestSGMStepsAreStable(t *testing.T) {
-	o := options(raker.Squared)
+	o := options(losses.Squared)
 	o.Step, o.Decay, o.Average, o.Lambda = 1e9, 0.1, true, 0
 	l := raker.NewRaker(gaussians(2, 2, 8)[:1], o)
 	for n, s := range modeltest.Samples(5, 2, 3000) {
@@ -88,7 +89,7 @@ func TestSGMStepsAreStable(t *testing.T) {
 func TestSGMConforms(t *testing.T) {
 	const dimension = 3
 	maps := gaussians(1, dimension, 4)[:1]
-	for n, l := range losses() {
+	for n, l := range everyLoss() {
 		for k, c := range sgms() {
 			outputs := 1 + (n+k)%2 // Each loss and each kind has both.
 			t.Run(fmt.Sprint(l, c, ", ", outputs), func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestSGMConforms(t *testing.T) {
 func TestSGMStateIsWhatItUses(t *testing.T) {
 	maps := gaussians(1, 2, 4)[:1]
 	size := func(decay float64, average bool) (encoded int, told uint64) {
-		o := options(raker.Squared)
+		o := options(losses.Squared)
 		o.Outputs, o.Decay, o.Average = 2, decay, average
 		l := raker.NewRaker(maps, o)
 		return len(state(t, l)), l.Size()
@@ -147,7 +148,7 @@ func TestSGMIsOfOneKernel(t *testing.T) {
 					t.Errorf("%s was made", name)
 				}
 			}()
-			create(options(raker.Squared))
+			create(options(losses.Squared))
 		}()
 	}
 }
@@ -174,7 +175,7 @@ func TestSGMOnStreams(t *testing.T) {
 				top = max(top, s.Y)
 			}
 			mean := func(step, decay float64, average bool) float64 {
-				o := raker.DefaultOptions(raker.Squared, false)
+				o := raker.DefaultOptions(losses.Squared, false)
 				o.Step, o.Decay, o.Average, o.Lambda, o.TrackRegret = step, decay, average, 0, false
 				l := raker.NewRaker([]raker.Map{newFourier(1, len(stream[0].X), 50, c.sigma)}, o)
 				for _, s := range stream {

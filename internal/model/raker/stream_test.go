@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -29,12 +30,12 @@ func scores(t *testing.T, l model.Learner, samples []modeltest.Sample) (squared,
 func TestTables_JMLR_2019(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		loss        raker.Loss
+		loss        losses.Loss
 		most, paper float64
 	}{
-		{"air.csv.gz", raker.Squared, 1.1e-3, 1.3e-3},
-		{"energy_adaraker.csv.gz", raker.Squared, 13.2e-3, 13.8e-3},
-		{"movement.csv.gz", raker.Logistic, 1.4e-2, 1.1e-2},
+		{"air.csv.gz", losses.Squared, 1.1e-3, 1.3e-3},
+		{"energy_adaraker.csv.gz", losses.Squared, 13.2e-3, 13.8e-3},
+		{"movement.csv.gz", losses.Logistic, 1.4e-2, 1.1e-2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			samples := modeltest.Stream(t, c.name, -1)
@@ -47,7 +48,7 @@ func TestTables_JMLR_2019(t *testing.T) {
 				a := raker.NewAdaRaker(maps, o)
 				squared, wrong := scores(t, a, samples)
 				got := squared
-				if c.loss != raker.Squared {
+				if c.loss != losses.Squared {
 					got = wrong
 				}
 				r := raker.NewRaker(maps, raker.DefaultOptions(c.loss, false))
@@ -69,7 +70,7 @@ func TestRegretOnStream(t *testing.T) {
 	if testing.Short() || modeltest.RaceDetector {
 		t.Skip("long")
 	}
-	o := raker.DefaultOptions(raker.Squared, true)
+	o := raker.DefaultOptions(losses.Squared, true)
 	o.TrackRegret = true
 	a := raker.NewAdaRaker(gaussians(1, len(samples[0].X), 50), o)
 	scores(t, a, samples)

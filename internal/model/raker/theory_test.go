@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 )
@@ -37,7 +38,7 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 	const horizon = 200
 	for _, base := range []int{1, 3} {
 		t.Run(fmt.Sprint("base ", base), func(t *testing.T) {
-			o := options(raker.Squared)
+			o := options(losses.Squared)
 			o.BaseInterval, o.Step, o.StepCap = base, 0.9, 0.35
 			a := raker.NewAdaRaker(gaussians(1, 1, 2), o)
 			set := partition(base, horizon)
@@ -95,7 +96,7 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 func TestIntervalsCoverAnyOther_JMLR_AppendixC(t *testing.T) {
 	const horizon = 130
 	longest := map[int]map[int]bool{} // Lengths by first slot.
-	a := raker.NewAdaRaker(gaussians(1, 1, 2), options(raker.Squared))
+	a := raker.NewAdaRaker(gaussians(1, 1, 2), options(losses.Squared))
 	for slot := 1; slot <= horizon; slot++ {
 		longest[slot] = map[int]bool{}
 		for _, e := range a.Experts(0) {
@@ -139,7 +140,7 @@ func TestIntervalsCoverAnyOther_JMLR_AppendixC(t *testing.T) {
 
 // bounded are observations with small labels, so that losses stay below 1, or
 // of the classes: (as2).
-func bounded(l raker.Loss, seed uint64, n int) []modeltest.Sample {
+func bounded(l losses.Loss, seed uint64, n int) []modeltest.Sample {
 	out := modeltest.Samples(seed, 3, n)
 	rng := rand.New(rand.NewPCG(seed, 8))
 	for i := range out {
@@ -148,7 +149,7 @@ func bounded(l raker.Loss, seed uint64, n int) []modeltest.Sample {
 			y = -y // The best function changes: regret is real.
 		}
 		out[i].Y, out[i].Weight = math.Max(-0.25, math.Min(0.25, y)), 1
-		if l != raker.Squared {
+		if l != losses.Squared {
 			out[i].Y = label(l, y)
 		}
 	}
@@ -191,7 +192,7 @@ func comparators(t *testing.T, m raker.Map, samples []modeltest.Sample, rng *ran
 //
 // without the penalty, which the printed lemma has in every round.
 func TestRegretOfDescent_JMLR_Lemma3(t *testing.T) {
-	for _, l := range losses() {
+	for _, l := range everyLoss() {
 		t.Run(l.String(), func(t *testing.T) {
 			tightest := math.Inf(1)
 			for seed := range uint64(3) {
@@ -240,13 +241,13 @@ func TestRegretOfKernels_JMLR_Lemma1_Lemma4(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, step := range []float64{0.05, 0.2, 0.45} {
 			maps := gaussians(seed, 3, 8)
-			o := raker.Options{Loss: raker.Squared, Step: step, WeightStep: step}
+			o := raker.Options{Loss: losses.Squared, Step: step, WeightStep: step}
 			r := raker.NewRaker(maps, o)
 			var alone []*raker.Raker
 			for n := range maps {
 				alone = append(alone, raker.NewRaker(maps[n:n+1], o))
 			}
-			stream := bounded(raker.Squared, 10+seed, rounds)
+			stream := bounded(losses.Squared, 10+seed, rounds)
 			loss, squares, largest, each := 0.0, 0.0, 0.0, make([]float64, len(maps))
 			for round, s := range stream {
 				weights, mixed := r.Weights(0), 0.0
@@ -277,7 +278,7 @@ func TestRegretOfKernels_JMLR_Lemma1_Lemma4(t *testing.T) {
 					best := 0.0
 					for _, s := range stream {
 						m.Map(z, s.X)
-						best += naiveLoss(raker.Squared, inner(theta, z), s.Y)
+						best += naiveLoss(losses.Squared, inner(theta, z), s.Y)
 					}
 					bound := hedge + inner(theta, theta)/(2*step) + step*largest*largest*rounds/2 + step*rounds
 					tightest = math.Min(tightest, bound-loss+best)
@@ -298,7 +299,7 @@ func TestRegretIsAgainstTheBestKernel_JMLR_Eq25_Eq26(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, lambda := range []float64{1e-4, 0.3} {
 			maps := gaussians(20+seed, 3, 5)
-			o := options(raker.Squared)
+			o := options(losses.Squared)
 			o.TrackRegret, o.Lambda, o.BaseInterval = true, lambda, 2
 			learners := map[string]model.Learner{"raker": raker.NewRaker(maps, o), "ada_raker": raker.NewAdaRaker(maps, o)}
 			for p := range maps {
@@ -360,7 +361,7 @@ func TestPrintedLogisticGradientIsTwiceItsModel_JMLR_Eq24(t *testing.T) {
 			if math.Abs(printed(f, y)-2*slope) > 1e-8 {
 				t.Errorf("f = %g, y = %g: printed %g, the model's gradient %g", f, y, printed(f, y), slope)
 			}
-			if served := raker.Logistic.Slope(f, y); math.Abs(printed(-f, y)+2*served) > 1e-14 {
+			if served := losses.Logistic.Slope(f, y); math.Abs(printed(-f, y)+2*served) > 1e-14 {
 				t.Errorf("f = %g, y = %g: printed %g at −f, served %g", f, y, printed(-f, y), served)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
 	"hindsight/internal/model/scaling"
@@ -50,7 +51,7 @@ func warming(n, outputs int, forgetting float64) scaling.Options {
 // classes is the scaling of a learner of two classes.
 func classes(n int, running bool) scaling.Options {
 	o := options(1, func() model.Learner {
-		return raker.NewRaker([]raker.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(raker.Logistic, false))
+		return raker.NewRaker([]raker.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(losses.Logistic, false))
 	})
 	o.Warmup, o.Running = n, running
 	return o

@@ -287,7 +287,8 @@ const (
 	PkawvNystrom_HISTORY_NONE PkawvNystrom_History = 1
 	// The last history_window rounds.
 	PkawvNystrom_HISTORY_WINDOW PkawvNystrom_History = 2
-	// Every round until the dictionary is full: exact.
+	// Every round, and from the round history_window on the last ones, until the
+	// dictionary is full. A point that is kept within these rounds is known exactly.
 	PkawvNystrom_HISTORY_FULL PkawvNystrom_History = 3
 )
 
@@ -2043,7 +2044,7 @@ type SemiparametricAwv struct {
 	// Number of its frequencies D, orthogonal if the kernel is radial; 2 D features.
 	// Default 50.
 	Frequencies *int32 `protobuf:"varint,4,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// Ridge of the rest. Default 1.
+	// Ridge of the rest. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
 	// model tracks what changes: no bound is stated, and regret, the loss in
@@ -2239,7 +2240,9 @@ type PkawvNystrom struct {
 	MaxDictionary *int32 `protobuf:"varint,8,opt,name=max_dictionary,json=maxDictionary,proto3,oneof" json:"max_dictionary,omitempty"`
 	// History kept for growing. Default none.
 	History PkawvNystrom_History `protobuf:"varint,9,opt,name=history,proto3,enum=hindsight.v1.PkawvNystrom_History" json:"history,omitempty"`
-	// Rounds kept when history is a window.
+	// The most rounds that are kept, from 1 to 1048576, when history is a window or full.
+	// Default for full 8 max_dictionary. A model of a version before this default keeps
+	// every round.
 	HistoryWindow *int32 `protobuf:"varint,10,opt,name=history_window,json=historyWindow,proto3,oneof" json:"history_window,omitempty"`
 	// A dictionary given beforehand, and frozen.
 	Dictionary []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`

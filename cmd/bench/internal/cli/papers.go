@@ -39,10 +39,12 @@ the command says where to get them and ends with exit code 0. The learners are
   ` + names(papers.Learners(), learnerName) + `
 
 --out receives README.md, the report; NAME.csv, one row for each learner;
-NAME.svg, the loss over the rounds; curves/NAME.csv, the points of NAME.svg;
-late/NAME.csv, what auto served with late labels, of some streams. Without
---learners it also receives what "papers baselines" writes. With --streams or
---learners the report covers only these: choose another --out.
+NAME.svg and NAME_steps.svg, the loss over the rounds of the learners after
+Azoury, Warmuth and Vovk, and of those by gradient or Newton steps;
+curves/NAME.csv, the points of both; late/NAME.csv, what auto served with late
+labels, of some streams. Without --learners it also receives what "papers
+baselines" writes. With --streams or --learners the report covers only these:
+choose another --out.
 
 Standard output shows the losses, or all numbers with --json. All streams and
 learners take some minutes. A call may take two minutes, or --timeout if that is

@@ -61,7 +61,10 @@ func committed(t *testing.T, dir string, s papers.Stream) *comparison.Result {
 		r.Rounds = int(number(t, row[2]))
 		r.Courses = append(r.Courses, c)
 	}
-	learners := map[string]bool{papers.NameLinear: true, papers.NameTaylor: true, papers.NameNystrom: true, papers.NameFourier: true, papers.NameRaker: true, papers.NameAdaRaker: true}
+	learners := map[string]bool{
+		papers.NameLinear: true, papers.NameTaylor: true, papers.NameNystrom: true, papers.NameFourier: true, papers.NameRaker: true, papers.NameAdaRaker: true,
+		papers.NameFourierKons: true, papers.NameProsNKons: true, comparison.NameSketch: true,
+	}
 	for _, row := range records(t, filepath.Join(dir, "curves", s.Name+".csv")) {
 		p := papers.Point{T: int(number(t, row[1])), MeanLoss: number(t, row[2]), ErrorRate: number(t, row[3])}
 		if !learners[row[0]] {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,10 +91,14 @@ func TestStream(t *testing.T) {
 				t.Errorf("%s, %s: the logistic loss diverges", r.Stream.Name, c.Method)
 			}
 		}
-		if len(r.Traces) != 6 {
+		if len(r.Traces) != 9 {
 			t.Fatalf("%d traces", len(r.Traces))
 		}
+		centres := make(map[string][]int)
 		for _, trace := range r.Traces {
+			for _, p := range trace.Points {
+				centres[trace.Name] = append(centres[trace.Name], p.Dictionary)
+			}
 			last := trace.Points[len(trace.Points)-1]
 			if len(trace.Points) != comparison.GridPoints || last.T != 120 {
 				t.Errorf("%s, %s: %d points", r.Stream.Name, trace.Name, len(trace.Points))
@@ -101,9 +106,16 @@ func TestStream(t *testing.T) {
 			if strings.Contains(trace.Name, "awv") && !(last.Regret < last.MeanLoss*120) {
 				t.Errorf("%s, %s: regret %v, loss %v", r.Stream.Name, trace.Name, last.Regret, last.MeanLoss*120)
 			}
-			if (trace.Name == papers.NameNystrom) != (last.Dictionary > 0) {
+			if strings.Contains(trace.Name, "kons") && trace.Name != comparison.NameSketch && math.IsNaN(last.Regret) != r.Stream.Signs {
+				t.Errorf("%s, %s: regret %v", r.Stream.Name, trace.Name, last.Regret)
+			}
+			grows := trace.Name == papers.NameNystrom || trace.Name == papers.NameProsNKons || trace.Name == comparison.NameSketch
+			if grows != (last.Dictionary > 0) {
 				t.Errorf("%s, %s: %d centres", r.Stream.Name, trace.Name, last.Dictionary)
 			}
+		}
+		if !slices.Equal(centres[papers.NameNystrom], centres[papers.NameProsNKons]) {
+			t.Errorf("%s: centres %v", r.Stream.Name, centres)
 		}
 		if split := r.Stream.Name == "ijcnn1"; split != (len(r.Accuracies) == 6) || split != (len(r.Passes) == 2) {
 			t.Errorf("%s: %d sizes of NYTRO, %d steps of SIGM", r.Stream.Name, len(r.Accuracies), len(r.Passes))
@@ -165,7 +177,7 @@ func TestSave(t *testing.T) {
 			wellFormed(t, link, text)
 		}
 	}
-	if links != 3*4+2 {
+	if links != 3*4+3 {
 		t.Errorf("%d links", links)
 	}
 }

@@ -3,6 +3,7 @@ package comparison
 import (
 	"io"
 	"math"
+	"strings"
 
 	"hindsight/cmd/bench/internal/baselines"
 	"hindsight/cmd/bench/internal/figure"
@@ -59,11 +60,11 @@ func drawLosses(w io.Writer, r *Result) error {
 }
 
 // drawRegrets draws the regret over the rounds of the learners that know it, like
-// the figures of the PKAWV papers.
+// the figures of the PKAWV papers. The lines of learners by steps are dashed.
 func drawRegrets(w io.Writer, r *Result) error {
 	c := figure.Chart{Title: r.Stream.Name + ": regret after t rounds", X: rounds, Y: "regret against the best function"}
 	for _, t := range r.Traces {
-		line := figure.Line{Name: t.Name}
+		line := figure.Line{Name: t.Name, Dashed: !strings.Contains(t.Name, "awv")}
 		known := false
 		for _, p := range t.Points {
 			line.X, line.Y = append(line.X, float64(p.T)), append(line.Y, p.Regret)
@@ -76,13 +77,13 @@ func drawRegrets(w io.Writer, r *Result) error {
 	return c.Write(w)
 }
 
-// drawDictionaries draws the size of the dictionary of pkawv_nystrom over the rounds
-// of every stream.
-func drawDictionaries(w io.Writer, results []*Result) error {
-	c := figure.Chart{Title: papers.NameNystrom + ": size of the dictionary after t rounds", X: rounds, Y: "centres"}
+// drawDictionaries draws the size of the dictionary of a learner over the rounds of
+// every stream.
+func drawDictionaries(w io.Writer, results []*Result, name, title string) error {
+	c := figure.Chart{Title: title + " after t rounds", X: rounds, Y: "size"}
 	for i, r := range results {
 		for _, t := range r.Traces {
-			if t.Name != papers.NameNystrom {
+			if t.Name != name {
 				continue
 			}
 			line := figure.Line{Name: r.Stream.Name, Dashed: i%2 == 1}

@@ -11,6 +11,7 @@ import (
 	"hindsight/cmd/bench/internal/baselines"
 	"hindsight/cmd/bench/internal/figure"
 	"hindsight/cmd/bench/internal/markdown"
+	"hindsight/cmd/bench/internal/papers"
 )
 
 // Directory is the directory of the tables and figures, ReportName the name of the
@@ -38,14 +39,19 @@ func Save(dir string, r *Result) error {
 	return save(dir, files)
 }
 
-// SaveReport writes the report and the figure of all streams.
+// SaveReport writes the report and the figures of all streams.
 func SaveReport(dir string, results []*Result) error {
 	return save(dir, map[string]func(io.Writer) error{
 		ReportName: func(w io.Writer) error {
 			_, err := io.WriteString(w, Report(results))
 			return err
 		},
-		filepath.Join(Directory, "dictionary.svg"): func(w io.Writer) error { return drawDictionaries(w, results) },
+		filepath.Join(Directory, "dictionary.svg"): func(w io.Writer) error {
+			return drawDictionaries(w, results, papers.NameNystrom, papers.NameNystrom+" and "+papers.NameProsNKons+": size of the dictionary")
+		},
+		filepath.Join(Directory, "dictionary_kons.svg"): func(w io.Writer) error {
+			return drawDictionaries(w, results, NameSketch, NameSketch+": rounds that entered the matrix")
+		},
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"hindsight/cmd/bench/internal/baselines"
 	"hindsight/cmd/bench/internal/markdown"
+	"hindsight/cmd/bench/internal/papers"
 )
 
 // Report returns the report in Markdown. Its links name the files that Save writes.
@@ -20,8 +21,12 @@ func Report(results []*Result) string {
 		section(m, r)
 	}
 	m.Paragraph("## Size of the dictionary")
-	m.Paragraph("`pkawv_nystrom` adds an input to its dictionary when the others say too little of it. The size\nis bounded by `max_dictionary`, 512 by default.")
+	m.Paragraph("`pkawv_nystrom` and `pros_n_kons` add an input to their dictionary when the others say too little of\n" +
+		"it. With the same kernel and seed the dictionaries are the same. The size is bounded by\n`max_dictionary`, 512 by default.")
 	m.Paragraph("![Size of the dictionary over the rounds](" + Directory + "/dictionary.svg)")
+	m.Paragraph("`" + NameSketch + "` is Sketched-KONS: `kons` keeps every round, and a round enters the matrix with a\n" +
+		"probability of at least 0.01. It takes the first " + markdown.Thousands(papers.KernelRows) + " rounds. The figure has\nthe number of rounds that entered.")
+	m.Paragraph("![Rounds in the matrix of kons over the rounds](" + Directory + "/dictionary_kons.svg)")
 	return m.String()
 }
 
@@ -170,7 +175,11 @@ func traces(m *markdown.Report, r *Result) {
 	var parts []string
 	for _, t := range r.Traces {
 		last := t.last()
-		parts = append(parts, "`"+t.Name+"` "+r.shown(r.main(last.MeanLoss, last.ErrorRate)))
+		part := "`" + t.Name + "` " + r.shown(r.main(last.MeanLoss, last.ErrorRate))
+		if last.T < r.Rounds {
+			part += " (the first " + markdown.Thousands(last.T) + ")"
+		}
+		parts = append(parts, part)
 	}
 	if len(parts) > 0 {
 		m.Paragraph("Learners of the server on the same rounds: ", strings.Join(parts, ", "), ".")

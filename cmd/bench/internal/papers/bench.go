@@ -183,7 +183,7 @@ func (b *Bench) Take(ctx context.Context, s Stream, l Learner, t *Table, grid []
 	if s.Signs {
 		e.Intervals = nil // Those of auto by default, which say nothing of a sign.
 	}
-	most := created.GetPkawvNystrom().GetMaxDictionary()
+	most := max(created.GetPkawvNystrom().GetMaxDictionary(), created.GetProsNKons().GetMaxDictionary())
 	e.DictionaryFull = most > 0 && stats.GetDictionary() >= most
 	return e, nil
 }
@@ -219,7 +219,7 @@ func (b *Bench) replay(ctx context.Context, id string, l Learner, t *Table, e *E
 func (e Entry) with(stats *hindsightv1.ModelStats) Entry {
 	e.Skill = skill(stats.GetPerformance().GetPrequential())
 	e.Regret = remote.Known(stats.Regret)
-	if stats.GetCertified() {
+	if stats.RegretBound != nil {
 		e.Bound = stats.GetRegretBound()
 	}
 	for _, i := range stats.GetIntervals() {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -69,7 +70,7 @@ func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest,
 
 func (f *fake) GetModelStats(context.Context, *hindsightv1.GetModelStatsRequest, ...grpc.CallOption) (*hindsightv1.GetModelStatsResponse, error) {
 	return &hindsightv1.GetModelStatsResponse{Stats: &hindsightv1.ModelStats{
-		Regret: proto.Float64(2.5), RegretBound: 7, Certified: true, StateBytes: 64, Features: 3,
+		Regret: proto.Float64(2.5), RegretBound: proto.Float64(7), Certified: true, StateBytes: 64, Features: 3,
 		Performance: &hindsightv1.Performance{
 			Prequential: &hindsightv1.PerformanceFigures{Skill: proto.Float64(0.75)},
 			Served:      &hindsightv1.PerformanceFigures{MeanLoss: 4, RunningMeanLoss: proto.Float64(8), LastLabelLoss: proto.Float64(16), Skill: proto.Float64(0.5)},
@@ -137,7 +138,7 @@ func TestStream(t *testing.T) {
 		if e.Rate != 100 || e.ErrorRate() != 1.0/3 || len(e.Curve) != papers.GridPoints {
 			t.Errorf("%s: rate %v, errors %v, %d points", e.Name, e.Rate, e.ErrorRate(), len(e.Curve))
 		}
-		if want := map[bool]string{true: "logistic", false: "squared"}[l.FirstOrder]; e.Loss != want {
+		if want := map[bool]string{true: "logistic", false: "squared"}[l.OwnLoss]; e.Loss != want {
 			t.Errorf("%s: %s", e.Name, e.Loss)
 		}
 	}
@@ -157,6 +158,42 @@ func TestStream(t *testing.T) {
 	}
 	if r.Late != nil {
 		t.Errorf("late labels %v of a stream that has none", r.Late)
+	}
+}
+
+// TestSpecs checks the specs of the learners that have more than a kernel and a loss.
+// All others have the server's defaults. The range of the labels is told where it makes
+// a learner certified.
+func TestSpecs(t *testing.T) {
+	signs, quantities := papers.Stream{Signs: true}, papers.Stream{}
+	for name, c := range map[string]struct {
+		stream papers.Stream
+		want   string
+	}{
+		"fourier_awv.lambdas":  {quantities, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10] range: [0, 1]}`},
+		"semiparametric_awv":   {quantities, `semiparametric_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5}}`},
+		"fourier_kons":         {quantities, `fourier_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED range: [0, 1]}`},
+		"fourier_kons.running": {quantities, `fourier_kons {loss: LOSS_SQUARED}`},
+		"pros_n_kons":          {quantities, `pros_n_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED range: [0, 1]}`},
+		"pros_n_kons.running":  {quantities, `pros_n_kons {loss: LOSS_SQUARED}`},
+		"kons":                 {quantities, `kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED range: [0, 1]}`},
+		"fogd.sgm":             {quantities, `fogd {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED lambda: 0 decay: 0.5 average: true}`},
+		"kons signs":           {signs, `kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_LOGISTIC}`},
+		"pros_n_kons signs":    {signs, `pros_n_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_LOGISTIC}`},
+		"fourier_awv.lambdas signs": {
+			signs, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10] range: [-1, 1]}`,
+		},
+	} {
+		name, _, _ := strings.Cut(name, " ")
+		var want hindsightv1.ModelSpec
+		if err := prototext.Unmarshal([]byte(c.want), &want); err != nil {
+			t.Fatal(err)
+		}
+		got := learner(t, name).Spec(c.stream, 3, 0.5)
+		got.Dimension, got.Seed, got.Coverage, got.Scaling = 0, 0, nil, nil
+		if !proto.Equal(got, &want) {
+			t.Errorf("%s: %v, want %v", name, got, &want)
+		}
 	}
 }
 

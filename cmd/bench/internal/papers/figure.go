@@ -19,26 +19,58 @@ import (
 // the axis is logarithmic.
 const logarithmic = 4
 
-// Draw draws the curves of a stream as SVG: over the rounds the mean loss, or
-// the error rate if the labels are signs. The same result gives the same bytes.
-func Draw(w io.Writer, r *Result) error {
-	p, err := plotted(r)
+// Family is a part of the learners. Each family has a figure of its own, so that the
+// lines can be told apart. The baselines and auto are in both.
+type Family struct {
+	// Suffix is behind the name of the stream in the name of the file.
+	Suffix string
+	// Title says which learners it has. The title of a figure has room for little more.
+	Title string
+
+	steps bool
+}
+
+// Families returns the families in the order of the report.
+func Families() []Family {
+	return []Family{
+		{Title: "AWV learners"},
+		{Suffix: "_steps", Title: "gradient and Newton steps", steps: true},
+	}
+}
+
+// has tells whether an entry is in the figure of the family.
+func (f Family) has(e Entry) bool {
+	name, _ := split(e.Name)
+	switch name {
+	case NameAuto:
+		return true
+	case NameFourierKons, NameProsNKons, NameKons, NameFogd, NameRaker, NameAdaRaker:
+		return f.steps
+	}
+	return e.Baseline || !f.steps
+}
+
+// Draw draws the curves of a family on a stream as SVG: over the rounds the mean loss,
+// or the error rate if the labels are signs. The same result gives the same bytes.
+func Draw(w io.Writer, r *Result, f Family) error {
+	p, err := plotted(r, f)
 	if err != nil {
 		return err
 	}
 	return figure.WriteSVG(w, p)
 }
 
-// plotted plots the curves of a stream.
-func plotted(r *Result) (*plot.Plot, error) {
+// plotted plots the curves of a family on a stream.
+func plotted(r *Result, f Family) (*plot.Plot, error) {
 	p := plot.New()
 	p.X.Label.Text = "round t (rows of the stream)"
 	p.Title.Text, p.Y.Label.Text = captions(r.Stream)
+	p.Title.Text += ", " + f.Title
 	p.Add(plotter.NewGrid())
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, e := range r.Entries {
 		points := r.points(e)
-		if len(points) == 0 {
+		if !f.has(e) || len(points) == 0 {
 			continue
 		}
 		line, err := plotter.NewLine(points)
@@ -121,14 +153,26 @@ func asPrinted(p *plot.Plot, r *Result, low, high *float64) error {
 	return nil
 }
 
+// split divides the name of a learner into that in the API and what is behind it.
+func split(name string) (learner, variant string) {
+	if i := strings.IndexByte(name, '.'); i >= 0 {
+		return name[:i], name[i:]
+	}
+	return name, ""
+}
+
 // style returns the line of a learner or a baseline. It is the same in every
-// figure. Colour-blind people can distinguish the colours. A learner whose inputs
-// the server scales has the colour of that learner, with dashes.
+// figure. Colour-blind people can distinguish the colours of a figure. Learners with the
+// same features have the same colour in the figures of both families. A variant of a
+// learner has its colour, with dashes.
 func style(name string) draw.LineStyle {
 	s := draw.LineStyle{Color: color.Gray{Y: 120}, Width: vg.Points(1.4)}
-	name, scaled := strings.CutSuffix(name, running)
-	if scaled {
+	name, variant := split(name)
+	switch variant {
+	case running:
 		s.Dashes = []vg.Length{5, 2}
+	case several, sgm:
+		s.Dashes = []vg.Length{1.5, 1.5}
 	}
 	switch name {
 	case NameAuto:
@@ -142,13 +186,13 @@ func style(name string) draw.LineStyle {
 		s.Color = color.RGBA{R: 0x33, G: 0x22, B: 0x88, A: 0xff}
 	case NameTaylor:
 		s.Color = color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}
-	case NameNystrom:
+	case NameNystrom, NameProsNKons:
 		s.Color = color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff}
-	case NameFourier:
+	case NameFourier, NameFourierKons:
 		s.Color = color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff}
-	case NameKernel:
+	case NameKernel, NameKons:
 		s.Color = color.RGBA{A: 0xff}
-	case NameFogd:
+	case NameFogd, NameSemiparametric:
 		s.Color = color.RGBA{R: 0xe6, G: 0x9f, A: 0xff}
 	case NameRaker:
 		s.Color = color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}

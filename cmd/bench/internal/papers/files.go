@@ -11,7 +11,7 @@ import (
 )
 
 // Save writes the files of one stream below a directory: its table, its curves,
-// its figure, and the table of late labels if there is one. A stream that was
+// its figures, and the table of late labels if there is one. A stream that was
 // skipped has no files.
 func Save(dir string, r *Result) error {
 	if r.Skipped != "" {
@@ -25,7 +25,9 @@ func Save(dir string, r *Result) error {
 	files := []file{
 		{filepath.Join(dir, name+".csv"), func(w io.Writer) error { return writeTable(w, r) }},
 		{filepath.Join(dir, "curves", name+".csv"), func(w io.Writer) error { return writeCurves(w, r) }},
-		{filepath.Join(dir, name+".svg"), func(w io.Writer) error { return Draw(w, r) }},
+	}
+	for _, f := range Families() {
+		files = append(files, file{filepath.Join(dir, name+f.Suffix+".svg"), func(w io.Writer) error { return Draw(w, r, f) }})
 	}
 	if len(r.Late) > 0 {
 		files = append(files, file{filepath.Join(dir, "late", name+".csv"), func(w io.Writer) error { return writeLate(w, r) }})

@@ -15,17 +15,33 @@ const (
 	NameFogd     = "fogd"
 	NameRaker    = "raker"
 	NameAdaRaker = "ada_raker"
+
+	NameSemiparametric = "semiparametric_awv"
+	NameFourierKons    = "fourier_kons"
+	NameProsNKons      = "pros_n_kons"
+	NameKons           = "kons"
 )
 
-// running is behind the name of a learner whose inputs the server scales.
-const running = ".running"
+// Behind the name of a learner: running says that the server scales its inputs,
+// several that it has several ridges, sgm that it is the stochastic gradient method.
+const (
+	running = ".running"
+	several = ".lambdas"
+	sgm     = ".sgm"
+)
 
 // Seed is the seed of every model.
 const Seed = 1
 
-// KernelRows is how many rows of a stream kernel_awv takes. The cost of a round
-// grows with the square of the number of rounds before it.
+// KernelRows is how many rows of a stream kernel_awv and kons take. The cost of a
+// round grows with the square of the number of rounds before it.
 const KernelRows = 4000
+
+// decay is the exponent of the steps of the stochastic gradient method.
+const decay = 0.5
+
+// lambdas are the ridges of a learner with several of them.
+func lambdas() []float64 { return []float64{1e-3, 1e-2, 1e-1, 1, 10} }
 
 // Learner is a learner of the server, and how its spec depends on a stream.
 type Learner struct {
@@ -35,9 +51,9 @@ type Learner struct {
 	MaxRows int
 	// Centred says that the mean of every input column is subtracted.
 	Centred bool
-	// FirstOrder says that it descends the gradient of a loss in its spec. The
-	// other learners have the squared loss.
-	FirstOrder bool
+	// OwnLoss says that its spec names a loss. The other learners have the squared
+	// loss.
+	OwnLoss bool
 	// Defaults says that its spec has no bandwidth and no scaling: those of the
 	// server apply.
 	Defaults bool
@@ -51,18 +67,18 @@ func Coverages() []float64 { return []float64{0.9, 0.99} }
 
 // Loss names the loss of the learner on a stream.
 func (l Learner) Loss(s Stream) string {
-	if l.FirstOrder && s.Signs {
+	if l.OwnLoss && s.Signs {
 		return "logistic"
 	}
 	return squared
 }
 
-// squared is the loss of all learners, except first-order learners of signs.
+// squared is the loss of all learners, except those of signs whose specs name one.
 const squared = "squared"
 
 // Spec returns the learner's spec for a stream with dimension inputs. Sigma is
-// the bandwidth of the learners with one kernel. All other parameters are the
-// server's defaults.
+// the bandwidth of the learners with one kernel. All parameters that the preface of
+// the report does not name are the server's defaults.
 func (l Learner) Spec(s Stream, dimension int, sigma float64) *hindsightv1.ModelSpec {
 	spec := &hindsightv1.ModelSpec{Dimension: int32(dimension), Seed: Seed}
 	loss := hindsightv1.Loss_LOSS_LOGISTIC
@@ -85,11 +101,12 @@ func (l Learner) Spec(s Stream, dimension int, sigma float64) *hindsightv1.Model
 // Learners returns every learner, in the order of the report.
 func Learners() []Learner {
 	all := append([]Learner{{Name: NameAuto, Defaults: true}}, forecasters()...)
+	all = append(all, newtons()...)
 	all = append(all, descents()...)
 	// Those that were best of their family, as a user gets them who sets nothing.
 	for _, l := range all {
 		switch l.Name {
-		case NameNystrom, NameFourier, NameAdaRaker:
+		case NameNystrom, NameFourier, NameFourierKons, NameProsNKons, NameAdaRaker:
 			l.Name += running
 			l.Defaults = true
 			all = append(all, l)
@@ -126,6 +143,20 @@ func forecasters() []Learner {
 			},
 		},
 		{
+			Name: NameFourier + several,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{
+					Kernel: k, Lambdas: lambdas(), Range: labels(loss),
+				}}
+			},
+		},
+		{
+			Name: NameSemiparametric, Centred: true,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_SemiparametricAwv{SemiparametricAwv: &hindsightv1.SemiparametricAwv{Kernel: k}}
+			},
+		},
+		{
 			Name: NameKernel, MaxRows: KernelRows,
 			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
 				spec.Learner = &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{Kernel: k}}
@@ -134,24 +165,72 @@ func forecasters() []Learner {
 	}
 }
 
+// newtons are the learners by online Newton steps. The range of the labels is told of
+// the squared loss, unless the server scales.
+func newtons() []Learner {
+	known := func(k *hindsightv1.Kernel, loss hindsightv1.Loss) []float64 {
+		if k == nil || loss != hindsightv1.Loss_LOSS_SQUARED {
+			return nil
+		}
+		return labels(loss)
+	}
+	return []Learner{
+		{
+			Name: NameFourierKons, OwnLoss: true,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_FourierKons{FourierKons: &hindsightv1.FourierKons{Kernel: k, Loss: loss, Range: known(k, loss)}}
+			},
+		},
+		{
+			Name: NameProsNKons, OwnLoss: true,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_ProsNKons{ProsNKons: &hindsightv1.ProsNKons{Kernel: k, Loss: loss, Range: known(k, loss)}}
+			},
+		},
+		{
+			Name: NameKons, OwnLoss: true, MaxRows: KernelRows,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_Kons{Kons: &hindsightv1.Kons{Kernel: k, Loss: loss, Range: known(k, loss)}}
+			},
+		},
+	}
+}
+
+// labels is the range of the labels: signs have the logistic loss, quantities are on
+// [0, 1].
+func labels(loss hindsightv1.Loss) []float64 {
+	if loss == hindsightv1.Loss_LOSS_LOGISTIC {
+		return []float64{-1, 1}
+	}
+	return []float64{0, 1}
+}
+
 // descents are the learners that descend a gradient. Raker and AdaRaker have the
 // kernels of the paper.
 func descents() []Learner {
 	return []Learner{
 		{
-			Name: NameFogd, FirstOrder: true,
+			Name: NameFogd, OwnLoss: true,
 			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
 				spec.Learner = &hindsightv1.ModelSpec_Fogd{Fogd: &hindsightv1.Fogd{Kernel: k, Loss: loss}}
 			},
 		},
 		{
-			Name: NameRaker, FirstOrder: true,
+			Name: NameFogd + sgm, OwnLoss: true,
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_Fogd{Fogd: &hindsightv1.Fogd{
+					Kernel: k, Loss: loss, Lambda: new(float64), Decay: new(decay), Average: new(true),
+				}}
+			},
+		},
+		{
+			Name: NameRaker, OwnLoss: true,
 			learner: func(spec *hindsightv1.ModelSpec, _ *hindsightv1.Kernel, loss hindsightv1.Loss) {
 				spec.Learner = &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{Loss: loss}}
 			},
 		},
 		{
-			Name: NameAdaRaker, FirstOrder: true,
+			Name: NameAdaRaker, OwnLoss: true,
 			learner: func(spec *hindsightv1.ModelSpec, _ *hindsightv1.Kernel, loss hindsightv1.Loss) {
 				spec.Learner = &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{Loss: loss}}
 			},

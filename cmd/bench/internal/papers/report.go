@@ -3,6 +3,7 @@ package papers
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"hindsight/cmd/bench/internal/markdown"
 	"hindsight/cmd/bench/internal/remote"
@@ -48,14 +49,16 @@ server's defaults: nothing is tuned. Every model has the seed `, strconv.Itoa(Se
 	m.Paragraph("The spec of `auto` is `{\"dimension\": d}` with this seed and the levels of the prediction\nintervals. It has no bandwidth.")
 	m.Line(`- **Loss**: the mean of the squared losses. If the labels are −1 and +1, learners are
   compared by **errors**: the share of rounds whose prediction has the wrong sign; a
-  prediction of 0 counts as wrong. There `, "`fogd`, `raker` and `ada_raker`", ` learn with the
-  logistic loss, and their loss is the logistic loss.`)
+  prediction of 0 counts as wrong. There the learners by steps, `, "`fogd`, `raker`, `ada_raker`,\n  `fourier_kons`, `pros_n_kons` and `kons`", `, learn with the logistic loss, and their loss is the
+  logistic loss. The others learn with the squared loss.`)
 	m.Line(`- **First 4,000**: the same numbers over the first `, markdown.Thousands(KernelRows), ` rows. Compare them
-  with `, "`kernel_awv`", `, which takes only these rows: the cost of its rounds grows with the
-  square of their number.`)
+  with `, "`kernel_awv` and `kons`", `, which take only these rows: the cost of their rounds grows
+  with the square of their number.`)
 	m.Line(`- **Regret**: the sum of the losses minus the sum of the losses of the best fixed
   function in hindsight, its penalty included. **Bound** is the bound of the theory for
-  the regret, if there is one.`)
+  the regret, if there is one. The bound of `, "`fourier_kons` and `kons`", ` is that against functions
+  whose values stay in the range of the predictions, and their regret is that against all
+  functions. It is known of the squared loss, and not of `, "`kons`", `.`)
 	m.Line(`- **Rounds/s**: the number of rounds divided by the time of their calls. Client and
   server run on one machine, and every call is on disk before it is answered. **× linear**
   is the rate divided by the rate of `, "`linear_awv`", ` in the same run. Rates change from run
@@ -76,32 +79,63 @@ server's defaults: nothing is tuned. Every model has the seed `, strconv.Itoa(Se
 	m.Line("- **Names in `.running`** are learners whose inputs and labels the server scales with the\n" +
 		"  scaling `running`, the default, with the default bandwidth. `auto` scales its inputs by\n" +
 		"  itself. For all others the server scales nothing: their specs say `scaling: none`.")
+	m.Line("- **Names in `", several, "`** are learners with the ridges ", list(lambdas()), " in place of\n"+
+		"  one, whose predictions are mixed. **Names in `", sgm, "`** are the stochastic gradient method: no\n"+
+		"  ridge, a step that decays by t^−", markdown.Exact(decay), ", and the average of the functions so far predicts.")
+	m.Line("- **Range**: `", NameFourier, several, "` is told the range of the labels, [0, 1], or [−1, 1] of signs. `fourier_kons`,\n"+
+		"  `pros_n_kons` and `kons` are told it of quantities. Without it they have no bound. The\n"+
+		"  dictionary of `pros_n_kons` grows, so it has none.")
 	m.Line(`- **Bandwidth**: the other learners with one kernel have the Gaussian kernel. Its σ² is the
   mean squared distance of two rows of the file, the same for all of them. `, "`raker` and\n  `ada_raker`", ` have the kernels of the paper, σ² in {0.1, 1, 10}.`)
-	m.Line("- `pkawv_taylor`", ` gets every input column minus its mean in the whole file, because its
-  features are centred at the origin. A Gaussian kernel does not change under this shift.`)
+	m.Line("- `pkawv_taylor` and `semiparametric_awv`", ` get every input column minus its mean in the whole file:
+  the features of the first are centred at the origin, and the constant of the second has a
+  ridge. A Gaussian kernel does not change under this shift. The parametric part of
+  `, "`semiparametric_awv`", ` is affine in all inputs.`)
 	m.Line()
+}
+
+// list writes numbers with commas between them.
+func list(numbers []float64) string {
+	var b strings.Builder
+	for i, v := range numbers {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(markdown.Exact(v))
+	}
+	return b.String()
 }
 
 // overview is the table of all learners on all streams.
 func overview(m *markdown.Report, p Plan, results []*Result) {
 	m.Paragraph("## Overview")
-	m.Paragraph("The table shows the loss, or the errors if the labels are signs. The smallest number of\na row is bold. `kernel_awv` is not compared: its number covers fewer rows.")
-	head := []string{"stream"}
+	m.Paragraph("The table shows the loss, or the errors if the labels are signs. The smallest number of a\ncolumn is bold. `kernel_awv` and `kons` are not compared: their numbers cover fewer rows.")
+	var names []string
 	for _, l := range p.Learners {
-		head = append(head, "`"+l.Name+"`")
+		names = append(names, l.Name)
 	}
-	m.Head(append(head, NameMean, NameLast, "paper's AdaRaker")...)
+	head, last := []string{"learner"}, []string{"paper's AdaRaker"}
 	for _, r := range results {
-		if r.Skipped != "" {
-			continue
+		if r.Skipped == "" {
+			head, last = append(head, r.link()), append(last, r.printed(NameAdaRaker))
 		}
-		cells := []string{r.link()}
-		for _, e := range r.Entries {
-			cells = append(cells, r.marked(e))
-		}
-		m.Row(append(cells, r.printed(NameAdaRaker))...)
 	}
+	m.Head(head...)
+	for _, name := range append(names, NameMean, NameLast) {
+		cells := []string{Entry{Name: name, Baseline: name == NameMean || name == NameLast}.label()}
+		for _, r := range results {
+			if r.Skipped != "" {
+				continue
+			}
+			cell := markdown.Absent
+			if e := r.entry(name); e != nil {
+				cell = r.marked(*e)
+			}
+			cells = append(cells, cell)
+		}
+		m.Row(cells...)
+	}
+	m.Row(last...)
 	m.Line()
 }
 
@@ -199,7 +233,9 @@ func section(m *markdown.Report, p Plan, r *Result) {
 		m.Line()
 	}
 	printed(m, r.Stream)
-	m.Paragraph("![", r.measure(), " of ", r.Stream.Name, " over the rounds](", r.Stream.Name, ".svg)")
+	for _, f := range Families() {
+		m.Paragraph("![", r.measure(), " of ", r.Stream.Name, " over the rounds, ", f.Title, "](", r.Stream.Name, f.Suffix, ".svg)")
+	}
 	baselines := ""
 	if p.Baselines {
 		baselines = " · [the papers' baselines](baselines.md#" + r.Stream.Name + ")"

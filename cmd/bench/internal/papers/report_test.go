@@ -76,8 +76,10 @@ func TestReport(t *testing.T) {
 		"| [made](#made) | 1,200 | 1 | 0.500 | – | 1.00 | 2.00 | 0.500 |\n| [made](#made) | 1,200 | 10 | 0.750 | – | 1.00 | 3.00 | 0.250 |\n" +
 			"| [signs](#signs) | 1,000 | 100 | 0.500 | 12.50 % | 1.00 | 2.00 | 0.500 |\n",
 		// The number of the kernel is smaller, but it covers fewer rows.
-		"| [made](#made) | **0.0625** | 0.250 | 0.0100 | 0.125 | 2.00 | 0.0013 |",
-		"| [signs](#signs) | 100.00 % | **0.00 %** | – | 100.00 % | 100.00 % | – |",
+		"| learner | [made](#made) | [signs](#signs) |\n| --- | ---: | ---: |\n| `auto` | **0.0625** | 100.00 % |\n| `linear_awv` | 0.250 | **0.00 %** |\n" +
+			"| `kernel_awv` | 0.0100 | – |\n| `ada_raker` | 0.125 | 100.00 % |\n| running mean | 2.00 | 100.00 % |\n| last label | – | – |\n| paper's AdaRaker | 0.0013 | – |\n",
+		"the ridges 0.001, 0.01, 0.1, 1, 10 in place",
+		"a step that decays by t^−0.5,",
 		"| made | 1,200 | 3 | 0.25 | each column |",
 		"| signs | 1,200 | 3 | 0.25 | by the publishers |",
 		"| learner | rows | loss | first 4,000 | skill | inside 90 % | least of 500 | regret | bound | features | rounds/s | × linear | state |\n| --- | ---: |",
@@ -91,7 +93,7 @@ func TestReport(t *testing.T) {
 		"| AdaRaker, D = 50 | 0.0013 | Table 4 |",
 		"| `kernel_awv` | 0 | – | – | – | squared | – | – | – | – | – | – | – |",
 		"- `kernel_awv`: refused: OBSERVATION_LIMIT.",
-		"(made.svg)", "(curves/made.csv)",
+		"(made.svg)", "(made_steps.svg)", "(curves/made.csv)",
 		"## Not run\n\n- gone: its file is not there.",
 	} {
 		if !strings.Contains(got, want) {
@@ -155,32 +157,64 @@ func records(t *testing.T, path string) [][]string {
 	return all
 }
 
+// Every learner has a line in the figure of its family, and in no other. The baselines
+// and auto are in both.
 func TestDraw(t *testing.T) {
 	_, results := madeUp()
 	for _, r := range []*papers.Result{results[0], results[2]} {
-		var first, second bytes.Buffer
-		if err := errors.Join(papers.Draw(&first, r), papers.Draw(&second, r)); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(first.Bytes(), second.Bytes()) {
-			t.Error("the same result makes another figure")
-		}
-		text := first.String()
-		for _, want := range []string{"round t (rows of the stream)", "linear_awv", "ada_raker", "sans-serif", "1,000"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %q", r.Stream.Name, want)
-			}
-		}
-		if axis := "mean loss (scaled label²)"; strings.Contains(text, axis) == r.Stream.Signs {
-			t.Errorf("%s: %q", r.Stream.Name, axis)
-		}
-		d := xml.NewDecoder(&first)
-		for {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
+		r.Entries = append(r.Entries, entry(papers.NameFourierKons+".running", 1200, 0.5, 1))
+		for _, f := range papers.Families() {
+			var first, second bytes.Buffer
+			if err := errors.Join(papers.Draw(&first, r, f), papers.Draw(&second, r, f)); err != nil {
 				t.Fatal(err)
 			}
+			if !bytes.Equal(first.Bytes(), second.Bytes()) {
+				t.Error("the same result makes another figure")
+			}
+			text := first.String()
+			steps := f.Suffix == "_steps"
+			for want, there := range map[string]bool{
+				"round t (rows of the stream)": true, "sans-serif": true, "1,000": true, f.Title: true,
+				">auto<": true, ">running mean<": true, ">linear_awv<": !steps, ">ada_raker<": steps, ">fourier_kons.running<": steps,
+				"mean loss (scaled label²)": !r.Stream.Signs,
+			} {
+				if strings.Contains(text, want) != there {
+					t.Errorf("%s%s: %q should be there: %v", r.Stream.Name, f.Suffix, want, there)
+				}
+			}
+			d := xml.NewDecoder(&first)
+			for {
+				if _, err := d.Token(); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
+// The figures of both families together have a line of every learner.
+func TestEveryLearnerIsDrawn(t *testing.T) {
+	r := &papers.Result{Stream: papers.Stream{Name: "made"}, Rows: 1200}
+	for i, l := range papers.Learners() {
+		r.Entries = append(r.Entries, entry(l.Name, 1200, float64(i+1), 1))
+	}
+	var both bytes.Buffer
+	for _, f := range papers.Families() {
+		var one bytes.Buffer
+		if err := papers.Draw(&one, r, f); err != nil {
+			t.Fatal(err)
+		}
+		both.Write(one.Bytes())
+	}
+	for _, l := range papers.Learners() {
+		want := 1
+		if l.Name == papers.NameAuto {
+			want = 2
+		}
+		if n := strings.Count(both.String(), ">"+l.Name+"<"); n != want {
+			t.Errorf("%s has %d lines, want %d", l.Name, n, want)
 		}
 	}
 }

@@ -62,8 +62,10 @@ func TestLoadScales(t *testing.T) {
 	if math.Abs(table.Mean[0]-mean) > 1e-15 || math.Abs(table.Sigma-math.Sqrt(distance)) > 0.005 {
 		t.Errorf("mean %v, sigma %v; want %v, about %v", table.Mean, table.Sigma, mean, math.Sqrt(distance))
 	}
-	if x := table.Inputs(1, learner(t, papers.NameTaylor)); math.Abs(x[0]-(1-mean)) > 1e-15 || table.X[1][0] != 1 {
-		t.Errorf("centred %v, of %v", x, table.X[1])
+	for _, name := range []string{papers.NameTaylor, papers.NameSemiparametric} {
+		if x := table.Inputs(1, learner(t, name)); math.Abs(x[0]-(1-mean)) > 1e-15 || table.X[1][0] != 1 {
+			t.Errorf("%s: centred %v, of %v", name, x, table.X[1])
+		}
 	}
 	if x := table.Inputs(1, learner(t, papers.NameLinear)); x[0] != 1 {
 		t.Errorf("not centred %v", x)

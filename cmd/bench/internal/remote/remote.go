@@ -48,10 +48,10 @@ func (s *Server) Create(ctx context.Context, id string, spec *hindsightv1.ModelS
 	return created.GetModel().GetSpec(), err
 }
 
-// Remove deletes a model, even when ctx has ended.
+// Remove removes a model for good, even when ctx has ended.
 func (s *Server) Remove(ctx context.Context, id string) error {
 	return s.Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: id})
+		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
 		return err
 	})
 }

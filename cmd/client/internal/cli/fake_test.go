@@ -231,7 +231,7 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels, m.classes))
 	stats := &hindsightv1.ModelStats{
 		Model: r.GetModel(), Learner: "running_mean", Observations: uint64(len(m.ids)),
-		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
+		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: proto.Float64(m.regret() + 1), CertificateOk: proto.Bool(true), Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
 	m.judge(stats)

@@ -54,7 +54,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line("observations", s.GetObservations())
 	if told := s.GetClasses().GetPerformance().GetPrequential(); told != nil {
 		line("error rate", rate(told.GetErrorRate()))
-	} else {
+	} else if s.MeanLoss != nil {
 		float("mean loss", s.GetMeanLoss())
 	}
 	float("loss sum", s.GetLossSum())
@@ -70,10 +70,12 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 		float("regret without the penalty", s.GetRegretUnpenalized())
 	}
 	line("certified", yesNo(s.GetCertified()))
-	if s.GetLogDeterminant() != 0 {
+	if s.LogDeterminant != nil {
 		float("log determinant", s.GetLogDeterminant())
 	}
-	float("largest label", s.GetLabelBound())
+	if s.LabelBound != nil {
+		float("largest label", s.GetLabelBound())
+	}
 	line("features", s.GetFeatures())
 	if s.EffectiveDimension != nil {
 		float("effective dimension", s.GetEffectiveDimension())

@@ -101,7 +101,7 @@ func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 		w.Float("guarantee", s.GetRegretBound())
 		w.Float("certificate", s.GetCertificate())
 	}
-	if s.GetCertified() || !s.GetCertificateOk() {
+	if s.CertificateOk != nil {
 		w.Row("certificate ok", yesNo(s.GetCertificateOk()))
 	}
 }

@@ -24,6 +24,7 @@ var ErrHelp = pflag.ErrHelp
 // settings.go says what each setting means, its default and its range.
 type Config struct {
 	GRPCAddress, HTTPAddress    string
+	CORSOrigins                 string // Between commas; "" is none. See Origins.
 	MaxMessageBytes             int64
 	MaxBatchRows, Queue         int
 	MemoryLimit                 int64 // 0 is no limit.
@@ -42,6 +43,7 @@ type Config struct {
 	IDWindow          time.Duration
 	IDWindowMin       int
 	LabelTTL          time.Duration
+	DeletedKept       time.Duration
 	ReportCPU         float64
 
 	LogLevel         LogLevel
@@ -152,6 +154,14 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 			fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
 	}
 	return c, nil
+}
+
+// Origins are those of CORSOrigins.
+func (c Config) Origins() []string {
+	if c.CORSOrigins == "" {
+		return nil
+	}
+	return strings.Split(c.CORSOrigins, ",")
 }
 
 // refuse is the error of every value that cannot be taken.

@@ -45,8 +45,9 @@ type kind struct {
 func settings(c *Config) []setting {
 	return []setting{
 		{serving, "grpc-address", ":50051", address(&c.GRPCAddress), "where the gRPC services listen"},
-		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where metrics and health are served over HTTP"},
-		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest gRPC message"},
+		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
+		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
+		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
 		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
 		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
 		{serving, "memory-limit", "0", sizeOrNone(256*mib, 1<<44, &c.MemoryLimit), "memory to stay below, half of it for models; 0 is no limit"},
@@ -66,6 +67,7 @@ func settings(c *Config) []setting {
 		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
 		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered however old"},
 		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction waits for its label"},
+		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be brought back; 0 is not at all"},
 
 		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "least level that is logged"},
 		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
@@ -122,6 +124,22 @@ func bucket(field *string) kind {
 			return u.Host != "" && strings.Trim(u.Path, "/") == ""
 		}
 		return u.Scheme == "file" && slices.Contains([]string{"", "localhost", "."}, u.Host) && u.Path != ""
+	})
+}
+
+// origins are origins between commas, or nothing.
+func origins(field *string) kind {
+	return word("ORIGINS", "nothing, * or origins between commas, such as https://example.com or http://localhost:8080", field, func(s string) bool {
+		if s == "" || s == "*" {
+			return true
+		}
+		for origin := range strings.SplitSeq(s, ",") {
+			u, err := url.Parse(origin)
+			if err != nil || u.Host == "" || strings.Contains(u.Host, "*") || u.Scheme+"://"+u.Host != origin || (u.Scheme != "http" && u.Scheme != "https") {
+				return false
+			}
+		}
+		return true
 	})
 }
 

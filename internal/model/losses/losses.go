@@ -1,4 +1,5 @@
-package kons
+// Package losses has the convex losses of learners that step along a gradient.
+package losses
 
 import (
 	"math"
@@ -11,19 +12,21 @@ import (
 // Loss is what a prediction f costs under a label y.
 type Loss int
 
-// The losses, and the largest σ for which, for all f and g in [−C, C] and every label,
+// The losses. The labels of Squared are numbers. Those of the others are −1 and 1, and
+// their predictions are scores.
 //
-//	ℓ(g) ≥ ℓ(f) + ℓ'(f)(g−f) + (σ/2)(ℓ'(f)(g−f))²
-//
-// which is Assumption 2 of KONS (ICML 2017). The hinge loss has none: it is not curved.
-// The labels of the squared loss are in [−C, C], those of the others −1 and 1.
+// The gradients (23) and (24) of AdaRaker (JMLR 2019) do not belong to the losses that it
+// states: (23) is that of the squared hinge, (24) is twice that of the logistic model
+// printed above it, Pr(y=1) = 1/(1+exp f), whose score has the opposite sign. These are
+// differentiated from the losses.
 const (
-	// Squared is ℓ = (f−y)², ℓ' = 2(f−y), σ = 1/(8C²).
+	// Squared is ℓ = (f−y)², ℓ' = 2(f−y).
 	Squared Loss = iota
-	// Logistic is ℓ = log(1+exp(−yf)), ℓ' = −y/(1+exp(yf)), σ = exp(−C).
+	// Logistic is ℓ = log(1+exp(−yf)), ℓ' = −y/(1+exp(yf)).
 	Logistic
-	// SquaredHinge is ℓ = max(0, 1−yf)², ℓ' = −2y max(0, 1−yf), and
-	// σ = 1/(2(1+C)²) for C ≤ 1, else (3C−1)/(8C²(1+C)).
+	// Hinge is ℓ = max(0, 1−yf), ℓ' = −y where yf < 1, else 0.
+	Hinge
+	// SquaredHinge is ℓ = max(0, 1−yf)², ℓ' = −2y max(0, 1−yf).
 	SquaredHinge
 )
 
@@ -34,6 +37,8 @@ func (l Loss) String() string {
 		return "squared"
 	case Logistic:
 		return "logistic"
+	case Hinge:
+		return "hinge"
 	case SquaredHinge:
 		return "squared hinge"
 	default:
@@ -48,6 +53,8 @@ func (l Loss) Value(f, y float64) float64 {
 		// Of log(1+exp(m)) the larger part goes outside, so that exp cannot overflow.
 		m := -float64(y * f)
 		return math.Max(m, 0) + exponential.Log1p(exponential.Of(-math.Abs(m)))
+	case Hinge:
+		return math.Max(0, 1-float64(y*f))
 	case SquaredHinge:
 		miss := math.Max(0, 1-float64(y*f))
 		return float64(miss * miss)
@@ -59,11 +66,16 @@ func (l Loss) Value(f, y float64) float64 {
 	}
 }
 
-// Slope is ℓ'(f) under the label y.
+// Slope is ℓ'(f) under the label y. At the kink of Hinge it is the subgradient 0.
 func (l Loss) Slope(f, y float64) float64 {
 	switch l {
 	case Logistic:
 		return -y / (1 + exponential.Of(float64(y*f))) // An infinite one gives 0, as it should.
+	case Hinge:
+		if float64(y*f) < 1 {
+			return -y
+		}
+		return 0
 	case SquaredHinge:
 		return -2 * float64(y*math.Max(0, 1-float64(y*f)))
 	case Squared:
@@ -73,25 +85,8 @@ func (l Loss) Slope(f, y float64) float64 {
 	}
 }
 
-// Curvature is σ for predictions in [−c, c], c > 0.
-func (l Loss) Curvature(c float64) float64 {
-	switch l {
-	case Logistic:
-		return exponential.Of(-c)
-	case SquaredHinge:
-		if c <= 1 {
-			return 1 / (2 * float64((1+c)*(1+c)))
-		}
-		return (float64(3*c) - 1) / (8 * float64(c*c) * (1 + c))
-	case Squared:
-		fallthrough
-	default:
-		return 1 / (8 * float64(c*c))
-	}
-}
-
-// check accepts the labels of the loss, of the numbers that are labels.
-func (l Loss) check(y float64) *model.FieldError {
+// Check accepts the labels of the loss, of the numbers that are labels.
+func (l Loss) Check(y float64) *model.FieldError {
 	if l != Squared && y != 1 && y != -1 {
 		return &model.FieldError{
 			Field: "label", Err: model.ErrLabelOutOfRange,

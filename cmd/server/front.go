@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/gateway"
+	"hindsight/internal/rpc"
+	"hindsight/web"
+)
+
+// front is what the HTTP server knows of the server behind it, which opens after it
+// and closes before it.
+type front struct {
+	// ready: the server serves and is not draining.
+	ready atomic.Bool
+	// cut closes the HTTP server, and ends its requests.
+	cut func()
+	// calls answers what is not a probe or a scrape; nil while the server starts.
+	calls atomic.Pointer[gateway.Gateway]
+}
+
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if calls := f.calls.Load(); calls != nil {
+		calls.ServeHTTP(w, r)
+		return
+	}
+	gateway.Starting(w)
+}
+
+// newGateway is the gateway to a server, and the function that closes its connection
+// after it was drained.
+func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server) (g *gateway.Gateway, closeLocal func() error, err error) {
+	local, err := server.Local()
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err = gateway.New(ctx, gateway.Options{
+		Server: local, Log: log.Named("gateway"), Now: time.Now,
+		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
+		Origins: c.Origins(), Console: web.Files(),
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, local.Close())
+	}
+	return g, local.Close, nil
+}

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+const (
+	importPath   = "/v1/models:import"
+	contentBytes = "application/octet-stream"
+	// A byte of JSON becomes so many in memory, about: five in a list of short numbers,
+	// eight in records of texts and numbers.
+	decodedBytes = 8
+	// What bodies may hold together where memory has no limit.
+	unlimitedBytes = 256 << 20
+	busyDelay      = 50 * time.Millisecond
+)
+
+// body is the body of a request, read as a whole.
+type body struct {
+	data []byte
+	next int
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.next == len(b.data) {
+		return 0, io.EOF
+	}
+	n := copy(p, b.data[b.next:])
+	b.next += n
+	return n, nil
+}
+
+func (b *body) Close() error { return nil }
+
+// readBody reads and checks the body of a call before the generated code sees it.
+func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, path map[string]string) {
+		switch {
+		case r.Method == http.MethodGet, r.Method == http.MethodDelete:
+			r.Body = http.NoBody
+		case r.URL.Path == importPath:
+		default:
+			if !g.takeBody(w, r) {
+				return
+			}
+			defer g.bodies.give(g.charge(r))
+		}
+		next(w, r, path)
+	}
+}
+
+// charge is about what a request holds.
+func (g *Gateway) charge(r *http.Request) int64 {
+	n := r.ContentLength
+	if n < 0 || n > int64(g.MaxMessageBytes) {
+		n = int64(g.MaxMessageBytes)
+	}
+	return n * decodedBytes
+}
+
+// takeBody reads the body into r, and counts it. It answers what it refuses.
+func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) bool {
+	if !isContent(r, contentJSON) {
+		write(w, wrongContent(r, contentJSON, "curl --json DATA sets it"))
+		return false
+	}
+	if r.ContentLength > int64(g.MaxMessageBytes) {
+		write(w, g.tooLarge())
+		return false
+	}
+	size := g.charge(r)
+	if !g.bodies.take(size) {
+		write(w, overloaded("the bodies of requests in progress hold too much memory"))
+		return false
+	}
+	control := http.NewResponseController(w)
+	// A writer that has no deadlines is one of a test.
+	_ = control.SetReadDeadline(g.Now().Add(readTimeout))
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)))
+	_ = control.SetReadDeadline(time.Time{})
+	if err != nil {
+		g.bodies.give(size)
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			write(w, g.tooLarge())
+		} else {
+			write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error()))
+		}
+		return false
+	}
+	r.Body = &body{data: data}
+	return true
+}
+
+// isContent tells whether the body is of a type. A request without a body needs none.
+func isContent(r *http.Request, want string) bool {
+	if r.ContentLength == 0 && r.Header.Get("Content-Type") == "" {
+		return true
+	}
+	content, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || content != want {
+		return false
+	}
+	charset, ok := parameters["charset"]
+	return !ok || charset == "utf-8" || charset == "UTF-8"
+}
+
+func wrongContent(r *http.Request, want, remedy string) failure {
+	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+		fmt.Sprintf("Content-Type: got %q, want %s; %s", r.Header.Get("Content-Type"), want, remedy))
+}
+
+func (g *Gateway) tooLarge() failure {
+	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
+}
+
+func overloaded(message string) failure {
+	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, "OVERLOADED", message,
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(busyDelay)})
+}
+
+// A budget counts the bytes that requests hold together, up to a limit.
+type budget struct {
+	limit int64
+	held  atomic.Int64
+}
+
+// limitOf is an eighth of the memory limit; 0 is no limit.
+func limitOf(memoryLimit int64) int64 {
+	if memoryLimit == 0 {
+		return unlimitedBytes
+	}
+	return memoryLimit / 8
+}
+
+// take counts n bytes. A request that alone holds more than the limit is let through.
+func (b *budget) take(n int64) bool {
+	if all := b.held.Add(n); all > b.limit && all > n {
+		b.held.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) give(n int64) { b.held.Add(-n) }

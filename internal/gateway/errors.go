@@ -1,0 +1,145 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// domain is the ErrorInfo domain of every refusal.
+const domain = "hindsight"
+
+// A failure is an error as it is answered.
+type failure struct {
+	http   int
+	status *status.Status
+}
+
+// refuse is a failure that the gateway finds itself, before there is a call.
+func refuse(httpStatus int, c codes.Code, reason, message string, more ...protoadapt.MessageV1) failure {
+	s := status.New(c, message)
+	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: domain}}, more...)
+	if detailed, err := s.WithDetails(details...); err == nil {
+		s = detailed
+	}
+	return failure{httpStatus, s}
+}
+
+func shuttingDown() failure {
+	return refuse(http.StatusServiceUnavailable, codes.Unavailable, "SHUTTING_DOWN", "the server is starting or shutting down",
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+}
+
+// failed is the failure of a call.
+func failed(err error) failure {
+	s := status.Convert(err)
+	detailed := len(s.Proto().GetDetails()) > 0
+	switch {
+	case s.Code() == codes.ResourceExhausted && !detailed: // gRPC's limit of a message.
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE", s.Message())
+	case s.Code() != codes.InvalidArgument || detailed:
+		return failure{runtime.HTTPStatusFromCode(s.Code()), s}
+	}
+	// The services say more. This is the generated code, which could not read the
+	// request.
+	if !strings.HasPrefix(s.Message(), bodyError) {
+		_, name, _ := strings.Cut(s.Message(), `parsing field "`)
+		name, _, _ = strings.Cut(name, `"`)
+		return badParameter(name, "the query: "+s.Message())
+	}
+	const reason = "INVALID_JSON"
+	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, s.Message(), &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: s.Message(), Reason: reason}},
+	})
+}
+
+// callFailed implements runtime.ErrorHandlerFunc.
+func (g *Gateway) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	f := failed(err)
+	if f.http == http.StatusInternalServerError {
+		g.Log.Debug("call failed", zap.String("path", r.URL.Path), zap.Error(err))
+	}
+	write(w, f)
+}
+
+// routeFailed implements runtime.RoutingErrorHandlerFunc.
+func (g *Gateway) routeFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
+	switch httpStatus {
+	case http.StatusMethodNotAllowed:
+		write(w, methodNotAllowed(w, r, g.methodsOf(r.URL.Path)))
+	case http.StatusBadRequest:
+		write(w, refuse(httpStatus, codes.InvalidArgument, "INVALID_PATH", "the path is not a path"))
+	default:
+		write(w, notFound(r))
+	}
+}
+
+func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) failure {
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	return refuse(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
+		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
+}
+
+func notFound(r *http.Request) failure {
+	return refuse(http.StatusNotFound, codes.NotFound, "ROUTE_NOT_FOUND",
+		"nothing is at "+r.Method+" "+r.URL.Path+"; GET /openapi.json lists what is there")
+}
+
+// write answers a failure in the form of AIP-193.
+func write(w http.ResponseWriter, f failure) {
+	header := w.Header()
+	header.Set("Content-Type", contentJSON)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Del("Content-Length")
+	for _, detail := range f.status.Details() {
+		if retry, ok := detail.(*errdetails.RetryInfo); ok {
+			// Seconds are the unit of the header; RetryInfo says it to the millisecond.
+			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(retry.GetRetryDelay().AsDuration().Seconds()))))
+		}
+	}
+	if f.http == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", "Bearer")
+	}
+	w.WriteHeader(f.http)
+	// An error means that the client has left.
+	_, _ = w.Write(append(f.body(), '\n')) //nolint:gosec // It is JSON, its type says so, and no browser guesses another.
+}
+
+// body is {"error": {code, message, status, details}}.
+func (f failure) body() []byte {
+	type inner struct {
+		Code    int               `json:"code"`
+		Message string            `json:"message"`
+		Status  string            `json:"status"`
+		Details []json.RawMessage `json:"details"`
+	}
+	e := inner{Code: f.http, Message: f.status.Message(), Status: code.Code(f.status.Code()).String(), Details: []json.RawMessage{}}
+	for _, detail := range f.status.Proto().GetDetails() {
+		// A detail of a type that this program does not know is left out.
+		if text, err := protojson.Marshal(detail); err == nil {
+			e.Details = append(e.Details, text)
+		}
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	// An error of the encoder is impossible: the details were just written as JSON.
+	_ = encoder.Encode(map[string]inner{"error": e})
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

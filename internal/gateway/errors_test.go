@@ -1,0 +1,320 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/gateway"
+)
+
+// detail is the detail of an error with a type.
+func (a *answer) detail(kind string) map[string]any {
+	details, _ := a.at("error", "details").([]any)
+	for _, d := range details {
+		if o, _ := d.(map[string]any); o["@type"] == "type.googleapis.com/google.rpc."+kind {
+			return o
+		}
+	}
+	return nil
+}
+
+// refused checks an error.
+func (a *answer) refused(t *testing.T, what string, httpStatus int, code, reason, field, says string) {
+	t.Helper()
+	message, _ := a.at("error", "message").(string)
+	if a.status != httpStatus || a.at("error", "code") != number(strconv.Itoa(httpStatus)) || a.at("error", "status") != code {
+		t.Errorf("%s: %d %s, want %d %s", what, a.status, a.body, httpStatus, code)
+	}
+	if got := a.detail("ErrorInfo"); got["reason"] != reason || got["domain"] != "hindsight" {
+		t.Errorf("%s: %s, want the reason %s", what, a.body, reason)
+	}
+	if !strings.Contains(message, says) {
+		t.Errorf("%s: %q, want it to say %q", what, message, says)
+	}
+	violations, _ := a.detail("BadRequest")["fieldViolations"].([]any)
+	if field == "" {
+		return
+	}
+	if len(violations) == 0 {
+		t.Errorf("%s: %s, want a violation of %s", what, a.body, field)
+		return
+	}
+	if got, _ := violations[0].(map[string]any); got["field"] != field || got["reason"] != reason || got["description"] == "" {
+		t.Errorf("%s: violation %v, want %s of %s", what, got, reason, field)
+	}
+}
+
+// What a request can do wrong, each with what it is told.
+func TestRefusals(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2],"predictionId":"p"}`)
+	h.want(t, "POST", "/v1/models/m:observe", `{"predictionId":"p","label":1}`)
+	const predict, observe = "/v1/models/m:predict", "/v1/models/m:observe"
+	for _, c := range []struct {
+		what, method, path, body  string
+		status                    int
+		code, reason, field, says string
+	}{
+		{"a dimension", "POST", predict, `{"features":[1]}`, 400, "INVALID_ARGUMENT", "DIMENSION_MISMATCH", "features", "want 2"},
+		{"no label", "POST", observe, `{"features":[1,2]}`, 400, "INVALID_ARGUMENT", "LABEL_MISSING", "", "label"},
+		{"a number that is not finite", "POST", predict, `{"features":[1,"NaN"]}`, 400, "INVALID_ARGUMENT", "NOT_FINITE", "features[1]", "NaN"},
+		{"no number", "POST", predict, `{"features":[1,NaN]}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1, column 16"},
+		{"an unknown model", "POST", "/v1/models/x:predict", `{"features":[1,2]}`, 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"x"`},
+		{"an unknown prediction", "POST", observe, `{"predictionId":"q","label":1}`, 404, "NOT_FOUND", "PREDICTION_NOT_FOUND", "", `"q"`},
+		{"a conflict", "POST", observe, `{"predictionId":"p","label":2}`, 409, "ALREADY_EXISTS", "OBSERVATION_CONFLICT", "", `"p"`},
+		{"an id", "POST", "/v1/models", `{"id":"M","spec":{"dimension":1}}`, 400, "INVALID_ARGUMENT", "INVALID_ID", "", `"M"`},
+		{"a spec", "POST", "/v1/models", `{"id":"n","spec":{}}`, 400, "INVALID_ARGUMENT", "INVALID_SPEC", "spec.dimension", "dimension"},
+		{"a large spec", "POST", "/v1/models", `{"id":"n","spec":{"dimension":100,"pkawvTaylor":{"degree":4}}}`, 429, "RESOURCE_EXHAUSTED", "SPEC_TOO_LARGE", "", ""},
+		{"a large batch", "POST", "/v1/models/m:predictBatch", `{"rows":[` + strings.Repeat(`{},`, 100) + `{}]}`, 400, "INVALID_ARGUMENT", "BATCH_TOO_LARGE", "", "100"},
+		{"a page", "GET", "/v1/models?pageSize=-1", "", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "page_size", "0 or more"},
+		{"a text that breaks off", "POST", predict, "{\n \"features\": [1,", 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 2, column 16"},
+		{"a field", "POST", predict, `{"feature":[1,2]}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `unknown field "feature"`},
+		{"a type", "POST", predict, `{"features":"a"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1, column 13"},
+		{"a number that is too large", "POST", predict, `{"features":[1e999]}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "1e999"},
+		{"two values", "POST", predict, `{"features":[1,2]} {}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1"},
+		{"a list", "POST", predict, `[1,2]`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1"},
+		{"a deep value", "POST", predict, `{"inputs":{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", ""},
+		{"a parameter", "GET", "/v1/models?page_sise=1", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "page_sise", "pageSize"},
+		{"a parameter where there is none", "POST", predict + "?id=1", `{"features":[1,2]}`, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "id", "no parameter"},
+		{"a parameter's value", "GET", "/v1/models?page_size=x", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "page_size", "x"},
+		{"a query", "GET", "/v1/models?a=%zz", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "%zz"},
+		{"a route", "GET", "/v1/model", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "/openapi.json"},
+		{"a verb", "POST", "/v1/models/m:forget", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want DELETE, GET, PATCH"},
+		{"a method", "PUT", "/v1/models", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, POST"},
+		{"a method of a call", "GET", predict, "", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want POST"},
+		{"a file", "GET", "/nothing.js", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "GET /nothing.js"},
+		{"a call outside of /v1", "POST", "/models", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "POST /models"},
+		{"a call of the page", "POST", "/", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, HEAD"},
+		{"a large body", "POST", predict, `{"features":[` + strings.Repeat("0,", 1<<19) + `0]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576"},
+		{"a large message in a small body", "POST", predict, `{"features":[` + strings.Repeat("0,", 200_000) + `0]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576"},
+		{"an import of nothing", "POST", "/v1/models:import?id=n", "", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "HINDSNAP"},
+		{"an import without a name", "POST", "/v1/models:import", "", 400, "INVALID_ARGUMENT", "INVALID_ID", "", ""},
+		{"an export of nothing", "GET", "/v1/models/x:export", "", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"x"`},
+	} {
+		headers := []string{}
+		if strings.Contains(c.path, ":import") {
+			headers = []string{"Content-Type", "application/octet-stream"}
+		}
+		a := h.call(t, c.method, c.path, c.body, headers...)
+		a.refused(t, c.what, c.status, c.code, c.reason, c.field, c.says)
+		if c.status == http.StatusMethodNotAllowed && !strings.Contains(c.says, a.header.Get("Allow")) {
+			t.Errorf("%s: Allow is %q, want what follows %q", c.what, a.header.Get("Allow"), c.says)
+		}
+		if a.header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: a browser may guess the type", c.what)
+		}
+	}
+}
+
+func TestContentTypes(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	for _, good := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON;charset=UTF-8"} {
+		h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2]}`, "Content-Type", good)
+	}
+	for _, bad := range []string{"application/x-www-form-urlencoded", "text/plain", "application/octet-stream", "application/json; charset=latin1", "", ";"} {
+		a := h.call(t, "POST", "/v1/models/m:predict", `{"features":[1,2]}`, "Content-Type", bad)
+		a.refused(t, bad, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
+	}
+	// What has no body needs no type. A browser's form would have a type.
+	h.want(t, "POST", "/v1/models/m/snapshots", "")
+	a := h.call(t, "POST", "/v1/models/m/snapshots", "", "Content-Type", "application/x-www-form-urlencoded")
+	a.refused(t, "a form", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
+	a = h.call(t, "POST", "/v1/models:import?id=n", "x")
+	a.refused(t, "an import", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/octet-stream")
+	// A method in a header is none.
+	if a := h.call(t, "POST", "/v1/models/m", "{}", "X-HTTP-Method-Override", "DELETE", "Content-Type", "application/x-www-form-urlencoded"); a.status != 405 {
+		t.Errorf("a method in a header: %d", a.status)
+	}
+	h.want(t, "GET", "/v1/models/m", "")
+}
+
+// A body whose length is not known is bounded too.
+func TestChunkedBody(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	send := func(body string) *answer {
+		r := h.request(t, "POST", "/v1/models/m:predict", "{}")
+		r.Body, r.ContentLength, r.GetBody = io.NopCloser(io.MultiReader(strings.NewReader(body))), -1, nil
+		return h.do(t, r)
+	}
+	if a := send(`{"features":[1,2]}`); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).refused(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
+}
+
+// failing is a server whose every call ends with an error.
+type failing struct {
+	grpc.ClientConnInterface
+	err error
+}
+
+func (f failing) Invoke(context.Context, string, any, any, ...grpc.CallOption) error { return f.err }
+
+// Every code has its HTTP status, and RetryInfo is in the header too.
+func TestCodes(t *testing.T) {
+	want := map[codes.Code]int{
+		codes.Canceled: 499, codes.Unknown: 500, codes.InvalidArgument: 400, codes.DeadlineExceeded: 504, codes.NotFound: 404,
+		codes.AlreadyExists: 409, codes.PermissionDenied: 403, codes.ResourceExhausted: 429, codes.FailedPrecondition: 400,
+		codes.Aborted: 409, codes.OutOfRange: 400, codes.Unimplemented: 501, codes.Internal: 500, codes.Unavailable: 503,
+		codes.DataLoss: 500, codes.Unauthenticated: 401,
+	}
+	for _, code := range slices.Sorted(maps.Keys(want)) {
+		s, err := status.New(code, "so").WithDetails(
+			&errdetails.ErrorInfo{Reason: "WHY", Domain: "hindsight"}, &errdetails.RetryInfo{RetryDelay: durationpb.New(1050 * time.Millisecond)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := new(host)
+		h.start(t, failing{err: s.Err()})
+		a := h.call(t, "GET", "/v1/models", "")
+		name := map[codes.Code]string{codes.Canceled: "CANCELLED"}[code]
+		if name == "" {
+			name = strings.ToUpper(strings.Join(words(code.String()), "_"))
+		}
+		a.refused(t, name, want[code], name, "WHY", "", "so")
+		if a.header.Get("Retry-After") != "2" || a.detail("RetryInfo")["retryDelay"] != "1.050s" {
+			t.Errorf("%s: Retry-After %q, %s", name, a.header.Get("Retry-After"), a.body)
+		}
+		if got := a.header.Get("WWW-Authenticate"); (got != "") != (code == codes.Unauthenticated) {
+			t.Errorf("%s: WWW-Authenticate %q", name, got)
+		}
+	}
+}
+
+// words are those of a name like InvalidArgument.
+func words(name string) []string {
+	var out []string
+	for _, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			out = append(out, "")
+		}
+		out[len(out)-1] += string(c)
+	}
+	return out
+}
+
+// The interceptors of the server count calls over HTTP, and bound their time.
+func TestCallsPassTheInterceptors(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	if got := h.handled(t, hindsightv1.ModelService_CreateModel_FullMethodName); got != 1 {
+		t.Errorf("%v calls of CreateModel were counted, want 1", got)
+	}
+	a := h.call(t, "GET", "/v1/models/m/stats", "", "Grpc-Timeout", "1n")
+	if a.status != 504 || a.at("error", "status") != "DEADLINE_EXCEEDED" {
+		t.Errorf("a call without time: %d %s", a.status, a.body)
+	}
+	a = h.call(t, "GET", "/v1/models/m/stats", "", "Grpc-Timeout", "soon")
+	a.refused(t, "a timeout", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "soon")
+}
+
+// Requests that hold too much together are refused, and taken again later.
+func TestBodiesHoldMemory(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	h := new(host)
+	h.start(t, blocking{began: began, release: release}, func(o *gateway.Options) { o.MemoryLimit = 8 << 20 })
+	body := `{"features":[` + strings.Repeat("0,", 100_000) + `0]}`
+	first := make(chan int, 1)
+	go func() {
+		r := h.request(t, "POST", "/v1/models/m:predict", body)
+		response, err := h.client.Do(r)
+		if err != nil {
+			t.Error(err)
+			first <- 0
+			return
+		}
+		_ = response.Body.Close()
+		first <- response.StatusCode
+	}()
+	<-began
+	a := h.call(t, "POST", "/v1/models/m:predict", body)
+	a.refused(t, "the second body", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "memory")
+	if a.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+	}
+	close(release)
+	if got := <-first; got != 200 {
+		t.Errorf("the first body: %d", got)
+	}
+	if a := h.call(t, "POST", "/v1/models/m:predict", body); a.status != 200 {
+		t.Errorf("a body after the first: %d %s", a.status, a.body)
+	}
+}
+
+// blocking is a server that answers when it is released.
+type blocking struct {
+	grpc.ClientConnInterface
+	began, release chan struct{}
+}
+
+func (b blocking) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.CallOption) error {
+	select {
+	case b.began <- struct{}{}:
+	case <-b.release:
+	}
+	select {
+	case <-b.release:
+		return nil
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+// Drain waits for requests in flight, and refuses others.
+func TestDrain(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	h := new(host)
+	h.start(t, blocking{began: began, release: release})
+	first := make(chan []byte, 1)
+	go func() {
+		response, err := h.client.Do(h.request(t, "GET", "/v1/models", ""))
+		if err != nil {
+			t.Error(err)
+			first <- nil
+			return
+		}
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = response.Body.Close()
+		first <- text
+	}()
+	<-began
+	drained := make(chan struct{})
+	go func() {
+		h.gateway.Drain()
+		close(drained)
+	}()
+	for h.call(t, "GET", "/api", "").status == 200 { // Until the draining has begun.
+	}
+	h.call(t, "GET", "/v1/models", "").refused(t, "a request while it drains", 503, "UNAVAILABLE", "SHUTTING_DOWN", "", "shutting down")
+	select {
+	case <-drained:
+		t.Error("drained before the call in flight ended")
+	default:
+	}
+	close(release)
+	<-drained
+	if got := <-first; !bytes.Contains(got, []byte(`"models":[]`)) {
+		t.Errorf("the call in flight was answered %q", got)
+	}
+}

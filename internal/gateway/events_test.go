@@ -1,0 +1,247 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/gateway"
+)
+
+// watched is a server whose WatchModel and ExportModel are a test's.
+type watched struct {
+	hindsightv1.UnimplementedModelServiceServer
+	watch  func(*hindsightv1.WatchModelRequest, grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error
+	export func(grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error
+}
+
+func (w *watched) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
+	return w.watch(r, s)
+}
+
+func (w *watched) ExportModel(_ *hindsightv1.ExportModelRequest, s grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
+	return w.export(s)
+}
+
+// serve is a gateway before it.
+func (w *watched) serve(t *testing.T, settings ...func(*gateway.Options)) *host {
+	t.Helper()
+	listener := bufconn.Listen(1 << 16)
+	server := grpc.NewServer(grpc.WaitForHandlers(true))
+	hindsightv1.RegisterModelServiceServer(server, w)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	connection, err := grpc.NewClient("passthrough:///test",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := new(host)
+	h.start(t, connection, settings...)
+	t.Cleanup(func() {
+		h.gateway.Drain()
+		_ = connection.Close()
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// stream asks for events and reads them block by block.
+func (h *host) stream(t *testing.T) (*http.Response, func() string) {
+	t.Helper()
+	response, err := h.client.Do(h.request(t, "GET", "/v1/models/m/events", "", "Accept", "text/event-stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	lines := bufio.NewReader(response.Body)
+	return response, func() string {
+		var block strings.Builder
+		for {
+			line, err := lines.ReadString('\n')
+			block.WriteString(line)
+			if err != nil || line == "\n" {
+				return strings.TrimSuffix(block.String(), "\n\n")
+			}
+		}
+	}
+}
+
+func statsEvent(n uint64) *hindsightv1.WatchModelResponse {
+	return &hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Stats{Stats: &hindsightv1.ModelStats{Model: "m", Observations: n}}}
+}
+
+func TestEvents(t *testing.T) {
+	asked := make(chan *hindsightv1.WatchModelRequest, 1)
+	told := make(chan string, 1)
+	h := (&watched{watch: func(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
+		asked <- r
+		md, _ := metadata.FromIncomingContext(s.Context())
+		told <- strings.Join(md.Get("authorization"), "")
+		for _, e := range []*hindsightv1.WatchModelResponse{
+			statsEvent(3),
+			{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: &hindsightv1.OutcomeEvent{
+				Outcome: &hindsightv1.Outcome{Sequence: 4, Loss: proto.Float64(0.5), Class: "a\nb"}, Labels: []float64{1}, Omitted: 2,
+			}}},
+			{}, // Of a later version.
+			{Event: &hindsightv1.WatchModelResponse_History{History: &hindsightv1.HistoryPoint{Sequence: 4, Regret: proto.Float64(1)}}},
+		} {
+			if err := s.Send(e); err != nil {
+				return err
+			}
+		}
+		return status.Error(codes.DataLoss, "corrupt")
+	}}).serve(t)
+	r := h.request(t, "GET", "/v1/models/m/events?max_outcomes_per_second=2.5&statsInterval=3s", "", "Authorization", "Bearer t")
+	response, err := h.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("header %v", response.Header)
+	}
+	blocks := strings.Split(strings.TrimSuffix(string(text), "\n\n"), "\n\n")
+	if len(blocks) != 5 || blocks[0] != "retry: 3000" ||
+		!strings.HasPrefix(blocks[1], "event: stats\nid: 3\ndata: {\"model\":\"m\",\"observations\":3,") ||
+		blocks[2] != "event: outcome\nid: 4\ndata: {\"outcome\":{\"sequence\":4,\"loss\":0.5,\"duplicate\":false,\"class\":\"a\\nb\"},\"labels\":[1],\"omitted\":2}" ||
+		blocks[3] != "event: history\nid: 4\ndata: {\"sequence\":4,\"regret\":1}" ||
+		blocks[4] != "event: failure\ndata: {\"error\":{\"code\":500,\"message\":\"corrupt\",\"status\":\"DATA_LOSS\",\"details\":[]}}" {
+		t.Errorf("events %q", blocks)
+	}
+	want := &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 2.5}
+	if got := <-asked; got.GetStatsInterval().AsDuration() != 3*time.Second || got.GetModel() != want.GetModel() || got.GetMaxOutcomesPerSecond() != 2.5 {
+		t.Errorf("asked for %v", got)
+	}
+	if got := <-told; got != "Bearer t" {
+		t.Errorf("authorization %q", got)
+	}
+}
+
+// What is refused before the first event is answered as every refusal is.
+func TestEventsAreRefused(t *testing.T) {
+	h := serve(t)
+	a := h.call(t, "GET", "/v1/models/m/events?statsInterval=soon", "")
+	a.refused(t, "an interval", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "stats_interval", "soon")
+	a = h.call(t, "GET", "/v1/models/m/events?rate=1", "")
+	a.refused(t, "a parameter", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "rate", "maxOutcomesPerSecond")
+	if a = h.call(t, "GET", "/v1/models/m/events", ""); a.status != 404 && a.status != 501 {
+		t.Errorf("events of no model: %d %s", a.status, a.body)
+	}
+}
+
+// waiting sends one event and waits for the end of the call.
+func waiting(ended chan<- struct{}) *watched {
+	return &watched{watch: func(_ *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
+		defer func() { ended <- struct{}{} }()
+		if err := s.Send(statsEvent(1)); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return s.Context().Err()
+	}}
+}
+
+// A stream without events has comments, so that proxies and clients keep it.
+func TestHeartbeat(t *testing.T) {
+	ended := make(chan struct{}, 1)
+	h := waiting(ended).serve(t, gateway.WithHeartbeat(time.Millisecond))
+	_, next := h.stream(t)
+	for comments := 0; comments < 3; {
+		switch next() {
+		case ":":
+			comments++
+		case "":
+			t.Fatal("the stream ended")
+		}
+	}
+}
+
+// A client that leaves ends the call, and Drain ends the streams that are left.
+func TestEventsEnd(t *testing.T) {
+	ended := make(chan struct{}, 2)
+	h := waiting(ended).serve(t)
+	response, next := h.stream(t)
+	next()
+	next()
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	_, next = h.stream(t)
+	next()
+	next()
+	h.gateway.Drain()
+	<-ended
+	if got := next(); got != "" {
+		t.Errorf("after the end: %q", got)
+	}
+}
+
+// A client that reads nothing holds no more than buffers, and ends when the write to it
+// takes too long.
+func TestSlowReader(t *testing.T) {
+	ended := make(chan error, 1)
+	big := statsEvent(1)
+	big.GetStats().StateDigest = strings.Repeat("x", 32<<10)
+	w := &watched{watch: func(_ *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
+		for {
+			if err := s.Send(big); err != nil {
+				ended <- err
+				return err
+			}
+		}
+	}}
+	// The clock is behind by what a write may take, but for a moment.
+	late := func() time.Time { return time.Now().Add(-29900 * time.Millisecond) }
+	h := w.serve(t, func(o *gateway.Options) { o.Now = late })
+	dialer := net.Dialer{}
+	connection, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if _, err := io.WriteString(connection, "GET /v1/models/m/events HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; status.Code(err) != codes.Canceled {
+		t.Errorf("the call ended with %v", err)
+	}
+}
+
+// Streams are bounded, and others go on while there are no places.
+func TestStreamsAreBounded(t *testing.T) {
+	ended := make(chan struct{}, gateway.MaxStreams)
+	h := waiting(ended).serve(t)
+	for range gateway.MaxStreams {
+		_, next := h.stream(t)
+		next()
+	}
+	a := h.call(t, "GET", "/v1/models/m/events", "")
+	a.refused(t, "one stream too many", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "200 streams")
+	if a := h.call(t, "GET", "/v1/models/m", ""); a.status != 501 {
+		t.Errorf("a call beside the streams: %d", a.status)
+	}
+}

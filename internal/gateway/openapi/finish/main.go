@@ -1,0 +1,65 @@
+// The finish of the OpenAPI document: it merges what protoc-gen-openapiv3 wrote for each
+// proto file, and makes it say what is served.
+//
+//	go run ./internal/gateway/openapi/finish DIR >internal/gateway/openapi/openapi.json
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// overlay is what the proto files do not say: a JSON merge patch, RFC 7396.
+//
+//go:embed overlay.json
+var overlay []byte
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "finish:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string, out io.Writer) error {
+	if len(args) != 1 {
+		return errors.New("want the directory that protoc-gen-openapiv3 wrote to")
+	}
+	document := object{}
+	written := os.DirFS(args[0])
+	err := fs.WalkDir(written, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".openapi.json") {
+			return err
+		}
+		text, err := fs.ReadFile(written, path)
+		if err != nil {
+			return err
+		}
+		var part object
+		if err := json.Unmarshal(text, &part); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		merge(document, part)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var patch object
+	if err := json.Unmarshal(overlay, &patch); err != nil {
+		return fmt.Errorf("overlay: %w", err)
+	}
+	if err := finish(document, patch); err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", " ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}

@@ -1,0 +1,211 @@
+package gateway_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+
+	"hindsight/internal/gateway/openapi"
+)
+
+// contract checks requests and answers against the OpenAPI document.
+type contract struct {
+	*host
+	document *openapi3.T
+	// routes are by operation; called are those that were checked.
+	routes map[string]*routers.Route
+	called map[string]bool
+}
+
+func load(t *testing.T) *openapi3.T {
+	t.Helper()
+	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := document.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return document
+}
+
+// newContract refuses what the document does not name, which a client may do without.
+func newContract(t *testing.T, h *host) *contract {
+	t.Helper()
+	c := &contract{h, load(t), map[string]*routers.Route{}, map[string]bool{}}
+	no := false
+	for name, s := range c.document.Components.Schemas {
+		if len(s.Value.Properties) > 0 && name != "ErrorDetail" {
+			s.Value.AdditionalProperties.Has = &no
+		}
+	}
+	for path, item := range c.document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			c.routes[operation.OperationID] = &routers.Route{
+				Spec: c.document, Path: path, PathItem: item, Method: method, Operation: operation,
+			}
+		}
+	}
+	return c
+}
+
+// call makes a call of an operation, and checks that request and answer are those of
+// the document. The path is that of the operation with names for the braces.
+func (c *contract) call(t *testing.T, operation, method, path, body string, headers ...string) *answer {
+	t.Helper()
+	route := c.routes[operation]
+	if route == nil {
+		t.Fatalf("no operation %s", operation)
+	}
+	c.called[operation] = true
+	pattern := regexp.MustCompile(`\\\{(\w+)\\\}`).ReplaceAllString(regexp.QuoteMeta(route.Path), `(?P<$1>[^/]+)`)
+	bare, _, _ := strings.Cut(path, "?")
+	found := regexp.MustCompile("^" + pattern + "$")
+	values := found.FindStringSubmatch(bare)
+	if route.Method != method || values == nil {
+		t.Fatalf("%s is %s %s, not %s %s", operation, route.Method, route.Path, method, path)
+	}
+	parameters := map[string]string{}
+	for i, name := range found.SubexpNames() {
+		if name != "" {
+			parameters[name] = values[i]
+		}
+	}
+	request := c.request(t, method, path, body, headers...)
+	checked := c.request(t, method, path, body, headers...)
+	input := &openapi3filter.RequestValidationInput{Request: checked, PathParams: parameters, Route: route}
+	openapi3filter.RegisterBodyDecoder("application/octet-stream", openapi3filter.FileBodyDecoder)
+	if err := openapi3filter.ValidateRequest(t.Context(), input); err != nil {
+		t.Errorf("%s: the request: %v", operation, err)
+	}
+	a := c.do(t, request)
+	response := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
+	}
+	if err := openapi3filter.ValidateResponse(t.Context(), response); err != nil {
+		t.Errorf("%s: the answer: %v\n%s", operation, err, a.body)
+	}
+	return a
+}
+
+// good makes a call that is to succeed.
+func (c *contract) good(t *testing.T, operation, method, path, body string, headers ...string) *answer {
+	t.Helper()
+	a := c.call(t, operation, method, path, body, headers...)
+	if a.status != http.StatusOK {
+		t.Errorf("%s: %d %s", operation, a.status, a.body)
+	}
+	return a
+}
+
+// Every operation of the document is served as the document says, and nothing but these.
+func TestTheDocumentIsServed(t *testing.T) {
+	c := newContract(t, serve(t))
+	spec := `{"dimension":2,"seed":9007199254740993,"pkawvTaylor":{},"scaling":{"none":{}}}`
+	created := c.good(t, "CreateModel", "POST", "/v1/models", `{"id":"m","spec":`+spec+`}`)
+	if got := created.at("model", "spec", "seed"); got != number("9007199254740993") {
+		t.Errorf("a seed of 64 bits came back as %v", got)
+	}
+	c.good(t, "ValidateSpec", "POST", "/v1/specs:validate", `{"spec":`+spec+`}`)
+	predicted := c.good(t, "Predict", "POST", "/v1/models/m:predict", `{"features":[0.5,0.25],"predictionId":"p"}`)
+	if predicted.at("prediction", "predictionId") != "p" || predicted.at("prediction", "stateSequence") != number("0") {
+		t.Errorf("predicted %s", predicted.body)
+	}
+	observed := c.good(t, "Observe", "POST", "/v1/models/m:observe", `{"predictionId":"p","label":0}`)
+	if observed.at("outcome", "sequence") != number("1") || observed.at("outcome", "duplicate") != false {
+		t.Errorf("observed %s", observed.body)
+	}
+	// Names as in the proto files, and integers as texts, are read too.
+	again := c.want(t, "POST", "/v1/models/m:observe", `{"prediction_id":"p","label":"0"}`)
+	if again.at("outcome", "duplicate") != true {
+		t.Errorf("observed again %s", again.body)
+	}
+	batch := c.good(t, "PredictBatch", "POST", "/v1/models/m:predictBatch", `{"rows":[{"features":[1,0]},{"features":[0,1]}],"remember":false}`)
+	if batch.at("predictions", 1, "stateSequence") != number("1") || batch.at("predictions", 1, "predictionId") != nil {
+		t.Errorf("predicted %s", batch.body)
+	}
+	learned := c.good(t, "ObserveBatch", "POST", "/v1/models/m:observeBatch",
+		`{"observations":[{"features":[1,0],"label":1,"observationId":"a"},{"features":[0,1],"label":-1,"observationId":"b"}]}`)
+	if learned.at("outcomes", 1, "sequence") != number("3") {
+		t.Errorf("learned %s", learned.body)
+	}
+	if got := c.good(t, "GetModel", "GET", "/v1/models/m", "").at("model", "sequence"); got != number("3") {
+		t.Errorf("sequence %v", got)
+	}
+	c.good(t, "ListModels", "GET", "/v1/models?pageSize=10&prefix=m&labels[site]=oslo", "")
+	stats := c.good(t, "GetModelStats", "GET", "/v1/models/m/stats?includeEffectiveDimension=true", "")
+	if stats.at("stats", "observations") != number("3") || stats.at("stats", "effectiveDimension") == nil {
+		t.Errorf("statistics %s", stats.body)
+	}
+	snapshot := c.good(t, "SnapshotModel", "POST", "/v1/models/m/snapshots", "{}")
+	kept := c.good(t, "ListSnapshots", "GET", "/v1/models/m/snapshots", "")
+	if kept.at("snapshots", 0, "stateDigest") != snapshot.at("snapshot", "stateDigest") {
+		t.Errorf("snapshots %s", kept.body)
+	}
+	bytesOf := c.good(t, "ExportModel", "GET", "/v1/models/m:export?withoutIds=true", "")
+	c.good(t, "ImportModel", "POST", "/v1/models:import?id=copy", string(bytesOf.body), "Content-Type", "application/octet-stream")
+	if got := c.want(t, "GET", "/v1/models/copy/stats", "").at("stats", "stateDigest"); got != snapshot.at("snapshot", "stateDigest") {
+		t.Errorf("the digest of the copy is %v", got)
+	}
+	restored := c.good(t, "RestoreModel", "POST", "/v1/models/m:restore", `{"sequence":1}`)
+	if restored.at("model", "sequence") != number("1") {
+		t.Errorf("restored %s", restored.body)
+	}
+	c.good(t, "DeleteModel", "DELETE", "/v1/models/copy", "")
+	c.good(t, "GetModelStats", "GET", "/v1/models/m/stats", "")
+	// What the server behind it may not have yet is answered as UNIMPLEMENTED.
+	for _, o := range [][4]string{
+		{"UndeleteModel", "POST", "/v1/models/copy:undelete", "{}"},
+		{"UpdateModel", "PATCH", "/v1/models/m?updateMask=displayName,labels.site", `{"displayName":"M","labels":{"site":"oslo"}}`},
+		{"GetModelHistory", "GET", "/v1/models/m/history", ""},
+		{"CompareModels", "GET", "/v1/models/m/comparison", ""},
+		{"SetAlias", "PUT", "/v1/aliases/champion", `{"model":"m"}`},
+		{"ListAliases", "GET", "/v1/aliases", ""},
+		{"DeleteAlias", "DELETE", "/v1/aliases/champion", ""},
+	} {
+		if a := c.call(t, o[0], o[1], o[2], o[3]); a.status != http.StatusOK && a.status != http.StatusNotImplemented {
+			t.Errorf("%s: %d %s", o[0], a.status, a.body)
+		}
+	}
+	c.called["WatchModel"] = true // See TestEvents.
+	for operation := range c.routes {
+		if !c.called[operation] {
+			t.Errorf("%s was not called", operation)
+		}
+	}
+}
+
+// The document says of integers that they are, and how calls are refused.
+func TestTheDocument(t *testing.T) {
+	document := load(t)
+	if sequence := document.Components.Schemas["Outcome"].Value.Properties["sequence"].Value; !sequence.Type.Is("integer") || *sequence.Min != 0 {
+		t.Errorf("a sequence is %v", sequence)
+	}
+	if got, want := document.Components.Schemas["Outcome"].Value.Required, []string{"duplicate", "sequence"}; !slices.Equal(got, want) {
+		t.Errorf("an outcome always has %v, want %v", got, want)
+	}
+	if got := document.Components.Schemas["ModelSpec"].Value.Required; len(got) > 0 {
+		t.Errorf("a spec must have %v", got)
+	}
+	for path, item := range document.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if operation.Responses.Default() == nil || operation.Responses.Default().Ref != "#/components/responses/Error" {
+				t.Errorf("%s %s: no word of errors", method, path)
+			}
+			if operation.Summary == "" {
+				t.Errorf("%s %s: no summary", method, path)
+			}
+		}
+	}
+	if document.Components.Schemas["google.rpc.Status"] != nil || regexp.MustCompile(`"format": "u?int64",\s+"type": "string"`).Match(openapi.Document()) {
+		t.Error("what is not served is in the document")
+	}
+}

@@ -1,0 +1,84 @@
+package gateway
+
+import (
+	"bytes"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"hindsight/internal/gateway/openapi"
+)
+
+// What pages may do: ask this host for scripts, styles and answers. The pages that this
+// package makes have no script.
+const (
+	consolePolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	pagePolicy    = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+// pages answers what is no call: the description of the API, the page that shows it,
+// and the console at /. Without a console the page of the API is at / too.
+func (g *Gateway) pages(calls http.Handler) http.Handler {
+	console := http.Handler(nil)
+	if g.Console != nil {
+		console = http.FileServerFS(g.Console)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/"):
+			calls.ServeHTTP(w, r)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			g.notAPage(w, r)
+		case r.URL.Path == "/openapi.json":
+			file(w, r, contentJSON, openapi.Document())
+		case r.URL.Path == "/api", r.URL.Path == "/" && console == nil:
+			w.Header().Set("Content-Security-Policy", pagePolicy)
+			file(w, r, "text/html; charset=utf-8", g.page)
+		case r.URL.Path == "/api/page.css":
+			http.ServeFileFS(w, r, pageFiles, "page/page.css")
+		case g.isConsole(r.URL.Path):
+			w.Header().Set("Content-Security-Policy", consolePolicy)
+			w.Header().Set("Referrer-Policy", "no-referrer")
+			w.Header().Set("Cache-Control", "no-cache")
+			if strings.HasPrefix(r.URL.Path, "/assets/") { // Their names change with what is in them.
+				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+			}
+			console.ServeHTTP(w, r)
+		default:
+			write(w, notFound(r))
+		}
+	})
+}
+
+// notAPage refuses what changes something at the address of a page.
+func (g *Gateway) notAPage(w http.ResponseWriter, r *http.Request) {
+	switch p := r.URL.Path; {
+	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", g.isConsole(p):
+		write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
+	default:
+		write(w, notFound(r))
+	}
+}
+
+// isConsole tells whether a path is a file of the console.
+func (g *Gateway) isConsole(name string) bool {
+	if g.Console == nil {
+		return false
+	}
+	name = strings.TrimPrefix(name, "/")
+	if name == "" {
+		return true
+	}
+	info, err := fs.Stat(g.Console, path.Clean(name))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// file answers a file of the program, which changes with the program alone.
+func file(w http.ResponseWriter, r *http.Request, kind string, data []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-cache")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+}

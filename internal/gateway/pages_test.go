@@ -1,0 +1,130 @@
+package gateway_test
+
+import (
+	"bytes"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"hindsight/internal/gateway"
+	"hindsight/internal/gateway/openapi"
+)
+
+// The pages ask this host alone, and have no script.
+func TestPages(t *testing.T) {
+	h := serve(t)
+	described := h.want(t, "GET", "/openapi.json", "")
+	if !bytes.Equal(described.body, openapi.Document()) || described.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%d bytes of %s", len(described.body), described.header.Get("Content-Type"))
+	}
+	page := h.want(t, "GET", "/api", "")
+	if other := h.want(t, "GET", "/", ""); !bytes.Equal(other.body, page.body) {
+		t.Error("without a console / is another page than /api")
+	}
+	text := string(page.body)
+	for _, operation := range regexp.MustCompile(`"operationId": "(\w+)"`).FindAllSubmatch(openapi.Document(), -1) {
+		if !strings.Contains(text, `<details id="`+string(operation[1])+`">`) {
+			t.Errorf("%s is not on the page", operation[1])
+		}
+	}
+	for _, link := range regexp.MustCompile(`href="#([\w.]+)"`).FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(text, `id="`+link[1]+`"`) {
+			t.Errorf("a link leads to #%s, which is not there", link[1])
+		}
+	}
+	if strings.Contains(text, "<script") || strings.Contains(text, "style=") || strings.Contains(text, "://") {
+		t.Error("the page has a script, a style of its own or another host")
+	}
+	if got := page.header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; style-src 'self'") {
+		t.Errorf("policy %q", got)
+	}
+	if style := h.want(t, "GET", "/api/page.css", ""); !strings.HasPrefix(style.header.Get("Content-Type"), "text/css") || bytes.Contains(style.body, []byte("url(")) {
+		t.Errorf("the style is %s", style.header.Get("Content-Type"))
+	}
+	if a := h.call(t, "HEAD", "/api", ""); a.status != http.StatusOK || len(a.body) != 0 {
+		t.Errorf("HEAD: %d", a.status)
+	}
+}
+
+// With a console its files are at /, beside the calls and the page of the API.
+func TestConsole(t *testing.T) {
+	h := serve(t, func(o *gateway.Options) {
+		o.Console = fstest.MapFS{
+			"index.html":       {Data: []byte("<!doctype html><title>console</title>")},
+			"favicon.svg":      {Data: []byte("<svg/>")},
+			"assets/app-1a.js": {Data: []byte("1")},
+		}
+	})
+	for path, want := range map[string][2]string{
+		"/":                 {"text/html", "no-cache"},
+		"/favicon.svg":      {"image/svg+xml", "no-cache"},
+		"/assets/app-1a.js": {"text/javascript", "public, max-age=31536000, immutable"},
+	} {
+		a := h.want(t, "GET", path, "")
+		if !strings.HasPrefix(a.header.Get("Content-Type"), want[0]) || a.header.Get("Cache-Control") != want[1] ||
+			!strings.HasPrefix(a.header.Get("Content-Security-Policy"), "default-src 'self'") {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+	for _, path := range []string{"/assets", "/assets/", "/other.js", "/../etc/passwd", "/%2e%2e/x"} {
+		if a := h.call(t, "GET", path, ""); a.status != http.StatusNotFound || a.at("error", "status") != "NOT_FOUND" {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	h.want(t, "GET", "/api", "")
+	h.want(t, "GET", "/v1/models", "")
+}
+
+// Pages of other origins may call if they are named, and not otherwise.
+func TestOrigins(t *testing.T) {
+	named := func(origins ...string) func(*gateway.Options) {
+		return func(o *gateway.Options) { o.Origins = origins }
+	}
+	const page, stranger = "https://page.example", "https://stranger.example"
+	for _, c := range []struct {
+		what     string
+		set      func(*gateway.Options)
+		origin   string
+		status   int
+		allowed  string
+		preRight bool
+	}{
+		{"nobody is named", named(), page, 403, "", false},
+		{"it is named", named(page, "http://localhost:1"), page, 200, page, true},
+		{"another is named", named(page), stranger, 403, "", false},
+		{"all are", named("*"), stranger, 200, "*", true},
+	} {
+		h := serve(t, c.set)
+		a := h.call(t, "POST", "/v1/models", linear("m"), "Origin", c.origin, "Sec-Fetch-Site", "cross-site")
+		if a.status != c.status || a.header.Get("Access-Control-Allow-Origin") != c.allowed {
+			t.Errorf("%s: %d %v %s", c.what, a.status, a.header, a.body)
+		}
+		if c.status == 403 {
+			a.refused(t, c.what, 403, "PERMISSION_DENIED", "CROSS_ORIGIN", "", c.origin)
+			h.call(t, "GET", "/v1/models/m", "").refused(t, c.what, 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", "")
+		}
+		before := h.call(t, "OPTIONS", "/v1/models", "", "Origin", c.origin,
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
+		right := before.header.Get("Access-Control-Allow-Methods") == "POST" && before.header.Get("Access-Control-Allow-Headers") == "content-type"
+		if right != c.preRight {
+			t.Errorf("%s: preflight %d %v", c.what, before.status, before.header)
+		}
+	}
+	// The page of the server itself, and a program that is no browser.
+	h := serve(t)
+	if a := h.call(t, "POST", "/v1/models", linear("a"), "Origin", h.url, "Sec-Fetch-Site", "same-origin"); a.status != 200 {
+		t.Errorf("the same origin: %d %s", a.status, a.body)
+	}
+	if a := h.call(t, "POST", "/v1/models", linear("b")); a.status != 200 {
+		t.Errorf("no browser: %d %s", a.status, a.body)
+	}
+}
+
+func TestBadOrigin(t *testing.T) {
+	_, err := gateway.New(t.Context(), gateway.Options{Origins: []string{"page.example"}})
+	if err == nil || !strings.Contains(err.Error(), `"page.example"`) {
+		t.Errorf("an origin without a scheme: %v", err)
+	}
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// pieceBytes is what a message of an import holds.
+const pieceBytes = 256 << 10
+
+// export answers GET /v1/models/{model}:export with the bytes of a model. An export
+// that fails on its way breaks the connection off, so that no client takes a part for
+// the whole.
+func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string]string) {
+	request := &hindsightv1.ExportModelRequest{Model: path["model"]}
+	if err := query(r, request); err != nil {
+		write(w, failed(err))
+		return
+	}
+	leave, ok := g.stream(w)
+	if !ok {
+		return
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(outgoing(r))
+	defer cancel()
+	pieces, err := g.models.ExportModel(ctx, request)
+	if err != nil {
+		write(w, failed(err))
+		return
+	}
+	control := http.NewResponseController(w)
+	for begun := false; ; begun = true {
+		piece, err := pieces.Recv()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil && !begun {
+			write(w, failed(err))
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // The way of net/http to break a connection off.
+		}
+		if !begun {
+			header := w.Header()
+			header.Set("Content-Type", contentBytes)
+			header.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", request.GetModel()+".hindsight"))
+			header.Set("Cache-Control", "no-store")
+			header.Set("X-Content-Type-Options", "nosniff")
+		}
+		_ = control.SetWriteDeadline(g.Now().Add(writeTimeout)) // Only a writer of a test has none.
+		if _, err := w.Write(piece.GetChunk()); err != nil {
+			return // The client has left.
+		}
+	}
+}
+
+// importModel answers POST /v1/models:import?id=ID, whose body are the bytes of an
+// exported model.
+func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	if !isContent(r, contentBytes) {
+		write(w, wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE"))
+		return
+	}
+	leave, ok := g.stream(w)
+	if !ok {
+		return
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(outgoing(r))
+	defer cancel()
+	call, err := g.models.ImportModel(ctx)
+	if err != nil {
+		write(w, failed(err))
+		return
+	}
+	control := http.NewResponseController(w)
+	piece := make([]byte, pieceBytes)
+	request := &hindsightv1.ImportModelRequest{Id: r.URL.Query().Get("id")}
+	for {
+		_ = control.SetReadDeadline(g.Now().Add(readTimeout)) // Only a writer of a test has none.
+		n, readErr := io.ReadFull(r.Body, piece)
+		request.Chunk = piece[:n]
+		// The first message has the id, and is sent even when there are no bytes. An error
+		// of Send says that the call has ended; CloseAndRecv says how.
+		if n > 0 || request.GetId() != "" {
+			if err := call.Send(request); err != nil {
+				break
+			}
+		}
+		request = &hindsightv1.ImportModelRequest{}
+		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
+			break
+		}
+		if readErr != nil {
+			write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+readErr.Error()))
+			return
+		}
+	}
+	_ = control.SetReadDeadline(time.Time{})
+	answer, err := call.CloseAndRecv()
+	if err != nil {
+		write(w, failed(err))
+		return
+	}
+	text, err := encode(answer)
+	if err != nil {
+		write(w, failed(err))
+		return
+	}
+	w.Header().Set("Content-Type", contentJSON)
+	_, _ = w.Write(text) // An error means that the client has left.
+}

@@ -1,0 +1,98 @@
+package gateway_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// A model goes out and comes in in pieces, larger than a message may be.
+func TestExportAndImport(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", `{"id":"m","spec":{"dimension":600,"linearAwv":{},"scaling":{"none":{}}}}`)
+	features := strings.TrimSuffix(strings.Repeat("0.5,", 600), ",")
+	h.want(t, "POST", "/v1/models/m:predict", `{"features":[`+features+`],"predictionId":"p"}`)
+	out := h.want(t, "GET", "/v1/models/m:export", "")
+	if len(out.body) < 1<<20 {
+		t.Fatalf("%d bytes, want more than a message has", len(out.body))
+	}
+	if got := out.header.Get("Content-Disposition"); got != `attachment; filename="m.hindsight"` || out.header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("header %v", out.header)
+	}
+	const bytesType = "application/octet-stream"
+	in := h.want(t, "POST", "/v1/models:import?id=n", string(out.body), "Content-Type", bytesType)
+	if in.at("model", "id") != "n" {
+		t.Errorf("imported %s", in.body)
+	}
+	a, b := h.want(t, "GET", "/v1/models/m/stats", ""), h.want(t, "GET", "/v1/models/n/stats", "")
+	if a.at("stats", "stateDigest") != b.at("stats", "stateDigest") || b.at("stats", "pendingLabels") != number("1") {
+		t.Errorf("statistics %s, want those of %s", b.body, a.body)
+	}
+	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).
+		refused(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
+	other := h.want(t, "GET", "/v1/models/m:export?withoutIds=true", "")
+	if len(other.body) >= len(out.body) {
+		t.Errorf("%d bytes without ids, %d with", len(other.body), len(out.body))
+	}
+}
+
+// An upload that breaks off creates nothing.
+func TestImportThatBreaksOff(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	out := h.want(t, "GET", "/v1/models/m:export", "")
+	r := h.request(t, "POST", "/v1/models:import?id=n", "x", "Content-Type", "application/octet-stream")
+	broken := errors.New("broken")
+	r.Body, r.ContentLength, r.GetBody = io.NopCloser(io.MultiReader(bytes.NewReader(out.body[:64]), failingReader{broken})), -1, nil
+	response, err := h.client.Do(r)
+	if err == nil {
+		_ = response.Body.Close()
+		t.Fatalf("status %d", response.StatusCode)
+	}
+	h.call(t, "GET", "/v1/models/n", "").refused(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"n"`)
+}
+
+type failingReader struct{ err error }
+
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
+
+// An export that fails on its way is no whole answer, and one that fails before it is
+// an error.
+func TestExportThatFails(t *testing.T) {
+	piece := make([]byte, 64<<10)
+	for i := range piece {
+		piece[i] = byte(rand.Uint32())
+	}
+	pieces := 0
+	w := &watched{export: func(s grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
+		for range pieces {
+			if err := s.Send(&hindsightv1.ExportModelResponse{Chunk: piece}); err != nil {
+				return err
+			}
+		}
+		return status.Error(codes.DataLoss, "corrupt")
+	}}
+	h := w.serve(t)
+	if a := h.call(t, "GET", "/v1/models/m:export", ""); a.status != 500 || a.at("error", "status") != "DATA_LOSS" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	pieces = 8
+	response, err := h.client.Do(h.request(t, http.MethodGet, "/v1/models/m:export", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.ReadAll(response.Body); err == nil {
+		t.Error("a part was taken for the whole")
+	}
+}

@@ -1,0 +1,87 @@
+package catalog_test
+
+import (
+	"reflect"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/modeltest"
+)
+
+// A full history has a window, and the cost counts it: a stream whose points are not kept
+// takes no more memory than that.
+func TestAFullHistoryIsBounded(t *testing.T) {
+	rounds := 40_000
+	if testing.Short() {
+		rounds = 6_000
+	}
+	for name, given := range map[string]model.PKAWVNystrom{
+		"few centres":          {Kernel: &model.Kernel{Kind: "linear"}},
+		"few of few centres":   {Kernel: &model.Kernel{Kind: "linear"}, MaxDictionary: ptr(16)},
+		"a window that is set": {MaxDictionary: ptr(128), HistoryWindow: ptr(100)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given.History = model.HistoryFull
+			spec, cost, err := catalog.Create(model.Spec{Dimension: 2, PKAWVNystrom: &given})
+			if err != nil {
+				t.Fatal(err)
+			}
+			window, centres := *spec.PKAWVNystrom.HistoryWindow, *spec.PKAWVNystrom.MaxDictionary
+			if given.HistoryWindow == nil && window != 8*centres {
+				t.Errorf("a window of %d for %d centres", window, centres)
+			}
+			l, err := catalog.New(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			samples := modeltest.Samples(11, 2, 1000)
+			atWindow := uint64(0)
+			for n := range rounds {
+				s := &samples[n%len(samples)]
+				if err := l.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight); err != nil {
+					t.Fatal(err)
+				}
+				if size := l.Size(); size > cost.StateBytes {
+					t.Fatalf("%d bytes after %d rounds, the cost says %d", size, n+1, cost.StateBytes)
+				}
+				if n+1 == window {
+					atWindow = l.Size()
+				}
+			}
+			if m := l.Stats().Dictionary; m >= centres {
+				t.Errorf("the dictionary is full: nothing is tested")
+			} else if size := l.Size(); m == 2 && size != atWindow {
+				t.Errorf("%d bytes after %d rounds, %d after %d", size, rounds, atWindow, window)
+			}
+		})
+	}
+}
+
+// A stored spec without a window keeps its whole history, in Complete and in New. What
+// Create makes of it stays as it is.
+func TestAStoredFullHistoryStaysWhole(t *testing.T) {
+	given := model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
+		Kernel: &model.Kernel{Kind: "linear"}, History: model.HistoryFull, MaxDictionary: ptr(4), Lambda: ptr(1.0),
+	}}
+	stored, _, err := catalog.Complete(given)
+	if err != nil || stored.PKAWVNystrom.HistoryWindow != nil {
+		t.Fatalf("stored %+v, %v", stored.PKAWVNystrom, err)
+	}
+	created, _, err := catalog.Create(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if given.PKAWVNystrom.HistoryWindow != nil {
+		t.Errorf("what was given has changed: %+v", given.PKAWVNystrom)
+	}
+	for name, again := range map[string]func(model.Spec) (model.Spec, model.Cost, error){"Create": catalog.Create, "Complete": catalog.Complete} {
+		if got, _, err := again(created); err != nil || !reflect.DeepEqual(got, created) {
+			t.Errorf("%s again: %+v, %v", name, got.PKAWVNystrom, err)
+		}
+	}
+	const round = 8 * (2 + 1 + 1) // The bytes of a round in a state.
+	if whole, bounded := len(learned(t, stored)), len(learned(t, created)); whole-bounded != (200-32)*round {
+		t.Errorf("%d bytes of state stored, %d created", whole, bounded)
+	}
+}

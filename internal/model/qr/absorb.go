@@ -1,0 +1,109 @@
+package qr
+
+import "math"
+
+// panel is how many rows Absorb takes at a time.
+const panel = 4
+
+// AbsorbRoom is how many numbers of room Absorb wants for r features.
+func AbsorbRoom(r int) int { return 2*r + 1 }
+
+// Absorb is Rotate, to rounding, of an observation (z, y) of which v = R⁻ᵀz is known from
+// Solve. So all rotations are known before the first row is touched, none waits for the one
+// before, and a pass takes the rows by fours. With t_0 = 1,
+//
+//	t_i² = t_{i−1}² + v_i²,  c_i = t_{i−1}/t_i,  g_i = v_i/(t_i t_{i−1})
+//	[R u]_i ← c_i [R u]_i + g_i w,  w ← w − v_i [R u]_i of before,  w = [zᵀ yᵀ] at first
+//
+// The row that Rotate holds is w/t: rounding does to it no more than to that one.
+//
+// The row holds z and then y, r+k numbers, and is overwritten: its label part is left
+// holding ε. It overwrites room, AbsorbRoom(r) numbers, of any value. The slices must not
+// overlap. It costs one pass over R, 3 multiplications an entry, and allocates nothing. It
+// panics when a length is wrong. Entries up to 1e150 of factor, row and v cannot overflow.
+//
+// Source: Gill, Golub, Murray and Saunders, Methods for Modifying Matrix Factorizations
+// (Mathematics of Computation 28, 1974), Method C1, in the form that Fletcher and Powell
+// (1974) take where the diagonal grows much.
+func (f *Factor) Absorb(row, v, room []float64) Rotation {
+	r := f.order
+	if len(row) != r+f.columns || len(v) != r || len(room) != AbsorbRoom(r) {
+		panic("qr: Absorb wants a row of order+columns numbers, a solution and its room")
+	}
+	squares, g := room[:r+1], room[r+1:]
+	squares[0] = 1
+	total := 0.0 // t² less 1, with all digits.
+	for i, p := range v {
+		total += float64(p * p)
+		squares[i+1] = 1 + total
+	}
+	root := math.Sqrt(squares[r])
+	rotation := Rotation{Gamma: 1 / root, Leverage: total / squares[r]}
+	cosines(squares, g, v)
+	full := r &^ (panel - 1)
+	absorb(f, row, squares, g, v, full)
+	f.absorbLast(row, squares, g, v, full)
+	for j := r; j < len(row); j++ {
+		row[j] /= root
+	}
+	return rotation
+}
+
+// cosinesGo replaces the squares t_{i−1}² by c_i from entry i on, and computes g_i.
+func cosinesGo(squares, g, v []float64, i int) {
+	for ; i < len(v); i++ {
+		c := math.Sqrt(squares[i] / squares[i+1])
+		g[i] = v[i] / squares[i] * c
+		squares[i] = c
+	}
+}
+
+// absorbGo turns the first full rows, a multiple of panel.
+func absorbGo(f *Factor, row, c, g, v []float64, full int) {
+	for i := 0; i < full; i += panel {
+		f.corner(row[i:], c, g, v, i, panel)
+		w := row[i+panel:]
+		r0, r1, r2, r3 := f.rowSlice(i)[4:], f.rowSlice(i + 1)[3:], f.rowSlice(i + 2)[2:], f.rowSlice(i + 3)[1:]
+		r0, r1, r2, r3 = r0[:len(w)], r1[:len(w)], r2[:len(w)], r3[:len(w)]
+		for j, x := range w {
+			a := r0[j]
+			r0[j] = float64(c[i]*a) + float64(g[i]*x)
+			x -= float64(v[i] * a)
+			a = r1[j]
+			r1[j] = float64(c[i+1]*a) + float64(g[i+1]*x)
+			x -= float64(v[i+1] * a)
+			a = r2[j]
+			r2[j] = float64(c[i+2]*a) + float64(g[i+2]*x)
+			x -= float64(v[i+2] * a)
+			a = r3[j]
+			r3[j] = float64(c[i+3]*a) + float64(g[i+3]*x)
+			w[j] = x - float64(v[i+3]*a)
+		}
+		for k := i; k < i+panel; k++ {
+			f.copyRow(k, f.rowSlice(k))
+		}
+	}
+}
+
+// absorbLast turns the rows from full on, fewer than panel.
+func (f *Factor) absorbLast(row, c, g, v []float64, full int) {
+	f.corner(row[full:], c, g, v, full, len(row)-full)
+	for k := full; k < f.order; k++ {
+		f.copyRow(k, f.rowSlice(k))
+	}
+}
+
+// corner turns the entries of a panel from row i on in so many columns.
+func (f *Factor) corner(w, c, g, v []float64, i, columns int) {
+	for k := i; k < min(i+panel, f.order); k++ {
+		own := f.rowSlice(k)
+		for j, x := range w[k-i : columns] {
+			a := own[j]
+			turned := float64(c[k]*a) + float64(g[k]*x)
+			if j > 0 || turned > a { // The diagonal never decreases.
+				own[j] = turned
+			}
+			w[k-i+j] = x - float64(v[k]*a)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// Products and sums are separate instructions, never fused ones, as in together_amd64.s,
+// and the entries that are no multiple of four come first for the same reason.
+
+
+// func cosinesAVX2(squares, gains, v *float64, n int)
+TEXT ·cosinesAVX2(SB), NOSPLIT, $0-32
+	MOVQ squares+0(FP), DI
+	MOVQ gains+8(FP), SI
+	MOVQ v+16(FP), DX
+	MOVQ n+24(FP), CX
+
+cosines:
+	VMOVUPD (DI), Y0
+	VDIVPD  8(DI), Y0, Y1
+	VSQRTPD Y1, Y1
+	VMOVUPD (DX), Y2
+	VDIVPD  Y0, Y2, Y2
+	VMULPD  Y1, Y2, Y2
+	VMOVUPD Y1, (DI)
+	VMOVUPD Y2, (SI)
+	ADDQ    $32, DI
+	ADDQ    $32, SI
+	ADDQ    $32, DX
+	SUBQ    $4, CX
+	JNZ     cosines
+	VZEROUPPER
+	RET
+
+// ENTRY turns one entry: X12 is w in its column.
+#define ENTRY(entry, c, g, v) \
+	VMOVSD entry, X13; \
+	VMULSD c, X13, X14; \
+	VMULSD g, X12, X15; \
+	VADDSD X15, X14, X14; \
+	VMULSD v, X13, X13; \
+	VSUBSD X13, X12, X12; \
+	VMOVSD X14, entry
+
+// DIAGONAL turns an entry of the diagonal, which never decreases.
+#define DIAGONAL(row, c, g, copy) \
+	VMOVSD (row), X13; \
+	VMULSD c, X13, X14; \
+	VMULSD g, X12, X15; \
+	VADDSD X15, X14, X14; \
+	VMAXSD X13, X14, X14; \
+	VMOVSD X14, copy; \
+	VMOVSD X14, (row)
+
+// FOUR turns four entries: Y12 is w in their columns.
+#define FOUR(row, c, g, v) \
+	VMOVUPD (row)(BX*8), Y13; \
+	VMULPD  c, Y13, Y14; \
+	VMULPD  g, Y12, Y15; \
+	VADDPD  Y15, Y14, Y14; \
+	VMULPD  v, Y13, Y13; \
+	VSUBPD  Y13, Y12, Y12; \
+	VMOVUPD Y14, (row)(BX*8)
+
+// func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
+//
+// DI, SI, R8 and R9 are the rows of a panel, R10 is w. R11 is how many entries the first
+// row has, R12 how many rows are left. CX is where the copies of the labels go, DX where
+// those of the diagonal, R14 the columns.
+TEXT ·absorbAVX2(SB), NOSPLIT, $0-80
+	MOVQ data+0(FP), DI
+	MOVQ row+8(FP), R10
+	MOVQ c+16(FP), AX
+	MOVQ gains+24(FP), R13
+	MOVQ v+32(FP), R15
+	MOVQ right+48(FP), CX
+	MOVQ full+56(FP), R12
+	MOVQ entries+64(FP), R11
+	MOVQ columns+72(FP), R14
+
+panel:
+	LEAQ         (DI)(R11*8), SI
+	LEAQ         -8(SI)(R11*8), R8
+	LEAQ         -16(R8)(R11*8), R9
+	VBROADCASTSD 0(AX), Y0
+	VBROADCASTSD 8(AX), Y1
+	VBROADCASTSD 16(AX), Y2
+	VBROADCASTSD 24(AX), Y3
+	VBROADCASTSD 0(R13), Y4
+	VBROADCASTSD 8(R13), Y5
+	VBROADCASTSD 16(R13), Y6
+	VBROADCASTSD 24(R13), Y7
+	VBROADCASTSD 0(R15), Y8
+	VBROADCASTSD 8(R15), Y9
+	VBROADCASTSD 16(R15), Y10
+	VBROADCASTSD 24(R15), Y11
+
+	MOVQ   full+56(FP), DX
+	SUBQ   R12, DX
+	SHLQ   $3, DX
+	ADDQ   diagonal+40(FP), DX
+	VMOVSD (R10), X12
+	DIAGONAL(DI, X0, X4, (DX))
+	VMOVSD 8(R10), X12
+	ENTRY(8(DI), X0, X4, X8)
+	DIAGONAL(SI, X1, X5, 8(DX))
+	VMOVSD 16(R10), X12
+	ENTRY(16(DI), X0, X4, X8)
+	ENTRY(8(SI), X1, X5, X9)
+	DIAGONAL(R8, X2, X6, 16(DX))
+	VMOVSD 24(R10), X12
+	ENTRY(24(DI), X0, X4, X8)
+	ENTRY(16(SI), X1, X5, X9)
+	ENTRY(8(R8), X2, X6, X10)
+	DIAGONAL(R9, X3, X7, 24(DX))
+
+	ADDQ $32, R10
+	ADDQ $32, DI
+	ADDQ $24, SI
+	ADDQ $16, R8
+	ADDQ $8, R9
+	SUBQ $4, R11
+	XORQ BX, BX
+	MOVQ R11, DX
+	ANDQ $3, DX
+	JZ   fours
+
+single:
+	VMOVSD (R10)(BX*8), X12
+	ENTRY((DI)(BX*8), X0, X4, X8)
+	ENTRY((SI)(BX*8), X1, X5, X9)
+	ENTRY((R8)(BX*8), X2, X6, X10)
+	ENTRY((R9)(BX*8), X3, X7, X11)
+	VMOVSD X12, (R10)(BX*8)
+	INCQ   BX
+	CMPQ   BX, DX
+	JLT    single
+
+fours:
+	CMPQ BX, R11
+	JGE  next
+
+four:
+	VMOVUPD (R10)(BX*8), Y12
+	FOUR(DI, Y0, Y4, Y8)
+	FOUR(SI, Y1, Y5, Y9)
+	FOUR(R8, Y2, Y6, Y10)
+	FOUR(R9, Y3, Y7, Y11)
+	VMOVUPD Y12, (R10)(BX*8)
+	ADDQ    $4, BX
+	CMPQ    BX, R11
+	JLT     four
+
+next:
+	MOVQ R11, BX
+	SUBQ R14, BX
+
+labels:
+	VMOVSD (DI)(BX*8), X13
+	VMOVSD X13, (CX)
+	VMOVSD (SI)(BX*8), X13
+	VMOVSD X13, (CX)(R14*8)
+	LEAQ   (CX)(R14*8), DX
+	VMOVSD (R8)(BX*8), X13
+	VMOVSD X13, (DX)(R14*8)
+	LEAQ   (DX)(R14*8), DX
+	VMOVSD (R9)(BX*8), X13
+	VMOVSD X13, (DX)(R14*8)
+	ADDQ   $8, CX
+	INCQ   BX
+	CMPQ   BX, R11
+	JLT    labels
+	LEAQ   (DX)(R14*8), CX
+	ADDQ   $8, CX
+
+	// Row i+4 is behind row i+3.
+	LEAQ (R9)(R11*8), DI
+	ADDQ $32, AX
+	ADDQ $32, R13
+	ADDQ $32, R15
+	SUBQ $4, R12
+	JNZ  panel
+	VZEROUPPER
+	RET

@@ -1,0 +1,133 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/rpc"
+)
+
+// local is a connection from within the process.
+func (s *service) local(t *testing.T) *rpc.Local {
+	t.Helper()
+	l, err := s.server.Local()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// A call from within the process is answered and refused as one from outside.
+func TestLocalCalls(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(2))
+	within := s.local(t)
+	predict := func(features ...float64) *hindsightv1.PredictRequest {
+		return &hindsightv1.PredictRequest{Model: "m", Features: features, Remember: proto.Bool(false)}
+	}
+	for name, c := range map[string]struct {
+		method   string
+		request  proto.Message
+		response func() proto.Message
+	}{
+		"a prediction":      {hindsightv1.PredictionService_Predict_FullMethodName, predict(1, 2), func() proto.Message { return new(hindsightv1.PredictResponse) }},
+		"a wrong dimension": {hindsightv1.PredictionService_Predict_FullMethodName, predict(1), func() proto.Message { return new(hindsightv1.PredictResponse) }},
+		"a model":           {hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Model: "m"}, func() proto.Message { return new(hindsightv1.GetModelResponse) }},
+		"no model":          {hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Model: "x"}, func() proto.Message { return new(hindsightv1.GetModelResponse) }},
+	} {
+		inside, outside := c.response(), c.response()
+		insideErr := within.Invoke(t.Context(), c.method, c.request, inside)
+		outsideErr := s.connection.Invoke(t.Context(), c.method, c.request, outside)
+		if !sameStatus(insideErr, outsideErr) || !proto.Equal(inside, outside) {
+			t.Errorf("%s: from within %v, %v; from outside %v, %v", name, inside, insideErr, outside, outsideErr)
+		}
+	}
+}
+
+// sameStatus compares what errors say, of details what is in them.
+func sameStatus(a, b error) bool {
+	x, y := status.Convert(a), status.Convert(b)
+	return x.Code() == y.Code() && x.Message() == y.Message() && slices.EqualFunc(x.Details(), y.Details(), func(d, e any) bool {
+		m, ok := d.(proto.Message)
+		n, also := e.(proto.Message)
+		return ok && also && proto.Equal(m, n)
+	})
+}
+
+// What the gRPC server does before the interceptors holds too.
+func TestLocalLimits(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(2))
+	within := hindsightv1.NewPredictionServiceClient(s.local(t))
+	_, err := within.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 1<<17)})
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a message of more than 1 MiB: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); status.Code(err) != codes.Canceled {
+		t.Errorf("a call that was given up: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), -time.Second)
+	defer cancel()
+	if _, err := within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("a call without time: %v", err)
+	}
+	if err := s.local(t).Invoke(t.Context(), "/hindsight.v1.PredictionService/Guess", &hindsightv1.PredictRequest{}, &hindsightv1.PredictResponse{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("an unknown method: %v", err)
+	}
+}
+
+// Streams go through the gRPC server, and end with it.
+func TestLocalStreams(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(2))
+	within := hindsightv1.NewModelServiceClient(s.local(t))
+	stream, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += len(piece.GetChunk())
+	}
+	if size == 0 {
+		t.Error("nothing was exported")
+	}
+	// Drain ends a stream that is open, and its connection.
+	session, err := hindsightv1.NewPredictionServiceClient(s.local(t)).Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{Predict: &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}}}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := session.Recv(); err != nil || r.GetPrediction() == nil {
+		t.Fatal(r, err)
+	}
+	s.server.Drain(t.Context())
+	if _, err := session.Recv(); err == nil {
+		t.Error("the session goes on after the server ended")
+	}
+}
