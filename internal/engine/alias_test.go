@@ -23,9 +23,9 @@ func (h *host) setAlias(t *testing.T, name, id string) engine.Alias {
 	return a
 }
 
-// send observes by a name as a request does, and tells which model learned.
-func (h *host) send(ctx context.Context, name string, o engine.Observation) (string, engine.Answer, error) {
-	route, err := h.Route(ctx, name)
+// send observes by the alias "live" as a request does, and tells which model learned.
+func (h *host) send(ctx context.Context, o engine.Observation) (string, engine.Answer, error) {
+	route, err := h.Route(ctx, "live")
 	if err != nil {
 		return "", engine.Answer{}, err
 	}
@@ -220,7 +220,7 @@ func testAfterASwitch(t *testing.T, newDisk func() disk) {
 	h.setAlias(t, "live", "a")
 	predicted := h.predict(t, "live", 1)
 	first := engine.Observation{ObservationID: "first", Features: []float64{1}, Labels: []float64{1}, Weight: 1}
-	by, learned, err := h.send(ctx, "live", first)
+	by, learned, err := h.send(ctx, first)
 	if err != nil || by != "a" || learned.Duplicate {
 		t.Fatalf("learned by %q: %+v, %v", by, learned, err)
 	}
@@ -228,23 +228,23 @@ func testAfterASwitch(t *testing.T, newDisk func() disk) {
 	h.stop(t)
 
 	h = start(t, d, c)
-	by, again, err := h.send(ctx, "live", first)
+	by, again, err := h.send(ctx, first)
 	if err != nil || by != "a" || !again.Duplicate || again.Sequence != learned.Sequence {
 		t.Errorf("the same again by %q: %+v, %v", by, again, err)
 	}
 	other := first
 	other.Labels = []float64{2}
-	if _, _, err := h.send(ctx, "live", other); !errors.Is(err, engine.ErrConflict) {
+	if _, _, err := h.send(ctx, other); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("another label: %v", err)
 	}
 	label := engine.Observation{PredictionID: predicted.ID, Labels: []float64{1}, Weight: 1}
 	for _, duplicate := range []bool{false, true} {
-		by, a, err := h.send(ctx, "live", label)
+		by, a, err := h.send(ctx, label)
 		if err != nil || by != "a" || a.Duplicate != duplicate || !a.Served {
 			t.Errorf("the label of a prediction by %q: %+v, %v", by, a, err)
 		}
 	}
-	if by, a, err := h.send(ctx, "live", engine.Observation{ObservationID: "new", Features: []float64{1}, Labels: []float64{1}, Weight: 1}); err != nil || by != "b" || a.Duplicate {
+	if by, a, err := h.send(ctx, engine.Observation{ObservationID: "new", Features: []float64{1}, Labels: []float64{1}, Weight: 1}); err != nil || by != "b" || a.Duplicate {
 		t.Errorf("a new one by %q: %+v, %v", by, a, err)
 	}
 	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a != 2 || b != 1 {
@@ -254,7 +254,7 @@ func testAfterASwitch(t *testing.T, newDisk func() disk) {
 	if err := h.DeleteModel(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if by, _, err := h.send(ctx, "live", first); err != nil || by != "b" {
+	if by, _, err := h.send(ctx, first); err != nil || by != "b" {
 		t.Errorf("without the model of before by %q: %v", by, err)
 	}
 }
@@ -290,7 +290,7 @@ func TestExactlyOnceByAnAliasThatIsSwitched(t *testing.T) {
 				var twice sync.WaitGroup
 				for range 2 {
 					twice.Go(func() {
-						if _, _, err := h.send(context.Background(), "live", o); err != nil {
+						if _, _, err := h.send(context.Background(), o); err != nil {
 							t.Error(err)
 						}
 					})

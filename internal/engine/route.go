@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 )
 
@@ -107,7 +108,7 @@ func (r *Route) Present() Target { return r.present }
 // learned once, and a label by the model that made the prediction.
 func (r *Route) For(predictionID, observationID string) (Target, error) {
 	id := cmp.Or(predictionID, observationID)
-	if r.former == nil || id == "" || checkObservationID("", id) != nil {
+	if r.former == nil || id == "" || len(id) > storage.MaxID {
 		return r.present, nil
 	}
 	seen, err := r.former.lookUp(id)

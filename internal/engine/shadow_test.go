@@ -42,9 +42,9 @@ func (h *host) caughtUp(t *testing.T, name string) []engine.Comparison {
 	return nil
 }
 
-// feed observes n observations, some predicted before, some weighted, and gives the
+// feed lets "leader" observe n observations, some predicted before, some weighted, and gives the
 // answers.
-func (h *host) feed(t *testing.T, id string, from, n int, also ...string) (answers []engine.Answer) {
+func (h *host) feed(t *testing.T, from, n int, also ...string) (answers []engine.Answer) {
 	t.Helper()
 	for k := from; k < from+n; k++ {
 		x := []float64{math.Sin(float64(k)), math.Cos(float64(3 * k))}
@@ -53,9 +53,9 @@ func (h *host) feed(t *testing.T, id string, from, n int, also ...string) (answe
 			h.observe(t, other, o)
 		}
 		if k%2 == 0 {
-			o.PredictionID, o.Features, o.ObservationID = h.predict(t, id, x...).ID, nil, ""
+			o.PredictionID, o.Features, o.ObservationID = h.predict(t, "leader", x...).ID, nil, ""
 		}
-		answers = append(answers, h.observe(t, id, o)...)
+		answers = append(answers, h.observe(t, "leader", o)...)
 	}
 	return answers
 }
@@ -68,12 +68,12 @@ func testFollows(t *testing.T, newDisk func() disk) {
 	h := start(t, d, c)
 	h.create(t, "leader", linear(2))
 	h.create(t, "alone", taylor(2, 3))
-	h.feed(t, "leader", 0, 20)
+	h.feed(t, 0, 20)
 	h.shadow(t, "shadow", "leader", taylor(2, 3))
-	answers := h.feed(t, "leader", 20, 150, "alone")
+	answers := h.feed(t, 20, 150, "alone")
 	h.stop(t)
 	h = start(t, d, c)
-	answers = append(answers, h.feed(t, "leader", 170, 50, "alone")...)
+	answers = append(answers, h.feed(t, 170, 50, "alone")...)
 	all := h.caughtUp(t, "shadow")
 	if len(all) != 2 || all[0].ID != "leader" || all[1].ID != "shadow" || all[1].Observations != 200 || all[0].Observations != 220 || all[0].Followed != nil {
 		t.Fatalf("compared %+v", all)
@@ -168,7 +168,7 @@ func testLeaderRestored(t *testing.T, newDisk func() disk) {
 	h.create(t, "leader", linear(2))
 	h.create(t, "alone", linear(2))
 	h.shadow(t, "before", "leader", linear(2))
-	h.feed(t, "leader", 0, 30)
+	h.feed(t, 0, 30)
 	h.caughtUp(t, "leader")
 	h.Pause("leader", true) // The next one stays at 0.
 	h.shadow(t, "later", "leader", linear(2))
@@ -185,7 +185,7 @@ func testLeaderRestored(t *testing.T, newDisk func() disk) {
 	if b, l := h.follows(t, "before"), h.follows(t, "later"); b != "leader" || l != "leader" {
 		t.Errorf("restored to where they are, they follow %q and %q", b, l)
 	}
-	h.feed(t, "leader", 30, 5)
+	h.feed(t, 30, 5)
 	h.caughtUp(t, "leader")
 	if _, _, err := h.Engine.RestoreModel(t.Context(), "leader", 31, true); err != nil || h.follows(t, "before") == "" {
 		t.Errorf("only validated: %v", err)
@@ -209,7 +209,7 @@ func TestDeletingAModelThatIsFollowed(t *testing.T) {
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", linear(2))
 	h.shadow(t, "gone", "leader", linear(2))
-	h.feed(t, "leader", 0, 30)
+	h.feed(t, 0, 30)
 	if err := h.DeleteModel(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestDeletingAModelThatIsFollowed(t *testing.T) {
 	if _, err := h.UndeleteModel(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
-	h.feed(t, "leader", 30, 10)
+	h.feed(t, 30, 10)
 	h.caughtUp(t, "leader")
 	if a, b := h.stats(t, "shadow"), h.stats(t, "gone"); a.Sequence != 40 || a.Digest != b.Digest || a.Digest != h.stats(t, "leader").Digest {
 		t.Errorf("they have learned %d and %d", a.Sequence, b.Sequence)
@@ -256,7 +256,7 @@ func TestTheLogIsKeptForFollowers(t *testing.T) {
 		}
 	}
 	for n := range 5 {
-		h.feed(t, "leader", 40*n, 40)
+		h.feed(t, 40*n, 40)
 		snapshot()
 	}
 	h.Pause("leader", false)
@@ -264,7 +264,7 @@ func TestTheLogIsKeptForFollowers(t *testing.T) {
 	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 200 {
 		t.Errorf("the follower is at %d", b.Sequence)
 	}
-	h.feed(t, "leader", 200, 40)
+	h.feed(t, 200, 40)
 	h.caughtUp(t, "leader")
 	snapshot()
 	if _, err := h.RestoreModel(t.Context(), "shadow", 0); err != nil {
@@ -282,7 +282,7 @@ func TestAFollowerStopsAtWhatItCannotLearn(t *testing.T) {
 	spec := model.Spec{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(10)}}
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", spec)
-	h.feed(t, "leader", 0, 15)
+	h.feed(t, 0, 15)
 	for h.follows(t, "shadow") != "" {
 	}
 	if n := h.sequence(t, "shadow"); n != 10 {
@@ -306,7 +306,7 @@ func TestPromotion(t *testing.T) {
 			for n := range each {
 				o := engine.Observation{ObservationID: fmt.Sprint(client, "-", n), Features: []float64{1, 0}, Labels: []float64{1}, Weight: 1}
 				for range 2 {
-					if _, _, err := h.send(context.Background(), "live", o); err != nil {
+					if _, _, err := h.send(context.Background(), o); err != nil {
 						t.Error(err)
 						return
 					}
@@ -318,7 +318,7 @@ func TestPromotion(t *testing.T) {
 		t.Errorf("promoted: %+v, %v", a, err)
 	}
 	all.Wait()
-	if by, _, err := h.send(t.Context(), "live", engine.Observation{PredictionID: predicted.ID, Labels: []float64{1}, Weight: 1}); err != nil || by != "champion" {
+	if by, _, err := h.send(t.Context(), engine.Observation{PredictionID: predicted.ID, Labels: []float64{1}, Weight: 1}); err != nil || by != "champion" {
 		t.Errorf("the label of the champion's prediction is learned by %q, %v", by, err)
 	}
 	h.stop(t)

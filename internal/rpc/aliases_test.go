@@ -11,10 +11,10 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// alias sets an alias.
-func (s *service) alias(t *testing.T, name, model string) *hindsightv1.Alias {
+// alias sets the alias "live".
+func (s *service) alias(t *testing.T, model string) *hindsightv1.Alias {
 	t.Helper()
-	r, err := s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: name, Model: model})
+	r, err := s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: model})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestCallsByAlias(t *testing.T) {
 	ctx := t.Context()
 	s.create(t, "a", linear(1))
 	s.create(t, "b", linear(1))
-	s.alias(t, "live", "a")
+	s.alias(t, "a")
 	predict := func(name string) *hindsightv1.Prediction {
 		t.Helper()
 		r, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1}})
@@ -40,7 +40,7 @@ func TestCallsByAlias(t *testing.T) {
 		t.Errorf("by the id: %v", p)
 	}
 	ofA := predict("live")
-	if set := s.alias(t, "live", "b"); set.GetPreviousModel() != "a" || set.GetUpdateTime() == nil {
+	if set := s.alias(t, "b"); set.GetPreviousModel() != "a" || set.GetUpdateTime() == nil {
 		t.Errorf("set %v", set)
 	}
 	ofB, err := s.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "live", Rows: []*hindsightv1.Row{{Features: []float64{1}}}})
@@ -122,7 +122,7 @@ func TestNamedInputsByAlias(t *testing.T) {
 	}
 	s.create(t, "a", inputs("x", "y"))
 	s.create(t, "b", inputs("y", "x", "z"))
-	s.alias(t, "live", "a")
+	s.alias(t, "a")
 	record := func(names ...string) *structpb.Struct {
 		out := &structpb.Struct{Fields: map[string]*structpb.Value{}}
 		for n, name := range names {
@@ -134,7 +134,7 @@ func TestNamedInputsByAlias(t *testing.T) {
 	if _, err := s.Observe(t.Context(), of); err != nil {
 		t.Fatal(err)
 	}
-	s.alias(t, "live", "b")
+	s.alias(t, "b")
 	again, err := s.Observe(t.Context(), of)
 	if err != nil || !again.GetOutcome().GetDuplicate() || again.GetOutcome().GetModel() != "a" {
 		t.Errorf("the same again: %v, %v", again, err)
