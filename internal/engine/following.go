@@ -70,6 +70,9 @@ func (e *Engine) leadOne(i *instance) (more bool) {
 		return false
 	}
 	leader, err := e.leaderOf(f)
+	if errors.Is(err, ErrModelNotFound) && !e.unread {
+		err = fmt.Errorf("%w: %w", errStops, err)
+	}
 	if err == nil {
 		var left uint64
 		if left, err = i.behind(f, leader); err == nil && left == 0 {
@@ -82,7 +85,7 @@ func (e *Engine) leadOne(i *instance) (more bool) {
 	switch {
 	case err == nil || e.lifetime.Err() != nil:
 		return more
-	case errors.Is(err, errStops), errors.Is(err, ErrModelNotFound) && !e.unread:
+	case errors.Is(err, errStops): // What is not found otherwise is the follower itself.
 		err = e.stopByID(e.lifetime, i.id, err)
 	}
 	if err != nil && e.lifetime.Err() == nil {
