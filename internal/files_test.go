@@ -17,8 +17,8 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "call", "metadata", "info", "ids", "rate", "watchers", "instance", "residency", "waiting", "snapshot", "commit", "report",
-			"table", "engine", "predict", "observe", "stats", "history", "watch", "update", "deletion", "list", "travel", "transfer", "lifecycle",
+			"errors", "call", "metadata", "info", "ids", "rate", "watchers", "instance", "alias", "residency", "waiting", "follow", "snapshot", "commit", "report",
+			"table", "route", "engine", "predict", "observe", "shadow", "stats", "history", "watch", "update", "deletion", "list", "following", "aliases", "travel", "transfer", "lifecycle",
 		},
 	}
 }

@@ -239,3 +239,32 @@ func BenchmarkWatched(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFollowed is acknowledged observations of 16 clients of one model, which so many
+// others follow.
+func BenchmarkFollowed(b *testing.B) {
+	for _, followers := range []int{0, 1, 4} {
+		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) {
+			e, s := openReal(b, b.TempDir())
+			defer shut(b, e, s)
+			spec := model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
+			for n := range followers + 1 {
+				o := engine.CreateOptions{}
+				if n > 0 {
+					o.Follows = "m0"
+				}
+				if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), spec, o); err != nil {
+					b.Fatal(err)
+				}
+			}
+			share(b, 16, func(client int) func(n int) error {
+				return func(n int) error {
+					_, err := e.Observe(context.Background(), "m0", []engine.Observation{{
+						Features: make([]float64, 10), Labels: []float64{1}, Weight: 1, ObservationID: fmt.Sprintf("%d-%d", client, n),
+					}})
+					return err
+				}
+			})
+		})
+	}
+}

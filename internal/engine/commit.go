@@ -66,15 +66,20 @@ func (w writer) Handle(batch []*Ticket) {
 	}
 	c.reset()
 	w.commits.Put(c)
-	if w.mu.machine == nil || w.mu.broken != nil {
+	w.afterCommit()
+}
+
+// afterCommit does what is due once observations were learned.
+func (i *instance) afterCommit() {
+	if i.mu.machine == nil || i.mu.broken != nil {
 		return
 	}
-	if w.replayDue() || w.intervalDue(w.o.Now()) {
-		w.handOver()
+	if i.replayDue() || i.intervalDue(i.o.Now()) {
+		i.handOver()
 	}
-	if len(w.answered) >= answeredAtOnce {
+	if len(i.answered) >= answeredAtOnce {
 		// A failure is one of the storage, which the next commit meets.
-		_ = w.removeAnswered()
+		_ = i.removeAnswered()
 	}
 }
 
@@ -312,6 +317,7 @@ func (c *commit) apply() error {
 	c.rate.add(started, n)
 	c.measure()
 	c.watchers.tell(&c.record, c.answers)
+	c.wakeFollowers()
 	return nil
 }
 

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,9 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 		err = deletedError(i)
 	} else {
 		err = checkEtag(i.id, o.ETag, i.entry.Load())
+	}
+	if names := e.aliasesOf(i.id); err == nil && len(names) > 0 {
+		err = fmt.Errorf("model %q: %w: %s; set them to another model or delete them first", i.id, ErrAliased, brief(strings.Join(names, ", ")))
 	}
 	if err != nil {
 		release()
@@ -81,6 +86,7 @@ func (e *Engine) remove(ctx context.Context, i *instance, release func()) error 
 		}
 		i.leave(notFound(i.id))
 		e.drop(i)
+		i.wakeFollowers() // Those of the model stop.
 		e.o.ForgetTimings(i.id, i.name())
 		e.o.Log.Info("model removed", zap.String("model", i.id))
 		return nil

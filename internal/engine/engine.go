@@ -42,6 +42,9 @@ func (e *Engine) checkMemory(bytes uint64) error {
 // CreateOptions say what a new model is beside its spec.
 type CreateOptions struct {
 	Metadata
+	// Follows names a model, by its id or an alias, whose observations the new model
+	// learns, from the next one on. It learns no others.
+	Follows string
 	// ValidateOnly answers the model as it would be, and creates nothing.
 	ValidateOnly bool
 }
@@ -55,7 +58,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
 		return Info{}, err
 	}
-	release, err := e.claim(ctx, id)
+	leader, release, err := e.claimNew(ctx, id, o.Follows)
 	if err != nil {
 		return Info{}, err
 	}
@@ -63,6 +66,9 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if there, err := e.free(id); err != nil {
 		return Info{}, err
 	} else if there != nil {
+		if f := there.follows(); (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.id) {
+			return Info{}, fmt.Errorf("model %q: %w: it follows %q", id, ErrModelExists, there.description().Follows)
+		}
 		if !isOf(there.Spec, spec) {
 			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 		}
@@ -80,10 +86,46 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
-	if o.ValidateOnly {
-		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata}, nil
+	var follow *record.Follow
+	followed := ""
+	if leader != nil {
+		followed = leader.id
+		if err := model.JoinFields(leads(leader), sameQuestion(&spec, &leader.Spec)); err != nil {
+			return Info{}, err
+		}
+		var begun func()
+		if follow, begun, err = leader.beginAt(ctx); err != nil {
+			return Info{}, err
+		}
+		defer begun()
 	}
-	return e.create(ctx, id, spec, &o.Metadata)
+	if o.ValidateOnly {
+		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata, Follows: followed}, nil
+	}
+	return e.create(ctx, id, spec, &o.Metadata, follow)
+}
+
+// claimNew claims the name of a new model and that of the model that it is to follow,
+// which is nil if none is named.
+func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *instance, release func(), err error) {
+	if follows == "" {
+		release, err = e.claim(ctx, id)
+		return nil, release, err
+	}
+	if leader, err = e.find(follows); err == nil && leader.id == id {
+		err = &model.FieldError{Field: "follows", Err: ErrInvalidRequest, Got: "the model itself", Want: "another model"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if release, err = e.claimAll(ctx, id, leader.id); err != nil {
+		return nil, nil, err
+	}
+	if leader, err = e.findID(leader.id); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return leader, release, nil
 }
 
 // free is the model that has a claimed name already, nil if there is none. The name of a
@@ -92,7 +134,7 @@ func (e *Engine) free(id string) (*instance, error) {
 	i, err := e.lookUp(id)
 	switch {
 	case errors.Is(err, ErrModelNotFound):
-		return nil, nil
+		return nil, e.noAlias(id)
 	case err != nil:
 		return nil, err
 	case i.isDeleted():
@@ -101,9 +143,19 @@ func (e *Engine) free(id string) (*instance, error) {
 	return i, nil
 }
 
+// noAlias refuses a name that an alias has.
+func (e *Engine) noAlias(name string) error {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if a := e.mu.aliases[name]; a != nil {
+		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model)
+	}
+	return nil
+}
+
 // create registers a checked model under a claimed name.
-func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Metadata) (Info, error) {
-	entry, value, err := e.newEntry(m, spec)
+func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Metadata, follow *record.Follow) (Info, error) {
+	entry, value, err := e.newEntry(m, spec, follow)
 	if err != nil {
 		return Info{}, err
 	}
@@ -126,9 +178,9 @@ func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Meta
 }
 
 // newEntry is the registry entry of a new model, and its bytes.
-func (e *Engine) newEntry(m *Metadata, spec model.Spec) (*record.Entry, []byte, error) {
+func (e *Engine) newEntry(m *Metadata, spec model.Spec, follow *record.Follow) (*record.Entry, []byte, error) {
 	now := e.o.Now().UnixNano()
-	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone()}
+	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
 	value, err := encodeEntry(entry, spec)
 	return entry, value, err
 }
@@ -164,6 +216,7 @@ func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 		return Info{}, err
 	}
 	info, err := i.info()
+	info.Aliases = e.aliasesOf(i.id)
 	if err != nil || (i.schema == nil && i.Spec.Classes == nil) {
 		return info, err
 	}

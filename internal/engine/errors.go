@@ -25,9 +25,18 @@ var (
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
 	ErrWatcherLimit       = errors.New("too many streams watch models")
-	ErrEtag               = errors.New("the model has changed")
-	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
-	ErrClosed             = errors.New("the server is shutting down")
+	// The next four are of aliases.
+	ErrAliasNotFound = errors.New("no such alias")
+	ErrAliasExists   = errors.New("an alias has the id")
+	ErrAliasChanged  = errors.New("the alias names another model")
+	ErrAliasLimit    = errors.New("as many aliases as the server may hold")
+	// ErrAliased is a model that cannot be deleted because aliases name it.
+	ErrAliased = errors.New("aliases name the model")
+	// ErrFollows is a model that learns from another one alone.
+	ErrFollows = errors.New("the model follows another one and learns its observations alone")
+	ErrEtag    = errors.New("the model has changed")
+	ErrUnknown = errors.New("it is not known whether the observation is durable; send it again under its id")
+	ErrClosed  = errors.New("the server is shutting down")
 
 	// ErrCorrupt is a model whose state is not what was learned.
 	ErrCorrupt = machine.ErrCorrupt

@@ -15,3 +15,13 @@ func (e *Engine) Hibernate(id string) bool {
 	gone, _ := i.hibernate()
 	return gone
 }
+
+// AliasLimit bounds the aliases.
+const AliasLimit = aliasLimit
+
+// Pause keeps followers from learning of a model.
+func (e *Engine) Pause(id string, paused bool) {
+	if i, err := e.find(id); err == nil {
+		i.paused.Store(paused)
+	}
+}

@@ -26,6 +26,10 @@ type Info struct {
 	Deleted, Purge time.Time
 	// Figures are how the model does, nil unless they were asked for.
 	Figures *Figures
+	// Follows is the model whose observations this one learns, empty if none.
+	Follows string
+	// Aliases are those that name the model. GetModel knows them.
+	Aliases []string
 	// Inputs are what has been learned of named inputs, Classes the classes of a
 	// classifier by their numbers. GetModel knows them.
 	Inputs  []LearnedInput

@@ -109,6 +109,14 @@ type shared struct {
 	pressure chan struct{}
 	// watching counts the watchers of all models.
 	watching atomic.Int64
+	// following are the models that follow others, by their ids, followers counts them.
+	// wake lets them look for what they have not learned.
+	following struct {
+		sync.Mutex
+		byID map[string]*instance
+	}
+	followers atomic.Int32
+	wake      chan struct{}
 	figures
 }
 
@@ -182,6 +190,24 @@ type solved struct {
 	at    time.Time
 }
 
+// sums are the losses of a model at a sequence.
+type sums struct {
+	sequence uint64
+	whole    account.Performance
+	// classes are those of a classifier.
+	classes classes.Performance
+	// known is false of a model that was not in memory since the start.
+	known bool
+}
+
+// compared is how a follower and the model that it follows did, on the same
+// observations.
+type compared struct {
+	// through is the sequence, of the model that is followed, of the last of them.
+	through     uint64
+	own, leader sums
+}
+
 // instance is one hosted model. Its state is in memory while it is used and
 // may be elsewhere while it is not.
 //
@@ -239,6 +265,12 @@ type instance struct {
 	replay atomic.Int64
 	// rate counts the newest observations.
 	rate rate
+	// paused keeps followers from learning of this model while it is restored.
+	paused atomic.Bool
+	// aim are the figures of the model that this one follows at the sequence that it
+	// learns up to. They belong to the turn. compared are both models' when it got there.
+	aim      *sums
+	compared atomic.Pointer[compared]
 	// solved is the newest report.
 	solved atomic.Pointer[solved]
 }
@@ -249,8 +281,13 @@ func (i *instance) name() string { return i.Spec.Name() }
 // description is what is known of the model without its state.
 func (i *instance) description() Info {
 	e := i.entry.Load()
+	follows := ""
+	if e.Follow != nil {
+		follows = e.Follow.Leader
+	}
 	return Info{
-		ID: i.id, Learner: i.name(), Spec: i.Spec, Created: entryTime(e.Created), Metadata: e.Metadata,
+		Follows: follows,
+		ID:      i.id, Learner: i.name(), Spec: i.Spec, Created: entryTime(e.Created), Metadata: e.Metadata,
 		ETag: etag(e), Updated: entryTime(e.Updated), Deleted: entryTime(e.Deleted), Purge: entryTime(e.Purge),
 	}
 }
@@ -283,6 +320,15 @@ func (i *instance) errorf(doing string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("engine: %s of model %q: %w", doing, i.id, err)
+}
+
+// register makes an entry of the model durable. The name is claimed.
+func (i *instance) register(ctx context.Context, next *record.Entry) error {
+	value, err := encodeEntry(next, i.Spec)
+	if err != nil {
+		return err
+	}
+	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value)))
 }
 
 // takeBroken notes why the model no longer learns.

@@ -41,7 +41,9 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	e.appends = context.Background()
 	e.lifetime, e.end = context.WithCancel(e.appends)
 	e.mu.models, e.mu.byKept = map[string]*instance{}, map[storage.Model]*instance{}
-	e.mu.claims = map[string]chan struct{}{}
+	e.mu.claims, e.mu.aliases = map[string]chan struct{}{}, map[string]*alias{}
+	e.aliasing = make(chan struct{}, 1)
+	e.following.byID, e.wake = map[string]*instance{}, make(chan struct{}, 1)
 	e.lists = make(chan struct{}, listsAtOnce)
 	var found []*instance
 	err := o.Store.Models(ctx, func(entry storage.Entry) error {
@@ -50,6 +52,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 		}
 		i, err := e.instanceOf(entry)
 		if err != nil {
+			e.unread = true
 			o.Log.Error("a registry entry cannot be read; its model is not served", zap.String("model", entry.Name), zap.Error(err))
 			return nil
 		}
@@ -69,11 +72,16 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 			return nil, err
 		}
 	}
+	if err := e.loadAliases(ctx); err != nil {
+		e.end()
+		return nil, err
+	}
 	found = e.instances()
 	e.writing.Go(e.writeSnapshots)
 	e.upkeep.Go(e.sweep)
 	e.upkeep.Go(e.report)
 	e.upkeep.Go(e.purge)
+	e.upkeep.Go(e.lead)
 	e.upkeep.Go(func() { e.prefetch(found) })
 	return e, nil
 }
@@ -208,6 +216,7 @@ func (e *Engine) sweep() {
 				i.box.TryDo(func() { _ = i.removeAnswered() }) // A failure is told by the next commit.
 			}
 		}
+		e.wakeFollowers()
 		e.hibernateIdle()
 		if err := e.expire(now); err != nil && e.lifetime.Err() == nil {
 			e.o.Log.Error("sweep failed", zap.Error(err))

@@ -21,13 +21,22 @@ func (e *Engine) Observe(ctx context.Context, id string, observations []Observat
 	return t.Wait(ctx)
 }
 
-// Submit checks observations and queues them for the model's turn: they are
-// learned in the order of the calls, all or none of one call. It waits only for
-// a model that is not in memory: a full queue is ErrOverloaded.
+// Submit is SubmitTo by the id of a model. By an alias observations may go to two models:
+// see Route.
 func (e *Engine) Submit(ctx context.Context, id string, observations []Observation) (*Ticket, error) {
-	i, err := e.find(id)
+	i, err := e.findID(id)
 	if err != nil {
 		return nil, err
+	}
+	return e.SubmitTo(ctx, Target{instance: i}, observations)
+}
+
+// SubmitTo checks observations and queues them for the model's turn: they are
+// learned in the order of the calls, all or none of one call. It waits only for
+// a model that is not in memory: a full queue is ErrOverloaded.
+func (e *Engine) SubmitTo(ctx context.Context, i Target, observations []Observation) (*Ticket, error) {
+	if f := i.follows(); f != nil {
+		return nil, fmt.Errorf("model %q: %w: observe %q", i.id, ErrFollows, f.Leader)
 	}
 	t := newTicket(len(observations), e.o.Now())
 	i.used.Store(t.started.UnixNano())
@@ -43,9 +52,9 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 	for n := range t.rows {
 		t.rows[n].Inputs = nil // It is the caller's again.
 	}
-	err = i.box.Put(t, len(t.rows))
+	err := i.box.Put(t, len(t.rows))
 	if errors.Is(err, mailbox.ErrFull) {
-		return nil, fmt.Errorf("model %q: %w: %w", id, ErrOverloaded, err)
+		return nil, fmt.Errorf("model %q: %w: %w", i.id, ErrOverloaded, err)
 	}
 	if err != nil {
 		return nil, err

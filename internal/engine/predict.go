@@ -6,16 +6,20 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
-	"hindsight/internal/model/input"
 )
 
-// Predict answers every row from one state, which it leaves as it was.
-func (e *Engine) Predict(ctx context.Context, id string, rows []Row, o PredictOptions) ([]Prediction, error) {
-	started := e.o.Now()
-	i, err := e.find(id)
+// Predict is PredictAt by the name of a model.
+func (e *Engine) Predict(ctx context.Context, name string, rows []Row, o PredictOptions) ([]Prediction, error) {
+	t, err := e.Resolve(name)
 	if err != nil {
 		return nil, err
 	}
+	return e.PredictAt(ctx, t, rows, o)
+}
+
+// PredictAt answers every row from one state, which it leaves as it was.
+func (e *Engine) PredictAt(ctx context.Context, i Target, rows []Row, o PredictOptions) ([]Prediction, error) {
+	started := e.o.Now()
 	i.used.Store(started.UnixNano())
 	for n := range rows {
 		if err := i.checkRow(&rows[n]); err != nil {
@@ -26,7 +30,7 @@ func (e *Engine) Predict(ctx context.Context, id string, rows []Row, o PredictOp
 	if err := i.predict(ctx, answers, rows); err != nil {
 		return nil, err
 	}
-	if o.Remember {
+	if o.Remember && i.follows() == nil { // The labels are those of the model that it follows.
 		if err := i.remember(answers, rows, o, started); err != nil {
 			return nil, err
 		}
@@ -77,13 +81,4 @@ func (i *instance) checkRow(r *Row) error {
 		return i.schema.Settle(r.Inputs)
 	}
 	return nil
-}
-
-// Schema is what a model's records are read by, nil for one without named inputs.
-func (e *Engine) Schema(id string) (*input.Schema, error) {
-	i, err := e.find(id)
-	if err != nil {
-		return nil, err
-	}
-	return i.schema, nil
 }

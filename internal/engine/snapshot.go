@@ -126,7 +126,7 @@ func (i *instance) prune() error {
 	if len(kept) < i.o.SnapshotsKept {
 		return nil // Until then the log reaches back to the beginning.
 	}
-	return i.Kept.Truncate(kept[len(kept)-1])
+	return i.Kept.Truncate(i.needed(kept[len(kept)-1]))
 }
 
 // supersede lets no capture of before be written any more, and waits for one

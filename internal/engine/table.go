@@ -27,17 +27,25 @@ type Engine struct {
 		// claims are the names that calls have for themselves, each closed when it is
 		// given up. making counts the models that are being made.
 		claims map[string]chan struct{}
-		making int
-		closed bool
+		// aliases are all by their names, none of which is that of a model.
+		aliases map[string]*alias
+		making  int
+		closed  bool
 	}
 	end context.CancelFunc
+	// aliasing holds a token while an alias is changed.
+	aliasing chan struct{}
+	// unread says that a registry entry could not be read: a model that is not there may
+	// be its.
+	unread bool
 	// upkeep counts the goroutines of the engine as a whole, writing that of
 	// the snapshotter, which ends last.
 	upkeep, writing sync.WaitGroup
 }
 
-// find gives the model that a request names. All calls find their model here.
-func (e *Engine) find(id string) (*instance, error) {
+// findID gives the model of an id. It takes no alias, as do the calls that could undo
+// what is meant for another model.
+func (e *Engine) findID(id string) (*instance, error) {
 	i, err := e.lookUp(id)
 	if err == nil && i.isDeleted() {
 		return nil, deletedError(i)
@@ -45,7 +53,7 @@ func (e *Engine) find(id string) (*instance, error) {
 	return i, err
 }
 
-// lookUp is find for a model that may be deleted.
+// lookUp is findID for a model that may be deleted.
 func (e *Engine) lookUp(id string) (*instance, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -57,6 +65,9 @@ func (e *Engine) lookUp(id string) (*instance, error) {
 	}
 	if id == "" {
 		return nil, &model.FieldError{Field: "model", Err: ErrInvalidID, Got: "nothing", Want: "the id of a model"}
+	}
+	if a, ok := e.mu.aliases[id]; ok {
+		return nil, fmt.Errorf("%w: %q is an alias, and this call takes none: name the model itself, %q", notFound(id), id, a.Model)
 	}
 	return nil, notFound(id)
 }
@@ -121,7 +132,41 @@ func (e *Engine) claim(ctx context.Context, id string) (release func(), err erro
 	}, nil
 }
 
-// own is find, with the name of the model claimed.
+// claimAll claims names in their order, so that two calls cannot wait for each other.
+func (e *Engine) claimAll(ctx context.Context, ids ...string) (release func(), err error) {
+	ids = slices.Clone(ids)
+	slices.Sort(ids)
+	var held []func()
+	release = func() {
+		for _, give := range held {
+			give()
+		}
+	}
+	for _, id := range slices.Compact(ids) {
+		give, err := e.claim(ctx, id)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, give)
+	}
+	return release, nil
+}
+
+// aliasesOf are the aliases that name a model, in the order of their names.
+func (e *Engine) aliasesOf(id string) (names []string) {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	for name, a := range e.mu.aliases {
+		if a.Model == id {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// own is lookUp, with the name of the model claimed.
 func (e *Engine) own(ctx context.Context, id string) (i *instance, release func(), err error) {
 	if i, err = e.lookUp(id); err != nil {
 		return nil, nil, err
@@ -175,6 +220,7 @@ func (e *Engine) host(i *instance) error {
 	}
 	e.count(i, 1)
 	e.mu.models[i.id], e.mu.byKept[i.Kept] = i, i
+	i.enlist(i, !i.isDeleted() && i.follows() != nil)
 	if !i.isDeleted() {
 		i.timings = e.o.Timings(i.id, i.name())
 	}
@@ -189,6 +235,7 @@ func (e *Engine) drop(i *instance) {
 		e.count(i, -1)
 		e.mu.table = slices.Delete(e.mu.table, at, at+1)
 	}
+	i.enlist(i, false)
 	delete(e.mu.models, i.id)
 	delete(e.mu.byKept, i.Kept)
 }

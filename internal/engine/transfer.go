@@ -131,7 +131,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := e.waitingRoom(id, 0, 0, int64(len(from.Waiting))); err != nil {
 		return Info{}, err
 	}
-	entry, value, err := e.newEntry(&metadata, spec)
+	entry, value, err := e.newEntry(&metadata, spec, nil)
 	if err != nil {
 		return Info{}, err
 	}

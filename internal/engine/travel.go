@@ -136,10 +136,15 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 // It tells how many observations were undone. With validateOnly it tells how many would
 // be, and restores nothing.
 func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, validateOnly bool) (info Info, undone uint64, err error) {
-	i, err := e.find(id)
+	i, err := e.findID(id)
 	if err != nil {
 		return Info{}, 0, err
 	}
+	release, err := e.claimLed(ctx, i)
+	if err != nil {
+		return Info{}, 0, err
+	}
+	defer release()
 	last := make(chan uint64, 1)
 	err = i.box.Do(ctx, func(ctx context.Context) error {
 		end, err := i.Kept.Last()
@@ -147,14 +152,20 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 			return i.errorf("find the end of the log", recovery.StorageError(err))
 		}
 		last <- end
-		if !validateOnly {
-			return i.goBack(ctx, sequence)
-		}
 		if err := i.takeDisk(ctx); err != nil {
 			return err
 		}
-		defer func() { <-i.disk }()
-		return i.restorable(sequence)
+		err = i.restorable(sequence)
+		<-i.disk
+		if err != nil || validateOnly {
+			return err
+		}
+		goOn, err := e.releaseBeyond(ctx, i, sequence)
+		if err != nil {
+			return err
+		}
+		defer goOn()
+		return i.goBack(ctx, sequence)
 	})
 	if err != nil {
 		return Info{}, 0, err
@@ -217,6 +228,8 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 		return err
 	}
 	i.publish(r, took)
+	i.aim = nil
+	i.compared.Store(nil)
 	i.watchers.each(func(q *queue) { q.goBack(sequence) })
 	return nil
 }

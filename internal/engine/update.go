@@ -4,9 +4,6 @@ import (
 	"context"
 
 	"go.uber.org/zap"
-
-	"hindsight/internal/engine/record"
-	"hindsight/internal/engine/recovery"
 )
 
 // UpdateOptions say what UpdateModel changes.
@@ -23,7 +20,11 @@ type UpdateOptions struct {
 // UpdateModel changes the metadata of a model, durably. It neither loads the model nor
 // waits for its turn. Metadata that is as it was changes nothing.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
-	i, release, err := e.own(ctx, id)
+	named, err := e.find(id)
+	if err != nil {
+		return Info{}, err
+	}
+	i, release, err := e.own(ctx, named.id)
 	if err != nil {
 		return Info{}, err
 	}
@@ -55,13 +56,4 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		e.o.Log.Info("model updated", zap.String("model", i.id))
 	}
 	return i.info()
-}
-
-// register makes an entry of the model durable. The name is claimed.
-func (i *instance) register(ctx context.Context, next *record.Entry) error {
-	value, err := encodeEntry(next, i.Spec)
-	if err != nil {
-		return err
-	}
-	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value)))
 }

@@ -93,21 +93,12 @@ func setList(record *input.Record, i int, values []*structpb.Value) {
 	}
 }
 
-// schema is that of a model whose request has inputs, nil if the request has none, or
-// the model.
-func (p *predictions) schema(id string, given bool) (*input.Schema, error) {
-	if !given {
-		return nil, nil
-	}
-	return p.engine.Schema(id)
-}
-
 // hasInputs tells whether an observation has its input by names.
 func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
 
 // rowsFromProto are the rows of a batch, and the name of their field. Their records
 // have to be given back, also after an error.
-func (p *predictions) rowsFromProto(r *hindsightv1.PredictBatchRequest) (rows []engine.Row, list string, err error) {
+func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatchRequest) (rows []engine.Row, list string, err error) {
 	list = "rows"
 	n := len(r.GetRows())
 	if inputs := len(r.GetInputs()); inputs > 0 {
@@ -122,16 +113,12 @@ func (p *predictions) rowsFromProto(r *hindsightv1.PredictBatchRequest) (rows []
 	if err := p.checkRows(list, n); err != nil {
 		return nil, list, err
 	}
-	schema, err := p.schema(r.GetModel(), list == "inputs")
-	if err != nil {
-		return nil, list, err
-	}
 	rows = make([]engine.Row, n)
 	for n, row := range r.GetRows() {
 		rows[n].Features = row.GetFeatures()
 	}
 	for n, row := range r.GetInputs() {
-		if rows[n].Inputs, err = p.records.of(schema, row); err != nil {
+		if rows[n].Inputs, err = p.records.of(t.Schema(), row); err != nil {
 			return rows, list, &engine.RowError{Row: n, Err: err}
 		}
 	}

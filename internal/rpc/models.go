@@ -27,7 +27,7 @@ func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequ
 		}
 		return nil, model.JoinFields(engine.CheckID(r.GetId()), specErr, err, engine.CheckMetadata(&metadata))
 	}
-	info, err := m.engine.CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, ValidateOnly: r.GetValidateOnly()})
+	info, err := m.engine.CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, Follows: r.GetFollows(), ValidateOnly: r.GetValidateOnly()})
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package rpc
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
-	"hindsight/internal/model/input"
 )
 
 // predictions serves PredictionService.
@@ -47,20 +44,22 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if r.GetPredictionId() != "" {
 		o.IDs = []string{r.GetPredictionId()}
 	}
-	schema, err := p.schema(r.GetModel(), r.GetInputs() != nil)
+	target, err := p.engine.Resolve(r.GetModel())
 	if err != nil {
 		return nil, err
 	}
-	record, err := p.records.of(schema, r.GetInputs())
+	record, err := p.records.of(target.Schema(), r.GetInputs())
 	if err != nil {
 		return nil, err
 	}
 	defer p.records.giveBack(record)
-	answers, err := p.engine.Predict(ctx, r.GetModel(), []engine.Row{{Features: r.GetFeatures(), Inputs: record}}, o)
+	answers, err := p.engine.PredictAt(ctx, target, []engine.Row{{Features: r.GetFeatures(), Inputs: record}}, o)
 	if err != nil {
 		return nil, alone(err)
 	}
-	return predictionToProto(answers[0]), nil
+	prediction := predictionToProto(answers[0])
+	prediction.Model = target.Named()
+	return prediction, nil
 }
 
 func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
@@ -68,7 +67,11 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 	if err != nil {
 		return nil, err
 	}
-	rows, list, err := p.rowsFromProto(r)
+	target, err := p.engine.Resolve(r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	rows, list, err := p.rowsFromProto(target, r)
 	defer func() {
 		for n := range rows {
 			p.records.giveBack(rows[n].Inputs)
@@ -83,83 +86,16 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
 		}
 	}
-	answers, err := p.engine.Predict(ctx, r.GetModel(), rows, o)
+	answers, err := p.engine.PredictAt(ctx, target, rows, o)
 	if err != nil {
 		return nil, atRow(err, list)
 	}
 	out := make([]*hindsightv1.Prediction, len(answers))
 	for n, a := range answers {
 		out[n] = predictionToProto(a)
+		out[n].Model = target.Named()
 	}
 	return &hindsightv1.PredictBatchResponse{Predictions: out}, nil
-}
-
-func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {
-	t, err := p.submit(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	answers, err := t.Wait(ctx)
-	if err != nil {
-		return nil, alone(err)
-	}
-	return &hindsightv1.ObserveResponse{Outcome: outcomeToProto(answers[0])}, nil
-}
-
-// submit queues one observation.
-func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (*engine.Ticket, error) {
-	schema, err := p.schema(r.GetModel(), r.GetInputs() != nil)
-	if err != nil {
-		return nil, err
-	}
-	o, err := p.observationFromProto(schema, r)
-	if err != nil {
-		return nil, err
-	}
-	defer p.records.giveBack(o.Inputs)
-	t, err := p.engine.Submit(ctx, r.GetModel(), []engine.Observation{o})
-	if err != nil {
-		return nil, alone(err)
-	}
-	return t, nil
-}
-
-func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
-	if err := p.checkRows("observations", len(r.GetObservations())); err != nil {
-		return nil, err
-	}
-	schema, err := p.schema(r.GetModel(), slices.ContainsFunc(r.GetObservations(), hasInputs))
-	if err != nil {
-		return nil, err
-	}
-	observations := make([]engine.Observation, len(r.GetObservations()))
-	defer func() {
-		for n := range observations {
-			p.records.giveBack(observations[n].Inputs)
-		}
-	}()
-	for n, row := range r.GetObservations() {
-		o, err := p.observationFromProto(schema, row)
-		observations[n] = o
-		if err == nil && row.GetModel() != "" && row.GetModel() != r.GetModel() {
-			err = &model.FieldError{
-				Field: "model", Err: engine.ErrInvalidRequest,
-				Got: fmt.Sprintf("%q", row.GetModel()), Want: fmt.Sprintf("the batch's model %q, or nothing", r.GetModel()),
-			}
-		}
-		if err != nil {
-			return nil, atRow(&engine.RowError{Row: n, Err: err}, "observations")
-		}
-	}
-	answers, err := p.engine.Observe(ctx, r.GetModel(), observations)
-	if err != nil {
-		return nil, atRow(err, "observations")
-	}
-	out := make([]*hindsightv1.Outcome, len(answers))
-	for n, a := range answers {
-		out[n] = outcomeToProto(a)
-	}
-	return &hindsightv1.ObserveBatchResponse{Outcomes: out}, nil
 }
 
 func (p *predictions) checkRows(field string, n int) error {
@@ -241,58 +177,4 @@ func intervalsToProto(p *engine.Prediction) []*hindsightv1.Interval {
 		}
 	}
 	return out
-}
-
-// observationFromProto reads an observation; the engine checks its numbers. Its
-// record has to be given back.
-func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.ObserveRequest) (engine.Observation, error) {
-	o := engine.Observation{
-		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),
-		ObservationID: r.GetObservationId(), Weight: 1,
-	}
-	if r.Weight != nil {
-		o.Weight = r.GetWeight()
-	}
-	switch target := r.GetTarget().(type) {
-	case *hindsightv1.ObserveRequest_Label:
-		o.Labels = []float64{target.Label}
-	case *hindsightv1.ObserveRequest_Labels:
-		o.Labels = target.Labels.GetValues()
-	case *hindsightv1.ObserveRequest_Class:
-		o.Class = target.Class
-		if o.Class == "" {
-			return o, model.CheckClass(o.Class)
-		}
-	default:
-		return o, &model.FieldError{
-			Field: "label", Err: engine.ErrLabelMissing, Got: "nothing", Want: "a number, 0 is one, or a class for a model of classes",
-		}
-	}
-	var err error
-	o.Inputs, err = p.records.of(schema, r.GetInputs())
-	return o, err
-}
-
-func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
-	o := &hindsightv1.Outcome{
-		Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate, Class: a.Class, ServedClass: a.ServedClass,
-	}
-	if len(a.Predictions) == 1 {
-		o.Prediction = &a.Predictions[0]
-	} else {
-		o.Predictions = a.Predictions
-	}
-	if !math.IsNaN(a.Regret) {
-		o.Regret = &a.Regret
-	}
-	o.RecentLoss, o.RecentSkill = known(a.RecentLoss), known(a.RecentSkill)
-	if a.Served {
-		o.ServedLoss = &a.ServedLoss
-		if len(a.ServedPredictions) == 1 {
-			o.ServedPrediction = &a.ServedPredictions[0]
-		} else {
-			o.ServedPredictions = a.ServedPredictions
-		}
-	}
-	return o
 }

@@ -17,8 +17,8 @@ import (
 // sessionAnswer is the answer to a call of a session, before it is sent.
 type sessionAnswer struct {
 	response *hindsightv1.SessionResponse
-	// ticket is waited for when it is not nil.
-	ticket *engine.Ticket
+	// observation is waited for when it has a ticket.
+	observation submitted
 }
 
 // Session answers the calls of a stream in their order. A Predict is answered
@@ -69,12 +69,12 @@ func send(
 	answers <-chan sessionAnswer,
 ) error {
 	for a := range answers {
-		if a.ticket != nil {
-			outcomes, err := a.ticket.Wait(ctx)
+		if a.observation.ticket != nil {
+			outcome, err := a.observation.wait(ctx)
 			if err != nil {
-				a.response.Answer = refusalAnswer(alone(err))
+				a.response.Answer = refusalAnswer(err)
 			} else {
-				a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcomeToProto(outcomes[0])}
+				a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcome}
 			}
 		}
 		if err := stream.Send(a.response); err != nil {
@@ -122,7 +122,7 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 			a.response.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: prediction}
 		}
 	case *hindsightv1.SessionRequest_Observe:
-		a.ticket, err = p.submit(ctx, call.Observe)
+		a.observation, err = p.submit(ctx, call.Observe)
 	default:
 		err = &model.FieldError{
 			Field: "call", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "predict or observe",

@@ -38,6 +38,7 @@ func infoToProto(i *engine.Info) *hindsightv1.Model {
 		Inputs: inputsToProto(&i.Spec, i.Inputs), Classes: i.Classes,
 		DisplayName: i.DisplayName, Labels: i.Labels, Annotations: i.Annotations,
 		Etag: i.ETag, UpdateTime: timeToProto(i.Updated), DeleteTime: timeToProto(i.Deleted), PurgeTime: timeToProto(i.Purge),
+		Aliases: i.Aliases, Follows: i.Follows,
 	}
 	if i.LabelTTL > 0 {
 		out.LabelTtl = durationpb.New(time.Duration(i.LabelTTL))

@@ -56,7 +56,7 @@ func unpacked(t *testing.T) string {
 	}
 }
 
-// A directory of format 1 is read in full, and is of format 2 then. To look at
+// A directory of format 1 is read in full, and is of format 3 then. To look at
 // it changes nothing.
 func TestFormat1(t *testing.T) {
 	dir := unpacked(t)
@@ -81,7 +81,7 @@ func TestFormat1(t *testing.T) {
 		t.Fatal(err)
 	}
 	version, closer, err := db.Get([]byte{'v'})
-	if err != nil || !slices.Equal(version, []byte{0, 0, 0, 2}) {
+	if err != nil || !slices.Equal(version, []byte{0, 0, 0, 3}) {
 		t.Errorf("format %v, %v", version, err)
 	}
 	if err := errors.Join(closer.Close(), db.Close()); err != nil {

@@ -60,7 +60,7 @@ func (s *Store) Verify(f func(problem error)) {
 		name     string
 		families []byte
 	}{
-		{s.logDB, logDirectory, []byte{familyVersion, familyNumber, familyRegistry, familyRewind, familyLog, familyID, familyIDAge}},
+		{s.logDB, logDirectory, []byte{familyVersion, familyNumber, familyRegistry, familyRewind, familyAlias, familyLog, familyID, familyIDAge}},
 		{s.pendingDB, pendingDirectory, []byte{familyWaiting, familyExpiry}},
 	} {
 		if db.database == nil {

@@ -17,6 +17,7 @@ const (
 	familyNumber   = 'n' // -> the newest model number
 	familyRegistry = 'r' // name -> number, value
 	familyRewind   = 'w' // model -> sequence
+	familyAlias    = 'x' // name -> value
 	familyLog      = 'l' // model, last sequence -> first sequence, checksum, data
 	familyID       = 's' // model, id -> time, value
 	familyIDAge    = 'a' // time, model, id

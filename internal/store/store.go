@@ -75,7 +75,7 @@ const (
 	asyncInterval   = 100 * time.Millisecond
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
-	formatVersion   = 2
+	formatVersion   = 3
 	directoryMode   = 0o750
 	// Writes wait for flushes and compactions above these limits; see
 	// database.room.

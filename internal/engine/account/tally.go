@@ -32,6 +32,12 @@ func (f *Figures) add(by Figures) {
 	f.LastLabel += by.LastLabel
 }
 
+func (f *Figures) sub(by Figures) {
+	f.Loss -= by.Loss
+	f.RunningMean -= by.RunningMean
+	f.LastLabel -= by.LastLabel
+}
+
 func (f *Figures) appendBinary(dst []byte) []byte {
 	return codec.AppendFloats(dst, f.Loss, f.RunningMean, f.LastLabel)
 }
@@ -64,6 +70,13 @@ func (p *Performance) Add(by Performance) {
 	p.Observations += by.Observations
 	p.Prequential.add(by.Prequential)
 	p.Served.add(by.Served)
+}
+
+// Sub takes away the sums of the first observations, so that those of the others stay.
+func (p *Performance) Sub(by Performance) {
+	p.Observations -= by.Observations
+	p.Prequential.sub(by.Prequential)
+	p.Served.sub(by.Served)
 }
 
 func (p *Performance) scale(by float64) {

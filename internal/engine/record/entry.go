@@ -81,6 +81,37 @@ func (d *decoder) texts() map[string]string {
 	return out
 }
 
+// Follow is what a model follows.
+type Follow struct {
+	// Leader is the id of the model that it follows, Made when that was created: a model
+	// that is made again under the id is another.
+	Leader string
+	Made   int64
+	// From is the sequence that the leader had when it was followed first: the follower's
+	// sequence 1 is From + 1 of the leader, and so on. Sums are the leader's losses of
+	// then.
+	From uint64
+	Sums []byte
+}
+
+// append appends the bytes of what is followed, which may be nothing.
+func (f *Follow) append(dst []byte) []byte {
+	if f == nil {
+		return appendString(dst, "")
+	}
+	dst = codec.AppendUint64(codec.AppendUint64(appendString(dst, f.Leader), uint64(f.Made)), f.From)
+	return appendString(dst, string(f.Sums))
+}
+
+// follow reads what append wrote.
+func (d *decoder) follow() *Follow {
+	leader := d.text()
+	if leader == "" {
+		return nil
+	}
+	return &Follow{Leader: leader, Made: int64(d.Uint64()), From: d.Uint64(), Sums: []byte(d.text())}
+}
+
 // Entry is a model's registry entry. Times are in nanoseconds since 1970.
 type Entry struct {
 	// Created is when the model was made, Updated when its metadata changed last, or
@@ -92,6 +123,8 @@ type Entry struct {
 	// Revision counts the changes.
 	Revision uint64
 	Metadata
+	// Follow is nil unless the model follows another. It is never written to.
+	Follow *Follow
 	// Spec is the spec as JSON.
 	Spec []byte
 }
@@ -102,18 +135,21 @@ func (e *Entry) Encode() []byte {
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
 	}
-	return append(e.append(out), e.Spec...)
+	return append(e.Follow.append(e.append(out)), e.Spec...)
 }
 
-// DecodeEntry reads what Encode wrote, in this version or the one before, which had the
-// time and the spec alone.
+// DecodeEntry reads what Encode wrote, in this version or one before: version 1 had the
+// time and the spec alone, version 2 nothing that is followed.
 func DecodeEntry(data []byte) (Entry, error) {
 	d := newDecoder(data, versionEntry)
 	e := Entry{Created: int64(d.Uint64())}
 	e.Updated = e.Created
-	if d.version >= versionEntry {
+	if d.version >= versionMetadata {
 		e.Updated, e.Deleted, e.Purge, e.Revision = int64(d.Uint64()), int64(d.Uint64()), int64(d.Uint64()), d.Uint64()
 		e.Metadata = d.metadata()
+	}
+	if d.version >= versionEntry {
+		e.Follow = d.follow()
 	}
 	if e.Deleted == 0 && e.Purge != 0 {
 		d.refuse("the time of a removal without a deletion")

@@ -17,7 +17,8 @@ import (
 // of all records before it are remembered. Version 3 of it, and version 2 of a
 // waiting prediction and of a remembered observation, know what the account and
 // the learner want back with a label. The next of each knows named inputs and
-// classes. Version 2 of a registry entry, and of what an export carries, has metadata.
+// classes. Version 2 of a registry entry, and of what an export carries, has metadata;
+// version 3 of the entry says what the model follows.
 const (
 	version         = 1
 	versionAdvised  = 2
@@ -25,7 +26,8 @@ const (
 	versionWaiting  = 3
 	versionComplete = 2
 	versionRecord   = 4
-	versionEntry    = 2
+	versionMetadata = 2
+	versionEntry    = 3
 	versionCarried  = 2
 )
 

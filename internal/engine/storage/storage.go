@@ -39,6 +39,7 @@ const MaxID = 128
 // once.
 type Store interface {
 	Registry
+	Aliases
 	Upkeep
 }
 
@@ -54,6 +55,18 @@ type Registry interface {
 	// Import is Create for a model that begins with a snapshot, and with ids
 	// and predictions. The model is there whole or not at all.
 	Import(ctx context.Context, name string, value []byte, from Import) (Model, error)
+}
+
+// Aliases holds values under names of their own, apart from those of models. Every
+// change is durable on return.
+type Aliases interface {
+	// EachAlias calls f for every alias, in the order of their names. The value is valid
+	// during the call only.
+	EachAlias(ctx context.Context, f func(name string, value []byte) error) error
+	// PutAlias keeps a value, in place of that of the same name.
+	PutAlias(ctx context.Context, name string, value []byte) error
+	// RemoveAlias drops an alias, where it is there.
+	RemoveAlias(ctx context.Context, name string) error
 }
 
 // Entry is a registered model.

@@ -26,6 +26,8 @@ type Store struct {
 	mu struct {
 		sync.Mutex
 		models map[string]*Model
+		// aliases are the values by their names.
+		aliases map[string][]byte
 		// waiting counts the predictions of all models.
 		waiting int
 	}
@@ -34,7 +36,7 @@ type Store struct {
 // New makes an empty store. Snapshots are dated by the clock.
 func New(now func() time.Time) *Store {
 	s := &Store{now: now}
-	s.mu.models = map[string]*Model{}
+	s.mu.models, s.mu.aliases = map[string]*Model{}, map[string][]byte{}
 	return s
 }
 
@@ -200,7 +202,7 @@ func (s *Store) Clone() *Store {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := New(s.now)
-	out.mu.waiting = s.mu.waiting
+	out.mu.waiting, out.mu.aliases = s.mu.waiting, maps.Clone(s.mu.aliases)
 	for name, m := range s.mu.models {
 		out.mu.models[name] = &Model{
 			store: out, name: m.name, value: m.value, log: slices.Clone(m.log),

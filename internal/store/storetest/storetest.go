@@ -42,6 +42,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("deleting respects the context", s.deleteContext)
 	t.Run("an import is whole", s.importWhole)
 	t.Run("an import that fails leaves nothing", s.importFails)
+	t.Run("aliases are durable, and no models", s.aliases)
 	t.Run("functions' errors are passed on", s.errorsPassed)
 	t.Run("walks end with the context", s.contextEnds)
 	t.Run("last and first", s.ends)

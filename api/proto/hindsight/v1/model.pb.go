@@ -129,7 +129,11 @@ type Model struct {
 	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
 	// When a deleted model is removed.
 	PurgeTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=purge_time,json=purgeTime,proto3" json:"purge_time,omitempty"`
-	// The model whose observations this one learns as well. Empty: none.
+	// The model whose observations this one learns, and no others. Empty: none. It ends,
+	// and this one is a model of its own with all that it has learned, when that model is
+	// removed, or restored to before what this one has learned; when this one cannot learn
+	// an observation, or is a million observations behind; and when SetAlias sets an alias
+	// of that model to this one.
 	Follows string `protobuf:"bytes,17,opt,name=follows,proto3" json:"follows,omitempty"`
 	// The aliases that name it. GetModel tells them.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
@@ -540,9 +544,9 @@ type CreateModelRequest struct {
 	LabelTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
 	// At most this many predictions wait for their labels.
 	MaxPendingLabels *int64 `protobuf:"varint,7,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
-	// A model with the same inputs, labels and classes, whose observations the new model
-	// learns as well, from the next one on. The new model predicts, and takes no
-	// observation of its own.
+	// A model with the same inputs, labels and classes that follows none, whose observations
+	// the new model learns as well, from the next one on. The new model predicts, and takes
+	// no observation of its own: its predictions are not remembered.
 	Follows string `protobuf:"bytes,8,opt,name=follows,proto3" json:"follows,omitempty"`
 	// Answer the model as it would be, and create nothing.
 	ValidateOnly  bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -1080,7 +1084,7 @@ func (x *UpdateModelResponse) GetModel() *Model {
 // DeleteModelRequest names a model.
 type DeleteModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// The id of the model. An alias is refused: it may name another model by then.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// If it is given, it must be the model's.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -3216,7 +3220,7 @@ func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
 // RestoreModelRequest says where to go back to.
 type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// The id of the model. An alias is refused: it may name another model by then.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The sequence of a snapshot, or any that the log still reaches from one.
 	// Required; 0 undoes all observations.
@@ -4191,9 +4195,10 @@ type Comparison struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
-	// How many observations of the model that it follows it has learned.
+	// How many observations of the model that it follows it has learned and the figures
+	// are of. Of that model itself, how many it has learned.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
-	// How many of these it has still to learn.
+	// How many the model that it follows has learned since.
 	Behind uint64 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
 	// Its performance over these observations.
 	Performance *Performance `protobuf:"bytes,5,opt,name=performance,proto3" json:"performance,omitempty"`
@@ -4303,7 +4308,8 @@ type Alias struct {
 	// When it was set.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// The model that it named before. An Observe by the alias with the id of a prediction
-	// which that model made is learned by that model.
+	// which that model made is learned by that model. So is one with an id that it has
+	// learned: it is a duplicate.
 	PreviousModel string `protobuf:"bytes,4,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -60,7 +60,8 @@ type ModelServiceClient interface {
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
 	// DeleteModel removes a model. For as long as the server keeps deleted models,
 	// UndeleteModel brings it back with all that it had learned. Until then all calls that
-	// name it answer MODEL_NOT_FOUND, and its id is taken.
+	// name it answer MODEL_NOT_FOUND, and its id is taken. One that an alias names is
+	// MODEL_HAS_ALIASES.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
 	// UndeleteModel brings a deleted model back. A model that is not deleted is answered
 	// as it is.
@@ -98,7 +99,8 @@ type ModelServiceClient interface {
 	// POST /v1/models:import?id=ID, with the bytes as the body.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
 	// SetAlias makes an alias name a model, from one moment to the next. An alias
-	// stands for its model wherever a request names a model.
+	// stands for its model wherever a request names a model, but where a model is
+	// deleted, brought back or restored.
 	SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error)
@@ -345,7 +347,8 @@ type ModelServiceServer interface {
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
 	// DeleteModel removes a model. For as long as the server keeps deleted models,
 	// UndeleteModel brings it back with all that it had learned. Until then all calls that
-	// name it answer MODEL_NOT_FOUND, and its id is taken.
+	// name it answer MODEL_NOT_FOUND, and its id is taken. One that an alias names is
+	// MODEL_HAS_ALIASES.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
 	// UndeleteModel brings a deleted model back. A model that is not deleted is answered
 	// as it is.
@@ -383,7 +386,8 @@ type ModelServiceServer interface {
 	// POST /v1/models:import?id=ID, with the bytes as the body.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
 	// SetAlias makes an alias name a model, from one moment to the next. An alias
-	// stands for its model wherever a request names a model.
+	// stands for its model wherever a request names a model, but where a model is
+	// deleted, brought back or restored.
 	SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error)

@@ -43,6 +43,14 @@ func (f *Figures) add(by Figures) {
 	f.Last += by.Last
 }
 
+func (f *Figures) sub(by Figures) {
+	f.Errors -= by.Errors
+	f.LogLoss -= by.LogLoss
+	f.Brier -= by.Brier
+	f.Majority -= by.Majority
+	f.Last -= by.Last
+}
+
 func (f *Figures) appendBinary(dst []byte) []byte {
 	return codec.AppendFloats(dst, f.Errors, f.LogLoss, f.Brier, f.Majority, f.Last)
 }
@@ -68,6 +76,13 @@ func (p *Performance) Add(by Performance) {
 	p.Observations += by.Observations
 	p.Prequential.add(by.Prequential)
 	p.Served.add(by.Served)
+}
+
+// Sub takes away the sums of the first observations, so that those of the others stay.
+func (p *Performance) Sub(by Performance) {
+	p.Observations -= by.Observations
+	p.Prequential.sub(by.Prequential)
+	p.Served.sub(by.Served)
 }
 
 // Count is the number of observations.

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// A model that others follow keeps its log for them as far as followLimit observations
+// back. A follower that is further behind stops following.
+const followLimit = 1_000_000
+
+// errStops is why a follower can follow no more.
+var errStops = errors.New("it follows no more")
+
+// sums are those of the present state, or of the last one in memory. It costs what
+// Summary costs.
+func (i *instance) sums() (s sums, err error) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	m, last := i.mu.machine, i.mu.last
+	switch {
+	case m != nil:
+		s = sums{sequence: m.Sequence(), whole: m.Summary().Whole, known: true}
+		if c := m.ClassSummary(); c != nil {
+			s.classes = c.Whole
+		}
+		return s, m.Failed()
+	case i.mu.broken != nil:
+		return s, i.mu.broken
+	case last != nil:
+		s.whole, s.known = last.summary.Whole, true
+		if last.classes != nil {
+			s.classes = last.classes.Whole
+		}
+	}
+	s.sequence, err = i.Kept.Last()
+	return s, i.errorf("find the end of the log", recovery.StorageError(err))
+}
+
+// encode gives the bytes of the losses.
+func (s *sums) encode() []byte { return s.classes.AppendBinary(s.whole.AppendBinary(nil)) }
+
+// decodeSums reads what encode wrote.
+func decodeSums(data []byte) (s sums, err error) {
+	r := codec.NewReader(data)
+	s.whole.Read(r, math.MaxFloat64)
+	s.classes.Read(r, math.MaxFloat64)
+	return s, r.End()
+}
+
+// follows is what the model follows, nil if it follows none.
+func (i *instance) follows() *record.Follow { return i.entry.Load().Follow }
+
+// enlist takes a model into the set of followers, or out of it.
+func (s *shared) enlist(i *instance, follows bool) {
+	s.following.Lock()
+	defer s.following.Unlock()
+	if follows {
+		s.following.byID[i.id] = i
+	} else {
+		delete(s.following.byID, i.id)
+	}
+	s.followers.Store(int32(len(s.following.byID)))
+	s.wakeFollowers()
+}
+
+// followersOf are the followers of a model in the order of their ids, and all followers
+// if no model is named.
+func (s *shared) followersOf(id string) (out []*instance) {
+	if s.followers.Load() == 0 {
+		return nil
+	}
+	s.following.Lock()
+	defer s.following.Unlock()
+	for _, i := range s.following.byID {
+		if f := i.follows(); f != nil && (id == "" || f.Leader == id) {
+			out = append(out, i)
+		}
+	}
+	slices.SortFunc(out, func(a, b *instance) int { return strings.Compare(a.id, b.id) })
+	return out
+}
+
+// wakeFollowers lets the followers look for what they have not learned. It does not
+// wait, and costs one atomic read where no model follows another.
+func (s *shared) wakeFollowers() {
+	if s.followers.Load() == 0 {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // They are awake.
+	}
+}
+
+// followed is the sequence, of the model that is followed, of the last observation that
+// a follower has learned: its own observations are those behind From, one after the
+// other, so that its log tells it.
+func (i *instance) followed(f *record.Follow) (uint64, error) {
+	last, err := i.Kept.Last()
+	return f.From + last, i.errorf("find the end of the log", recovery.StorageError(err))
+}
+
+// behind is how many observations of the model that it follows a follower has not learned.
+func (i *instance) behind(f *record.Follow, leader *instance) (uint64, error) {
+	at, err := i.followed(f)
+	if err != nil {
+		return 0, err
+	}
+	info, err := leader.info()
+	if err == nil && at > info.Sequence {
+		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", errStops, at, leader.id, info.Sequence)
+	}
+	return info.Sequence - min(at, info.Sequence), err
+}
+
+// needed is the first sequence up to one that the log has to keep: a follower may not
+// have learned it.
+func (i *instance) needed(through uint64) uint64 {
+	for _, follower := range i.followersOf(i.id) {
+		f := follower.follows()
+		if f == nil {
+			continue
+		}
+		at, err := follower.followed(f)
+		if err == nil && at+1 < through && through-at <= followLimit {
+			through = at + 1
+		}
+	}
+	return through
+}
+
+// logged are the observations of the log behind a sequence, up to another one, without
+// what was served.
+func (i *instance) logged(ctx context.Context, after, through uint64) (out []record.Observation, err error) {
+	first, err := i.Kept.First()
+	if err != nil && !errors.Is(err, storage.ErrCorrupt) {
+		return nil, i.errorf("find the beginning of the log", recovery.StorageError(err))
+	}
+	if err != nil || first > after+1 {
+		return nil, fmt.Errorf("%w: the log of model %q begins behind sequence %d, which is the next", errStops, i.id, after+1)
+	}
+	err = i.Kept.Replay(ctx, after, func(r storage.Record) error {
+		if r.First > through {
+			return recovery.ErrReached
+		}
+		decoded, err := record.Decode(r.Data)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+		for n := range decoded.Observations {
+			if at := r.First + uint64(n); at > after && at <= through {
+				o := &decoded.Observations[n]
+				o.ID, o.Served = "", nil
+				out = append(out, *o)
+			}
+		}
+		if r.Last >= through {
+			return recovery.ErrReached
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, recovery.ErrReached) {
+		return nil, i.errorf("read the log for a follower", recovery.StorageError(err))
+	}
+	if uint64(len(out)) != through-after {
+		return nil, i.errorf("read the log for a follower", fmt.Errorf("%d observations behind sequence %d, want %d: %w", len(out), after, through-after, ErrCorrupt))
+	}
+	return out, nil
+}
+
+// sameQuestion refuses a spec whose inputs, labels or classes are not those of the model
+// that it is to follow.
+func sameQuestion(spec, leader *model.Spec) error {
+	var errs []error
+	differ := func(field string, got, want any) {
+		if !reflect.DeepEqual(got, want) {
+			errs = append(errs, &model.FieldError{
+				Field: "spec." + field, Err: ErrInvalidRequest, Got: fmt.Sprintf("%v", got), Want: fmt.Sprintf("%v, as the model that it follows has", want),
+			})
+		}
+	}
+	if !reflect.DeepEqual(spec.Inputs, leader.Inputs) {
+		errs = append(errs, &model.FieldError{
+			Field: "spec.inputs", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d inputs", len(spec.Inputs)),
+			Want: fmt.Sprintf("the same %d inputs, in all that is said of them, as the model that it follows has", len(leader.Inputs)),
+		})
+	} else if len(spec.Inputs) == 0 {
+		differ("dimension", spec.Dimension, leader.Dimension)
+	}
+	if (spec.Classes == nil) != (leader.Classes == nil) {
+		differ("classes", spec.Classes != nil, leader.Classes != nil)
+	} else if spec.Classes != nil {
+		differ("classes.max_classes", *spec.Classes.MaxClasses, *leader.Classes.MaxClasses)
+	}
+	if spec.Classes == nil {
+		differ("outputs", spec.Outputs, leader.Outputs)
+	}
+	return model.JoinFields(errs...)
+}
+
+// leads refuses a model that no other can follow.
+func leads(i *instance) error {
+	if f := i.follows(); f != nil {
+		return &model.FieldError{
+			Field: "follows", Err: ErrInvalidRequest, Got: fmt.Sprintf("%q, which follows %q", i.id, f.Leader), Want: "a model that follows none",
+		}
+	}
+	return nil
+}
+
+// beginAt is where a model begins to follow another: at its present sequence, with its
+// figures of then. Until release its log is not cut.
+func (i *instance) beginAt(ctx context.Context) (f *record.Follow, release func(), err error) {
+	for {
+		if err := i.lockLoaded(ctx); err != nil {
+			return nil, nil, err
+		}
+		i.mu.RUnlock()
+		if err := i.takeDisk(ctx); err != nil {
+			return nil, nil, err
+		}
+		release = func() { <-i.disk }
+		s, err := i.sums()
+		if err == nil && s.known {
+			return &record.Follow{Leader: i.id, Made: i.entry.Load().Created, From: s.sequence, Sums: s.encode()}, release, nil
+		}
+		release()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+}

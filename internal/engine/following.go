@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/record"
+)
+
+// leaderOf is the model that is followed, also one that is deleted and can be brought
+// back. It is ErrModelNotFound once that was removed.
+func (e *Engine) leaderOf(f *record.Follow) (*instance, error) {
+	i, err := e.lookUp(f.Leader)
+	if err == nil && i.entry.Load().Created != f.Made {
+		return nil, notFound(f.Leader)
+	}
+	return i, err
+}
+
+// stopFollowing makes a follower a model of its own, durably. It keeps what it has
+// learned. Its name is claimed.
+func (e *Engine) stopFollowing(ctx context.Context, i *instance, why string) error {
+	f := i.follows()
+	if f == nil {
+		return nil
+	}
+	next := changed(i.entry.Load(), e.o.Now())
+	next.Follow = nil
+	if err := i.register(ctx, next); err != nil {
+		return err
+	}
+	i.entry.Store(next)
+	i.enlist(i, false)
+	e.o.Log.Warn("a model follows no more", zap.String("model", i.id), zap.String("followed", f.Leader), zap.String("why", why))
+	return nil
+}
+
+// lead lets the followers learn, one commit of one follower after the other, so that all
+// of them take one processor at most.
+func (e *Engine) lead() {
+	for {
+		select {
+		case <-e.lifetime.Done():
+			return
+		case <-e.wake:
+		}
+		for more := true; more && e.lifetime.Err() == nil; {
+			more = false
+			for _, i := range e.followersOf("") {
+				if e.leadOne(i) {
+					more = true
+				}
+			}
+		}
+	}
+}
+
+// leadOne lets a follower learn once, and tells whether there is more. What fails is tried
+// again with the next observation, or the next sweep.
+func (e *Engine) leadOne(i *instance) (more bool) {
+	f := i.follows()
+	if f == nil || e.o.Store.Failed() != nil {
+		return false
+	}
+	leader, err := e.leaderOf(f)
+	if errors.Is(err, ErrModelNotFound) && !e.unread {
+		err = fmt.Errorf("%w: %w", errStops, err)
+	}
+	if err == nil {
+		var left uint64
+		if left, err = i.behind(f, leader); err == nil && left == 0 {
+			return false
+		}
+	}
+	if err == nil {
+		more, err = i.followAtTurn(e.lifetime, leader)
+	}
+	switch {
+	case err == nil || e.lifetime.Err() != nil:
+		return more
+	case errors.Is(err, errStops): // What is not found otherwise is the follower itself.
+		err = e.stopByID(e.lifetime, i.id, err)
+	}
+	if err != nil && e.lifetime.Err() == nil {
+		e.o.Log.Debug("a model cannot follow now", zap.String("model", i.id), zap.Error(err))
+	}
+	return false
+}
+
+// stopByID is stopFollowing for a follower whose name is not claimed.
+func (e *Engine) stopByID(ctx context.Context, id string, why error) error {
+	i, release, err := e.own(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return e.stopFollowing(ctx, i, why.Error())
+}
+
+// followAtTurn is follow at the follower's turn.
+func (i *instance) followAtTurn(ctx context.Context, leader *instance) (bool, error) {
+	told := make(chan bool, 1)
+	err := i.box.Do(ctx, func(ctx context.Context) error {
+		more, err := i.follow(ctx, leader)
+		told <- more
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return <-told, nil
+}
+
+// promote ends the following of a model that an alias is to name in place of the model
+// that it follows. Then is called at the turn of that one, when the follower has learned
+// all that it has. The follower's name is claimed.
+func (e *Engine) promote(ctx context.Context, i *instance, then func() error) error {
+	leader, err := e.leaderOf(i.follows())
+	if err != nil {
+		return err
+	}
+	// The most of it is learned outside of the other model's turn.
+	for left := uint64(maxCommitRows); left >= maxCommitRows; {
+		if _, err := i.followAtTurn(ctx, leader); err != nil {
+			return err
+		}
+		if left, err = i.behind(i.follows(), leader); err != nil {
+			return err
+		}
+	}
+	return leader.box.Do(ctx, func(ctx context.Context) error {
+		for more := true; more; {
+			var err error
+			if more, err = i.followAtTurn(ctx, leader); err != nil {
+				return err
+			}
+		}
+		if err := e.stopFollowing(ctx, i, "an alias names it in place of the model that it followed"); err != nil {
+			return err
+		}
+		return then()
+	})
+}
+
+// releaseBeyond stops the followers that have learned more of a model than a sequence that
+// it is to be restored to. None learns of it until goOn. It runs at the model's turn, and
+// the names of its followers are claimed.
+func (e *Engine) releaseBeyond(ctx context.Context, leader *instance, sequence uint64) (goOn func(), err error) {
+	leader.paused.Store(true)
+	goOn = func() {
+		leader.paused.Store(false)
+		leader.wakeFollowers()
+	}
+	for _, i := range leader.followersOf(leader.id) {
+		// Behind its turn it learns nothing more.
+		err := i.box.Do(ctx, func(context.Context) error { return nil })
+		var at uint64
+		if err == nil {
+			at, err = i.followed(i.follows())
+		}
+		if err == nil && at > sequence {
+			err = e.stopFollowing(ctx, i, fmt.Sprintf("the model that it follows is restored to sequence %d, and it has learned up to %d", sequence, at))
+		}
+		if err != nil {
+			goOn()
+			return nil, err
+		}
+	}
+	return goOn, nil
+}
+
+// claimLed claims a model and its followers.
+func (e *Engine) claimLed(ctx context.Context, leader *instance) (release func(), err error) {
+	for {
+		names := []string{leader.id}
+		for _, i := range leader.followersOf(leader.id) {
+			names = append(names, i.id)
+		}
+		if release, err = e.claimAll(ctx, names...); err != nil {
+			return nil, err
+		}
+		// Followers come by who has claimed the model.
+		if now := len(leader.followersOf(leader.id)); now+1 <= len(names) {
+			return release, nil
+		}
+		release()
+	}
+}
+
+// Comparison is how a model did beside the model that it follows.
+type Comparison struct {
+	ID, Learner string
+	// Observations counts those of the model that is followed which this one has learned
+	// and that the figures are of, Behind those since.
+	Observations, Behind uint64
+	// Own are the figures of the model, Followed those of the model that it follows over
+	// the same observations, nil of that model itself. The classes are nil but of a
+	// classifier.
+	Own                         account.Performance
+	Followed                    *account.Performance
+	OwnClasses, FollowedClasses *classes.Performance
+	recent                      float64
+}
+
+// CompareModels compares a model with those that follow it, or the model that a follower
+// follows with all that do. The model comes first, then its followers by their recent
+// loss. It costs one commit of each follower at most.
+func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
+	leader, err := e.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if f := leader.follows(); f != nil {
+		if leader, err = e.leaderOf(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := leader.lockLoaded(ctx); err != nil {
+		return nil, err
+	}
+	leader.mu.RUnlock()
+	s, err := leader.sums()
+	if err != nil {
+		return nil, err
+	}
+	first := Comparison{ID: leader.id, Learner: leader.name(), Observations: s.sequence, Own: s.whole}
+	if leader.Spec.Classes != nil {
+		first.OwnClasses = &s.classes
+	}
+	var rest []Comparison
+	for _, i := range leader.followersOf(leader.id) {
+		c, err := i.comparison(ctx, leader)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			e.o.Log.Debug("a follower cannot be compared now", zap.String("model", i.id), zap.Error(err))
+		default:
+			rest = append(rest, c)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b Comparison) int { return cmp.Compare(a.recent, b.recent) })
+	return append([]Comparison{first}, rest...), nil
+}
+
+// comparison is how a follower did. Its figures are of the last sequence that both have
+// reached and been told at, and are 0 if there is none since the start.
+func (i *instance) comparison(ctx context.Context, leader *instance) (Comparison, error) {
+	if _, err := i.followAtTurn(ctx, leader); err != nil {
+		return Comparison{}, err
+	}
+	f := i.follows()
+	if f == nil {
+		return Comparison{}, errStops
+	}
+	info, err := leader.info()
+	if err != nil {
+		return Comparison{}, err
+	}
+	c := Comparison{ID: i.id, Learner: i.name(), Behind: info.Sequence - f.From, Followed: new(account.Performance)}
+	at := i.compared.Load()
+	if at == nil {
+		at = &compared{through: f.From}
+	}
+	c.Observations, c.Behind = at.through-f.From, info.Sequence-min(at.through, info.Sequence)
+	c.Own, c.Followed = at.own.whole, &at.leader.whole
+	figures := i.figures(i.o.Now())
+	c.recent = figures.Recent.Served.Loss / figures.Recent.Observations
+	if i.Spec.Classes != nil {
+		c.OwnClasses, c.FollowedClasses = &at.own.classes, &at.leader.classes
+		c.recent = figures.Classes.Served.Errors / figures.Classes.Observations
+	}
+	return c, nil
+}

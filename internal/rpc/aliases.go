@@ -1,0 +1,73 @@
+package rpc
+
+import (
+	"context"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/account/classes"
+)
+
+func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (*hindsightv1.SetAliasResponse, error) {
+	a, err := m.engine.SetAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel())
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.SetAliasResponse{Alias: aliasToProto(&a)}, nil
+}
+
+func (m *models) ListAliases(context.Context, *hindsightv1.ListAliasesRequest) (*hindsightv1.ListAliasesResponse, error) {
+	aliases, err := m.engine.ListAliases()
+	if err != nil {
+		return nil, err
+	}
+	response := new(hindsightv1.ListAliasesResponse)
+	for n := range aliases {
+		response.Aliases = append(response.Aliases, aliasToProto(&aliases[n]))
+	}
+	return response, nil
+}
+
+func (m *models) DeleteAlias(ctx context.Context, r *hindsightv1.DeleteAliasRequest) (*hindsightv1.DeleteAliasResponse, error) {
+	if err := m.engine.DeleteAlias(ctx, r.GetAlias()); err != nil {
+		return nil, err
+	}
+	return new(hindsightv1.DeleteAliasResponse), nil
+}
+
+func aliasToProto(a *engine.Alias) *hindsightv1.Alias {
+	return &hindsightv1.Alias{Alias: a.Name, Model: a.Model, UpdateTime: timeToProto(a.Updated), PreviousModel: a.Previous}
+}
+
+func (m *models) CompareModels(ctx context.Context, r *hindsightv1.CompareModelsRequest) (*hindsightv1.CompareModelsResponse, error) {
+	comparisons, err := m.engine.CompareModels(ctx, r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	response := new(hindsightv1.CompareModelsResponse)
+	for n := range comparisons {
+		response.Comparisons = append(response.Comparisons, comparisonToProto(&comparisons[n]))
+	}
+	return response, nil
+}
+
+func comparisonToProto(c *engine.Comparison) *hindsightv1.Comparison {
+	baselines := c.OwnClasses == nil // A classifier's are beside its errors.
+	out := &hindsightv1.Comparison{
+		Model: c.ID, Learner: c.Learner, Observations: c.Observations, Behind: c.Behind,
+		Performance: performanceToProto(c.Own, baselines),
+		Classes:     classesToCompare(c.OwnClasses), FollowedClasses: classesToCompare(c.FollowedClasses),
+	}
+	if c.Followed != nil {
+		out.Followed = performanceToProto(*c.Followed, baselines)
+	}
+	return out
+}
+
+// classesToCompare is nil of what has no classes.
+func classesToCompare(p *classes.Performance) *hindsightv1.ClassPerformance {
+	if p == nil {
+		return nil
+	}
+	return classPerformanceToProto(*p)
+}

@@ -1,0 +1,195 @@
+package rpc_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// alias sets the alias "live".
+func (s *service) alias(t *testing.T, model string) *hindsightv1.Alias {
+	t.Helper()
+	r, err := s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: model})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.GetAlias()
+}
+
+// A batch by an alias has labels of predictions of both models.
+func TestCallsByAlias(t *testing.T) {
+	s := serve(t)
+	ctx := t.Context()
+	s.create(t, "a", linear(1))
+	s.create(t, "b", linear(1))
+	s.alias(t, "a")
+	predict := func(name string) *hindsightv1.Prediction {
+		t.Helper()
+		r, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.GetPrediction()
+	}
+	if p := predict("a"); p.GetModel() != "" {
+		t.Errorf("by the id: %v", p)
+	}
+	ofA := predict("live")
+	if set := s.alias(t, "b"); set.GetPreviousModel() != "a" || set.GetUpdateTime() == nil {
+		t.Errorf("set %v", set)
+	}
+	ofB, err := s.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "live", Rows: []*hindsightv1.Row{{Features: []float64{1}}}})
+	if err != nil || ofA.GetModel() != "a" || ofB.GetPredictions()[0].GetModel() != "b" {
+		t.Fatalf("predicted %v and %v, %v", ofA, ofB, err)
+	}
+	batch := &hindsightv1.ObserveBatchRequest{Model: "live", Observations: []*hindsightv1.ObserveRequest{
+		{PredictionId: ofB.GetPredictions()[0].GetPredictionId(), Target: label(1)},
+		{PredictionId: ofA.GetPredictionId(), Target: label(1), Model: "live"},
+		{ObservationId: "o", Features: []float64{1}, Target: label(1)},
+	}}
+	for _, duplicate := range []bool{false, true} {
+		r, err := s.ObserveBatch(ctx, batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range []string{"b", "a", "b"} {
+			if o := r.GetOutcomes()[n]; o.GetModel() != want || o.GetDuplicate() != duplicate {
+				t.Errorf("outcome %d: %v, want one of %s", n, o, want)
+			}
+		}
+	}
+	batch.Observations[1] = &hindsightv1.ObserveRequest{PredictionId: ofA.GetPredictionId(), Target: label(2)}
+	_, err = s.ObserveBatch(ctx, batch)
+	refused(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
+
+	stream, err := s.Session(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, o := range []*hindsightv1.ObserveRequest{
+		{Model: "live", ObservationId: "s", Features: []float64{1}, Target: label(1)},
+		{Model: "live", PredictionId: ofA.GetPredictionId(), Target: label(1)},
+	} {
+		if err := stream.Send(&hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: o}}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := stream.Recv()
+		if err != nil || r.GetOutcome().GetModel() != []string{"b", "a"}[n] {
+			t.Errorf("in a session: %v, %v", r, err)
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		t.Error(err)
+	}
+
+	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
+	if err != nil || len(list.GetAliases()) != 1 {
+		t.Errorf("aliases %v, %v", list, err)
+	}
+	got, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "live"})
+	if err != nil || got.GetModel().GetId() != "b" || !slices.Equal(got.GetModel().GetAliases(), []string{"live"}) {
+		t.Errorf("the model %v, %v", got, err)
+	}
+	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", ExpectedModel: "-"})
+	refused(t, err, codes.Aborted, "ALIAS_MISMATCH")
+	_, err = s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "b"})
+	refused(t, err, codes.FailedPrecondition, "MODEL_HAS_ALIASES")
+	_, err = s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "live", Spec: linear(1)})
+	refused(t, err, codes.AlreadyExists, "ALIAS_EXISTS")
+	for _, reason := range []string{"", "ALIAS_NOT_FOUND"} {
+		_, err = s.models.DeleteAlias(ctx, &hindsightv1.DeleteAliasRequest{Alias: "live"})
+		if reason == "" && err == nil {
+			continue
+		}
+		refused(t, err, codes.NotFound, reason)
+	}
+}
+
+// Records of an alias are read by the inputs of the model that learns them.
+func TestNamedInputsByAlias(t *testing.T) {
+	s := serve(t)
+	inputs := func(names ...string) *hindsightv1.ModelSpec {
+		spec := &hindsightv1.ModelSpec{Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
+		for _, name := range names {
+			spec.Inputs = append(spec.Inputs, &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}})
+		}
+		return spec
+	}
+	s.create(t, "a", inputs("x", "y"))
+	s.create(t, "b", inputs("y", "x", "z"))
+	s.alias(t, "a")
+	record := func(names ...string) *structpb.Struct {
+		out := &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		for n, name := range names {
+			out.Fields[name] = structpb.NewNumberValue(float64(n))
+		}
+		return out
+	}
+	of := &hindsightv1.ObserveRequest{Model: "live", ObservationId: "o", Inputs: record("x", "y"), Target: label(1)}
+	if _, err := s.Observe(t.Context(), of); err != nil {
+		t.Fatal(err)
+	}
+	s.alias(t, "b")
+	again, err := s.Observe(t.Context(), of)
+	if err != nil || !again.GetOutcome().GetDuplicate() || again.GetOutcome().GetModel() != "a" {
+		t.Errorf("the same again: %v, %v", again, err)
+	}
+	r, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "live", ObservationId: "p", Inputs: record("x", "y", "z"), Target: label(1)})
+	if err != nil || r.GetOutcome().GetModel() != "b" {
+		t.Errorf("a new one: %v, %v", r, err)
+	}
+}
+
+func TestCompareModels(t *testing.T) {
+	s := serve(t)
+	ctx := t.Context()
+	classes := func(dimension int32) *hindsightv1.ModelSpec {
+		spec := linear(dimension)
+		spec.Classes = &hindsightv1.Classes{}
+		return spec
+	}
+	for _, kind := range []string{"labels", "classes"} {
+		spec, leader := linear, kind
+		if kind == "classes" {
+			spec = classes
+		}
+		s.create(t, leader, spec(1))
+		for n := range 30 {
+			if n == 10 {
+				if _, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: leader + "-shadow", Spec: spec(1), Follows: leader}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o := &hindsightv1.ObserveRequest{Model: leader, Features: []float64{float64(n%2) - 0.5}, Target: label(float64(n % 2))}
+			if kind == "classes" {
+				o.Target = &hindsightv1.ObserveRequest_Class{Class: fmt.Sprint("c", n%2)}
+			}
+			if _, err := s.Observe(ctx, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := s.models.CompareModels(ctx, &hindsightv1.CompareModelsRequest{Model: leader + "-shadow"})
+		if err != nil || len(r.GetComparisons()) != 2 {
+			t.Fatal(r, err)
+		}
+		first, shadow := r.GetComparisons()[0], r.GetComparisons()[1]
+		if first.GetModel() != leader || first.GetFollowed() != nil || shadow.GetObservations() != 20 || shadow.GetBehind() != 0 || shadow.GetLearner() != "linear_awv" {
+			t.Errorf("compared %v", r)
+		}
+		if shadow.GetPerformance().GetObservations() != 20 || shadow.GetFollowed().GetObservations() != 20 || (shadow.GetFollowedClasses() != nil) != (kind == "classes") {
+			t.Errorf("compared %v", shadow)
+		}
+		if kind == "classes" && shadow.GetFollowedClasses().GetObservations() != 20 {
+			t.Errorf("classes %v", shadow)
+		}
+		_, err = s.Observe(ctx, &hindsightv1.ObserveRequest{Model: leader + "-shadow", Features: []float64{1}, Target: label(1)})
+		refused(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
+	}
+	_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "x", Spec: linear(2), Follows: "labels"})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+}

@@ -1,0 +1,216 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest) (*hindsightv1.ObserveResponse, error) {
+	s, err := p.submit(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := s.wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &hindsightv1.ObserveResponse{Outcome: outcome}, nil
+}
+
+// submitted is one observation on its way, and the model that learns it if an alias
+// named it.
+type submitted struct {
+	ticket *engine.Ticket
+	named  string
+}
+
+// wait is the outcome, once it is durable and learned.
+func (s submitted) wait(ctx context.Context) (*hindsightv1.Outcome, error) {
+	answers, err := s.ticket.Wait(ctx)
+	if err != nil {
+		return nil, alone(err)
+	}
+	outcome := outcomeToProto(answers[0])
+	outcome.Model = s.named
+	return outcome, nil
+}
+
+// submit queues one observation.
+func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest) (s submitted, err error) {
+	route, err := p.engine.Route(ctx, r.GetModel())
+	if err != nil {
+		return s, err
+	}
+	defer route.Done()
+	target, err := route.For(r.GetPredictionId(), r.GetObservationId())
+	if err != nil {
+		return s, err
+	}
+	o, err := p.observationFromProto(target.Schema(), r)
+	if err != nil {
+		return s, err
+	}
+	defer p.records.giveBack(o.Inputs)
+	t, err := p.engine.SubmitTo(ctx, target, []engine.Observation{o})
+	if err != nil {
+		return s, alone(err)
+	}
+	return submitted{t, target.Named()}, nil
+}
+
+func (p *predictions) ObserveBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
+	if err := p.checkRows("observations", len(r.GetObservations())); err != nil {
+		return nil, err
+	}
+	b, err := p.submitBatch(ctx, r)
+	if err != nil {
+		return nil, atRow(err, "observations")
+	}
+	outcomes := make([]*hindsightv1.Outcome, len(r.GetObservations()))
+	for _, part := range b {
+		answers, err := part.ticket.Wait(ctx)
+		if err != nil {
+			return nil, atRow(part.rowOf(err), "observations")
+		}
+		for n, a := range answers {
+			o := outcomeToProto(a)
+			o.Model = part.target.Named()
+			outcomes[part.rows[n]] = o
+		}
+	}
+	return &hindsightv1.ObserveBatchResponse{Outcomes: outcomes}, nil
+}
+
+// part are the rows of a batch that one model learns, all or none.
+type part struct {
+	target       engine.Target
+	rows         []int
+	observations []engine.Observation
+	ticket       *engine.Ticket
+}
+
+// rowOf gives an error the number that its row has in the batch.
+func (b *part) rowOf(err error) error {
+	var row *engine.RowError
+	if errors.As(err, &row) {
+		return &engine.RowError{Row: b.rows[row.Row], Err: row.Err}
+	}
+	return err
+}
+
+// submitBatch queues a batch. By an alias a part of it may belong to the model that the
+// alias named before.
+func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (parts []*part, err error) {
+	route, err := p.engine.Route(ctx, r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	defer route.Done()
+	defer func() {
+		for _, b := range parts {
+			for n := range b.observations {
+				p.records.giveBack(b.observations[n].Inputs)
+				b.observations[n].Inputs = nil
+			}
+		}
+	}()
+	for n, row := range r.GetObservations() {
+		if err := sameModel(r, row); err != nil {
+			return parts, &engine.RowError{Row: n, Err: err}
+		}
+		target, err := route.For(row.GetPredictionId(), row.GetObservationId())
+		if err != nil {
+			return parts, &engine.RowError{Row: n, Err: err}
+		}
+		at := slices.IndexFunc(parts, func(b *part) bool { return b.target == target })
+		if at < 0 {
+			left := len(r.GetObservations()) - n
+			at, parts = len(parts), append(parts, &part{target: target, rows: make([]int, 0, left), observations: make([]engine.Observation, 0, left)})
+		}
+		o, err := p.observationFromProto(target.Schema(), row)
+		b := parts[at]
+		b.rows, b.observations = append(b.rows, n), append(b.observations, o)
+		if err != nil {
+			return parts, &engine.RowError{Row: n, Err: err}
+		}
+	}
+	for _, b := range parts {
+		if b.ticket, err = p.engine.SubmitTo(ctx, b.target, b.observations); err != nil {
+			return parts, b.rowOf(err)
+		}
+	}
+	return parts, nil
+}
+
+// sameModel refuses a row of a batch that names another model.
+func sameModel(r *hindsightv1.ObserveBatchRequest, row *hindsightv1.ObserveRequest) error {
+	if row.GetModel() == "" || row.GetModel() == r.GetModel() {
+		return nil
+	}
+	return &model.FieldError{
+		Field: "model", Err: engine.ErrInvalidRequest,
+		Got: fmt.Sprintf("%q", row.GetModel()), Want: fmt.Sprintf("the batch's model %q, or nothing", r.GetModel()),
+	}
+}
+
+// observationFromProto reads an observation; the engine checks its numbers. Its
+// record has to be given back.
+func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.ObserveRequest) (engine.Observation, error) {
+	o := engine.Observation{
+		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),
+		ObservationID: r.GetObservationId(), Weight: 1,
+	}
+	if r.Weight != nil {
+		o.Weight = r.GetWeight()
+	}
+	switch target := r.GetTarget().(type) {
+	case *hindsightv1.ObserveRequest_Label:
+		o.Labels = []float64{target.Label}
+	case *hindsightv1.ObserveRequest_Labels:
+		o.Labels = target.Labels.GetValues()
+	case *hindsightv1.ObserveRequest_Class:
+		o.Class = target.Class
+		if o.Class == "" {
+			return o, model.CheckClass(o.Class)
+		}
+	default:
+		return o, &model.FieldError{
+			Field: "label", Err: engine.ErrLabelMissing, Got: "nothing", Want: "a number, 0 is one, or a class for a model of classes",
+		}
+	}
+	var err error
+	o.Inputs, err = p.records.of(schema, r.GetInputs())
+	return o, err
+}
+
+func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
+	o := &hindsightv1.Outcome{
+		Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate, Class: a.Class, ServedClass: a.ServedClass,
+	}
+	if len(a.Predictions) == 1 {
+		o.Prediction = &a.Predictions[0]
+	} else {
+		o.Predictions = a.Predictions
+	}
+	if !math.IsNaN(a.Regret) {
+		o.Regret = &a.Regret
+	}
+	o.RecentLoss, o.RecentSkill = known(a.RecentLoss), known(a.RecentSkill)
+	if a.Served {
+		o.ServedLoss = &a.ServedLoss
+		if len(a.ServedPredictions) == 1 {
+			o.ServedPrediction = &a.ServedPredictions[0]
+		} else {
+			o.ServedPredictions = a.ServedPredictions
+		}
+	}
+	return o
+}
