@@ -33,12 +33,12 @@ BUF_RUN := PATH="$(TOOLS):$$PATH" $(TOOLS)/buf
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight ./cmd/client
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight ./cmd/client
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/hindsight-bench ./cmd/bench
 
 .PHONY: demo
@@ -73,7 +73,7 @@ bench: ## run the benchmarks (BENCH=regexp)
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
-	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' cmd internal | sort | \
+	@grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' client cmd internal | sort | \
 	while IFS=: read -r file target; do \
 		target=$${target#func }; \
 		echo "fuzz $$target in ./$${file%/*}"; \
@@ -81,7 +81,7 @@ fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	done
 
 .PHONY: check
-check: lint proto-check vet tidy-check web-check ## all checks that are not tests
+check: lint proto-check proto-breaking vet tidy-check web-check ## all checks that are not tests
 
 .PHONY: vet
 vet: ## go vet
@@ -117,6 +117,29 @@ proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to
 	diff -ru internal/gateway/routes "$$new/internal/gateway/routes" && \
 	diff -u internal/gateway/openapi/openapi.json "$$new/openapi.json"; } || \
 	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
+
+# The baseline is a file, so that a clone of any depth has it.
+.PHONY: proto-breaking
+proto-breaking: $(BUF) ## check that the API breaks no client of the last release
+	@$(BUF_RUN) breaking --against api/baseline.binpb || \
+	{ echo 'proto-breaking: this breaks clients of the last release; CONTRIBUTING.md says when that may be'; exit 1; }
+
+.PHONY: proto-baseline
+proto-baseline: $(BUF) ## at a release: what the API must not break from now on
+	$(BUF_RUN) build --exclude-source-info -o api/baseline.binpb
+
+# The Python that has grpcio: python3, or Debian's where python3 is another one.
+PYTHON ?= $(shell for p in python3 /usr/bin/python3; do "$$p" -c 'import grpc' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+.PHONY: python-proto
+python-proto: ## generate the stubs of clients/python (Debian's protobuf-compiler, -grpc and libprotobuf-dev)
+	@case "$$(protoc --version)" in 'libprotoc 3.21.'*) ;; *) echo 'python-proto: protoc 3.21 is not installed'; exit 1;; esac
+	PYTHON="$(PYTHON)" clients/python/tools/generate.sh clients/python
+
+.PHONY: test-python
+test-python: build ## test the Python client against bin/hindsight-server
+	@if [ -z "$(PYTHON)" ]; then echo 'test-python: no Python with grpcio, nothing tested; install python3-grpcio'; else \
+		cd clients/python && HINDSIGHT_SERVER="$(CURDIR)/bin/hindsight-server" "$(PYTHON)" -m unittest discover -t . -s tests $(ARGS); fi
 
 .PHONY: web
 web: web/node_modules ## build the console into web/dist

@@ -17,8 +17,8 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "call", "ids", "instance", "residency", "waiting", "snapshot", "commit", "report",
-			"engine", "predict", "observe", "stats", "travel", "transfer", "lifecycle",
+			"errors", "call", "metadata", "info", "ids", "rate", "watchers", "instance", "residency", "waiting", "snapshot", "commit", "report",
+			"table", "engine", "predict", "observe", "stats", "history", "watch", "update", "deletion", "list", "travel", "transfer", "lifecycle",
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -112,4 +113,45 @@ func TestGatewayIsCounted(t *testing.T) {
 		t.Error(err)
 	}
 	p.terminate(t)
+}
+
+// Who watches a model by server-sent events sees what it learns, until the server ends.
+func TestEventsOfAModel(t *testing.T) {
+	p := launch(t, t.TempDir())
+	p.create(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/v1/models/m/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode == http.StatusNotImplemented {
+		t.Skip("this server has no WatchModel")
+	}
+	lines := bufio.NewScanner(response.Body)
+	event := func(name string) string {
+		for lines.Scan() {
+			if lines.Text() == "event: "+name && lines.Scan() && lines.Scan() {
+				return lines.Text()
+			}
+		}
+		t.Fatalf("the stream ended without %s: %v", name, lines.Err())
+		return ""
+	}
+	if data := event("stats"); !strings.HasPrefix(data, `data: {"model":"m",`) || !strings.Contains(data, `"observations":0,`) {
+		t.Errorf("statistics %q", data)
+	}
+	p.learn(t, 0, 1)
+	if data := event("outcome"); !strings.HasPrefix(data, `data: {"outcome":{"sequence":1,`) {
+		t.Errorf("an outcome %q", data)
+	}
+	p.terminate(t)
+	for lines.Scan() {
+	}
+	if err := lines.Err(); err != nil {
+		t.Errorf("the stream broke off: %v", err)
+	}
 }

@@ -208,6 +208,7 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		IDWindow:          c.IDWindow,
 		IDWindowMin:       c.IDWindowMin,
 		LabelTTL:          c.LabelTTL,
+		DeletedKept:       c.DeletedKept,
 		Queue:             c.Queue,
 		PendingLimit:      int64(c.MaxPending),
 		PendingTotalLimit: int64(c.MaxPendingTotal),

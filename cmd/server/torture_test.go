@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -109,6 +111,7 @@ func TestTorture(t *testing.T) {
 	for c := range *tortureClients {
 		clients.Go(func() { tt.client(c, models) })
 	}
+	clients.Go(tt.steward)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -146,6 +149,54 @@ func TestTorture(t *testing.T) {
 	t.Logf("seed %d: %d kills, %d observations, %d calls sent again, %d answered as duplicates, %v from start to serving on average",
 		*tortureSeed, kills, observations, tt.retries.Load(), tt.duplicates.Load(), recovery/time.Duration(max(kills, 1)))
 	p.terminate(t)
+}
+
+// stewarded is a model that one client describes, deletes and brings back.
+const stewarded = "stewarded"
+
+// steward changes the metadata of a model of its own, deletes it and brings it back. What
+// was answered is there whatever was killed since, and so is what the model has learned.
+func (tt *torture) steward() {
+	create := &hindsightv1.CreateModelRequest{Id: stewarded, Spec: tortured()["linear"]}
+	tt.insist(func(ctx context.Context, p *process) error {
+		_, err := p.models.CreateModel(ctx, create)
+		return err
+	})
+	for n := 1; time.Now().Before(tt.end) || n == 1; n++ {
+		name := fmt.Sprint("round ", n)
+		tt.insist(func(ctx context.Context, p *process) error {
+			_, err := p.models.UpdateModel(ctx, &hindsightv1.UpdateModelRequest{
+				Model:      &hindsightv1.Model{Id: stewarded, DisplayName: name, Labels: map[string]string{"round": strconv.Itoa(n)}},
+				UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name", "labels.round"}},
+			})
+			return err
+		})
+		tt.insist(func(ctx context.Context, p *process) error {
+			_, err := p.predictor.Observe(ctx, &hindsightv1.ObserveRequest{
+				Model: stewarded, Features: []float64{1, float64(n)}, ObservationId: name, Target: &hindsightv1.ObserveRequest_Label{Label: 1},
+			})
+			return err
+		})
+		// A lost answer may have deleted it: not found is as good.
+		tt.insist(func(ctx context.Context, p *process) error {
+			_, err := p.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: stewarded})
+			return err
+		})
+		gone := tt.insist(func(ctx context.Context, p *process) error {
+			_, err := p.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: stewarded})
+			return err
+		})
+		var back *hindsightv1.UndeleteModelResponse
+		missing := tt.insist(func(ctx context.Context, p *process) (err error) {
+			back, err = p.models.UndeleteModel(ctx, &hindsightv1.UndeleteModelRequest{Model: stewarded})
+			return err
+		})
+		m := back.GetModel()
+		if !gone || missing || m.GetSequence() != uint64(n) || m.GetDisplayName() != name || m.GetLabels()["round"] != strconv.Itoa(n) {
+			tt.t.Errorf("round %d: gone %v, not back %v, %v", n, gone, missing, m)
+			return
+		}
+	}
 }
 
 func createTortured(t *testing.T, p *process) []string {
@@ -390,6 +441,36 @@ func (tt *torture) check(p *process, models []string) {
 			t.Errorf("%s: %d observations, %d acknowledged; digest %s, that of a serial replay %s",
 				m, got.GetObservations(), len(rows), got.GetStateDigest(), want.GetStateDigest())
 		}
+		tt.checkHistory(m, p, fresh)
 	}
 	fresh.terminate(t)
+}
+
+// checkHistory compares what a replay has in common with the history of a model: all but
+// times, and what was served.
+func (tt *torture) checkHistory(model string, p, fresh *process) {
+	tt.t.Helper()
+	points := func(p *process) (all []*hindsightv1.HistoryPoint) {
+		r, err := p.models.GetModelHistory(tt.t.Context(), &hindsightv1.GetModelHistoryRequest{Model: model})
+		if err != nil {
+			tt.t.Fatal(err)
+		}
+		for _, point := range r.GetPoints() {
+			point.Time, point.Performance.Served = nil, nil
+			if point.GetClasses() != nil {
+				point.Classes.Served = nil
+			}
+		}
+		return r.GetPoints()
+	}
+	got, want := points(p), points(fresh)
+	if len(got) != len(want) || len(got) == 0 {
+		tt.t.Errorf("%s has %d points, a serial replay %d", model, len(got), len(want))
+		return
+	}
+	for n := range got {
+		if !proto.Equal(got[n], want[n]) {
+			tt.t.Errorf("%s: point %d is %v, of a serial replay %v", model, n, got[n], want[n])
+		}
+	}
 }

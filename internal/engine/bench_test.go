@@ -90,7 +90,7 @@ func BenchmarkDurable(b *testing.B) {
 				e, s := openReal(b, b.TempDir())
 				defer shut(b, e, s)
 				for n := range models {
-					if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}); err != nil {
+					if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -139,7 +139,7 @@ func BenchmarkRecovery(b *testing.B) {
 	const observations = 50_000
 	dir := b.TempDir()
 	e, s := openReal(b, dir)
-	if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}); err != nil {
+	if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	const batch = 500
@@ -178,7 +178,7 @@ func BenchmarkWake(b *testing.B) {
 	e, s := openReal(b, b.TempDir())
 	defer shut(b, e, s)
 	for n := range 2 {
-		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}); err != nil {
+		if _, err := e.CreateModel(b.Context(), fmt.Sprint("m", n), model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		for k := range 100 {
@@ -202,6 +202,37 @@ func BenchmarkWake(b *testing.B) {
 				}
 				b.StartTimer()
 				if _, err := e.Predict(b.Context(), "m0", vectors(make([]float64, 10)), engine.PredictOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWatched is a call of 100 observations of a model with so many watchers, none of which
+// reads.
+func BenchmarkWatched(b *testing.B) {
+	for _, watchers := range []int{0, 1, engine.WatcherLimit} {
+		b.Run(strconv.Itoa(watchers), func(b *testing.B) {
+			e, s := openReal(b, b.TempDir())
+			defer shut(b, e, s)
+			if _, err := e.CreateModel(b.Context(), "m", model.Spec{Dimension: 10, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}, engine.CreateOptions{}); err != nil {
+				b.Fatal(err)
+			}
+			for range watchers {
+				w, err := e.Watch(b.Context(), "m", 100)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer w.Close()
+			}
+			batch := make([]engine.Observation, 100)
+			for n := range batch {
+				batch[n] = engine.Observation{Features: make([]float64, 10), Labels: []float64{1}, Weight: 1}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := e.Observe(b.Context(), "m", batch); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -13,19 +13,6 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// Info is what a model is.
-type Info struct {
-	ID       string
-	Learner  string
-	Spec     model.Spec
-	Created  time.Time
-	Sequence uint64
-	// Inputs are what has been learned of named inputs, Classes the classes of a
-	// classifier by their numbers. GetModel knows them.
-	Inputs  []LearnedInput
-	Classes []string
-}
-
 // LearnedInput is what has been learned of one named input.
 type LearnedInput struct {
 	Name string
@@ -106,7 +93,7 @@ type PredictOptions struct {
 	Remember bool
 	// IDs are chosen by the caller, one per row, or by the engine when empty.
 	IDs []string
-	// TTL is Options.LabelTTL when 0.
+	// TTL is that of the model's metadata when 0, and Options.LabelTTL if this is 0 too.
 	TTL time.Duration
 }
 
@@ -221,15 +208,19 @@ func (t *Ticket) Wait(ctx context.Context) ([]Answer, error) {
 
 var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
+// idForm says in words what idPattern accepts.
+const idForm = "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit"
+
 // CheckID accepts a model id: [a-z0-9]([a-z0-9._-]{0,62}).
 func CheckID(id string) error {
 	if idPattern.MatchString(id) {
 		return nil
 	}
-	return &model.FieldError{
-		Field: "id", Got: fmt.Sprintf("%q", id), Err: ErrInvalidID,
-		Want: "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit",
+	got := fmt.Sprintf("%q", brief(id))
+	if id == "" {
+		got = "nothing"
 	}
+	return &model.FieldError{Field: "id", Got: got, Err: ErrInvalidID, Want: idForm}
 }
 
 func checkObservationID(field, id string) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
@@ -19,8 +18,9 @@ import (
 const maxCommitRows = 1024
 
 // newInstance is a model that is not in memory.
-func newInstance(s *shared, id string, from recovery.Source, created time.Time) *instance {
-	i := &instance{shared: s, Source: from, id: id, created: created, disk: make(chan struct{}, 1)}
+func newInstance(s *shared, id string, from recovery.Source, entry *record.Entry) *instance {
+	i := &instance{shared: s, Source: from, id: id, disk: make(chan struct{}, 1)}
+	i.entry.Store(entry)
 	if len(from.Spec.Inputs) > 0 {
 		i.schema = input.NewSchema(from.Spec.Inputs)
 	}
@@ -309,7 +309,9 @@ func (c *commit) apply() error {
 	c.recent.add(&c.record, c.answers, &c.digest)
 	c.answered = append(c.answered, c.consumed...)
 	c.unremoved.Store(int64(len(c.answered)))
+	c.rate.add(started, n)
 	c.measure()
+	c.watchers.tell(&c.record, c.answers)
 	return nil
 }
 

@@ -16,9 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
-	"strings"
-	"sync"
 
 	"go.uber.org/zap"
 
@@ -28,89 +25,7 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
 )
-
-// Engine hosts models. Its methods may be called by any number of goroutines
-// at once.
-type Engine struct {
-	shared
-	mu struct {
-		sync.RWMutex
-		models map[string]*instance
-		byKept map[storage.Model]*instance
-		// claims are the names of which a model is being made; closed when it
-		// is there, or is not.
-		claims map[string]chan struct{}
-		closed bool
-	}
-	end context.CancelFunc
-	// upkeep counts the goroutines of the engine as a whole, writing that of
-	// the snapshotter, which ends last.
-	upkeep, writing sync.WaitGroup
-}
-
-// find gives the model of a name.
-func (e *Engine) find(id string) (*instance, error) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if e.mu.closed {
-		return nil, ErrClosed
-	}
-	if i, ok := e.mu.models[id]; ok {
-		return i, nil
-	}
-	return nil, notFound(id)
-}
-
-// instances are all models, in no order.
-func (e *Engine) instances() []*instance {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	models := make([]*instance, 0, len(e.mu.models))
-	for _, i := range e.mu.models {
-		models = append(models, i)
-	}
-	return models
-}
-
-// claim waits until nobody else makes a model of the name, and refuses one for
-// which there is no room. There is the model that has the name already, or nil.
-// A claim is released once the model is hosted, or is not.
-func (e *Engine) claim(ctx context.Context, id string) (there *instance, release func(), err error) {
-	for {
-		e.mu.Lock()
-		other := e.mu.claims[id]
-		switch {
-		case e.mu.closed:
-			err = ErrClosed
-		case e.mu.models[id] != nil:
-			there = e.mu.models[id]
-		case other != nil:
-		case len(e.mu.models)+len(e.mu.claims) >= e.o.ModelLimit:
-			err = fmt.Errorf("%w: there are %d", ErrModelLimit, len(e.mu.models))
-		default:
-			claim := make(chan struct{})
-			e.mu.claims[id] = claim
-			e.mu.Unlock()
-			return nil, func() {
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				delete(e.mu.claims, id)
-				close(claim)
-			}, nil
-		}
-		e.mu.Unlock()
-		if there != nil || err != nil {
-			return there, nil, err
-		}
-		select {
-		case <-other:
-		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("engine: wait for the name %q: %w", id, context.Cause(ctx))
-		}
-	}
-}
 
 // checkMemory refuses a model whose state may not fit into memory.
 func (e *Engine) checkMemory(bytes uint64) error {
@@ -124,28 +39,40 @@ func (e *Engine) checkMemory(bytes uint64) error {
 	}
 }
 
+// CreateOptions say what a new model is beside its spec.
+type CreateOptions struct {
+	Metadata
+	// ValidateOnly answers the model as it would be, and creates nothing.
+	ValidateOnly bool
+}
+
 // CreateModel starts a model. The same id and spec again answer the model
-// that is there; another spec is ErrModelExists. A spec without a scaling has
-// that of the model that is there: its default may be another than when the
-// model was created.
-func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (Info, error) {
-	if err := CheckID(id); err != nil {
+// that is there, with the metadata that it has; another spec is ErrModelExists. A
+// spec without a scaling has that of the model that is there: its default may be
+// another than when the model was created.
+func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
+	_, _, err := catalog.Complete(spec)
+	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
 		return Info{}, err
 	}
-	if _, _, err := catalog.Complete(spec); err != nil {
-		return Info{}, err
-	}
-	there, release, err := e.claim(ctx, id)
+	release, err := e.claim(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}
-	if there != nil {
+	defer release()
+	if there, err := e.free(id); err != nil {
+		return Info{}, err
+	} else if there != nil {
 		if !isOf(there.Spec, spec) {
 			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 		}
 		return there.info()
 	}
-	defer release()
+	made, err := e.room()
+	if err != nil {
+		return Info{}, err
+	}
+	defer made()
 	spec, cost, err := catalog.Create(spec)
 	if err != nil {
 		return Info{}, err
@@ -153,27 +80,57 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec) (I
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
-	encoded, err := codec.EncodeSpec(spec)
-	if err != nil {
-		return Info{}, fmt.Errorf("engine: %w", err)
+	if o.ValidateOnly {
+		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata}, nil
 	}
-	m, err := machine.New(spec, e.learners)
+	return e.create(ctx, id, spec, &o.Metadata)
+}
+
+// free is the model that has a claimed name already, nil if there is none. The name of a
+// deleted model is refused.
+func (e *Engine) free(id string) (*instance, error) {
+	i, err := e.lookUp(id)
+	switch {
+	case errors.Is(err, ErrModelNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case i.isDeleted():
+		return nil, fmt.Errorf("model %q: %w; UndeleteModel brings it back until %s, DeleteModel with purge frees its id", id, ErrModelDeleted, purgeTime(i))
+	}
+	return i, nil
+}
+
+// create registers a checked model under a claimed name.
+func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Metadata) (Info, error) {
+	entry, value, err := e.newEntry(m, spec)
+	if err != nil {
+		return Info{}, err
+	}
+	learner, err := machine.New(spec, e.learners)
 	if err != nil {
 		return Info{}, fmt.Errorf("engine: model %q: %w", id, err)
 	}
-	created := e.o.Now()
-	kept, err := e.o.Store.Create(ctx, id, record.EncodeEntry(created.UnixNano(), encoded))
+	kept, err := e.o.Store.Create(ctx, id, value)
 	if err != nil {
 		return Info{}, registerError(id, err)
 	}
-	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, created)
-	i.used.Store(created.UnixNano())
-	i.publish(recovery.Recovered{Machine: m}, 0)
+	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, entry)
+	i.used.Store(entry.Created)
+	i.publish(recovery.Recovered{Machine: learner}, 0)
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}
 	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", i.name()))
 	return i.info()
+}
+
+// newEntry is the registry entry of a new model, and its bytes.
+func (e *Engine) newEntry(m *Metadata, spec model.Spec) (*record.Entry, []byte, error) {
+	now := e.o.Now().UnixNano()
+	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone()}
+	value, err := encodeEntry(entry, spec)
+	return entry, value, err
 }
 
 // isOf tells whether a model of the completed spec there is one of a given spec,
@@ -198,47 +155,6 @@ func registerError(id string, err error) error {
 	return fmt.Errorf("engine: register model %q: %w", id, recovery.StorageError(err))
 }
 
-// host takes a model in.
-func (e *Engine) host(i *instance) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mu.closed {
-		return ErrClosed
-	}
-	e.mu.models[i.id], e.mu.byKept[i.Kept] = i, i
-	i.timings = e.o.Timings(i.id, i.name())
-	return nil
-}
-
-// DeleteModel removes a model at its turn: after the observations already
-// accepted.
-func (e *Engine) DeleteModel(ctx context.Context, id string) error {
-	i, err := e.find(id)
-	if err != nil {
-		return err
-	}
-	return i.box.Do(ctx, func(ctx context.Context) error {
-		if err := i.supersede(ctx); err != nil {
-			return err
-		}
-		if err := i.Kept.Delete(ctx); err != nil {
-			return i.errorf("delete what is kept", recovery.StorageError(err))
-		}
-		i.box.Drop(notFound(id))
-		i.mu.Lock()
-		i.mu.broken = notFound(id)
-		i.mu.Unlock()
-		i.forget()
-		e.mu.Lock()
-		delete(e.mu.models, id)
-		delete(e.mu.byKept, i.Kept)
-		e.mu.Unlock()
-		e.o.ForgetTimings(id, i.name())
-		e.o.Log.Info("model deleted", zap.String("model", id))
-		return nil
-	})
-}
-
 // GetModel tells what a model is.
 // What has been learned of named inputs and of classes is read from the state, which
 // is loaded for it.
@@ -261,43 +177,16 @@ func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 	return info, nil
 }
 
-// ListModels gives up to limit models with the prefix, in the order of their
-// ids, whose ids come after the given one.
-func (e *Engine) ListModels(prefix, after string, limit int) ([]Info, error) {
-	e.mu.RLock()
-	ids := make([]string, 0, len(e.mu.models))
-	for id := range e.mu.models {
-		if strings.HasPrefix(id, prefix) && id > after {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	ids = ids[:min(limit, len(ids))]
-	models := make([]*instance, len(ids))
-	for n, id := range ids {
-		models[n] = e.mu.models[id]
-	}
-	e.mu.RUnlock()
-	infos := make([]Info, len(models))
-	for n, i := range models {
-		var err error
-		if infos[n], err = i.info(); err != nil {
-			return nil, err
-		}
-	}
-	return infos, nil
-}
-
 // ValidateSpec fills in a spec's defaults and tells what it would cost.
 func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
 	return catalog.Create(spec)
 }
 
 // instanceOf makes the model of a registry entry, not yet in memory.
-func (s *shared) instanceOf(entry storage.Entry) (*instance, error) {
-	from, created, err := recovery.DecodeEntry(entry, s.learners)
+func (s *shared) instanceOf(registered storage.Entry) (*instance, error) {
+	from, entry, err := recovery.DecodeEntry(registered, s.learners)
 	if err != nil {
 		return nil, err
 	}
-	return newInstance(s, entry.Name, from, created), nil
+	return newInstance(s, registered.Name, from, &entry), nil
 }

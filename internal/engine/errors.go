@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/recovery"
@@ -13,15 +14,18 @@ import (
 var (
 	ErrModelNotFound      = errors.New("no such model")
 	ErrModelExists        = errors.New("model exists with another spec")
+	ErrModelDeleted       = errors.New("a deleted model has the id")
 	ErrInvalidID          = errors.New("invalid id")
 	ErrInvalidRequest     = errors.New("invalid request")
 	ErrSnapshotNotFound   = errors.New("no such state is kept")
-	ErrPredictionNotFound = errors.New("no such prediction: unknown, expired or not remembered")
+	ErrPredictionNotFound = errors.New("no such prediction: unknown, expired or not remembered; to learn its label all the same, send its features with the id as observation_id; a longer label_ttl keeps a prediction longer")
 	ErrConflict           = errors.New("id already stands for another observation")
 	ErrLabelMissing       = errors.New("label missing")
 	ErrOverloaded         = errors.New("overloaded")
 	ErrModelLimit         = errors.New("as many models as the server may hold")
 	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
+	ErrWatcherLimit       = errors.New("too many streams watch models")
+	ErrEtag               = errors.New("the model has changed")
 	ErrUnknown            = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed             = errors.New("the server is shutting down")
 
@@ -43,4 +47,14 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
 
+// notFound refuses a model that is not there.
 func notFound(id string) error { return fmt.Errorf("model %q: %w", id, ErrModelNotFound) }
+
+// brief is a text that is short enough for an error.
+func brief(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

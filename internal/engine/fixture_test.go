@@ -254,3 +254,30 @@ func vectors(all ...[]float64) []engine.Row {
 	}
 	return rows
 }
+
+// CreateModel is that of the engine, without options. So are the next ones.
+func (h *host) CreateModel(ctx context.Context, id string, spec model.Spec) (engine.Info, error) {
+	return h.Engine.CreateModel(ctx, id, spec, engine.CreateOptions{})
+}
+
+// DeleteModel deletes a model as the engine's options say.
+func (h *host) DeleteModel(ctx context.Context, id string) error {
+	_, err := h.Engine.DeleteModel(ctx, id, engine.DeleteOptions{})
+	return err
+}
+
+// RestoreModel does not tell how much was undone.
+func (h *host) RestoreModel(ctx context.Context, id string, sequence uint64) (engine.Info, error) {
+	info, _, err := h.Engine.RestoreModel(ctx, id, sequence, false)
+	return info, err
+}
+
+// ListModels lists in the order of ids.
+func (h *host) ListModels(prefix, after string, limit int) ([]engine.Info, error) {
+	o := engine.ListOptions{Prefix: prefix, Limit: limit}
+	if after != "" {
+		o.After = &engine.Cursor{ID: after}
+	}
+	page, err := h.Engine.ListModels(context.Background(), o)
+	return page.Models, err
+}

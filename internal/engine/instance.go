@@ -14,6 +14,7 @@ import (
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/mailbox"
+	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -61,8 +62,11 @@ type Options struct {
 	// PendingTotalLimit those of all models.
 	Queue                           int
 	PendingLimit, PendingTotalLimit int64
-	// ModelLimit bounds the models.
+	// ModelLimit bounds the models, deleted ones that can be brought back among them.
 	ModelLimit int
+	// DeletedKept is how long a deleted model can be brought back; 0 removes it at
+	// once.
+	DeletedKept time.Duration
 	// ModelMemory is what the states in memory may take, in bytes; 0 is
 	// without a limit. Models that are idle leave it when it is exceeded.
 	ModelMemory int64
@@ -92,6 +96,8 @@ type shared struct {
 	// on their way to the disk or to a client, copies of states that reports are
 	// solved of, and reports that take long.
 	loading, copies, reporting, solving chan struct{}
+	// lists bounds the lists of all models that are sorted or chosen.
+	lists chan struct{}
 	// commits lends the memory of commits: a busy model needs it always, an idle
 	// one never.
 	commits sync.Pool
@@ -101,6 +107,8 @@ type shared struct {
 	// leave.
 	resident atomic.Int64
 	pressure chan struct{}
+	// watching counts the watchers of all models.
+	watching atomic.Int64
 	figures
 }
 
@@ -183,8 +191,10 @@ type solved struct {
 type instance struct {
 	*shared
 	recovery.Source
-	id      string
-	created time.Time
+	id string
+	// entry is the registry entry without its spec. It is never written to: who has
+	// claimed the name puts another one in its place.
+	entry atomic.Pointer[record.Entry]
 	// schema is that of the spec's inputs, nil without any.
 	schema  *input.Schema
 	timings Timings
@@ -201,7 +211,8 @@ type instance struct {
 		known bool
 		last  *figuresOf
 	}
-	recent recent
+	recent   recent
+	watchers watchers
 	// answered are predictions whose removal waits, unremoved counts them.
 	// Only the model's turn changes answered.
 	answered  []string
@@ -226,6 +237,8 @@ type instance struct {
 	// replay estimates how many nanoseconds it would take to replay what is
 	// behind the newest snapshot.
 	replay atomic.Int64
+	// rate counts the newest observations.
+	rate rate
 	// solved is the newest report.
 	solved atomic.Pointer[solved]
 }
@@ -233,9 +246,21 @@ type instance struct {
 // name is the name of the model's learner.
 func (i *instance) name() string { return i.Spec.Name() }
 
+// description is what is known of the model without its state.
+func (i *instance) description() Info {
+	e := i.entry.Load()
+	return Info{
+		ID: i.id, Learner: i.name(), Spec: i.Spec, Created: entryTime(e.Created), Metadata: e.Metadata,
+		ETag: etag(e), Updated: entryTime(e.Updated), Deleted: entryTime(e.Deleted), Purge: entryTime(e.Purge),
+	}
+}
+
+// isDeleted tells whether the model is deleted and can be brought back.
+func (i *instance) isDeleted() bool { return i.entry.Load().Deleted != 0 }
+
 // info tells what the model is.
 func (i *instance) info() (Info, error) {
-	info := Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created}
+	info := i.description()
 	i.mu.RLock()
 	m := i.mu.machine
 	if m != nil {

@@ -42,6 +42,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	e.lifetime, e.end = context.WithCancel(e.appends)
 	e.mu.models, e.mu.byKept = map[string]*instance{}, map[storage.Model]*instance{}
 	e.mu.claims = map[string]chan struct{}{}
+	e.lists = make(chan struct{}, listsAtOnce)
 	var found []*instance
 	err := o.Store.Models(ctx, func(entry storage.Entry) error {
 		if ctx.Err() != nil {
@@ -68,9 +69,11 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 			return nil, err
 		}
 	}
+	found = e.instances()
 	e.writing.Go(e.writeSnapshots)
 	e.upkeep.Go(e.sweep)
 	e.upkeep.Go(e.report)
+	e.upkeep.Go(e.purge)
 	e.upkeep.Go(func() { e.prefetch(found) })
 	return e, nil
 }
@@ -98,7 +101,7 @@ func (e *Engine) Close() error {
 	e.mu.Unlock()
 	// What is being loaded is given up.
 	e.end()
-	models := e.instances()
+	models := e.all()
 	for _, i := range models {
 		i.box.Close(ErrClosed)
 	}

@@ -141,7 +141,7 @@ func (m *meta) export(name string, p *plainModel) (to string, q *plainModel, dat
 	if err != nil {
 		m.fatalf("%v", err)
 	}
-	q = &plainModel{spec: p.spec, base: p.sequence(), whole: whole, history: slices.Clone(p.history), ids: map[string]int{}, before: map[string]plainRow{}, waiting: map[string]plainWaiting{}}
+	q = &plainModel{spec: p.spec, metadata: p.metadata, base: p.sequence(), whole: whole, history: slices.Clone(p.history), ids: map[string]int{}, before: map[string]plainRow{}, waiting: map[string]plainWaiting{}}
 	if !without {
 		for id, r := range p.before {
 			q.before[id] = r
@@ -182,10 +182,12 @@ func (m *meta) cut() (*vfs.MemFS, *memory.Store) {
 // reopen starts a process on what a power cut left.
 func (m *meta) reopen(fs *vfs.MemFS, inmemory *memory.Store) {
 	m.open(fs, inmemory)
-	for _, p := range m.models {
-		for id, w := range p.waiting {
-			w.maybe = true
-			p.waiting[id] = w
+	for _, models := range []map[string]*plainModel{m.models, m.deleted} {
+		for _, p := range models {
+			for id, w := range p.waiting {
+				w.maybe = true
+				p.waiting[id] = w
+			}
 		}
 	}
 }
@@ -341,22 +343,27 @@ func (m *meta) cutRestore() string {
 	return fmt.Sprintf("%s, of %d to %d: %d", name, was, target, s.Sequence)
 }
 
-// cutDelete cuts the power during a deletion: the model is there whole or not
-// at all.
+// cutDelete cuts the power during a deletion, for a time or for good: the model is there
+// whole or not at all.
 func (m *meta) cutDelete() string {
 	name, p := m.any()
 	if p == nil || len(m.models) < 3 {
 		return "spared"
 	}
+	purge := m.rng.IntN(2) == 0
 	m.cutDuring(func() {
-		if err := m.host.DeleteModel(context.Background(), name); err != nil {
-			m.fatalf("delete %s: %v", name, err)
+		if purge {
+			m.purge(name)
+		} else {
+			m.softDelete(name)
 		}
 	})
 	_, err := m.host.GetModel(context.Background(), name)
 	if errors.Is(err, engine.ErrModelNotFound) {
 		delete(m.models, name)
-		err = nil
+		if err = nil; !purge {
+			m.deleted[name] = p
+		}
 	}
 	if err != nil {
 		m.fatalf("after a deletion of %s that was cut: %v", name, err)
@@ -398,9 +405,20 @@ func (m *meta) pass() string {
 }
 
 func (m *meta) compareAll() {
+	for name := range m.deleted {
+		if _, err := m.host.GetModel(context.Background(), name); !errors.Is(err, engine.ErrModelNotFound) {
+			m.fatalf("deleted %s answers: %v", name, err)
+		}
+		m.undelete(name)
+	}
 	models, err := m.host.ListModels("", "", 1000)
 	if err != nil || len(models) != len(m.models) {
 		m.fatalf("%d models, want %d (%v)", len(models), len(m.models), err)
+	}
+	for n := range models {
+		if want := m.models[models[n].ID]; want == nil || !models[n].Equal(&want.metadata) {
+			m.fatalf("listed %+v, want %+v", models[n], want)
+		}
 	}
 	for name, p := range m.models {
 		s := m.host.stats(m.t, name)
@@ -411,5 +429,6 @@ func (m *meta) compareAll() {
 		if s.Observations != uint64(p.sequence()) || s.Sequence != uint64(p.sequence()) || s.Digest != digestOf(want) {
 			m.fatalf("%s is at %d (%d), want %d, digests equal: %v", name, s.Sequence, s.Observations, p.sequence(), s.Digest == digestOf(want))
 		}
+		m.sameHistory(name, p)
 	}
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"math"
 	"reflect"
 	"time"
@@ -25,7 +26,7 @@ func (m *meta) learnedAs(p *plainModel, id string, o engine.Observation, w *plai
 	if id != "" {
 		p.ids[id] = len(p.learned)
 	}
-	row := plainRow{observation: o, waited: w, told: told}
+	row := plainRow{observation: o, waited: w, told: told, at: m.clock.now().UnixNano()}
 	p.history = append(p.history, row)
 	// No run is long enough for an observation to leave the recent ones.
 	sum := account.Figures{}
@@ -87,6 +88,46 @@ func (m *meta) lossOf(p *plainModel, predictions []float64, o engine.Observation
 		}
 	}
 	return loss
+}
+
+// sameHistory compares the history of a model, of which no run has so many observations
+// that two share a point, with all that was learned.
+func (m *meta) sameHistory(name string, p *plainModel) {
+	m.t.Helper()
+	h, err := m.host.ModelHistory(context.Background(), name)
+	if err != nil || len(h.Points) != len(p.history) {
+		m.fatalf("%s has %d points of %d observations, %v", name, len(h.Points), len(p.history), err)
+	}
+	const digits = 1e-6
+	for n, r := range p.history {
+		got := h.Points[n]
+		figures := got.Performance.Served
+		if got.Sequence != uint64(n+1) || got.Time != r.at || got.Performance.Observations != 1 ||
+			!(math.Abs(figures.Loss-r.told.Loss) <= digits*r.told.Loss) ||
+			!(math.Abs(figures.RunningMean-r.told.RunningMean) <= digits*r.told.RunningMean) ||
+			!(math.Abs(figures.LastLabel-r.told.LastLabel) <= digits*r.told.LastLabel) {
+			m.fatalf("%s: point %d is %+v, want %+v", name, n, got, r)
+		}
+	}
+	if len(h.Points) == 0 {
+		return
+	}
+	last, stats := h.Points[len(h.Points)-1], p.learner.Stats()
+	if math.IsNaN(last.Regret) != math.IsNaN(stats.Regret) || math.Abs(last.Regret-stats.Regret) > digits*math.Abs(stats.Regret) || last.Dictionary != stats.Dictionary {
+		m.fatalf("%s: the last point is %+v, want %+v", name, last, stats)
+	}
+	var weights []float64
+	if mixing, ok := p.learner.(model.Mixing); ok {
+		weights = mixing.AppendWeights(nil)
+	}
+	if len(weights) != len(last.Weights) || len(h.Experts) < len(weights) {
+		m.fatalf("%s: %d weights of %d experts, want %d", name, len(last.Weights), len(h.Experts), len(weights))
+	}
+	for k, w := range weights {
+		if math.Abs(last.Weights[k]-w) > 1.0/(1<<16) {
+			m.fatalf("%s: %s weighs %g, want %g", name, h.Experts[k], last.Weights[k], w)
+		}
+	}
 }
 
 // same compares answers, whose regret may be unknown and whose recent figures are

@@ -79,15 +79,19 @@ type meta struct {
 	watch   *watch
 	host    *host
 	models  map[string]*plainModel
+	// deleted are those that can be brought back.
+	deleted map[string]*plainModel
 	created int
 	trace   []string
 }
 
 // plainModel is what a model has acknowledged.
 type plainModel struct {
-	spec    model.Spec
-	learned []plainRow
-	ids     map[string]int // Places in learned.
+	spec model.Spec
+	// metadata are those of the model.
+	metadata engine.Metadata
+	learned  []plainRow
+	ids      map[string]int // Places in learned.
 	// before are the ids that an imported model brought along.
 	before  map[string]plainRow
 	waiting map[string]plainWaiting
@@ -107,6 +111,8 @@ type plainRow struct {
 	waited *plainWaiting
 	// told are the losses of what the client was told and of the baselines then.
 	told account.Figures
+	// at is when it was learned.
+	at int64
 }
 
 type plainWaiting struct {
@@ -121,7 +127,7 @@ type plainWaiting struct {
 
 func newMeta(t *testing.T, backend string, seed uint64) *meta {
 	t.Helper()
-	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), models: map[string]*plainModel{}}
+	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), models: map[string]*plainModel{}, deleted: map[string]*plainModel{}}
 	if backend == "memory" {
 		m.open(nil, memory.New(m.clock.now))
 	} else {
@@ -153,6 +159,7 @@ func (m *meta) open(fs *vfs.MemFS, inmemory *memory.Store) {
 		after(5 + m.rng.IntN(40))(o)
 		o.SnapshotsKept = 1 + m.rng.IntN(3)
 		o.IDWindowMin, o.PendingLimit = 1_000_000, 100_000
+		o.DeletedKept = 1000 * time.Hour
 		o.PendingTotalLimit, o.ModelMemory = 100_000, int64(100_000+m.rng.IntN(200_000))
 	})
 }
@@ -170,6 +177,11 @@ func (m *meta) step(n int) {
 	}{
 		{"create", 3, m.create},
 		{"delete", 1, m.delete},
+		{"describe", 3, m.describe},
+		{"delete for a time", 2, m.hide},
+		{"bring back", 3, m.bringBack},
+		{"cut describe", 1, m.cutDescribe},
+		{"cut bring back", 1, m.cutBringBack},
 		{"predict", 20, m.predict},
 		{"observe", 25, m.observe},
 		{"answer", 20, m.answer},
@@ -261,11 +273,16 @@ func (m *meta) delete() string {
 	if name == "" || m.rng.IntN(3) > 0 {
 		return "spared"
 	}
-	if err := m.host.DeleteModel(context.Background(), name); err != nil {
-		m.fatalf("delete %s: %v", name, err)
-	}
+	m.purge(name)
 	delete(m.models, name)
 	return name
+}
+
+// purge removes a model for good.
+func (m *meta) purge(name string) {
+	if _, err := m.host.Engine.DeleteModel(context.Background(), name, engine.DeleteOptions{Purge: true}); err != nil {
+		m.fatalf("remove %s: %v", name, err)
+	}
 }
 
 func (m *meta) input() []float64 { return []float64{m.rng.NormFloat64(), m.rng.NormFloat64()} }

@@ -104,7 +104,7 @@ func (c *capture) write(ctx context.Context) error {
 	i.replay.Add(-min(c.replay, i.replay.Load()))
 	i.snapshotTook.Store(int64(i.o.Now().Sub(started)))
 	if i.o.OnSnapshot != nil {
-		i.o.OnSnapshot(i.id, i.created, c.Sequence, data)
+		i.o.OnSnapshot(i.id, entryTime(i.entry.Load().Created), c.Sequence, data)
 	}
 	i.o.Log.Debug("snapshot written", zap.String("model", i.id), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
 	return i.errorf("drop what a snapshot makes unnecessary", recovery.StorageError(i.prune()))

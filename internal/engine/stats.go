@@ -91,19 +91,10 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{
-		Info:              Info{ID: i.id, Learner: i.name(), Spec: i.Spec, Created: i.created, Sequence: r.sequence},
-		Stats:             r.stats,
-		RegretUnpenalized: r.report.RegretUnpenalized,
-		Summary:           r.summary,
-		OutputIntervals:   r.intervals, Experts: r.report.Experts,
-		Pending: uint64(i.waitingLabels()),
-		Digest:  r.digest, Durability: e.o.Durability, Snapshot: i.snapshotAt.Load(),
-	}
+	s := i.statistics(r.sequence, &r.figuresOf, r.intervals)
 	s.Regret, s.HindsightLoss, s.CertificateOK = r.report.Regret, r.report.HindsightLoss, r.report.CertificateOK
-	s.ServedRegret = servedRegret(s.Stats, s.Summary)
-	s.Inputs, s.ClassAccount = r.named(i.schema), r.classified()
-	s.Weights, s.FeatureNames = r.report.Weights, r.features
+	s.RegretUnpenalized, s.ServedRegret = r.report.RegretUnpenalized, servedRegret(s.Stats, s.Summary)
+	s.Experts, s.Weights, s.FeatureNames, s.Digest = r.report.Experts, r.report.Weights, r.features, r.digest
 	s.ParametricShare = r.report.ParametricShare
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &r.report.EffectiveDimension
@@ -112,6 +103,22 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 		s.HindsightPath = r.report.HindsightPath
 	}
 	return s, nil
+}
+
+// statistics are those of a state, without what has to be solved for.
+func (i *instance) statistics(sequence uint64, f *figuresOf, intervals [][]interval.Statistics) Stats {
+	s := Stats{
+		Info:              i.description(),
+		Stats:             f.stats,
+		RegretUnpenalized: math.NaN(),
+		Summary:           f.summary,
+		OutputIntervals:   intervals,
+		Pending:           uint64(i.waitingLabels()),
+		Durability:        i.o.Durability, Snapshot: i.snapshotAt.Load(),
+	}
+	s.Sequence, s.ServedRegret = sequence, servedRegret(s.Stats, s.Summary)
+	s.Inputs, s.ClassAccount = f.named(i.schema), f.classified()
+	return s
 }
 
 // servedRegret is the regret of what was served. A learner that forgets counts the

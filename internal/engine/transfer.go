@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -22,8 +23,8 @@ type ExportOptions struct {
 	WithoutIDs bool
 }
 
-// ExportModel is a model as it is now, in the format of a snapshot, with the ids
-// that it remembers and the predictions that wait for labels. Only the copy of
+// ExportModel is a model as it is now, in the format of a snapshot, with its metadata,
+// the ids that it remembers and the predictions that wait for labels. Only the copy of
 // all that takes the model's turn.
 func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([]byte, error) {
 	i, err := e.find(id)
@@ -34,12 +35,7 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 		return nil, err
 	}
 	defer func() { <-i.copies }()
-	var c capture
-	if o.WithoutIDs {
-		c, err = i.captureAtTurn(ctx)
-	} else {
-		c, err = i.captureWhole(ctx)
-	}
+	c, err := i.captureWhole(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +47,9 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 	return data, nil
 }
 
-// captureWhole is captureAtTurn with what the store keeps beside the state, all
-// of one turn.
-func (i *instance) captureWhole(ctx context.Context) (capture, error) {
+// captureWhole is captureAtTurn with the metadata and what the store keeps beside the
+// state, all of one turn.
+func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, error) {
 	taken := make(chan capture, 1)
 	err := i.box.Do(ctx, func(ctx context.Context) error {
 		if err := i.load(); err != nil {
@@ -63,8 +59,13 @@ func (i *instance) captureWhole(ctx context.Context) (capture, error) {
 		if err != nil {
 			return err
 		}
-		carried, err := i.carried(ctx)
-		c.Carried = carried.Encode()
+		carried := record.Carried{Metadata: i.entry.Load().Metadata}
+		if !o.WithoutIDs {
+			err = i.readCarried(ctx, &carried)
+		}
+		if !o.WithoutIDs || !carried.Equal(new(Metadata)) {
+			c.Carried = carried.Encode()
+		}
 		taken <- c
 		return err
 	})
@@ -74,9 +75,9 @@ func (i *instance) captureWhole(ctx context.Context) (capture, error) {
 	return <-taken, nil
 }
 
-// carried reads the ids and the predictions of the model.
-func (i *instance) carried(ctx context.Context) (c record.Carried, err error) {
-	err = i.Kept.EachID(ctx, func(id storage.ID) error {
+// readCarried reads the ids and the predictions of the model.
+func (i *instance) readCarried(ctx context.Context, c *record.Carried) error {
+	err := i.Kept.EachID(ctx, func(id storage.ID) error {
 		id.Value = append([]byte(nil), id.Value...)
 		c.IDs = append(c.IDs, id)
 		return nil
@@ -88,7 +89,7 @@ func (i *instance) carried(ctx context.Context) (c record.Carried, err error) {
 			return nil
 		})
 	}
-	return c, i.errorf("read what is remembered", recovery.StorageError(err))
+	return i.errorf("read what is remembered", recovery.StorageError(err))
 }
 
 // ImportModel starts a model from what ExportModel gave, on this server or
@@ -105,49 +106,56 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, err
 	}
-	m, from, err := readImport(spec, e.learners, snapshot)
+	m, metadata, from, err := readImport(spec, e.learners, snapshot)
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
-	there, release, err := e.claim(ctx, id)
+	release, err := e.claim(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}
-	if there != nil {
+	defer release()
+	if there, err := e.free(id); err != nil {
+		return Info{}, err
+	} else if there != nil {
 		return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
 	}
-	defer release()
+	made, err := e.room()
+	if err != nil {
+		return Info{}, err
+	}
+	defer made()
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
-	if err := e.waitingRoom(id, 0, int64(len(from.Waiting))); err != nil {
+	if err := e.waitingRoom(id, 0, 0, int64(len(from.Waiting))); err != nil {
 		return Info{}, err
 	}
-	encoded, err := codec.EncodeSpec(spec)
+	entry, value, err := e.newEntry(&metadata, spec)
 	if err != nil {
-		return Info{}, fmt.Errorf("engine: %w", err)
+		return Info{}, err
 	}
-	created := e.o.Now()
-	kept, err := e.o.Store.Import(ctx, id, record.EncodeEntry(created.UnixNano(), encoded), from)
+	kept, err := e.o.Store.Import(ctx, id, value, from)
 	if err != nil {
 		return Info{}, registerError(id, err)
 	}
-	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, created)
-	i.used.Store(created.UnixNano())
+	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, entry)
+	i.used.Store(entry.Created)
 	i.publish(recovery.Recovered{Machine: m, Snapshot: m.Sequence()}, 0)
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}
 	if e.o.OnSnapshot != nil {
-		e.o.OnSnapshot(id, created, from.Sequence, from.Snapshot)
+		e.o.OnSnapshot(id, entryTime(entry.Created), from.Sequence, from.Snapshot)
 	}
 	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", i.name()), zap.Uint64("sequence", from.Sequence))
 	return i.info()
 }
 
 // readImport checks what an export holds and makes the model's beginning of it:
-// a machine, and what is to be kept.
-func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*machine.Machine, storage.Import, error) {
+// a machine, its metadata, and what is to be kept.
+func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*machine.Machine, Metadata, storage.Import, error) {
+	var metadata Metadata
 	from := storage.Import{Sequence: s.Sequence}
 	m, err := machine.Restore(spec, learners, s)
 	if err == nil {
@@ -156,14 +164,15 @@ func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*
 	if err == nil && s.Carried != nil {
 		var c record.Carried
 		c, err = record.DecodeCarried(s.Carried, spec.Outputs)
-		from.IDs, from.Waiting = c.IDs, c.Waiting
+		metadata, from.IDs, from.Waiting = c.Metadata, c.IDs, c.Waiting
+		err = errors.Join(err, CheckMetadata(&metadata))
 	}
 	if err != nil {
-		return nil, from, err
+		return nil, metadata, from, err
 	}
 	s.Carried = nil // The store has it apart.
 	from.Snapshot, err = codec.Encode(s)
-	return m, from, err
+	return m, metadata, from, err
 }
 
 // plausible refuses a state that no learner of its spec can have.

@@ -132,17 +132,38 @@ func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
 // that the log still reaches from one. What it had learned after that is undone:
 // its log is dropped and its ids are forgotten, so that it can be learned again. A model that cannot be recovered is, if an earlier state can
 // be.
-func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64) (Info, error) {
+//
+// It tells how many observations were undone. With validateOnly it tells how many would
+// be, and restores nothing.
+func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, validateOnly bool) (info Info, undone uint64, err error) {
 	i, err := e.find(id)
 	if err != nil {
-		return Info{}, err
+		return Info{}, 0, err
 	}
-	err = i.box.Do(ctx, func(ctx context.Context) error { return i.goBack(ctx, sequence) })
+	last := make(chan uint64, 1)
+	err = i.box.Do(ctx, func(ctx context.Context) error {
+		end, err := i.Kept.Last()
+		if err != nil {
+			return i.errorf("find the end of the log", recovery.StorageError(err))
+		}
+		last <- end
+		if !validateOnly {
+			return i.goBack(ctx, sequence)
+		}
+		if err := i.takeDisk(ctx); err != nil {
+			return err
+		}
+		defer func() { <-i.disk }()
+		return i.restorable(sequence)
+	})
 	if err != nil {
-		return Info{}, err
+		return Info{}, 0, err
 	}
-	e.o.Log.Info("model restored", zap.String("model", id), zap.Uint64("sequence", sequence))
-	return i.info()
+	if !validateOnly {
+		e.o.Log.Info("model restored", zap.String("model", i.id), zap.Uint64("sequence", sequence))
+	}
+	info, err = i.info()
+	return info, <-last - sequence, err
 }
 
 // goBack restores the state at a sequence and lets the store forget what came
@@ -196,6 +217,7 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 		return err
 	}
 	i.publish(r, took)
+	i.watchers.each(func(q *queue) { q.goBack(sequence) })
 	return nil
 }
 

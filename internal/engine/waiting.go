@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -13,14 +14,11 @@ import (
 // chose and that waits already, with the same features, is answered with the
 // prediction first given under it.
 func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
-	if err := i.waitingRoom(i.id, i.waitingLabels(), int64(len(rows))); err != nil {
+	metadata := &i.entry.Load().Metadata
+	if err := i.waitingRoom(i.id, metadata.MaxPending, i.waitingLabels(), int64(len(rows))); err != nil {
 		return err
 	}
-	ttl := o.TTL
-	if ttl == 0 {
-		ttl = i.o.LabelTTL
-	}
-	expiry := now.Add(ttl)
+	expiry := now.Add(cmp.Or(o.TTL, time.Duration(metadata.LabelTTL), i.o.LabelTTL))
 	if len(o.IDs) > 0 {
 		// Between the look for an id and its use no other call takes it.
 		i.choosing.Lock()
@@ -63,10 +61,11 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 }
 
 // waitingRoom refuses more predictions, beside those that wait for the model,
-// than may wait.
-func (s *shared) waitingRoom(id string, waiting, more int64) error {
-	if waiting+more > s.o.PendingLimit {
-		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, waiting, more, s.o.PendingLimit)
+// than may wait. The model has a limit of its own if limit is not 0.
+func (s *shared) waitingRoom(id string, limit, waiting, more int64) error {
+	limit = min(cmp.Or(limit, s.o.PendingLimit), s.o.PendingLimit)
+	if waiting+more > limit {
+		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, waiting, more, limit)
 	}
 	if n := s.o.Store.CountWaiting(); n+more > s.o.PendingTotalLimit {
 		return fmt.Errorf("%w: %d wait over all models and %d are to, the limit is %d", ErrPendingLimit, n, more, s.o.PendingTotalLimit)

@@ -22,11 +22,13 @@ import (
 	"hindsight/internal/gateway"
 )
 
-// watched is a server whose WatchModel and ExportModel are a test's.
+// watched is a server whose WatchModel, ExportModel and UpdateModel are a test's.
 type watched struct {
 	hindsightv1.UnimplementedModelServiceServer
 	watch  func(*hindsightv1.WatchModelRequest, grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error
 	export func(grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error
+	// updates are the requests to UpdateModel.
+	updates chan *hindsightv1.UpdateModelRequest
 }
 
 func (w *watched) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
@@ -35,6 +37,11 @@ func (w *watched) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStre
 
 func (w *watched) ExportModel(_ *hindsightv1.ExportModelRequest, s grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
 	return w.export(s)
+}
+
+func (w *watched) UpdateModel(_ context.Context, r *hindsightv1.UpdateModelRequest) (*hindsightv1.UpdateModelResponse, error) {
+	w.updates <- r
+	return &hindsightv1.UpdateModelResponse{}, nil
 }
 
 // serve is a gateway before it.

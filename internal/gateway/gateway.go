@@ -103,10 +103,11 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingTrailerMatcher(func(string) (string, bool) { return "", false }),
 	)
-	if err := routes.RegisterPredictionServiceHandlerClient(ctx, mux, hindsightv1.NewPredictionServiceClient(o.Server)); err != nil {
+	server := names{o.Server}
+	if err := routes.RegisterPredictionServiceHandlerClient(ctx, mux, hindsightv1.NewPredictionServiceClient(server)); err != nil {
 		return nil, fmt.Errorf("gateway: routes: %w", err)
 	}
-	if err := routes.RegisterModelServiceHandlerClient(ctx, mux, hindsightv1.NewModelServiceClient(o.Server)); err != nil {
+	if err := routes.RegisterModelServiceHandlerClient(ctx, mux, hindsightv1.NewModelServiceClient(server)); err != nil {
 		return nil, fmt.Errorf("gateway: routes: %w", err)
 	}
 	// A later route is asked before an earlier one.

@@ -73,7 +73,7 @@ func serve(tb testing.TB, settings ...func(*gateway.Options)) *host {
 		ForgetTimings: func(string, string) {}, Durability: "sync",
 		SnapshotReplay: 10 * time.Millisecond, SnapshotInterval: time.Hour, SnapshotsKept: 2,
 		IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, ModelMemory: 64 << 20, Sweep: time.Hour,
+		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, ModelMemory: 64 << 20, Sweep: time.Hour, DeletedKept: time.Hour,
 	})
 	if err != nil {
 		tb.Fatal(err)

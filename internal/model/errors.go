@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 // Sentinels of what can be wrong with a call. Errors of this package wrap one
@@ -43,6 +44,82 @@ func (e *FieldError) At(prefix string) *FieldError {
 	moved := *e
 	moved.Field = prefix + "." + e.Field
 	return &moved
+}
+
+// FieldErrors are the wrong fields of one call, two or more, in the order in which they
+// were found. The first is what errors.As finds; errors.Is knows the sentinels of all.
+type FieldErrors []*FieldError
+
+// toldFields bounds the fields in the text of FieldErrors.
+const toldFields = 5
+
+// Error tells the first fields in one line, and how many more there are.
+func (e FieldErrors) Error() string {
+	told := make([]string, 0, toldFields+1)
+	for _, field := range e[:min(len(e), toldFields)] {
+		told = append(told, field.Error())
+	}
+	if more := len(e) - toldFields; more > 0 {
+		told = append(told, "and "+plural(more, "field")+" more")
+	}
+	return strings.Join(told, "; ")
+}
+
+// Unwrap gives the fields.
+func (e FieldErrors) Unwrap() []error {
+	out := make([]error, len(e))
+	for n, field := range e {
+		out[n] = field
+	}
+	return out
+}
+
+// Err is nil without fields, the field if it is one, and all if they are more.
+func (e FieldErrors) Err() error {
+	switch len(e) {
+	case 0:
+		return nil
+	case 1:
+		return e[0]
+	}
+	return e
+}
+
+// JoinFields is what is wrong with a call altogether: nil, one *FieldError or
+// FieldErrors. An error that is none of these is given back alone.
+func JoinFields(errs ...error) error {
+	var all FieldErrors
+	for _, err := range errs {
+		var several FieldErrors
+		var one *FieldError
+		switch {
+		case err == nil:
+		case errors.As(err, &several):
+			all = append(all, several...)
+		case errors.As(err, &one):
+			all = append(all, one)
+		default:
+			return err
+		}
+	}
+	return all.Err()
+}
+
+// FieldsAt is an error whose fields are below a prefix, as At has it.
+func FieldsAt(err error, prefix string) error {
+	var several FieldErrors
+	var one *FieldError
+	switch {
+	case errors.As(err, &several):
+		moved := make(FieldErrors, len(several))
+		for n, field := range several {
+			moved[n] = field.At(prefix)
+		}
+		return moved
+	case errors.As(err, &one):
+		return one.At(prefix)
+	}
+	return err
 }
 
 // CheckFeatures accepts x when it has d entries, all finite and of magnitude

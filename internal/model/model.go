@@ -77,6 +77,16 @@ type Scored interface {
 	LossOf(prediction, label float64) float64
 }
 
+// Mixing is a learner that mixes experts and tells their weights at any time.
+type Mixing interface {
+	// AppendWeights appends the weight of each expert in the mixture of now, the mean
+	// over the outputs. It costs O(experts · outputs), and allocates nothing when dst
+	// has room for twice the experts. There are none before the first mixture.
+	AppendWeights(dst []float64) []float64
+	// WeightNames are the names of the experts in that order. New ones come last.
+	WeightNames() []string
+}
+
 // Growing is a learner whose outputs may become more.
 type Growing interface {
 	Learner
@@ -180,7 +190,7 @@ type Stats struct {
 	Discounted bool
 	// LogDeterminant is log det(A/λ).
 	LogDeterminant float64
-	// LabelBound is B, the largest |y| seen (times √weight); with several
+	// LabelBound is B, the largest |y| seen (times √weight, but not of auto); with several
 	// outputs the root of the sum of their squares.
 	LabelBound float64
 	// Features is r, the number of features.

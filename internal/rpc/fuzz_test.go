@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -59,6 +60,14 @@ func calls(tb testing.TB) []call {
 		of(hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &hindsightv1.CreateModelResponse{}),
 		of(hindsightv1.ModelService_GetModel_FullMethodName, &hindsightv1.GetModelRequest{Model: "m"}, &hindsightv1.GetModelResponse{}),
 		of(hindsightv1.ModelService_ListModels_FullMethodName, &hindsightv1.ListModelsRequest{PageSize: 3, Prefix: "m"}, &hindsightv1.ListModelsResponse{}),
+		of(hindsightv1.ModelService_ListModels_FullMethodName, &hindsightv1.ListModelsRequest{
+			OrderBy: "recent_loss desc", Labels: map[string]string{"a": "b"}, Contains: "m", IncludeSummary: true, ShowDeleted: true,
+		}, &hindsightv1.ListModelsResponse{}),
+		of(hindsightv1.ModelService_UpdateModel_FullMethodName, &hindsightv1.UpdateModelRequest{
+			Model:      &hindsightv1.Model{Id: "m", DisplayName: "M", Labels: map[string]string{"a": "b"}},
+			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name", "labels.a", "max_pending_labels"}},
+		}, &hindsightv1.UpdateModelResponse{}),
+		of(hindsightv1.ModelService_UndeleteModel_FullMethodName, &hindsightv1.UndeleteModelRequest{Model: "n"}, &hindsightv1.UndeleteModelResponse{}),
 		of(hindsightv1.ModelService_DeleteModel_FullMethodName, &hindsightv1.DeleteModelRequest{Model: "n"}, &hindsightv1.DeleteModelResponse{}),
 		of(hindsightv1.ModelService_GetModelStats_FullMethodName, &hindsightv1.GetModelStatsRequest{Model: "m", IncludeEffectiveDimension: true}, &hindsightv1.GetModelStatsResponse{}),
 		of(hindsightv1.ModelService_ValidateSpec_FullMethodName, &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{

@@ -16,7 +16,11 @@ func inputStatsToProto(inputs []engine.InputStatistics) []*hindsightv1.InputStat
 	for i, in := range inputs {
 		s := &hindsightv1.InputStats{
 			Name: in.Name, Seen: in.Seen, Missing: in.Missing, Categories: uint32(in.Categories),
-			Outside: in.Outside, OutsideShare: in.OutsideShare(),
+			Outside: in.Outside,
+		}
+		if in.Seen > 0 {
+			share := in.OutsideShare()
+			s.OutsideShare = &share
 		}
 		if in.NumbersKnown {
 			s.Low, s.High, s.Mean, s.Deviation = &in.Low, &in.High, &in.Mean, &in.Deviation

@@ -2,9 +2,6 @@ package rpc
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
-	"strconv"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
@@ -17,18 +14,24 @@ type models struct {
 	engine *engine.Engine
 	// transfers counts the models that are exported and imported.
 	transfers *budget
+	// draining is closed when watchers are to end.
+	draining chan struct{}
 }
 
 func (m *models) CreateModel(ctx context.Context, r *hindsightv1.CreateModelRequest) (*hindsightv1.CreateModelResponse, error) {
-	spec, err := specFromProto(r.GetSpec())
+	spec, specErr := specFromProto(r.GetSpec())
+	metadata, err := metadataFromProto(r, r.MaxPendingLabels != nil)
+	if specErr != nil || err != nil {
+		if specErr == nil {
+			_, _, specErr = m.engine.ValidateSpec(spec)
+		}
+		return nil, model.JoinFields(engine.CheckID(r.GetId()), specErr, err, engine.CheckMetadata(&metadata))
+	}
+	info, err := m.engine.CreateModel(ctx, r.GetId(), spec, engine.CreateOptions{Metadata: metadata, ValidateOnly: r.GetValidateOnly()})
 	if err != nil {
 		return nil, err
 	}
-	info, err := m.engine.CreateModel(ctx, r.GetId(), spec)
-	if err != nil {
-		return nil, err
-	}
-	return &hindsightv1.CreateModelResponse{Model: infoToProto(info)}, nil
+	return &hindsightv1.CreateModelResponse{Model: infoToProto(&info)}, nil
 }
 
 func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (*hindsightv1.GetModelResponse, error) {
@@ -36,50 +39,7 @@ func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (
 	if err != nil {
 		return nil, err
 	}
-	return &hindsightv1.GetModelResponse{Model: infoToProto(info)}, nil
-}
-
-// maxPage is the default and the largest page of ListModels.
-const maxPage = 1000
-
-func (m *models) ListModels(_ context.Context, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, error) {
-	size := int(r.GetPageSize())
-	if size < 0 {
-		return nil, &model.FieldError{
-			Field: "page_size", Err: engine.ErrInvalidRequest, Got: strconv.Itoa(size), Want: "0 or more",
-		}
-	}
-	if size == 0 || size > maxPage {
-		size = maxPage
-	}
-	after, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
-	if err != nil {
-		return nil, &model.FieldError{
-			Field: "page_token", Err: engine.ErrInvalidRequest,
-			Got: fmt.Sprintf("%q", r.GetPageToken()), Want: "the next_page_token of the page before",
-		}
-	}
-	// One more than asked for tells whether there is a next page.
-	infos, err := m.engine.ListModels(r.GetPrefix(), string(after), size+1)
-	if err != nil {
-		return nil, err
-	}
-	response := &hindsightv1.ListModelsResponse{}
-	if len(infos) > size {
-		infos = infos[:size]
-		response.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(infos[size-1].ID))
-	}
-	for _, i := range infos {
-		response.Models = append(response.Models, infoToProto(i))
-	}
-	return response, nil
-}
-
-func (m *models) DeleteModel(ctx context.Context, r *hindsightv1.DeleteModelRequest) (*hindsightv1.DeleteModelResponse, error) {
-	if err := m.engine.DeleteModel(ctx, r.GetModel()); err != nil {
-		return nil, err
-	}
-	return &hindsightv1.DeleteModelResponse{}, nil
+	return &hindsightv1.GetModelResponse{Model: infoToProto(&info)}, nil
 }
 
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {

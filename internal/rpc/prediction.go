@@ -175,21 +175,24 @@ func (p *predictions) checkRows(field string, n int) error {
 // predictOptions reads what Predict and PredictBatch share.
 func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOptions, error) {
 	o := engine.PredictOptions{Remember: remember == nil || *remember}
-	if ttl == nil {
-		return o, nil
-	}
-	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() <= 0 || ttl.AsDuration() > maxLabelTTL {
-		return o, &model.FieldError{
-			Field: "label_ttl", Err: engine.ErrInvalidRequest,
-			Got: ttl.String(), Want: fmt.Sprintf("above 0 and at most %s", maxLabelTTL),
-		}
-	}
-	o.TTL = ttl.AsDuration()
-	return o, nil
+	var err error
+	o.TTL, err = labelTTL(ttl)
+	return o, err
 }
 
-// maxLabelTTL bounds how long a prediction may wait for its label.
-const maxLabelTTL = 366 * 24 * time.Hour
+// labelTTL is how long a prediction is to wait for its label, 0 if that is not said.
+func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
+	if ttl == nil {
+		return 0, nil
+	}
+	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() <= 0 || ttl.AsDuration() > engine.MaxLabelTTL {
+		return 0, &model.FieldError{
+			Field: "label_ttl", Err: engine.ErrInvalidRequest,
+			Got: ttl.String(), Want: fmt.Sprintf("above 0 and at most %s", engine.MaxLabelTTL),
+		}
+	}
+	return ttl.AsDuration(), nil
+}
 
 func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	out := &hindsightv1.Prediction{PredictionId: p.ID, StateSequence: p.Sequence}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,16 +47,24 @@ type service struct {
 	server *rpc.Server
 	// connection is what the clients speak through.
 	connection *grpc.ClientConn
+	// end ends the server. It ends with the test otherwise.
+	end func()
 }
 
 func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 	tb.Helper()
-	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
+	return serveOver(tb, vfs.NewMem(), func(*engine.Options) {}, settings...)
+}
+
+// serveOver is serve over a file system, with an engine of other options.
+func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...func(*rpc.Options)) *service {
+	tb.Helper()
+	s, err := store.Open("data", store.Options{FS: fs})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	var ids atomic.Int64
-	e, err := engine.Open(tb.Context(), engine.Options{
+	o := engine.Options{
 		Store: s, Now: time.Now, Log: zap.NewNop(),
 		NewID:         func() (string, error) { return fmt.Sprint("p-", ids.Add(1)), nil },
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
@@ -62,7 +72,9 @@ func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 		SnapshotReplay: 10 * time.Millisecond, SnapshotInterval: time.Hour, SnapshotsKept: 2,
 		IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
 		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, ModelMemory: 64 << 20, Sweep: time.Hour,
-	})
+	}
+	set(&o)
+	e, err := engine.Open(tb.Context(), o)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -85,7 +97,8 @@ func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() {
+	var once sync.Once
+	end := func() {
 		limit, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		closers := []func() error{
@@ -98,8 +111,10 @@ func serve(tb testing.TB, settings ...func(*rpc.Options)) *service {
 				tb.Error(err)
 			}
 		}
-	})
+	}
+	tb.Cleanup(func() { once.Do(end) })
 	return &service{
+		end:                     func() { once.Do(end) },
 		PredictionServiceClient: hindsightv1.NewPredictionServiceClient(connection),
 		models:                  hindsightv1.NewModelServiceClient(connection),
 		health:                  healthv1.NewHealthClient(connection),
@@ -395,7 +410,12 @@ func TestEveryLearner(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := stats.GetStats()
-		if !st.GetCertificateOk() || st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0) {
+		absent := []bool{st.CertificateOk == nil, st.RegretBound == nil, st.Certificate == nil}
+		determinant := !slices.Contains([]string{"raker", "ada_raker", "fogd", "auto"}, name)
+		if slices.Contains(absent, st.GetCertified()) || st.GetCertificateOk() != st.GetCertified() || (st.LogDeterminant != nil) != determinant {
+			t.Errorf("%s: %v", name, st)
+		}
+		if st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0) {
 			t.Errorf("%s: %v", name, st)
 		}
 		// The default scaling of the others is running. What auto promises is over its

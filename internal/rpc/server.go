@@ -76,7 +76,7 @@ func New(o Options) *Server {
 		o.Log.Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
-	admission := cmp.Or(o.admission, newAdmission(o.MemoryLimit))
+	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
 	unary := chain(o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered))
 	s := &Server{
 		Server: grpc.NewServer(
@@ -96,12 +96,12 @@ func New(o Options) *Server {
 		health: health.NewServer(), admission: admission,
 		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
-			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: make(chan struct{}),
+			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
 		},
 	}
 	services := registrar{s.Server, s.methods}
 	hindsightv1.RegisterPredictionServiceServer(services, s.predictions)
-	hindsightv1.RegisterModelServiceServer(services, &models{engine: o.Engine, transfers: &admission.transfers})
+	hindsightv1.RegisterModelServiceServer(services, &models{engine: o.Engine, transfers: &admission.transfers, draining: draining})
 	healthv1.RegisterHealthServer(s.Server, s.health)
 	for _, service := range []string{
 		hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
@@ -116,7 +116,8 @@ func New(o Options) *Server {
 }
 
 // Drain ends the server: health watchers are told NOT_SERVING, sessions answer
-// the calls that they have read and end, and calls in flight end. When the context
+// the calls that they have read and end, watchers of models end, and calls in flight
+// end. When the context
 // ends first, the calls that are left are cancelled.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"reflect"
+	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -29,10 +31,30 @@ func specToProto(s model.Spec) *hindsightv1.ModelSpec {
 	return p
 }
 
-func infoToProto(i engine.Info) *hindsightv1.Model {
-	return &hindsightv1.Model{
-		Id: i.ID, Spec: specToProto(i.Spec), CreateTime: timestamppb.New(i.Created),
+func infoToProto(i *engine.Info) *hindsightv1.Model {
+	out := &hindsightv1.Model{
+		Id: i.ID, Spec: specToProto(i.Spec), CreateTime: timeToProto(i.Created),
 		Sequence: i.Sequence, Learner: i.Learner,
 		Inputs: inputsToProto(&i.Spec, i.Inputs), Classes: i.Classes,
+		DisplayName: i.DisplayName, Labels: i.Labels, Annotations: i.Annotations,
+		Etag: i.ETag, UpdateTime: timeToProto(i.Updated), DeleteTime: timeToProto(i.Deleted), PurgeTime: timeToProto(i.Purge),
 	}
+	if i.LabelTTL > 0 {
+		out.LabelTtl = durationpb.New(time.Duration(i.LabelTTL))
+	}
+	if i.MaxPending > 0 {
+		out.MaxPendingLabels = &i.MaxPending
+	}
+	if i.Figures != nil {
+		out.Summary = figuresToProto(i.Figures)
+	}
+	return out
+}
+
+// timeToProto is nil of a time that is not set.
+func timeToProto(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }

@@ -1,7 +1,7 @@
 package rpc
 
 import (
-	"fmt"
+	"encoding/hex"
 	"math"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -16,14 +16,10 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	p := &hindsightv1.ModelStats{
 		Model: s.ID, Learner: s.Learner,
 		Observations: s.Observations, LossSum: s.Loss,
-		RegretBound: s.RegretBound, Certificate: s.Certificate,
-		CertificateOk: s.CertificateOK, Certified: s.Certified,
-		LogDeterminant: s.LogDeterminant, LabelBound: s.LabelBound,
-		Features:           int32(s.Features),
-		ServedObservations: s.Predicted, ServedLossSum: s.Served.Loss,
+		Certified: s.Certified, LogDeterminant: some(s.LogDeterminant), LabelBound: some(s.LabelBound),
+		Features: int32(s.Features), ServedObservations: s.Predicted,
 		PendingLabels: s.Pending, StateBytes: s.StateBytes,
-		StateDigest: fmt.Sprintf("%x", s.Digest),
-		Durability:  s.Durability, SnapshotSequence: s.Snapshot,
+		Durability: s.Durability, SnapshotSequence: s.Snapshot,
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
 		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare,
@@ -35,6 +31,18 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
 	}
+	if s.Certified {
+		p.RegretBound, p.Certificate = &s.RegretBound, &s.Certificate
+	}
+	if s.Certified || !s.CertificateOK {
+		p.CertificateOk = &s.CertificateOK
+	}
+	if s.Predicted > 0 {
+		p.ServedLossSum = &s.Served.Loss
+	}
+	if s.Digest != [32]byte{} { // Statistics that are not solved for have none.
+		p.StateDigest = hex.EncodeToString(s.Digest[:])
+	}
 	if s.EffectiveDimension != nil {
 		p.EffectiveDimension = known(*s.EffectiveDimension)
 	}
@@ -43,7 +51,8 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.Dictionary = &centres
 	}
 	if s.Observations > 0 {
-		p.MeanLoss = s.Loss / float64(s.Observations)
+		mean := s.Loss / float64(s.Observations)
+		p.MeanLoss = &mean
 	}
 	return p
 }
@@ -51,6 +60,14 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 // known is a number that is known, else nil.
 func known(v float64) *float64 {
 	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// some is a number that is not 0, which stands for one that the learner does not have.
+func some(v float64) *float64 {
+	if v == 0 {
 		return nil
 	}
 	return &v

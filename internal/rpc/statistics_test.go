@@ -30,6 +30,27 @@ func wantMessage(t *testing.T, name string, got proto.Message, want string) {
 	}
 }
 
+// A figure that a model does not have is absent, and never 0. Only a certificate that
+// failed is told of a model that is not certified.
+func TestStatsThatDoNotApply(t *testing.T) {
+	known := engine.Stats{Stats: model.Stats{
+		Observations: 2, Loss: 4, Regret: 1, HindsightLoss: 3, RegretBound: 3, Certificate: 2, CertificateOK: true, Certified: true,
+		LogDeterminant: 0.5, LabelBound: 7,
+	}}
+	known.Predicted = 1
+	wantFigures := func(s engine.Stats, want string) {
+		t.Helper()
+		p := rpc.StatsToProto(s)
+		wantMessage(t, "what is told", &hindsightv1.ModelStats{
+			MeanLoss: p.MeanLoss, RegretBound: p.RegretBound, Certificate: p.Certificate, CertificateOk: p.CertificateOk,
+			LogDeterminant: p.LogDeterminant, LabelBound: p.LabelBound, ServedLossSum: p.ServedLossSum,
+		}, want)
+	}
+	wantFigures(known, `{"meanLoss": 2, "regretBound": 3, "certificate": 2, "certificateOk": true, "logDeterminant": 0.5, "labelBound": 7, "servedLossSum": 0}`)
+	wantFigures(engine.Stats{Stats: model.Stats{CertificateOK: true}}, `{}`)
+	wantFigures(engine.Stats{Stats: model.Stats{Observations: 2, CertificateOK: false}}, `{"meanLoss": 0, "certificateOk": false}`)
+}
+
 // What is not known of an input is absent: the numbers of categories and before the
 // first value, the shift before the first window.
 func TestStatsOfInputs(t *testing.T) {
@@ -45,7 +66,7 @@ func TestStatsOfInputs(t *testing.T) {
 		`{"name": "load", "seen": 8, "missing": 2, "outside": 4, "outsideShare": 0.5, "low": -1, "high": 3, "mean": 0.5, "deviation": 0.25, "shift": 0.125}`,
 		`{"name": "new", "missing": 10}`,
 		`{"name": "city", "seen": 10, "outside": 3, "outsideShare": 0.3, "categories": 3, "shift": 0}`,
-		`{"name": "still", "seen": 10, "low": 0, "high": 0, "mean": 0, "deviation": 0}`,
+		`{"name": "still", "seen": 10, "outsideShare": 0, "low": 0, "high": 0, "mean": 0, "deviation": 0}`,
 	} {
 		wantMessage(t, fmt.Sprint("input ", i), s.GetInputs()[i], want)
 	}

@@ -63,12 +63,15 @@ func table() []refusal {
 		{err: engine.ErrSnapshotNotFound, code: codes.NotFound, reason: "SNAPSHOT_NOT_FOUND"},
 		{err: engine.ErrPredictionNotFound, code: codes.NotFound, reason: "PREDICTION_NOT_FOUND"},
 		{err: engine.ErrModelExists, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
+		{err: engine.ErrModelDeleted, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
+		{err: engine.ErrEtag, code: codes.Aborted, reason: "ETAG_MISMATCH"},
 		{err: engine.ErrConflict, code: codes.AlreadyExists, reason: "OBSERVATION_CONFLICT"},
 		{err: model.ErrObservationLimit, code: codes.ResourceExhausted, reason: "OBSERVATION_LIMIT"},
 		{err: model.ErrClassLimit, code: codes.ResourceExhausted, reason: "CLASS_LIMIT"},
 		{err: engine.ErrOverloaded, code: codes.ResourceExhausted, reason: "OVERLOADED", retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrModelLimit, code: codes.ResourceExhausted, reason: "MODEL_LIMIT"},
 		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
+		{err: engine.ErrWatcherLimit, code: codes.ResourceExhausted, reason: "WATCHER_LIMIT", retryAfter: 5 * time.Second},
 		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
 		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
 	}
@@ -105,13 +108,10 @@ func statusOf(err error) *status.Status {
 	}
 	info := &errdetails.ErrorInfo{Reason: r.reason, Domain: domain}
 	details := []protoadapt.MessageV1{info}
-	var field *model.FieldError
-	if !r.hidden && errors.As(err, &field) {
-		message = field.Error()
-		info.Metadata = map[string]string{"field": field.Field, "got": field.Got, "want": field.Want}
-		details = append(details, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{
-			Field: field.Field, Description: fmt.Sprintf("got %s, want %s", field.Got, field.Want), Reason: r.reason,
-		}}})
+	if fields := fieldsOf(err); !r.hidden && len(fields) > 0 {
+		message = fields.Error()
+		info.Metadata = map[string]string{"field": fields[0].Field, "got": fields[0].Got, "want": fields[0].Want}
+		details = append(details, violations(fields))
 	}
 	if r.retryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.retryAfter)})
@@ -122,6 +122,38 @@ func statusOf(err error) *status.Status {
 		return s // The code and the message are enough.
 	}
 	return detailed
+}
+
+// fieldsOf are the fields that an error says are wrong: several, one, or none.
+func fieldsOf(err error) model.FieldErrors {
+	var several model.FieldErrors
+	var one *model.FieldError
+	switch {
+	case errors.As(err, &several):
+		return several
+	case errors.As(err, &one):
+		return model.FieldErrors{one}
+	}
+	return nil
+}
+
+// maxViolations bounds the fields that the details of a status tell: they travel in the
+// trailer of the answer, for which clients have little room.
+const maxViolations = 20
+
+// violations tells of each field what is wrong with it.
+func violations(fields model.FieldErrors) *errdetails.BadRequest {
+	out := new(errdetails.BadRequest)
+	for _, field := range fields[:min(len(fields), maxViolations)] {
+		violation := &errdetails.BadRequest_FieldViolation{
+			Field: field.Field, Description: fmt.Sprintf("got %s, want %s", field.Got, field.Want),
+		}
+		if r := find(field); r != nil {
+			violation.Reason = r.reason
+		}
+		out.FieldViolations = append(out.FieldViolations, violation)
+	}
+	return out
 }
 
 // atRow names the row in the error of a call with many rows: a field path becomes

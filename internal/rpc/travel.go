@@ -47,11 +47,11 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes all observations",
 		}
 	}
-	info, err := m.engine.RestoreModel(ctx, r.GetModel(), r.GetSequence())
+	info, undone, err := m.engine.RestoreModel(ctx, r.GetModel(), r.GetSequence(), r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
-	return &hindsightv1.RestoreModelResponse{Model: infoToProto(info)}, nil
+	return &hindsightv1.RestoreModelResponse{Model: infoToProto(&info), Undone: undone}, nil
 }
 
 // chunkBytes is the size of a piece of an exported model.
@@ -117,7 +117,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 	if err != nil {
 		return err
 	}
-	if err := stream.SendAndClose(&hindsightv1.ImportModelResponse{Model: infoToProto(info)}); err != nil {
+	if err := stream.SendAndClose(&hindsightv1.ImportModelResponse{Model: infoToProto(&info)}); err != nil {
 		return fmt.Errorf("rpc: import: %w", err)
 	}
 	return nil

@@ -13,7 +13,12 @@ import (
 
 func (s *service) export(t *testing.T, id string) []byte {
 	t.Helper()
-	stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: id})
+	return s.exported(t, &hindsightv1.ExportModelRequest{Model: id})
+}
+
+func (s *service) exported(t *testing.T, r *hindsightv1.ExportModelRequest) []byte {
+	t.Helper()
+	stream, err := s.models.ExportModel(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
 	}

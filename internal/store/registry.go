@@ -230,12 +230,35 @@ func (s *Store) register(m *Model, value []byte, begin *storage.Record) error {
 				return err
 			}
 		}
-		entry := append(binary.BigEndian.AppendUint64(nil, m.number), value...)
-		return b.Set(registryKey(m.name), entry, nil)
+		return b.Set(registryKey(m.name), m.entry(value), nil)
 	})
 	if err != nil {
 		return err
 	}
 	m.stage.Store(stageThere)
 	return nil
+}
+
+// entry is what the registry holds under the model's name.
+func (m *Model) entry(value []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), m.number), value...)
+}
+
+// SetValue implements storage.Model.
+func (m *Model) SetValue(ctx context.Context, value []byte) error {
+	return m.failed("set the value", m.setValue(ctx, value))
+}
+
+func (m *Model) setValue(ctx context.Context, value []byte) error {
+	db := m.store.logDB
+	if err := db.room(ctx); err != nil {
+		return err
+	}
+	// A deletion, which holds it too, does not come in between.
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {
+		return err
+	}
+	return db.commitDurably(func(b *pebble.Batch) error { return b.Set(registryKey(m.name), m.entry(value), nil) })
 }

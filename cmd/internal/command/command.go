@@ -4,24 +4,23 @@
 package command
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"hindsight/cmd/internal/connection"
+	"hindsight/client"
 	"hindsight/cmd/internal/dataset"
-	"hindsight/cmd/internal/refusal"
+	"hindsight/cmd/internal/nearest"
 )
 
 // The exit codes.
@@ -49,9 +48,11 @@ type Program struct {
 	// answer to a call. ServerFlags sets both.
 	Address string
 	Timeout time.Duration
-	// JSON says that the answer is one JSON document.
-	JSON bool
+	// Colours are the texts that are coloured on a terminal, with the number of their
+	// colour in the SGR sequence, such as 32 for green.
+	Colours map[string]string
 
+	format  format
 	root    *cobra.Command
 	server  bool // ServerFlags was called
 	started bool // flags and arguments were correct
@@ -73,12 +74,17 @@ func (p *Program) Root(root *cobra.Command) {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.start() }
+	root.Args = cobra.ArbitraryArgs // Group refuses them.
 	root.RunE = Group
-	root.PersistentFlags().BoolVar(&p.JSON, "json", false, "print one JSON document")
+	p.outputFlags(root.PersistentFlags())
+	complete := cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp)
+	if err := root.RegisterFlagCompletionFunc("output", complete); err != nil {
+		panic("command: " + err.Error()) // The flag was just added.
+	}
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &UsageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	p.root = root
 }
 
@@ -88,7 +94,7 @@ func (p *Program) ServerFlags(flags *pflag.FlagSet) {
 	if a := os.Getenv(addressEnv); a != "" {
 		address = a
 	}
-	flags.StringVar(&p.Address, "address", address, "address of the server; the environment variable "+addressEnv+" changes the default")
+	flags.StringVar(&p.Address, "address", address, "address of the server, port 50051 if it has none; the environment variable "+addressEnv+" changes the default")
 	flags.DurationVar(&p.Timeout, "timeout", defaultTimeout, "longest wait for the answer to a call")
 	p.server = true
 }
@@ -98,8 +104,12 @@ func (p *Program) start() error {
 	if p.server && p.Timeout <= 0 {
 		return Usagef("--timeout must be positive, not %v", p.Timeout)
 	}
-	if p.server && p.Address == "" {
-		return Usagef("--address is empty")
+	if p.server {
+		address, err := client.Address(p.Address)
+		if err != nil {
+			return Usagef("--%w", err)
+		}
+		p.Address = address
 	}
 	p.started = true
 	return nil
@@ -114,10 +124,28 @@ func (p *Program) Run(ctx context.Context, args []string) int {
 	}
 	f := p.NewFailure(ctx, err)
 	p.Say("%s: %s", p.root.Name(), f.Message)
-	if p.JSON || (!p.started && slices.Contains(args, "--json")) {
+	if p.JSON() || (!p.started && wantsJSON(args)) {
+		p.format = formatJSON
 		p.reportFailure(f)
 	}
 	return f.ExitCode
+}
+
+// wantsJSON tells whether arguments that could not be parsed ask for JSON.
+func wantsJSON(args []string) bool {
+	return slices.Contains(args, "--json") || slices.Contains(args, "-ojson") || slices.Contains(args, "--output=json") ||
+		slices.ContainsFunc(args, func(a string) bool { return a == "-o" || a == "--output" }) && slices.Contains(args, "json")
+}
+
+// flagError adds to the error of a flag that is not known the one that was meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
+		return &UsageError{err}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return Usagef("%w%s", err, nearest.Meant("--"+unknown.GetSpecifiedName(), names))
 }
 
 // reportFailure writes the JSON document of a command that failed before it
@@ -132,26 +160,6 @@ func (p *Program) reportFailure(f *Failure) {
 	if err := p.Emit(document, nil); err != nil {
 		p.Say("%s: %v", p.root.Name(), err)
 	}
-}
-
-// Emit writes the answer of a command: the document as JSON with --json, else
-// what human writes. A nil human writes the document in both cases.
-func (p *Program) Emit(document any, human func(*Page)) error {
-	p.emitted = true
-	if !p.JSON && human != nil {
-		w := newPage(p.Stdout)
-		human(w)
-		return w.end()
-	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(document); err != nil {
-		return fmt.Errorf("write JSON: %w", err)
-	}
-	_, err := p.Stdout.Write(out.Bytes())
-	return err
 }
 
 // Say writes a line for people to standard error. An error of that writing
@@ -170,11 +178,20 @@ type Failure struct {
 
 // NewFailure returns the failure of an error, with its exit code.
 func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
-	f := &Failure{Message: refusal.Describe(err), Reason: refusal.Reason(err), ExitCode: p.exitCode(ctx, err)}
-	if c, ok := refusal.Code(err); ok {
-		f.Code = refusal.CodeName(c)
+	f := &Failure{Message: strings.Join(strings.Fields(err.Error()), " "), ExitCode: p.exitCode(ctx, err)}
+	if f.ExitCode == exitUnreachable {
+		f.Message = p.unreachable(f.Message)
+	}
+	if refused := client.FromError(err); refused != nil {
+		f.Code, f.Reason = client.CodeName(refused.Code), refused.Reason
 	}
 	return f
+}
+
+// unreachable says what to do when no server answered.
+func (p *Program) unreachable(message string) string {
+	return fmt.Sprintf("no server answered at %s: %s; start one with \"hindsight-server --data-dir DIR\", or name another with --address or %s",
+		p.Address, message, addressEnv)
 }
 
 // exitCode returns the exit code of an error.
@@ -188,11 +205,17 @@ func (p *Program) exitCode(ctx context.Context, err error) int {
 		return exitInterrupted
 	case !p.started, errors.As(err, &usage), errors.As(err, &file):
 		return exitUsage
-	case connection.Unreachable(err):
+	case isUnreachable(err):
 		return exitUnreachable
 	default:
 		return exitRefused
 	}
+}
+
+// isUnreachable tells whether no server answered.
+func isUnreachable(err error) bool {
+	refused := client.FromError(err)
+	return refused != nil && refused.Is(client.ErrUnreachable)
 }
 
 // UsageError is a mistake of the user.
@@ -212,7 +235,13 @@ func Usagef(format string, args ...any) error {
 // Group runs a command that only holds other commands: it prints the help.
 func Group(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return Usagef("unknown command %q for %q", args[0], cmd.CommandPath())
+		var names []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				names = append(names, c.Name())
+			}
+		}
+		return Usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), nearest.Meant(args[0], names))
 	}
 	return cmd.Help()
 }

@@ -6,18 +6,24 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 )
 
 // Page is an answer for people. Columns are aligned at tabs. After the first
 // error nothing more is written.
 type Page struct {
-	w   *tabwriter.Writer
-	err error
+	w     *tabwriter.Writer
+	to    io.Writer
+	text  strings.Builder
+	paint func(string) string
+	err   error
 }
 
 func newPage(w io.Writer) *Page {
-	return &Page{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	p := &Page{to: w, paint: func(text string) string { return text }}
+	p.w = tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
+	return p
 }
 
 // Write implements io.Writer.
@@ -41,12 +47,47 @@ func (p *Page) Row(name string, value any) { p.Printf("%s\t%v\n", name, value) }
 // Float writes a name and a number.
 func (p *Page) Float(name string, value float64) { p.Row(name, Number(value)) }
 
+// Rows writes a table with a header in capitals.
+func (p *Page) Rows(header []string, rows [][]any) {
+	p.Printf("%s\n", strings.ToUpper(strings.ReplaceAll(strings.Join(header, "\t"), "_", " ")))
+	for _, row := range rows {
+		p.Printf("%s\n", strings.TrimRight(strings.Join(cells(row), "\t"), "\t"))
+	}
+}
+
+// cells writes values for people.
+func cells(values []any) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = cell(v)
+	}
+	return out
+}
+
+// cell writes a value for people.
+func cell(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case float64:
+		return Number(v)
+	case *float64:
+		return Optional(v, Number)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
 // end writes what is still buffered.
 func (p *Page) end() error {
 	if p.err != nil {
 		return p.err
 	}
-	return p.w.Flush()
+	if err := p.w.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(p.to, p.paint(p.text.String()))
+	return err
 }
 
 // Number writes a number for people, with six digits.

@@ -49,52 +49,105 @@ func (e *Error) Error() string {
 // Unwrap returns the mistake.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Selection says which columns of a file are labels and features.
+type Selection struct {
+	// Target names the columns with the labels; see Table.Targets.
+	Target string
+	// Features names the columns that are features, in their order. If it is empty,
+	// every column is one that is neither a target nor ignored.
+	Features []string
+	// Ignore names columns that are no features.
+	Ignore []string
+}
+
 // Reader reads the rows of one file, one after another. It is not safe for
 // concurrent use.
 type Reader struct {
 	table *Table
-	// outputs has, for each column, its place among the labels, or -1.
-	outputs []int
-	targets int
+	// outputs has, for each column, its place among the labels, or -1; features its
+	// place among the features, or -1.
+	outputs, features  []int
+	targets, dimension int
 }
 
 // NewReader reads the header of r; see NewTable. Target names the columns with the
 // labels; see Table.Targets. Every other column is a feature.
 func NewReader(r io.Reader, name, target string) (*Reader, error) {
+	return NewSelected(r, name, Selection{Target: target})
+}
+
+// NewSelected reads the header of r; see NewTable.
+func NewSelected(r io.Reader, name string, s Selection) (*Reader, error) {
 	table, err := NewTable(r, name)
 	if err != nil {
 		return nil, err
 	}
-	targets, err := table.Targets(target)
+	targets, err := table.Targets(s.Target)
 	if err != nil {
 		return nil, err
 	}
-	if len(table.Columns()) == len(targets) {
-		return nil, table.AtColumn(0, fmt.Errorf("there is no feature beside the target %q", target))
-	}
-	d := &Reader{table: table, outputs: make([]int, len(table.Columns())), targets: len(targets)}
-	for i := range d.outputs {
-		d.outputs[i] = -1
+	d := &Reader{table: table, targets: len(targets)}
+	for range table.Columns() {
+		d.outputs, d.features = append(d.outputs, -1), append(d.features, -1)
 	}
 	for output, i := range targets {
 		d.outputs[i] = output
 	}
+	if err := d.choose(s); err != nil {
+		return nil, err
+	}
+	if d.dimension == 0 {
+		return nil, table.AtColumn(0, fmt.Errorf("there is no feature beside the target %q", s.Target))
+	}
 	return d, nil
 }
 
-// Features returns the names of the feature columns.
+// choose finds the columns of the features.
+func (r *Reader) choose(s Selection) error {
+	for _, name := range s.Features {
+		i, err := r.table.Column(name)
+		if err != nil {
+			return err
+		}
+		if r.outputs[i] >= 0 || r.features[i] >= 0 {
+			return r.table.AtColumn(i, fmt.Errorf("the feature %q is a target, or is named twice", name))
+		}
+		r.features[i] = r.dimension
+		r.dimension++
+	}
+	if r.dimension > 0 {
+		return nil
+	}
+	ignored := make(map[int]bool)
+	for _, name := range s.Ignore {
+		i, err := r.table.Column(name)
+		if err != nil {
+			return err
+		}
+		ignored[i] = true
+	}
+	for i := range r.features {
+		if r.outputs[i] < 0 && !ignored[i] {
+			r.features[i] = r.dimension
+			r.dimension++
+		}
+	}
+	return nil
+}
+
+// Features returns the names of the feature columns, in the order of the features.
 func (r *Reader) Features() []string {
-	var names []string
+	names := make([]string, r.dimension)
 	for i, c := range r.table.Columns() {
-		if r.outputs[i] < 0 {
-			names = append(names, c)
+		if at := r.features[i]; at >= 0 {
+			names[at] = c
 		}
 	}
 	return names
 }
 
 // Dimension returns the number of features.
-func (r *Reader) Dimension() int { return len(r.outputs) - r.targets }
+func (r *Reader) Dimension() int { return r.dimension }
 
 // Outputs returns the number of labels.
 func (r *Reader) Outputs() int { return r.targets }
@@ -127,18 +180,23 @@ func (r *Reader) read(x []float64, label func(output int, field string) error) (
 	if err != nil {
 		return x, err
 	}
+	start := len(x)
+	for range r.dimension {
+		x = append(x, 0)
+	}
 	for i, f := range record {
 		if output := r.outputs[i]; output >= 0 {
 			if err := label(output, f); err != nil {
-				return x, r.table.AtField(i, err)
+				return x[:start], r.table.AtField(i, err)
 			}
-			continue
 		}
-		v, err := Number(f)
-		if err != nil {
-			return x, r.table.AtField(i, err)
+		if at := r.features[i]; at >= 0 {
+			v, err := Number(f)
+			if err != nil {
+				return x[:start], r.table.AtField(i, err)
+			}
+			x[start+at] = v
 		}
-		x = append(x, v)
 	}
 	return x, nil
 }

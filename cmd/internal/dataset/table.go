@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"hindsight/cmd/internal/nearest"
 )
 
 // maxRow is how many bytes a row may have: a quote that is never closed would take
@@ -75,6 +77,15 @@ func (t *Table) header(fields []string) error {
 
 // Columns are the names of the columns, to be read only.
 func (t *Table) Columns() []string { return t.columns }
+
+// Column finds a column by its name. It is for the time before the first Read.
+func (t *Table) Column(name string) (int, error) {
+	i := slices.Index(t.columns, strings.TrimSpace(name))
+	if i < 0 {
+		return 0, t.AtHeader(fmt.Errorf("there is no column %q among %s%s", name, strings.Join(t.columns, ", "), nearest.Meant(name, t.columns)))
+	}
+	return i, nil
+}
 
 // AtColumn adds to an error the place of column i in the header. It is for the time
 // before the first Read.

@@ -67,8 +67,9 @@ type Round struct {
 	ServedLoss    float64
 }
 
-// Observe takes one observation. It costs O(outputs · levels).
-func (a *Account) Observe(r Round, loss Loss) {
+// Observe takes one observation, and tells what became of it and whether it shows a
+// change of the loss. It costs O(outputs · levels).
+func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) {
 	now := Figures{Loss: r.Loss}
 	now.RunningMean, now.LastLabel = total(a.means, r, loss), total(a.last, r, loss)
 	told := now
@@ -83,14 +84,15 @@ func (a *Account) Observe(r Round, loss Loss) {
 		a.served.add(told)
 		a.excess += r.ServedLoss - r.Loss
 	}
-	round := Performance{Observations: 1, Prequential: now, Served: told}
+	round = Performance{Observations: 1, Prequential: now, Served: told}
 	a.whole.Add(round)
 	a.recent.Add(round)
 	a.discounted.scale(discount)
 	a.discounted.Add(round)
 	a.judge(r, notes)
-	a.drift.Observe(told.Loss / r.Weight)
+	changed = a.drift.Observe(told.Loss / r.Weight)
 	a.learn(r)
+	return round, changed
 }
 
 // total is the loss of predictions, times the weight.
@@ -186,6 +188,34 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 	sum.MeanScore /= k
 	return sum
 }
+
+// Counts are how many intervals of a level were judged so far and, for each level, how
+// many of them held their label, over all outputs. It costs O(outputs · levels) and
+// allocates nothing when dst has room. There are none without levels.
+func (a *Account) Counts(dst []uint64) []uint64 {
+	if len(a.levels) == 0 {
+		return dst
+	}
+	judged := uint64(0)
+	for _, s := range a.intervals {
+		judged += s.Judged()
+	}
+	dst = append(dst, judged)
+	for level := range a.levels {
+		covered := uint64(0)
+		for _, s := range a.intervals {
+			covered += s.Covered(level)
+		}
+		dst = append(dst, covered)
+	}
+	return dst
+}
+
+// Change is the last change of the loss. It counts the observations of this account.
+func (a *Account) Change() drift.Statistics { return a.drift.Statistics() }
+
+// Observations is how many observations the account is of.
+func (a *Account) Observations() uint64 { return uint64(a.whole.Observations) }
 
 // Intervals are the statistics of each output, an entry a level.
 func (a *Account) Intervals() [][]interval.Statistics {

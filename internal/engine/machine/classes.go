@@ -66,8 +66,9 @@ func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answe
 		losses.Served, losses.ServedLoss = []float64{}, a.ServedLoss
 		round.Served, round.Notes = &classes.Prediction{Class: s.Class, Probabilities: s.Probabilities}, s.Notes
 	}
-	m.account.Observe(losses, m.lossOf)
-	c.account.Observe(round)
+	judged, changed := m.account.Observe(losses, m.lossOf)
+	figures := c.account.Observe(round)
+	m.record(&judged, &figures, changed)
 	recent, told := m.account.Recent(), c.account.Recent()
 	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, told.Served.Skill()
 	return nil

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/history"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
@@ -42,6 +43,9 @@ type Machine struct {
 	encoder *encoder
 	// classifier is the learner, nil unless labels are classes.
 	classifier *classifier
+	history    *history.History
+	// moment is scratch of Apply.
+	moment history.Moment
 	// failed is why the machine is at an end: its learner may be anywhere.
 	failed error
 }
@@ -61,6 +65,7 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 		return nil, err
 	}
 	m.account = account.New(outputs(spec), spec.Coverage)
+	m.beginHistory()
 	return m, nil
 }
 
@@ -108,6 +113,9 @@ func (m *Machine) restore(s codec.Snapshot) (err error) {
 		}
 	}
 	if m.account, err = account.Decode(kept, outputs(m.spec), m.spec.Coverage); err != nil {
+		return err
+	}
+	if err := m.restoreHistory(s.History); err != nil {
 		return err
 	}
 	return m.learner.Restore(state)
@@ -174,6 +182,7 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 	if m.failed != nil {
 		return m.failed
 	}
+	m.account.Time = r.Time
 	width := outputs(m.spec)
 	said := make([]float64, len(r.Observations)*width)
 	for n := range r.Observations {
@@ -185,7 +194,6 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 			m.failed = fmt.Errorf("sequence %d: %w", m.sequence+1, err)
 			return m.failed
 		}
-		m.account.Time = r.Time
 	}
 	return nil
 }
@@ -229,7 +237,8 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 		}
 		round.ServedLoss = a.ServedLoss
 	}
-	m.account.Observe(round, m.lossOf)
+	judged, changed := m.account.Observe(round, m.lossOf)
+	m.record(&judged, nil, changed)
 	recent := m.account.Recent()
 	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, recent.Served.Skill()
 	return nil
@@ -359,7 +368,7 @@ func (m *Machine) Size() uint64 {
 	if m.failed != nil {
 		return 0
 	}
-	size := m.learner.Size() + m.account.Size()
+	size := m.learner.Size() + m.account.Size() + m.history.Size()
 	if m.encoder != nil {
 		size += m.encoder.Size()
 	}
@@ -385,7 +394,7 @@ func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
 	if state, err = m.learner.AppendBinary(state); err != nil {
 		return s, fmt.Errorf("copy the state: %w", err)
 	}
-	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state}
+	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state, History: m.appendHistory()}
 	if m.classifier == nil {
 		s.Account = m.account.Append(nil)
 		return s, nil

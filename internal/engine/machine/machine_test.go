@@ -117,7 +117,7 @@ func TestApplyIsTheLearner(t *testing.T) {
 		apply(t, second, all[at:], nil)
 		a, errA := m.Snapshot(nil)
 		b, errB := second.Snapshot(nil)
-		if errA != nil || errB != nil || !bytes.Equal(a.Learner, b.Learner) || !bytes.Equal(a.Account, b.Account) || a.Sequence != b.Sequence {
+		if errA != nil || errB != nil || !bytes.Equal(a.Learner, b.Learner) || !bytes.Equal(a.Account, b.Account) || !bytes.Equal(a.History, b.History) || a.Sequence != b.Sequence {
 			t.Errorf("restored behind record %d, it ends elsewhere: %v, %v", at, errA, errB)
 		}
 	}
@@ -227,6 +227,30 @@ func TestPanicsAreContained(t *testing.T) {
 		}
 		if s, err := m.Snapshot(nil); ended != (err != nil) {
 			t.Errorf("after a panic of %s a snapshot of sequence %d, %v", method, s.Sequence, err)
+		}
+	}
+}
+
+// Statistics that panic leave a gap in the history, and the model learns on.
+func TestHistoryWithoutStatistics(t *testing.T) {
+	f := &failing{}
+	m := made(t, f.learners)
+	all := records(4, 30)
+	f.panics = "Stats"
+	apply(t, m, all[:5], nil)
+	f.panics = ""
+	apply(t, m, all[5:], nil)
+	sequence := uint64(len(all[0].Observations))
+	points := m.History().Points(0, m.Moment())
+	if len(points) != 30 || m.Failed() != nil {
+		t.Fatalf("%d points, %v", len(points), m.Failed())
+	}
+	for _, r := range all[1:5] {
+		sequence += uint64(len(r.Observations))
+	}
+	for n, p := range points {
+		if told := uint64(n) >= sequence; math.IsNaN(p.Regret) == told || math.IsNaN(p.RegretBound) == told || p.Performance.Observations != 1 {
+			t.Errorf("point %d is %+v", n, p)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // of all records before it are remembered. Version 3 of it, and version 2 of a
 // waiting prediction and of a remembered observation, know what the account and
 // the learner want back with a label. The next of each knows named inputs and
-// classes.
+// classes. Version 2 of a registry entry, and of what an export carries, has metadata.
 const (
 	version         = 1
 	versionAdvised  = 2
@@ -25,6 +25,8 @@ const (
 	versionWaiting  = 3
 	versionComplete = 2
 	versionRecord   = 4
+	versionEntry    = 2
+	versionCarried  = 2
 )
 
 // ErrUnreadable is a value that this version cannot read.
@@ -207,22 +209,4 @@ func (d *decoder) served(flags byte, outputs int) *Served {
 		s.Notes, s.Advice = d.optional(), d.optional()
 	}
 	return s
-}
-
-// EncodeEntry is a model's registry entry: when it was created, in nanoseconds
-// since 1970, and its spec.
-func EncodeEntry(created int64, spec []byte) []byte {
-	out := append(make([]byte, 0, 9+len(spec)), version)
-	return append(codec.AppendUint64(out, uint64(created)), spec...)
-}
-
-// DecodeEntry reads what EncodeEntry wrote.
-func DecodeEntry(data []byte) (created int64, spec []byte, err error) {
-	d := newDecoder(data, version)
-	created = int64(d.Uint64())
-	spec = d.Bytes(d.Len())
-	if err := d.Err(); err != nil {
-		return 0, nil, fmt.Errorf("record: registry entry: %w", err)
-	}
-	return created, spec, nil
 }

@@ -151,13 +151,14 @@ func (w *Waiting) servable(outputs int) bool {
 
 // Carried is what an exported model takes along beside its state.
 type Carried struct {
+	Metadata
 	IDs     []storage.ID
 	Waiting []storage.Prediction
 }
 
 // Encode gives the bytes of what is carried.
 func (c *Carried) Encode() []byte {
-	out := []byte{version}
+	out := c.append([]byte{versionCarried})
 	out = codec.AppendUint64(out, uint64(len(c.IDs)))
 	for _, id := range c.IDs {
 		out = appendRow(out, id.ID, id.At, id.Value)
@@ -181,8 +182,11 @@ const rowBytes = 10
 // DecodeCarried reads what Encode wrote, for a model of so many outputs: every
 // value in it can be read.
 func DecodeCarried(data []byte, outputs int) (Carried, error) {
-	d := newDecoder(data, version)
+	d := newDecoder(data, versionCarried)
 	var c Carried
+	if d.version >= versionCarried {
+		c.Metadata = d.metadata()
+	}
 	for range d.rows() {
 		row := storage.ID{ID: d.text(), At: time.Unix(0, int64(d.Uint64())), Value: []byte(d.text())}
 		if d.Err() != nil {

@@ -246,26 +246,26 @@ func (d *Derivation) Write() error {
 	return nil
 }
 
-// DecodeEntry reads a registry entry: what the model is Recovered from, and
-// when it was created. A default that is younger than the entry is filled in.
-func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, time.Time, error) {
+// DecodeEntry reads a registry entry: what the model is Recovered from, and the rest
+// without the spec. A default that is younger than the entry is filled in.
+func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record.Entry, error) {
 	err := entry.Err
-	var created int64
-	var encoded []byte
+	var registered record.Entry
 	if err == nil {
-		created, encoded, err = record.DecodeEntry(entry.Value)
+		registered, err = record.DecodeEntry(entry.Value)
 	}
 	from := Source{Kept: entry.Model, Learners: learners}
 	if err == nil {
-		from.Spec, err = codec.DecodeSpec(encoded)
+		from.Spec, err = codec.DecodeSpec(registered.Spec)
+		registered.Spec = nil // It is the store's.
 	}
 	if err == nil {
 		from.Spec, _, err = catalog.Complete(from.Spec)
 	}
 	if err != nil {
-		return from, time.Time{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
+		return from, record.Entry{}, fmt.Errorf("model %q: %w: %w", entry.Name, machine.ErrCorrupt, err)
 	}
-	return from, time.Unix(0, created), nil
+	return from, registered, nil
 }
 
 // AppendIDs appends what is remembered of a record's observations to rows, and

@@ -104,6 +104,9 @@ type Model interface {
 	IDs
 	Waiting
 	Snapshots
+	// SetValue puts another value in place of the one that the model was registered
+	// with. It is durable on return. The context counts until then.
+	SetValue(ctx context.Context, value []byte) error
 	// Delete forgets the model and all that is kept of it. The context counts
 	// until the name is given up. The name is free, durably, on return; what a crash leaves of the rest is removed when the
 	// backend is opened again. It takes time in proportion to the ids.

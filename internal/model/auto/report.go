@@ -2,6 +2,7 @@ package auto
 
 import (
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 )
@@ -76,7 +77,7 @@ func (l *Learner) Report(model.ReportOptions) model.Report {
 		HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret,
 		CertificateOK: s.CertificateOK, EffectiveDimension: math.NaN(),
 	}
-	names := append(l.plan.names(), finalNames()...)
+	names := l.WeightNames()
 	weights, now := make([]float64, k+finalists), stageAfter(l.n)
 	for j := range l.mixers {
 		m := &l.mixers[j]
@@ -90,3 +91,23 @@ func (l *Learner) Report(model.ReportOptions) model.Report {
 	}
 	return r
 }
+
+// AppendWeights appends the weights that Report tells of the experts, b and the stacks.
+func (l *Learner) AppendWeights(dst []float64) []float64 {
+	from, k, now := len(dst), l.plan.experts(), stageAfter(l.n)
+	n := k + finalists
+	dst = slices.Grow(dst, 2*n)[:from+n]
+	mean, own := dst[from:], dst[from+n:from+2*n]
+	clear(mean)
+	for j := range l.mixers {
+		l.mixers[j].base.Weights(own[:k], l.own.awake[now])
+		l.mixers[j].final.Weights(own[k:], l.own.finalAwake[now])
+		for i, w := range own {
+			mean[i] += w / float64(len(l.mixers))
+		}
+	}
+	return dst
+}
+
+// WeightNames are the names that Report has for the experts of one output.
+func (l *Learner) WeightNames() []string { return append(l.plan.names(), finalNames()...) }

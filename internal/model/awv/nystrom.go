@@ -228,6 +228,12 @@ func (n *Nystrom) Size() uint64 {
 	return n.ridges.Size() + n.dictionary.SamplerBytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
 }
 
+// AppendWeights appends the weights of the ridges, none of one alone.
+func (n *Nystrom) AppendWeights(dst []float64) []float64 { return n.ridges.AppendWeights(dst) }
+
+// WeightNames are the names of the ridges, none of one alone.
+func (n *Nystrom) WeightNames() []string { return n.ridges.WeightNames() }
+
 // Report adds to Stats the regret without the penalty and, when asked, the
 // effective dimension in the span of the dictionary, at the costs of
 // Forecaster.Report with r = m.

@@ -263,19 +263,46 @@ func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
 		return report
 	}
 	report.RegretUnpenalized += r.mixture.experts[best].gap.Value()
-	weights, total := make([]float64, len(r.forecasters)), 0.0
-	r.mixture.weigh(weights)
-	for _, w := range weights {
-		total += w
-	}
-	for k, w := range weights {
+	for k, w := range r.AppendWeights(nil) {
 		report.Experts = append(report.Experts, model.Expert{
-			Name: "lambda_" + strconv.FormatFloat(r.path.Lambdas[k], 'g', -1, 64),
-			Loss: r.mixture.experts[k].cut.Value(), Weight: w / total, Awake: true,
+			Name: ridgeName(r.path.Lambdas[k]),
+			Loss: r.mixture.experts[k].cut.Value(), Weight: w, Awake: true,
 		})
 	}
 	return report
 }
+
+// AppendWeights appends the weights of the ridges, none of one alone.
+func (r *Ridges) AppendWeights(dst []float64) []float64 {
+	if r.mixture == nil {
+		return dst
+	}
+	from, total := len(dst), 0.0
+	dst = slices.Grow(dst, len(r.forecasters))[:from+len(r.forecasters)]
+	weights := dst[from:]
+	r.mixture.weigh(weights)
+	for _, w := range weights {
+		total += w
+	}
+	for k := range weights {
+		weights[k] /= total
+	}
+	return dst
+}
+
+// WeightNames are the names of the ridges, none of one alone.
+func (r *Ridges) WeightNames() []string {
+	if r.mixture == nil {
+		return nil
+	}
+	names := make([]string, len(r.path.Lambdas))
+	for k, lambda := range r.path.Lambdas {
+		names[k] = ridgeName(lambda)
+	}
+	return names
+}
+
+func ridgeName(lambda float64) string { return "lambda_" + strconv.FormatFloat(lambda, 'g', -1, 64) }
 
 // AppendBinary appends the state of every forecaster and, of several, the mixture.
 func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {

@@ -31,7 +31,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	}
 	o.Frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, maxAutoFrequencies)
 	o.Microseconds = c.number("max_microseconds", &given.MaxMicroseconds, defaultMicroseconds, 1, maxMicroseconds)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	return entry{cost: auto.Cost(o), scalesItself: true, make: func(int) model.Learner { return auto.New(o) }}

@@ -41,7 +41,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		ceiling = defaultGivenFeatures
 	}
 	ceiling = c.whole("max_features", &given.MaxFeatures, ceiling, MaxFeatures)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	size, degree := c.taylorSize(given, ceiling, sigma)
@@ -50,7 +50,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		spans = feature.TaylorSize(d, degree-1, ceiling)
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.failed() {
 		return entry{}
 	}
 	return entry{
@@ -120,7 +120,7 @@ func linear(c *completion, given *model.LinearAWV) entry {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.failed() {
 		return entry{}
 	}
 	return entry{
@@ -140,7 +140,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.remembers(&given.Ridges, o.Forgetting); c.err != nil {
+	if c.remembers(&given.Ridges, o.Forgetting); c.failed() {
 		return entry{}
 	}
 	cost := w.cost(awv.RidgesCost(w.size, o, path, w.bytes))
@@ -189,7 +189,7 @@ func exact(c *completion, given *model.KernelAWV) entry {
 	o.Kernel = c.kernel("kernel", &given.Kernel)
 	o.Lambda = c.ridge("lambda", &given.Lambda, c.defaultLambda())
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	return entry{

@@ -138,35 +138,41 @@ func New(s model.Spec) (model.Learner, error) {
 func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 	c := &completion{spec: s, stored: stored, at: "spec"}
 	l, ok := c.learner()
-	if !ok {
-		return model.Spec{}, entry{}, c.err
-	}
+	shaped := !c.failed()
 	c.coverage()
-	c.at = "spec." + c.spec.Name()
-	e := l.complete(c)
+	var e entry
+	if ok {
+		c.at = "spec." + c.spec.Name()
+		e = l.complete(c)
+	}
+	if c.failed() {
+		e = entry{scalesItself: c.spec.Auto != nil}
+	}
 	e.classifies = e.classifies || c.spec.Classes != nil
 	c.keepIntervals(e)
 	c.at = "spec.scaling"
-	if c.err == nil {
+	if shaped {
 		e = scaled(c, e)
 	}
-	if c.err == nil {
+	if !c.failed() {
 		e = c.encoded(e)
 	}
-	if c.err == nil && c.spec.Classes != nil {
+	if !c.failed() && c.spec.Classes != nil {
 		e = c.classified(e)
 	}
-	if c.err != nil {
-		return model.Spec{}, entry{}, c.err
+	if c.failed() {
+		return model.Spec{}, entry{}, c.wrong.Err()
 	}
 	return c.spec, e, nil
 }
 
-// learner completes the shape of the model and finds the learner of the spec.
+// learner completes the shape of the model and finds the learner of the spec. Where the
+// shape is wrong, the rest is checked for one that is not.
 func (c *completion) learner() (l learner, ok bool) {
 	s := &c.spec
 	c.inputs()
-	if s.Dimension < 1 || s.Dimension > MaxDimension {
+	// That of named inputs follows from them, and is wrong only if they are.
+	if !c.failed() && (s.Dimension < 1 || s.Dimension > MaxDimension) {
 		c.refuse("dimension", s.Dimension, fmt.Sprintf("1 to %d", MaxDimension))
 	}
 	if s.Outputs == 0 {
@@ -190,5 +196,7 @@ func (c *completion) learner() (l learner, ok bool) {
 	if count != 1 {
 		c.refuse("learner", fmt.Sprintf("%d learners", count), "at most one, such as "+model.LearnerNames()[0]+": {}")
 	}
-	return l, c.err == nil
+	s.Dimension, s.Outputs = max(1, min(s.Dimension, MaxDimension)), max(1, min(s.Outputs, MaxOutputs))
+	c.outputs = max(1, min(c.outputs, MaxOutputs))
+	return l, count == 1
 }

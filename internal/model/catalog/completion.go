@@ -16,9 +16,9 @@ const (
 	minRidge           = 1e-12 // A smaller one drowns in the rounding of a Gram matrix.
 )
 
-// completion fills in and checks a spec field by field. Its first failure
-// sticks: what its methods return after it is of no meaning, so a learner looks
-// at err before it computes from what they returned.
+// completion fills in and checks a spec field by field. It goes on behind a field that
+// is wrong, so that all wrong fields are told at once. What its methods return is then of
+// no meaning, so a learner asks failed before it computes from what they returned.
 //
 // The methods take the field's name below at and a pointer to the field. They
 // set the field to a value of its own, so that the completed spec holds it,
@@ -33,18 +33,33 @@ type completion struct {
 	// those that its classes are coded in.
 	outputs int
 	// at is the path of the part of the spec that is being completed.
-	at  string
-	err error
+	at string
+	// wrong are the fields that are wrong, each once.
+	wrong model.FieldErrors
 }
 
-// refuse fails with an invalid field, unless the completion has failed before.
+// maxWrong bounds the fields that are told.
+const maxWrong = 100
+
+// failed says that a field is wrong.
+func (c *completion) failed() bool { return len(c.wrong) > 0 }
+
+// refuse fails with an invalid field, unless the field was refused before.
 func (c *completion) refuse(name string, got any, want string) {
 	c.fail(model.ErrInvalidSpec, c.at+"."+name, got, want)
 }
 
 func (c *completion) fail(sentinel error, field string, got any, want string) {
-	if c.err == nil {
-		c.err = &model.FieldError{Field: field, Err: sentinel, Got: fmt.Sprint(got), Want: want}
+	c.add(&model.FieldError{Field: field, Err: sentinel, Got: fmt.Sprint(got), Want: want})
+}
+
+// add fails with errors of fields.
+func (c *completion) add(errs ...*model.FieldError) {
+	for _, err := range errs {
+		told := slices.ContainsFunc(c.wrong, func(e *model.FieldError) bool { return e.Field == err.Field })
+		if !told && len(c.wrong) < maxWrong {
+			c.wrong = append(c.wrong, err)
+		}
 	}
 }
 

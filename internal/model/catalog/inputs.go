@@ -20,10 +20,7 @@ func (c *completion) inputs() {
 	}
 	completed, err := input.Complete(s.Inputs)
 	if err != nil {
-		if field := (*model.FieldError)(nil); errors.As(err, &field) {
-			err = field.At(c.at)
-		}
-		c.err = err
+		c.addAt(err)
 		return
 	}
 	s.Inputs, c.schema = completed, input.NewSchema(completed)
@@ -35,6 +32,18 @@ func (c *completion) inputs() {
 		c.refuse("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
 	}
 	s.Dimension = d
+}
+
+// addAt fails with the fields of an error, below at.
+func (c *completion) addAt(err error) {
+	var several model.FieldErrors
+	var one *model.FieldError
+	switch err = model.FieldsAt(err, c.at); {
+	case errors.As(err, &several):
+		c.add(several...)
+	case errors.As(err, &one):
+		c.add(one)
+	}
 }
 
 // encoded puts the encoder of named inputs before the learner of an entry.

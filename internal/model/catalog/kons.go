@@ -107,7 +107,7 @@ func fourierKONS(c *completion, given *model.FourierKONS) entry {
 	o := c.newton(&given.NewtonSteps, minScale)
 	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.TrackRegret = c.tracked(&given.TrackRegret, o)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	return stepping(o, w.cost(kons.Cost(w.size, o, w.bytes)), func() model.Learner { return kons.New(w.draw(), o) })
@@ -124,11 +124,11 @@ func prosNKONS(c *completion, given *model.ProsNKONS) entry {
 	}
 	o.Restart = c.choice("growth", &given.Growth, model.GrowthGrow, model.GrowthRestart) == model.GrowthRestart
 	o.TrackRegret = c.tracked(&given.TrackRegret, o.Options)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	limit := feature.KernelInputLimit(k, c.spec.Dimension, o.Dictionary.Bound)
-	if c.dictionary(given.Dictionary, limit); c.err != nil {
+	if c.dictionary(given.Dictionary, limit); c.failed() {
 		return entry{}
 	}
 	e := stepping(o.Options, kons.NystromCost(o), func() model.Learner { return kons.NewNystrom(o) })
@@ -156,7 +156,7 @@ func exactKONS(c *completion, given *model.KONS) entry {
 		}
 	}
 	o.Capacity = c.whole("max_observations", &given.MaxObservations, defaultMaxObservations, maxObservations)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	e := stepping(o.Options, kons.ExactCost(o), func() model.Learner { return kons.NewExact(o) })

@@ -34,11 +34,11 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	o.Beta = c.oversampling(given)
 	o.MaxDictionary = c.whole("max_dictionary", &given.MaxDictionary, defaultMaxDictionary, maxDictionary)
 	o.Window, o.Frees = c.history(given)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	limit := feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda)
-	if c.dictionary(given.Dictionary, limit); c.err != nil {
+	if c.dictionary(given.Dictionary, limit); c.failed() {
 		return entry{}
 	}
 	return entry{
@@ -115,10 +115,7 @@ func (c *completion) dictionary(centres [][]float64, limit float64) {
 	for n, centre := range centres {
 		err := model.CheckFeatures(centre, c.spec.Dimension, limit)
 		if field := (*model.FieldError)(nil); errors.As(err, &field) {
-			err = field.At(fmt.Sprintf("%s.dictionary[%d]", c.at, n))
-		}
-		if c.err == nil {
-			c.err = err
+			c.add(field.At(fmt.Sprintf("%s.dictionary[%d]", c.at, n)))
 		}
 	}
 }

@@ -127,7 +127,7 @@ func fogd(c *completion, given *model.FOGD) entry {
 
 // raker is the entry of raker and of fogd, its case of one kernel.
 func (c *completion) raker(f features, o raker.Options) entry {
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	return entry{
@@ -143,7 +143,7 @@ func adaRaker(c *completion, given *model.AdaRaker) entry {
 	o.WeightStep = c.step("weight_step", &given.WeightStep, o.WeightStep)
 	o.StepCap = c.step("step_cap", &given.StepCap, o.StepCap)
 	o.BaseInterval = c.whole("base_interval", &given.BaseInterval, 1, maxBaseInterval)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	return entry{

@@ -79,7 +79,7 @@ func scaled(c *completion, e entry) entry {
 		given.Warmup = &w
 		o.Warmup, o.Labels = c.warmup(&w, e)
 	}
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	e.cost.StateBytes += o.Cost()

@@ -29,7 +29,7 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	var orthogonal *bool // The kernel says it.
 	w := c.waves(&given.Kernel, &given.Frequencies, &orthogonal, left/2)
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.err != nil {
+	if c.failed() {
 		return entry{}
 	}
 	gain := math.Sqrt(o.Lambda / weight)

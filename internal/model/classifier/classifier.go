@@ -331,6 +331,22 @@ func (l *Learner) Size() uint64 {
 	return l.inner.Size() + fixedBytes + uint64(len(l.names)*classBytes+l.nameBytes)
 }
 
+// AppendWeights appends the weights of the learner's experts.
+func (l *Learner) AppendWeights(dst []float64) []float64 {
+	if mixing, ok := l.inner.(model.Mixing); ok {
+		return mixing.AppendWeights(dst)
+	}
+	return dst
+}
+
+// WeightNames are those of the learner.
+func (l *Learner) WeightNames() []string {
+	if mixing, ok := l.inner.(model.Mixing); ok {
+		return mixing.WeightNames()
+	}
+	return nil
+}
+
 // Report is the learner's, summed over the outputs.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)

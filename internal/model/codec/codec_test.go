@@ -35,6 +35,25 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// A snapshot has the oldest format that holds it.
+func TestFormats(t *testing.T) {
+	for _, c := range []struct {
+		history, carried []byte
+		format           byte
+	}{{nil, nil, 1}, {nil, []byte{8}, 2}, {[]byte{9}, nil, 3}, {[]byte{9}, []byte{8}, 3}} {
+		want, _ := sample(t)
+		want.History, want.Carried = c.history, c.carried
+		data, err := codec.Encode(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := codec.Decode(data)
+		if err != nil || !reflect.DeepEqual(got, want) || data[8] != c.format {
+			t.Errorf("format %d: %+v, %v; want %d: %+v", data[8], got, err, c.format, want)
+		}
+	}
+}
+
 // A spec without a scaling was stored when there was no default.
 func TestAStoredSpecWithoutAScalingHasNone(t *testing.T) {
 	for stored, want := range map[string]*model.Scaling{
@@ -146,7 +165,13 @@ func TestReaderRefusesNumbersOutOfRange(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	_, data := sample(f)
+	s, data := sample(f)
+	f.Add(data)
+	s.History = []byte{9}
+	data, err := codec.Encode(s)
+	if err != nil {
+		f.Fatal(err)
+	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := codec.Decode(data)
@@ -158,7 +183,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		back, err := codec.Decode(again)
-		if err != nil || !bytes.Equal(back.Learner, s.Learner) || back.Sequence != s.Sequence {
+		if err != nil || !bytes.Equal(back.Learner, s.Learner) || !bytes.Equal(back.History, s.History) || back.Sequence != s.Sequence {
 			t.Fatalf("%+v, %v", back, err)
 		}
 	})

@@ -22,8 +22,9 @@ const Magic = "HINDSNAP"
 // Version is the newest format. Decode reads it and every one before. Encode
 // writes the oldest that holds the snapshot.
 const (
-	Version        = 2
+	Version        = 3
 	versionCarried = 2 // The first with the section of what an export carries.
+	versionHistory = 3 // The first with the section of the history.
 )
 
 // Sentinels of Decode.
@@ -39,6 +40,7 @@ const (
 	sectionSpec    = "spec"
 	sectionLearner = "learner"
 	sectionAccount = "account"
+	sectionHistory = "history"
 	sectionCarried = "carried"
 )
 
@@ -54,6 +56,8 @@ type Snapshot struct {
 	Learner []byte
 	// Account is the host's own account of the model.
 	Account []byte
+	// History is the host's history of the model; nil when there is none.
+	History []byte
 	// Carried is what an exported model takes along beside its state; nil when
 	// it takes nothing.
 	Carried []byte
@@ -102,11 +106,16 @@ func Encode(s Snapshot) ([]byte, error) {
 	}
 	version := uint32(1)
 	sections := []section{{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}}
-	if s.Carried != nil {
+	if s.History != nil {
+		version = versionHistory
+		sections = append(sections, section{sectionHistory, s.History})
+	} else if s.Carried != nil {
 		version = versionCarried
+	}
+	if version > 1 { // Of version 3 what is carried may be empty.
 		sections = append(sections, section{sectionCarried, s.Carried})
 	}
-	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account)+len(s.Carried))
+	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account)+len(s.History)+len(s.Carried))
 	out = append(out, Magic...)
 	out = binary.LittleEndian.AppendUint32(out, version)
 	out = AppendUint64(out, s.Sequence)
@@ -187,10 +196,18 @@ func Decode(data []byte) (Snapshot, error) {
 	if s.Account, err = readSection(r, sectionAccount); err != nil {
 		return s, err
 	}
+	if version >= versionHistory {
+		if s.History, err = readSection(r, sectionHistory); err != nil {
+			return s, err
+		}
+	}
 	if version >= versionCarried {
 		if s.Carried, err = readSection(r, sectionCarried); err != nil {
 			return s, err
 		}
+	}
+	if version >= versionHistory && len(s.Carried) == 0 {
+		s.Carried = nil
 	}
 	r.Bytes(4)
 	if err := r.End(); err != nil {

@@ -35,23 +35,26 @@ func Complete(inputs []*model.Input) ([]*model.Input, error) {
 	}
 	out := make([]*model.Input, len(inputs))
 	named := make(map[string]int, len(inputs))
+	var errs []error
 	for i, in := range inputs {
 		at := fmt.Sprintf("inputs[%d]", i)
 		if in == nil {
-			return nil, refuse(at, "nothing", "an input")
+			errs = append(errs, refuse(at, "nothing", "an input"))
+			continue
 		}
 		if err := checkName(at+".name", in.Name); err != nil {
-			return nil, err
+			errs = append(errs, err)
+		} else if first, twice := named[in.Name]; twice {
+			errs = append(errs, refuse(at+".name", fmt.Sprintf("%q", in.Name), fmt.Sprintf("a name other than that of inputs[%d]", first)))
+		} else {
+			named[in.Name] = i
 		}
-		if first, twice := named[in.Name]; twice {
-			return nil, refuse(at+".name", fmt.Sprintf("%q", in.Name), fmt.Sprintf("a name other than that of inputs[%d]", first))
-		}
-		named[in.Name] = i
-		completed, err := complete(at, in)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = completed
+		var err error
+		out[i], err = complete(at, in)
+		errs = append(errs, err)
+	}
+	if err := model.JoinFields(errs...); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -73,7 +76,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// complete completes one declaration whose name is good.
+// complete completes one declaration. Its name was checked.
 func complete(at string, in *model.Input) (*model.Input, error) {
 	out := &model.Input{Name: in.Name, Missing: in.Missing}
 	kinds := 0

@@ -23,10 +23,45 @@ func (s Subject) stats(t *testing.T) {
 			if err := CheckReport(l); err != nil {
 				t.Fatalf("after %d observations: %v", n, err)
 			}
+			if err := CheckWeights(l); err != nil {
+				t.Fatalf("after %d observations: %v", n, err)
+			}
 		}
 		s.learn(t, l, samples[n:n+1])
 	}
 	s.readers(t, l, samples[0].X)
+}
+
+// CheckWeights fails unless the weights of a learner that mixes experts are in [0, 1], have
+// names, allocate nothing when there is room, and are those of the experts of Report, the
+// means over the outputs, if that has experts.
+func CheckWeights(l model.Learner) error {
+	mixing, ok := l.(model.Mixing)
+	if !ok {
+		return nil
+	}
+	const before = 7
+	weights, names, experts := mixing.AppendWeights([]float64{before})[1:], mixing.WeightNames(), l.Report(model.ReportOptions{}).Experts
+	if len(names) < len(weights) {
+		return fmt.Errorf("%d weights of %d names", len(weights), len(names))
+	}
+	room := make([]float64, 1, 1+2*len(weights))
+	if got := testing.AllocsPerRun(10, func() { room = mixing.AppendWeights(room[:1]) }); got != 0 && !RaceDetector {
+		return fmt.Errorf("AppendWeights allocates %g times", got)
+	}
+	for k, w := range weights {
+		if !(w >= 0 && w <= 1+1e-9) {
+			return fmt.Errorf("%s weighs %g", names[k], w)
+		}
+		sum := 0.0
+		for j := k; j < len(experts); j += len(weights) {
+			sum += experts[j].Weight
+		}
+		if mean := sum * float64(len(weights)) / float64(len(experts)); len(experts) > 0 && math.Abs(w-mean) > 1e-12 {
+			return fmt.Errorf("%s weighs %g, Report says %g", names[k], w, mean)
+		}
+	}
+	return nil
 }
 
 // CheckStats fails unless Stats and Size allocate nothing and agree about the

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strconv"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
@@ -222,6 +223,39 @@ func (a *AdaRaker) round(o *model.Outcome, output int, t uint64, y, weight float
 		gain := loss - float64(weight*a.options.Loss.Value(e.value, y))
 		e.logh += float64(e.meta * gain)
 	}
+}
+
+// AppendWeights appends the weights of the experts, none of one expert.
+func (a *AdaRaker) AppendWeights(dst []float64) []float64 {
+	n := len(a.outputs[0])
+	if n == 1 {
+		return dst
+	}
+	dst, mean := withRoom(dst, n)
+	for _, experts := range a.outputs {
+		own, top := dst, experts.topWeight()
+		for j := range experts {
+			own = append(own, experts[j].logh-top)
+		}
+		own = own[len(dst):]
+		exponential.Exp(own, own)
+		addShares(mean, own, len(a.outputs))
+	}
+	return dst
+}
+
+// WeightNames are the names of the experts, by the lengths of their intervals, none of
+// one expert.
+func (a *AdaRaker) WeightNames() []string {
+	n := len(a.outputs[0])
+	if n == 1 {
+		return nil
+	}
+	names := make([]string, n)
+	for j := range names {
+		names[j] = "interval_" + strconv.FormatUint(uint64(a.options.BaseInterval)<<j, 10)
+	}
+	return names
 }
 
 // Stats tells how the learner is doing, without the regret, which Report

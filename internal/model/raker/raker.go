@@ -11,6 +11,8 @@ package raker
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
@@ -120,6 +122,50 @@ func (r *Raker) step() float64 {
 
 // Weights are the normalized weights of the kernels of an output, of sum 1.
 func (r *Raker) Weights(output int) []float64 { return r.experts[output].weights() }
+
+// AppendWeights appends the weights of the kernels, none of one kernel.
+func (r *Raker) AppendWeights(dst []float64) []float64 {
+	n := len(r.maps)
+	if n == 1 {
+		return dst
+	}
+	dst, mean := withRoom(dst, n)
+	for j := range r.experts {
+		addShares(mean, r.experts[j].weigh(dst)[len(dst):], len(r.experts))
+	}
+	return dst
+}
+
+// withRoom makes room in dst for n numbers, 0, and for as many behind them.
+func withRoom(dst []float64, n int) (grown, numbers []float64) {
+	from := len(dst)
+	dst = slices.Grow(dst, 2*n)[:from+n]
+	clear(dst[from:])
+	return dst, dst[from:]
+}
+
+// addShares adds the weights, divided by their sum and by the number of outputs.
+func addShares(mean, weights []float64, outputs int) {
+	total := 0.0
+	for _, w := range weights {
+		total += w
+	}
+	for k, w := range weights {
+		mean[k] += w / total / float64(outputs)
+	}
+}
+
+// WeightNames are the names of the kernels, none of one kernel.
+func (r *Raker) WeightNames() []string {
+	if len(r.maps) == 1 {
+		return nil
+	}
+	names := make([]string, len(r.maps))
+	for p := range names {
+		names[p] = "kernel_" + strconv.Itoa(p)
+	}
+	return names
+}
 
 // Stats tells how the learner is doing, without the regret, which Report
 // solves for.

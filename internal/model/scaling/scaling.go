@@ -429,6 +429,23 @@ func (l *Learner) Size() uint64 {
 	return size
 }
 
+// AppendWeights appends the weights of the learner's experts, none while it warms up
+// or catches up.
+func (l *Learner) AppendWeights(dst []float64) []float64 {
+	if mixing, ok := l.inner.(model.Mixing); ok && l.warm == nil {
+		return mixing.AppendWeights(dst)
+	}
+	return dst
+}
+
+// WeightNames are those of the learner.
+func (l *Learner) WeightNames() []string {
+	if mixing, ok := l.inner.(model.Mixing); ok {
+		return mixing.WeightNames()
+	}
+	return nil
+}
+
 // Report is the learner's, in the units of the caller. While it warms up or
 // catches up, its figures are NaN and there are no weights.
 func (l *Learner) Report(o model.ReportOptions) model.Report {

@@ -245,6 +245,17 @@ func (m *Model) Delete(ctx context.Context) error {
 	})
 }
 
+// SetValue implements storage.Model.
+func (m *Model) SetValue(ctx context.Context, value []byte) error {
+	return m.locked("set the value", func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		m.value = bytes.Clone(value)
+		return nil
+	})
+}
+
 // Last implements storage.Log.
 func (m *Model) Last() (last uint64, err error) {
 	err = m.locked("find the end of the log", func() error {

@@ -55,6 +55,29 @@ func (s suite) createDurable(t *testing.T) {
 	wantLog(t, find(t, b.Store, "m"), 0)
 }
 
+func (s suite) setValue(t *testing.T) {
+	b := s.open(t)
+	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
+	filled(t, m)
+	value := []byte("a second")
+	must(t, b.Store.Sync(t.Context()), m.SetValue(t.Context(), value))
+	value[0] = 'X'
+	ctx, cause := ended(t)
+	wrapped(t, m.SetValue(ctx, []byte("a third")), cause, "m")
+	must(t, other.Delete(t.Context()))
+	wrapped(t, other.SetValue(t.Context(), []byte("a third")), storage.ErrNotFound, "other")
+	b = b.Cut(t)
+	all := entries(t, b.Store)
+	if len(all) != 1 || string(all[0].Value) != "a second" {
+		t.Fatalf("entries %+v", all)
+	}
+	wantFilled(t, all[0].Model)
+	must(t, all[0].Model.SetValue(t.Context(), nil))
+	if got := entries(t, b.Store)[0].Value; len(got) != 0 {
+		t.Errorf("value %q", got)
+	}
+}
+
 func (s suite) taken(t *testing.T) {
 	b := s.open(t)
 	create(t, b.Store, "m")

@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("models are in the order of names", s.order)
 	t.Run("an entry's value is a copy", s.registryCopies)
 	t.Run("creating is durable", s.createDurable)
+	t.Run("setting a value is durable", s.setValue)
 	t.Run("a taken name is refused", s.taken)
 	t.Run("a name created at once has one model", s.createAtOnce)
 	t.Run("a model created again shares nothing", s.createdAgain)

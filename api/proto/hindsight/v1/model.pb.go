@@ -307,14 +307,15 @@ type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the server has of it: in memory, on disk alone, or read only.
 	State ModelSummary_State `protobuf:"varint,1,opt,name=state,proto3,enum=hindsight.v1.ModelSummary_State" json:"state,omitempty"`
-	// The performance over the last 1000 observations, and up to 50 more. This and the
-	// next three are of the last time that the model was in memory.
+	// The performance over the last 1000 observations, and up to 50 more, in the terms of
+	// Outcome.recent_loss. This and the next two are of the last time that the model was in
+	// memory, and absent if it was not since the server's start.
 	Recent *Performance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
 	// Of a classifier.
 	RecentClasses *ClassPerformance `protobuf:"bytes,3,opt,name=recent_classes,json=recentClasses,proto3" json:"recent_classes,omitempty"`
 	// See ModelStats.
 	Regret *float64 `protobuf:"fixed64,4,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
-	// Observations a second, over the last minute.
+	// Observations a second, over the last minute, or up to 10 s more.
 	ObservationRate float64 `protobuf:"fixed64,5,opt,name=observation_rate,json=observationRate,proto3" json:"observation_rate,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -785,7 +786,7 @@ type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most this many; default and at most 1000.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the page before.
+	// From the page before, with the same order_by.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only ids that begin so.
 	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
@@ -798,7 +799,8 @@ type ListModelsRequest struct {
 	// Only models whose id or display name contains this, whatever its case.
 	Contains string `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`
 	// How to sort: id, sequence, create_time, recent_loss, recent_skill, regret or
-	// observation_rate, with " desc" behind it for the largest first. Default id.
+	// observation_rate, with " desc" behind it for the largest first. Default id. Models
+	// whose figure is not known come last.
 	OrderBy string `protobuf:"bytes,8,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// Also tell the summary of each model.
 	IncludeSummary bool `protobuf:"varint,9,opt,name=include_summary,json=includeSummary,proto3" json:"include_summary,omitempty"`
@@ -902,7 +904,7 @@ func (x *ListModelsRequest) GetIncludeSummary() bool {
 // ListModelsResponse is a page of models.
 type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Ordered by id.
+	// In the order that was asked for.
 	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -969,9 +971,10 @@ type UpdateModelRequest struct {
 	// Its id, or an alias, and the new values. An etag that is given must be the model's.
 	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The fields to change: display_name, labels, annotations, label_ttl,
-	// max_pending_labels, or one label or annotation as labels.KEY. Required.
+	// max_pending_labels, or one label or annotation as labels.KEY, which is removed if the
+	// model here has none; "*" means all five. Required.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// Answer the model as it would be, and change nothing.
+	// Answer the model as it would be, with the etag that it has, and change nothing.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1409,8 +1412,8 @@ type ModelStats struct {
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The sum of the prequential losses.
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
-	// loss_sum / observations.
-	MeanLoss float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
+	// loss_sum / observations. Absent before the first observation.
+	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in
 	// hindsight, its penalty included.
 	// Absent, as regret is, when it is not tracked.
@@ -1421,23 +1424,28 @@ type ModelStats struct {
 	// regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
 	// What the theory promises of regret: B^2 log det(A / lambda); of online Newton steps
-	// log det(A / alpha) / (2 eta) times the largest weight.
-	RegretBound float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3" json:"regret_bound,omitempty"`
+	// log det(A / alpha) / (2 eta) times the largest weight. Absent, as certificate is,
+	// unless certified.
+	RegretBound *float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// C = sum y^2 q/(1+q), between the regret and its bound; of online Newton steps
 	// the sum of weight h / (2 eta), which bounds the regret against functions within
 	// the range.
-	Certificate float64 `protobuf:"fixed64,10,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Certificate *float64 `protobuf:"fixed64,10,opt,name=certificate,proto3,oneof" json:"certificate,omitempty"`
 	// regret <= certificate <= regret_bound holds to rounding, the first part not for
 	// online Newton steps, whose best function may leave the range. False means
-	// that the state is corrupt.
-	CertificateOk bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3" json:"certificate_ok,omitempty"`
+	// that the state is corrupt. Absent for a model that is not certified, of which
+	// nothing is wrong.
+	CertificateOk *bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3,oneof" json:"certificate_ok,omitempty"`
 	// The theorem applies: the feature space is fixed.
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
-	// log det(A / lambda).
-	LogDeterminant float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3" json:"log_determinant,omitempty"`
-	// The largest |label| seen, B; of several outputs, the root of the sum of
-	// their squares.
-	LabelBound float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3" json:"label_bound,omitempty"`
+	// log det(A / lambda). Absent for a learner without A, and before the first
+	// observation.
+	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
+	// B, the largest sqrt(weight) |label| seen, in the units of the labels; of auto the
+	// largest |label|. Of several outputs it is the root of the sum of their squares. Labels
+	// that the learner codes, as classes, count as they are coded. Absent while it is 0
+	// or not known: before the first observation, and while a scaling is being determined.
+	LabelBound *float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3,oneof" json:"label_bound,omitempty"`
 	// The number of features r.
 	Features int32 `protobuf:"varint,15,opt,name=features,proto3" json:"features,omitempty"`
 	// Tr(C (C + lambda I)^-1), when asked for.
@@ -1447,8 +1455,8 @@ type ModelStats struct {
 	// Observations that had been predicted, and the sum of the losses of what
 	// was served then.
 	ServedObservations uint64 `protobuf:"varint,18,opt,name=served_observations,json=servedObservations,proto3" json:"served_observations,omitempty"`
-	// The sum of the losses of what was served.
-	ServedLossSum float64 `protobuf:"fixed64,19,opt,name=served_loss_sum,json=servedLossSum,proto3" json:"served_loss_sum,omitempty"`
+	// The sum of the losses of what was served. Absent when nothing was.
+	ServedLossSum *float64 `protobuf:"fixed64,19,opt,name=served_loss_sum,json=servedLossSum,proto3,oneof" json:"served_loss_sum,omitempty"`
 	// Predictions whose label has not come.
 	PendingLabels uint64 `protobuf:"varint,20,opt,name=pending_labels,json=pendingLabels,proto3" json:"pending_labels,omitempty"`
 	// Bytes of memory the learner's state takes.
@@ -1567,8 +1575,8 @@ func (x *ModelStats) GetLossSum() float64 {
 }
 
 func (x *ModelStats) GetMeanLoss() float64 {
-	if x != nil {
-		return x.MeanLoss
+	if x != nil && x.MeanLoss != nil {
+		return *x.MeanLoss
 	}
 	return 0
 }
@@ -1595,22 +1603,22 @@ func (x *ModelStats) GetRegretUnpenalized() float64 {
 }
 
 func (x *ModelStats) GetRegretBound() float64 {
-	if x != nil {
-		return x.RegretBound
+	if x != nil && x.RegretBound != nil {
+		return *x.RegretBound
 	}
 	return 0
 }
 
 func (x *ModelStats) GetCertificate() float64 {
-	if x != nil {
-		return x.Certificate
+	if x != nil && x.Certificate != nil {
+		return *x.Certificate
 	}
 	return 0
 }
 
 func (x *ModelStats) GetCertificateOk() bool {
-	if x != nil {
-		return x.CertificateOk
+	if x != nil && x.CertificateOk != nil {
+		return *x.CertificateOk
 	}
 	return false
 }
@@ -1623,15 +1631,15 @@ func (x *ModelStats) GetCertified() bool {
 }
 
 func (x *ModelStats) GetLogDeterminant() float64 {
-	if x != nil {
-		return x.LogDeterminant
+	if x != nil && x.LogDeterminant != nil {
+		return *x.LogDeterminant
 	}
 	return 0
 }
 
 func (x *ModelStats) GetLabelBound() float64 {
-	if x != nil {
-		return x.LabelBound
+	if x != nil && x.LabelBound != nil {
+		return *x.LabelBound
 	}
 	return 0
 }
@@ -1665,8 +1673,8 @@ func (x *ModelStats) GetServedObservations() uint64 {
 }
 
 func (x *ModelStats) GetServedLossSum() float64 {
-	if x != nil {
-		return x.ServedLossSum
+	if x != nil && x.ServedLossSum != nil {
+		return *x.ServedLossSum
 	}
 	return 0
 }
@@ -1804,8 +1812,8 @@ type InputStats struct {
 	// The values that lay outside of what had been learned when they came: outside of
 	// the range of a number, and categories that were not known.
 	Outside uint64 `protobuf:"varint,5,opt,name=outside,proto3" json:"outside,omitempty"`
-	// outside / seen.
-	OutsideShare float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3" json:"outside_share,omitempty"`
+	// outside / seen. Absent before the first value.
+	OutsideShare *float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3,oneof" json:"outside_share,omitempty"`
 	// The least value. This and the next three are absent for categories, and before
 	// the first value. Of a time they are seconds since 1970.
 	Low *float64 `protobuf:"fixed64,7,opt,name=low,proto3,oneof" json:"low,omitempty"`
@@ -1888,8 +1896,8 @@ func (x *InputStats) GetOutside() uint64 {
 }
 
 func (x *InputStats) GetOutsideShare() float64 {
-	if x != nil {
-		return x.OutsideShare
+	if x != nil && x.OutsideShare != nil {
+		return *x.OutsideShare
 	}
 	return 0
 }
@@ -3576,10 +3584,14 @@ func (x *GetModelHistoryRequest) GetModel() string {
 // GetModelHistoryResponse answers GetModelHistory.
 type GetModelHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The points, oldest first: at most 512. When there are more, every second one is
-	// dropped, and the figures of what lies between two points are added up.
+	// The points, oldest first: at most 256. All are of the same number of observations, a
+	// power of two, but the last one, which may be of fewer. When there are 256, each two
+	// neighbours become one: sums are added up, and what is told of the last observation
+	// is that of the later one. Numbers have six digits, and weights four
+	// decimals.
 	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
-	// The names of the experts, in the order of HistoryPoint.expert_weights.
+	// The names of the experts, in the order of HistoryPoint.expert_weights: of auto, of a
+	// learner with lambdas, the kernels of raker, the intervals of ada_raker.
 	Experts []string `protobuf:"bytes,2,rep,name=experts,proto3" json:"experts,omitempty"`
 	// The newest changes of the loss that were detected, at most 100, oldest first.
 	Drifts        []*DriftMark `protobuf:"bytes,3,rep,name=drifts,proto3" json:"drifts,omitempty"`
@@ -3649,16 +3661,19 @@ type HistoryPoint struct {
 	Performance *Performance `protobuf:"bytes,3,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The same of a classifier.
 	Classes *ClassPerformance `protobuf:"bytes,4,opt,name=classes,proto3" json:"classes,omitempty"`
-	// At the last observation. See ModelStats. So are the next three.
+	// At the last observation. See ModelStats. So are the next three. Absent where it has
+	// to be solved for.
 	Regret *float64 `protobuf:"fixed64,5,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
-	// What the theory promises.
+	// What the theory promises. Absent unless the theorem applies.
 	RegretBound *float64 `protobuf:"fixed64,6,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// The number of dictionary centres.
 	Dictionary *int32 `protobuf:"varint,7,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// The weights of the experts.
+	// The weights of the experts, the means over the outputs, at most 64. There are fewer
+	// than names where an expert came later, and none before the first mixture.
 	ExpertWeights []float64 `protobuf:"fixed64,8,rep,packed,name=expert_weights,json=expertWeights,proto3" json:"expert_weights,omitempty"`
 	// The share of labels inside the intervals of each level since the point before, in
-	// the order of the spec's coverage, the outputs together.
+	// the order of the spec's coverage, the outputs together. None where no interval was
+	// judged.
 	Realised      []float64 `protobuf:"fixed64,9,rep,packed,name=realised,proto3" json:"realised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3826,10 +3841,11 @@ type WatchModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model, or an alias of it.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// At most so many outcomes a second. Default 10, at most 100.
+	// At most so many outcomes a second; after a pause as many at once. Default 10, at most
+	// 100.
 	MaxOutcomesPerSecond float64 `protobuf:"fixed64,2,opt,name=max_outcomes_per_second,json=maxOutcomesPerSecond,proto3" json:"max_outcomes_per_second,omitempty"`
-	// Statistics are sent so often, if there was an observation. Default and at least
-	// one second.
+	// Statistics are sent so often, if there was an observation, and with them the points
+	// of the history that are complete since. Default and at least one second.
 	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3975,13 +3991,14 @@ type WatchModelResponse_Outcome struct {
 }
 
 type WatchModelResponse_Stats struct {
-	// The statistics, as GetModelStats tells them, without what has to be solved for.
-	// The first event is of this kind.
+	// The statistics, as GetModelStats tells them, without what has to be solved for, the
+	// digest and the experts. The first event is of this kind.
 	Stats *ModelStats `protobuf:"bytes,2,opt,name=stats,proto3,oneof"`
 }
 
 type WatchModelResponse_History struct {
-	// The newest point of the history is complete.
+	// A point of the history is complete. When points have become longer, the first of
+	// these may begin before the last one ended, and stands for it too.
 	History *HistoryPoint `protobuf:"bytes,3,opt,name=history,proto3,oneof"`
 }
 
@@ -4756,32 +4773,33 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xd3\f\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xf0\r\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\alearner\x18\x02 \x01(\tR\alearner\x12\"\n" +
 	"\fobservations\x18\x03 \x01(\x04R\fobservations\x12\x19\n" +
-	"\bloss_sum\x18\x04 \x01(\x01R\alossSum\x12\x1b\n" +
-	"\tmean_loss\x18\x05 \x01(\x01R\bmeanLoss\x12*\n" +
-	"\x0ehindsight_loss\x18\x06 \x01(\x01H\x00R\rhindsightLoss\x88\x01\x01\x12\x1b\n" +
-	"\x06regret\x18\a \x01(\x01H\x01R\x06regret\x88\x01\x01\x122\n" +
-	"\x12regret_unpenalized\x18\b \x01(\x01H\x02R\x11regretUnpenalized\x88\x01\x01\x12!\n" +
-	"\fregret_bound\x18\t \x01(\x01R\vregretBound\x12 \n" +
+	"\bloss_sum\x18\x04 \x01(\x01R\alossSum\x12 \n" +
+	"\tmean_loss\x18\x05 \x01(\x01H\x00R\bmeanLoss\x88\x01\x01\x12*\n" +
+	"\x0ehindsight_loss\x18\x06 \x01(\x01H\x01R\rhindsightLoss\x88\x01\x01\x12\x1b\n" +
+	"\x06regret\x18\a \x01(\x01H\x02R\x06regret\x88\x01\x01\x122\n" +
+	"\x12regret_unpenalized\x18\b \x01(\x01H\x03R\x11regretUnpenalized\x88\x01\x01\x12&\n" +
+	"\fregret_bound\x18\t \x01(\x01H\x04R\vregretBound\x88\x01\x01\x12%\n" +
 	"\vcertificate\x18\n" +
-	" \x01(\x01R\vcertificate\x12%\n" +
-	"\x0ecertificate_ok\x18\v \x01(\bR\rcertificateOk\x12\x1c\n" +
-	"\tcertified\x18\f \x01(\bR\tcertified\x12'\n" +
-	"\x0flog_determinant\x18\r \x01(\x01R\x0elogDeterminant\x12\x1f\n" +
-	"\vlabel_bound\x18\x0e \x01(\x01R\n" +
-	"labelBound\x12\x1a\n" +
+	" \x01(\x01H\x05R\vcertificate\x88\x01\x01\x12*\n" +
+	"\x0ecertificate_ok\x18\v \x01(\bH\x06R\rcertificateOk\x88\x01\x01\x12\x1c\n" +
+	"\tcertified\x18\f \x01(\bR\tcertified\x12,\n" +
+	"\x0flog_determinant\x18\r \x01(\x01H\aR\x0elogDeterminant\x88\x01\x01\x12$\n" +
+	"\vlabel_bound\x18\x0e \x01(\x01H\bR\n" +
+	"labelBound\x88\x01\x01\x12\x1a\n" +
 	"\bfeatures\x18\x0f \x01(\x05R\bfeatures\x124\n" +
-	"\x13effective_dimension\x18\x10 \x01(\x01H\x03R\x12effectiveDimension\x88\x01\x01\x12#\n" +
+	"\x13effective_dimension\x18\x10 \x01(\x01H\tR\x12effectiveDimension\x88\x01\x01\x12#\n" +
 	"\n" +
-	"dictionary\x18\x11 \x01(\x05H\x04R\n" +
+	"dictionary\x18\x11 \x01(\x05H\n" +
+	"R\n" +
 	"dictionary\x88\x01\x01\x12/\n" +
-	"\x13served_observations\x18\x12 \x01(\x04R\x12servedObservations\x12&\n" +
-	"\x0fserved_loss_sum\x18\x13 \x01(\x01R\rservedLossSum\x12%\n" +
+	"\x13served_observations\x18\x12 \x01(\x04R\x12servedObservations\x12+\n" +
+	"\x0fserved_loss_sum\x18\x13 \x01(\x01H\vR\rservedLossSum\x88\x01\x01\x12%\n" +
 	"\x0epending_labels\x18\x14 \x01(\x04R\rpendingLabels\x12\x1f\n" +
 	"\vstate_bytes\x18\x15 \x01(\x04R\n" +
 	"stateBytes\x12!\n" +
@@ -4795,7 +4813,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"discounted\x18\x1b \x01(\v2\x19.hindsight.v1.PerformanceR\n" +
 	"discounted\x12(\n" +
-	"\rserved_regret\x18\x1c \x01(\x01H\x05R\fservedRegret\x88\x01\x01\x129\n" +
+	"\rserved_regret\x18\x1c \x01(\x01H\fR\fservedRegret\x88\x01\x01\x129\n" +
 	"\tintervals\x18\x1d \x03(\v2\x1b.hindsight.v1.IntervalStatsR\tintervals\x12)\n" +
 	"\x05drift\x18\x1e \x01(\v2\x13.hindsight.v1.DriftR\x05drift\x12.\n" +
 	"\aexperts\x18\x1f \x03(\v2\x14.hindsight.v1.ExpertR\aexperts\x120\n" +
@@ -4803,14 +4821,22 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aclasses\x18! \x01(\v2\x18.hindsight.v1.ClassStatsR\aclasses\x125\n" +
 	"\aweights\x18\" \x03(\v2\x1b.hindsight.v1.FeatureWeightR\aweights\x12%\n" +
 	"\x0ehindsight_path\x18# \x03(\x01R\rhindsightPath\x12.\n" +
-	"\x10parametric_share\x18$ \x01(\x01H\x06R\x0fparametricShare\x88\x01\x01B\x11\n" +
+	"\x10parametric_share\x18$ \x01(\x01H\rR\x0fparametricShare\x88\x01\x01B\f\n" +
+	"\n" +
+	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
 	"\a_regretB\x15\n" +
-	"\x13_regret_unpenalizedB\x16\n" +
+	"\x13_regret_unpenalizedB\x0f\n" +
+	"\r_regret_boundB\x0e\n" +
+	"\f_certificateB\x11\n" +
+	"\x0f_certificate_okB\x12\n" +
+	"\x10_log_determinantB\x0e\n" +
+	"\f_label_boundB\x16\n" +
 	"\x14_effective_dimensionB\r\n" +
-	"\v_dictionaryB\x10\n" +
+	"\v_dictionaryB\x12\n" +
+	"\x10_served_loss_sumB\x10\n" +
 	"\x0e_served_regretB\x13\n" +
-	"\x11_parametric_share\"\xe6\x02\n" +
+	"\x11_parametric_share\"\xfd\x02\n" +
 	"\n" +
 	"InputStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -4819,14 +4845,15 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"categories\x18\x04 \x01(\rR\n" +
 	"categories\x12\x18\n" +
-	"\aoutside\x18\x05 \x01(\x04R\aoutside\x12#\n" +
-	"\routside_share\x18\x06 \x01(\x01R\foutsideShare\x12\x15\n" +
-	"\x03low\x18\a \x01(\x01H\x00R\x03low\x88\x01\x01\x12\x17\n" +
-	"\x04high\x18\b \x01(\x01H\x01R\x04high\x88\x01\x01\x12\x17\n" +
-	"\x04mean\x18\t \x01(\x01H\x02R\x04mean\x88\x01\x01\x12!\n" +
+	"\aoutside\x18\x05 \x01(\x04R\aoutside\x12(\n" +
+	"\routside_share\x18\x06 \x01(\x01H\x00R\foutsideShare\x88\x01\x01\x12\x15\n" +
+	"\x03low\x18\a \x01(\x01H\x01R\x03low\x88\x01\x01\x12\x17\n" +
+	"\x04high\x18\b \x01(\x01H\x02R\x04high\x88\x01\x01\x12\x17\n" +
+	"\x04mean\x18\t \x01(\x01H\x03R\x04mean\x88\x01\x01\x12!\n" +
 	"\tdeviation\x18\n" +
-	" \x01(\x01H\x03R\tdeviation\x88\x01\x01\x12\x19\n" +
-	"\x05shift\x18\v \x01(\x01H\x04R\x05shift\x88\x01\x01B\x06\n" +
+	" \x01(\x01H\x04R\tdeviation\x88\x01\x01\x12\x19\n" +
+	"\x05shift\x18\v \x01(\x01H\x05R\x05shift\x88\x01\x01B\x10\n" +
+	"\x0e_outside_shareB\x06\n" +
 	"\x04_lowB\a\n" +
 	"\x05_highB\a\n" +
 	"\x05_meanB\f\n" +

@@ -47,7 +47,8 @@ const (
 // ModelService is the control path: the life of models.
 type ModelServiceClient interface {
 	// CreateModel starts a model. The same id with the same spec answers the
-	// model that is there; with another spec it is MODEL_EXISTS.
+	// model that is there, with the metadata that it has; with another spec it is
+	// MODEL_EXISTS.
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*CreateModelResponse, error)
 	// GetModel tells what a model is.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
@@ -58,9 +59,11 @@ type ModelServiceClient interface {
 	// is another model.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
 	// DeleteModel removes a model. For as long as the server keeps deleted models,
-	// UndeleteModel brings it back with all that it had learned.
+	// UndeleteModel brings it back with all that it had learned. Until then all calls that
+	// name it answer MODEL_NOT_FOUND, and its id is taken.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
-	// UndeleteModel brings a deleted model back.
+	// UndeleteModel brings a deleted model back. A model that is not deleted is answered
+	// as it is.
 	UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error)
 	// GetModelStats tells how a model is doing: losses, regret, certificate.
 	GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error)
@@ -68,7 +71,9 @@ type ModelServiceClient interface {
 	// hundred points.
 	GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error)
 	// WatchModel tells what a model learns as it learns it. Where there is more
-	// than the caller asks for, outcomes are left out, and counted.
+	// than the caller asks for, the newest outcomes are told, and the others counted. A
+	// model that is restored is watched on, from an earlier sequence. The stream ends with
+	// MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
 	WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error)
 	// CompareModels tells how a model and those that follow it did on the same
 	// observations.
@@ -84,8 +89,9 @@ type ModelServiceClient interface {
 	// after that is undone, its log and its ids included: it can be
 	// learned again. Export the model first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
-	// ExportModel streams a model out, as it is now: its spec, its state, the ids
-	// that it remembers, and the predictions that wait for their labels. Over HTTP
+	// ExportModel streams a model out, as it is now: its spec, its state, its display name,
+	// labels, annotations and limits, the ids that it remembers, and the predictions that
+	// wait for their labels. Over HTTP
 	// it is GET /v1/models/{model}:export, whose body are the bytes.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
 	// ImportModel streams an exported model in, under a new id. Over HTTP it is
@@ -326,7 +332,8 @@ func (c *modelServiceClient) DeleteAlias(ctx context.Context, in *DeleteAliasReq
 // ModelService is the control path: the life of models.
 type ModelServiceServer interface {
 	// CreateModel starts a model. The same id with the same spec answers the
-	// model that is there; with another spec it is MODEL_EXISTS.
+	// model that is there, with the metadata that it has; with another spec it is
+	// MODEL_EXISTS.
 	CreateModel(context.Context, *CreateModelRequest) (*CreateModelResponse, error)
 	// GetModel tells what a model is.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
@@ -337,9 +344,11 @@ type ModelServiceServer interface {
 	// is another model.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
 	// DeleteModel removes a model. For as long as the server keeps deleted models,
-	// UndeleteModel brings it back with all that it had learned.
+	// UndeleteModel brings it back with all that it had learned. Until then all calls that
+	// name it answer MODEL_NOT_FOUND, and its id is taken.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
-	// UndeleteModel brings a deleted model back.
+	// UndeleteModel brings a deleted model back. A model that is not deleted is answered
+	// as it is.
 	UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error)
 	// GetModelStats tells how a model is doing: losses, regret, certificate.
 	GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error)
@@ -347,7 +356,9 @@ type ModelServiceServer interface {
 	// hundred points.
 	GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error)
 	// WatchModel tells what a model learns as it learns it. Where there is more
-	// than the caller asks for, outcomes are left out, and counted.
+	// than the caller asks for, the newest outcomes are told, and the others counted. A
+	// model that is restored is watched on, from an earlier sequence. The stream ends with
+	// MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
 	WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error
 	// CompareModels tells how a model and those that follow it did on the same
 	// observations.
@@ -363,8 +374,9 @@ type ModelServiceServer interface {
 	// after that is undone, its log and its ids included: it can be
 	// learned again. Export the model first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
-	// ExportModel streams a model out, as it is now: its spec, its state, the ids
-	// that it remembers, and the predictions that wait for their labels. Over HTTP
+	// ExportModel streams a model out, as it is now: its spec, its state, its display name,
+	// labels, annotations and limits, the ids that it remembers, and the predictions that
+	// wait for their labels. Over HTTP
 	// it is GET /v1/models/{model}:export, whose body are the bytes.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
 	// ImportModel streams an exported model in, under a new id. Over HTTP it is

@@ -4,17 +4,18 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"hindsight/client"
 	"hindsight/cmd/bench/internal/papers"
 	"hindsight/cmd/bench/internal/remote"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/connection"
 )
 
 const (
@@ -62,15 +63,16 @@ func (m *measurement) measure(ctx context.Context, p *command.Program, name stri
 		if _, err := rand.Read(drawn); err != nil {
 			return fmt.Errorf("draw a run: %w", err)
 		}
-		c, err := connection.Dial(address, max(p.Timeout, leastTimeout))
+		timeout := max(p.Timeout, leastTimeout)
+		c, err := client.Dial(address)
 		if err != nil {
 			return &command.UsageError{Err: err}
 		}
-		return c.Close(do(ctx, &remote.Server{
-			Models: c.Models, Predictions: c.Predictions,
-			Run: name + "-" + hex.EncodeToString(drawn), Timeout: c.Timeout,
+		return errors.Join(do(ctx, &remote.Server{
+			Models: c.Models(), Predictions: c.Predictions(),
+			Run: name + "-" + hex.EncodeToString(drawn), Timeout: timeout,
 			Now: time.Now, Say: p.Say,
-		}))
+		}), c.Close())
 	}
 	if m.server == "" {
 		return at(p.Address)

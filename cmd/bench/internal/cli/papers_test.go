@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/bench/internal/papers"
 	"hindsight/cmd/internal/child"
-	"hindsight/cmd/internal/connection"
 )
 
 // streams makes a directory with two tiny streams.
@@ -142,12 +140,12 @@ func TestPapersAtAddress(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	c, err := connection.Dial(s.GRPC, time.Minute)
+	c, err := client.Dial(s.GRPC)
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := c.Models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
-	if err := c.Close(err); err != nil || len(left.GetModels()) != 0 {
+	left, err := c.ListPage(t.Context(), nil)
+	if err := errors.Join(err, c.Close()); err != nil || len(left.GetModels()) != 0 {
 		t.Errorf("%d models are left, %v", len(left.GetModels()), err)
 	}
 }

@@ -219,7 +219,7 @@ func (b *Bench) replay(ctx context.Context, id string, l Learner, t *Table, e *E
 func (e Entry) with(stats *hindsightv1.ModelStats) Entry {
 	e.Skill = skill(stats.GetPerformance().GetPrequential())
 	e.Regret = remote.Known(stats.Regret)
-	if stats.GetCertified() {
+	if stats.RegretBound != nil {
 		e.Bound = stats.GetRegretBound()
 	}
 	for _, i := range stats.GetIntervals() {

@@ -70,7 +70,7 @@ func (f *fake) DeleteModel(_ context.Context, r *hindsightv1.DeleteModelRequest,
 
 func (f *fake) GetModelStats(context.Context, *hindsightv1.GetModelStatsRequest, ...grpc.CallOption) (*hindsightv1.GetModelStatsResponse, error) {
 	return &hindsightv1.GetModelStatsResponse{Stats: &hindsightv1.ModelStats{
-		Regret: proto.Float64(2.5), RegretBound: 7, Certified: true, StateBytes: 64, Features: 3,
+		Regret: proto.Float64(2.5), RegretBound: proto.Float64(7), Certified: true, StateBytes: 64, Features: 3,
 		Performance: &hindsightv1.Performance{
 			Prequential: &hindsightv1.PerformanceFigures{Skill: proto.Float64(0.75)},
 			Served:      &hindsightv1.PerformanceFigures{MeanLoss: 4, RunningMeanLoss: proto.Float64(8), LastLabelLoss: proto.Float64(16), Skill: proto.Float64(0.5)},

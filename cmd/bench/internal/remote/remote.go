@@ -8,8 +8,8 @@ import (
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/bench/internal/markdown"
-	"hindsight/cmd/internal/refusal"
 )
 
 // BatchRows is how many rounds one ObserveBatch carries.
@@ -48,10 +48,10 @@ func (s *Server) Create(ctx context.Context, id string, spec *hindsightv1.ModelS
 	return created.GetModel().GetSpec(), err
 }
 
-// Remove deletes a model, even when ctx has ended.
+// Remove removes a model for good, even when ctx has ended.
 func (s *Server) Remove(ctx context.Context, id string) error {
 	return s.Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
-		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: id})
+		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
 		return err
 	})
 }
@@ -95,7 +95,11 @@ func (s *Server) Call(ctx context.Context, do func(context.Context) error) error
 // Refused describes the refusal of a server after a number of rounds, without
 // names that differ from run to run. An error that is not a refusal is returned.
 func Refused(err error, rows int) (string, error) {
-	reason := refusal.Reason(err)
+	refused := client.FromError(err)
+	if refused == nil {
+		return "", err
+	}
+	reason := refused.Reason
 	if reason == "" || reason == "SHUTTING_DOWN" || reason == "STORAGE_FAILED" {
 		return "", err
 	}

@@ -58,7 +58,7 @@ func TestModelCommands(t *testing.T) {
 			t.Errorf("%v prints no spec that people read: %q", args, r.out)
 		}
 	}
-	if d := document(t, 0, "model", "delete", "m2"); d["deleted"] != true {
+	if d := document(t, 0, "model", "delete", "m2", "--yes"); d["deleted"] != true {
 		t.Errorf("deleted %v", d)
 	}
 	if d := document(t, 1, "model", "get", "m2"); d["error"].(map[string]any)["reason"] != "MODEL_NOT_FOUND" {
@@ -77,7 +77,7 @@ func TestModelCommands(t *testing.T) {
 	for _, args := range [][]string{
 		{"model", "get", "m"},
 		{"model", "stats", "m"},
-		{"model", "delete", "m"},
+		{"model", "delete", "m", "--yes"},
 		{"model", "validate", "--spec", `{"dimension": 2}`},
 		{"--help"},
 		{"model"},

@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/connection"
 )
 
 const (
@@ -15,25 +16,22 @@ const (
 	completionModels  = 100
 )
 
-// client makes the calls of the commands.
-type client struct{ *connection.Conn }
-
-// dial prepares a connection; see connection.Dial.
-func dial(address string, timeout time.Duration) (*client, error) {
-	conn, err := connection.Dial(address, timeout)
+// dial prepares a connection. No call is sent again unless a command asks for it.
+func dial(address string, timeout time.Duration) (*client.Client, error) {
+	c, err := client.Dial(address, client.WithTimeout(timeout), client.WithRetry(client.Retry{}))
 	if err != nil {
 		return nil, &command.UsageError{Err: err}
 	}
-	return &client{conn}, nil
+	return c, nil
 }
 
 // withClient calls do with a connection to the server.
-func (e *env) withClient(do func(*client) error) error {
+func (e *env) withClient(do func(*client.Client) error) error {
 	c, err := dial(e.Address, e.Timeout)
 	if err != nil {
 		return err
 	}
-	return c.Close(do(c))
+	return errors.Join(do(c), c.Close())
 }
 
 // completeModel completes an argument that is the id of a model.
@@ -51,10 +49,8 @@ func (e *env) completeModelFlag(cmd *cobra.Command, _ []string, prefix string) (
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	ctx, cancel := c.Bounded(cmd.Context())
-	defer cancel()
-	page, err := c.Models.ListModels(ctx, &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: completionModels})
-	if c.Close(err) != nil {
+	page, err := c.ListPage(cmd.Context(), &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: completionModels})
+	if errors.Join(err, c.Close()) != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	ids := make([]cobra.Completion, 0, len(page.GetModels()))

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/plot"
 	"hindsight/cmd/client/internal/stream"
@@ -51,10 +52,10 @@ func newDemo(e *env) *cobra.Command {
 changing environment through a model (see simulate --stream drifting). The model
 picks its learner itself: its spec has a dimension and nothing else. Show the
 table, the curve of its skill over the last 1000 rounds, and that of its regret.
-Stop the server.
+Stop the server, or leave it running with --keep until an interrupt.
 
 The stream ends after --rounds rounds or after the time --for, whichever is
-first. The whole demo takes one minute at most.`,
+first. The whole demo takes one minute at most, without --keep.`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if d.server == "" {
@@ -74,6 +75,7 @@ first. The whole demo takes one minute at most.`,
 	flags.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 	flags.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
 	flags.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
+	flags.BoolVar(&d.keep, "keep", false, "leave the server running after the stream, until an interrupt")
 	return cmd
 }
 
@@ -83,11 +85,13 @@ type demo struct {
 	rounds int
 	seed   uint64
 	limit  time.Duration
+	keep   bool
 }
 
 // demoSummary is the answer of "demo".
 type demoSummary struct {
 	*summary
+	PageURL    string   `json:"pageUrl"`
 	MetricsURL string   `json:"metricsUrl"`
 	Metrics    []string `json:"metrics"`
 
@@ -98,26 +102,37 @@ type demoSummary struct {
 func (d *demo) run(ctx context.Context, e *env) error {
 	whole, cancel := context.WithTimeout(ctx, demoWhole)
 	defer cancel()
-	var s *demoSummary
 	e.Say("starting %s", d.server)
-	err := child.Serve(whole, d.server, func(server *child.Server) (err error) {
+	var failed error // of the stream, whose answer is written all the same
+	err := child.Serve(whole, d.server, func(server *child.Server) error {
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
-		s, err = d.stream(whole, e, server)
-		return err
+		var s *demoSummary
+		s, failed = d.stream(whole, e, server)
+		if s == nil {
+			return nil // Failed is reported.
+		}
+		err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) })
+		if err != nil || !d.keep || failed != nil {
+			return err
+		}
+		e.Say("the server goes on: gRPC at %s, its page at %s; an interrupt stops it", server.GRPC, s.PageURL)
+		<-ctx.Done()
+		return nil
 	})
 	if err == nil {
 		e.Say("the server has stopped, its directory is removed")
 	}
-	if s == nil {
-		return err
-	}
-	width := defaultWidth
+	return errors.Join(failed, err)
+}
+
+// width is that of a curve: of the terminal, if standard output is one.
+func (e *env) width() int {
 	if f, ok := e.Stdout.(*os.File); ok {
-		if columns, _, failed := term.GetSize(int(f.Fd())); failed == nil && columns > 0 {
-			width = min(columns, maxWidth)
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return min(columns, maxWidth)
 		}
 	}
-	return errors.Join(err, e.emit(s, func(w *command.Page) { s.write(w, width) }))
+	return defaultWidth
 }
 
 // stream takes the stream through a model of the server.
@@ -131,11 +146,12 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 		return nil, err
 	}
 	s, err := d.take(ctx, e, c, source)
-	err = c.Close(err)
+	err = errors.Join(err, c.Close())
 	if s == nil {
 		return nil, err
 	}
-	s.MetricsURL = "http://" + server.HTTP + "/metrics"
+	s.PageURL = "http://" + server.HTTP + "/"
+	s.MetricsURL = s.PageURL + "metrics"
 	metrics, failed := scrape(context.WithoutCancel(ctx), s.MetricsURL)
 	if failed != nil {
 		e.Say("metrics: %v", failed)
@@ -145,8 +161,8 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 }
 
 // take creates the model and streams until the end or the time limit.
-func (d *demo) take(ctx context.Context, e *env, c *client, source *stream.Stream) (*demoSummary, error) {
-	if err := c.startModel(ctx, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
+func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *stream.Stream) (*demoSummary, error) {
+	if err := startModel(ctx, c, demoModel, &hindsightv1.ModelSpec{}, demoDimension, 1); err != nil {
 		return nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, d.limit)
@@ -190,6 +206,7 @@ func (s *demoSummary) write(w *command.Page, width int) {
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)
 	}
+	w.Printf("\nits page: %s (--keep leaves the server running)\n", s.PageURL)
 }
 
 // curve draws what is known of a curve, nothing if no point of it is.

@@ -73,7 +73,7 @@ func (m *fakeModel) judge(s *hindsightv1.ModelStats) {
 	for _, r := range m.rounds {
 		if r.predicted {
 			s.ServedObservations++
-			s.ServedLossSum += r.served
+			s.ServedLossSum = proto.Float64(s.GetServedLossSum() + r.served)
 		}
 	}
 }

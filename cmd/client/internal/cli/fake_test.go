@@ -231,7 +231,7 @@ func (f *fake) GetModelStats(_ context.Context, r *hindsightv1.GetModelStatsRequ
 	digest := sha256.Sum256(fmt.Append(nil, m.ids, m.labels, m.classes))
 	stats := &hindsightv1.ModelStats{
 		Model: r.GetModel(), Learner: "running_mean", Observations: uint64(len(m.ids)),
-		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: m.regret() + 1, CertificateOk: true, Certified: true,
+		LossSum: m.lossSum, Regret: proto.Float64(m.regret()), RegretBound: proto.Float64(m.regret() + 1), CertificateOk: proto.Bool(true), Certified: true,
 		Features: 1, StateDigest: hex.EncodeToString(digest[:]), Durability: "sync",
 	}
 	m.judge(stats)
@@ -522,7 +522,7 @@ func run(t *testing.T, args ...string) result {
 
 func runWith(ctx context.Context, stdin string, args ...string) result {
 	var out, errs bytes.Buffer
-	code := cli.Run(ctx, args, strings.NewReader(stdin), &out, &errs)
+	code := cli.Run(ctx, "v1", args, strings.NewReader(stdin), &out, &errs)
 	return result{code, out.String(), errs.String()}
 }
 

@@ -67,7 +67,7 @@ func inferFile(name string, o infer.Options) (result *infer.Result, err error) {
 
 // emitInferred writes the spec to standard output, and the reasons to standard error.
 func (e *env) emitInferred(r *infer.Result) error {
-	if !e.JSON {
+	if !e.JSON() {
 		if err := r.Explain(e.Stderr); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
 		if records := in.GetSeen() + in.GetMissing(); records > 0 {
 			missing = percent(float64(in.GetMissing()) / float64(records))
 		}
-		if in.GetSeen() > 0 {
+		if in.OutsideShare != nil {
 			outside = percent(in.GetOutsideShare())
 		}
 		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{

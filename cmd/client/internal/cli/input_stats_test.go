@@ -16,11 +16,11 @@ func TestStatsTablesOfInputs(t *testing.T) {
 		s.Drift = nil
 		s.Inputs = []*hindsightv1.InputStats{
 			{
-				Name: "temperature", Seen: 900, Missing: 100, Outside: 9, OutsideShare: 0.01,
+				Name: "temperature", Seen: 900, Missing: 100, Outside: 9, OutsideShare: proto.Float64(0.01),
 				Low: proto.Float64(-20), High: proto.Float64(31), Mean: proto.Float64(8.5), Deviation: proto.Float64(7.25), Shift: proto.Float64(0.1),
 			},
-			{Name: "city", Seen: 1000, Outside: 12, OutsideShare: 0.012, Categories: 12, Shift: proto.Float64(0.2)},
-			{Name: "load\tkW", Seen: 1000, Mean: proto.Float64(0), Deviation: proto.Float64(0), Shift: proto.Float64(0.26)},
+			{Name: "city", Seen: 1000, Outside: 12, OutsideShare: proto.Float64(0.012), Categories: 12, Shift: proto.Float64(0.2)},
+			{Name: "load\tkW", Seen: 1000, OutsideShare: proto.Float64(0), Mean: proto.Float64(0), Deviation: proto.Float64(0), Shift: proto.Float64(0.26)},
 			{Name: "silent", Missing: 1000, Shift: proto.Float64(0)},
 			{Name: "new"},
 		}

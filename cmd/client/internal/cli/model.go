@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"context"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
@@ -28,7 +29,7 @@ const (
 func newModel(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Create, inspect and delete models",
+		Short: "Create, inspect, change and delete models",
 		RunE:  command.Group,
 	}
 	cmd.AddCommand(
@@ -36,6 +37,7 @@ func newModel(e *env) *cobra.Command {
 		newModelDelete(e), newModelStats(e), newModelValidate(e),
 		newModelSnapshot(e), newModelSnapshots(e), newModelRestore(e),
 		newModelExport(e), newModelImport(e),
+		newModelUpdate(e), newModelUndelete(e), newModelCompare(e), newModelWatch(e),
 	)
 	return cmd
 }
@@ -59,8 +61,8 @@ auto, which mixes learners by what they have lost.`,
 			if err != nil {
 				return err
 			}
-			return e.withClient(func(c *client) error {
-				m, err := c.create(cmd.Context(), args[0], s)
+			return e.withClient(func(c *client.Client) error {
+				m, err := c.Model(args[0]).Create(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
@@ -68,24 +70,8 @@ auto, which mixes learners by what they have lost.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&spec, "spec", "", specUsage+" (required)")
+	e.specFlag(cmd, &spec)
 	return cmd
-}
-
-// create creates a model.
-func (c *client) create(ctx context.Context, id string, spec *hindsightv1.ModelSpec) (*hindsightv1.Model, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	answer, err := c.Models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
-	return answer.GetModel(), err
-}
-
-// get returns a model.
-func (c *client) get(ctx context.Context, id string) (*hindsightv1.Model, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	answer, err := c.Models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: id})
-	return answer.GetModel(), err
 }
 
 func newModelGet(e *env) *cobra.Command {
@@ -95,8 +81,8 @@ func newModelGet(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				m, err := c.get(cmd.Context(), args[0])
+			return e.withClient(func(c *client.Client) error {
+				m, err := c.Model(args[0]).Get(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -123,46 +109,35 @@ func (e *env) emitModel(m *hindsightv1.Model) error {
 }
 
 func newModelList(e *env) *cobra.Command {
-	var prefix string
+	var request hindsightv1.ListModelsRequest
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the models by id",
+		Short: "List the models",
 		Args:  command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.withClient(func(c *client) error {
-				models, err := c.list(cmd.Context(), prefix)
-				if err != nil {
-					return err
+			return e.withClient(func(c *client.Client) error {
+				request.PageSize = pageSize
+				var models []*hindsightv1.Model
+				for m, err := range c.List(cmd.Context(), &request) {
+					if err != nil {
+						return err
+					}
+					models = append(models, m)
 				}
 				return e.emitModels(models)
 			})
 		},
 	}
-	cmd.Flags().StringVar(&prefix, "prefix", "", "only ids with this prefix")
+	flags := cmd.Flags()
+	flags.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
+	flags.StringVar(&request.Contains, "contains", "", "only models whose id or display name contains this")
+	flags.StringToStringVar(&request.Labels, "label", nil, "KEY=VALUE: only models with this label; may be repeated")
+	flags.StringVar(&request.Learner, "learner", "", "only models with this learner")
+	flags.BoolVar(&request.ShowDeleted, "deleted", false, "also deleted models that can be brought back")
+	flags.StringVar(&request.OrderBy, "order-by", "", orderUsage)
+	e.orderFlag(cmd)
+	e.learnerFlag(cmd)
 	return cmd
-}
-
-// list returns the models of all pages.
-func (c *client) list(ctx context.Context, prefix string) ([]*hindsightv1.Model, error) {
-	var models []*hindsightv1.Model
-	request := &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: pageSize}
-	for {
-		bounded, cancel := c.Bounded(ctx)
-		page, err := c.Models.ListModels(bounded, request)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
-		models = append(models, page.GetModels()...)
-		next := page.GetNextPageToken()
-		switch next {
-		case "":
-			return models, nil
-		case request.GetPageToken():
-			return nil, errors.New("the server answered the same page twice")
-		}
-		request.PageToken = next
-	}
 }
 
 // emitModels writes a list of models.
@@ -170,33 +145,41 @@ func (e *env) emitModels(models []*hindsightv1.Model) error {
 	list := struct {
 		Models []json.RawMessage `json:"models"`
 	}{make([]json.RawMessage, len(models))}
+	rows := make([][]any, len(models))
 	for i, m := range models {
 		raw, err := document.Encode(m)
 		if err != nil {
 			return err
 		}
 		list.Models[i] = raw
+		rows[i] = []any{m.GetId(), m.GetLearner(), m.GetSpec().GetDimension(), m.GetSequence(), m.GetCreateTime().AsTime().Format(time.RFC3339)}
 	}
-	return e.emit(list, func(w *command.Page) {
-		w.Printf("ID\tLEARNER\tDIMENSION\tOBSERVATIONS\tCREATED\n")
-		for _, m := range models {
-			w.Printf("%s\t%s\t%d\t%d\t%s\n", m.GetId(), m.GetLearner(),
-				m.GetSpec().GetDimension(), m.GetSequence(), m.GetCreateTime().AsTime().Format(time.RFC3339))
-		}
-	})
+	return e.EmitRows(list, []string{"id", "learner", "dimension", "observations", "created"}, rows)
 }
 
 func newModelDelete(e *env) *cobra.Command {
-	return &cobra.Command{
-		Use:               "delete ID",
-		Short:             "Delete a model and all that it has learned",
+	var request hindsightv1.DeleteModelRequest
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "delete ID",
+		Short: "Delete a model and all that it has learned",
+		Long: `Delete a model. For as long as the server keeps deleted models, undelete brings it
+back with all that it had learned. On a terminal the command asks; elsewhere it
+wants --yes.`,
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				if _, err := c.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: args[0]}); err != nil {
+			return e.withClient(func(c *client.Client) error {
+				if !yes {
+					m, err := c.Model(args[0]).Get(cmd.Context())
+					if err != nil {
+						return err
+					}
+					if err := e.confirm(fmt.Sprintf("%s and its %d observations would be deleted", m.GetId(), m.GetSequence())); err != nil {
+						return err
+					}
+				}
+				if _, err := c.Model(args[0]).Delete(cmd.Context(), &request); err != nil {
 					return err
 				}
 				deleted := struct {
@@ -206,6 +189,28 @@ func newModelDelete(e *env) *cobra.Command {
 				return e.emit(deleted, func(w *command.Page) { w.Printf("deleted %s\n", args[0]) })
 			})
 		},
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "delete it without asking")
+	cmd.Flags().BoolVar(&request.Purge, "purge", false, "remove it at once, so that it cannot be brought back")
+	cmd.Flags().StringVar(&request.Etag, "etag", "", "delete it only if it has this etag")
+	return cmd
+}
+
+// confirm asks on a terminal whether to go on. Elsewhere it refuses: --yes is missing.
+func (e *env) confirm(what string) error {
+	if !command.IsTerminal(e.Stdin) || !e.Table() {
+		return command.Usagef("%s: confirm with --yes", what)
+	}
+	_, _ = fmt.Fprintf(e.Stderr, "%s. Go on? [y/N] ", what)
+	answer, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	default:
+		return command.Usagef("nothing was changed")
 	}
 }
 
@@ -220,10 +225,8 @@ func newModelValidate(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				v, err := c.Models.ValidateSpec(ctx, &hindsightv1.ValidateSpecRequest{Spec: s})
+			return e.withClient(func(c *client.Client) error {
+				v, err := c.Validate(cmd.Context(), s)
 				if err != nil {
 					return err
 				}
@@ -241,7 +244,7 @@ func newModelValidate(e *env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&spec, "spec", "", specUsage+" (required)")
+	e.specFlag(cmd, &spec)
 	return cmd
 }
 
@@ -256,7 +259,7 @@ func (e *env) spec(text string) (*hindsightv1.ModelSpec, error) {
 	}
 	spec := new(hindsightv1.ModelSpec)
 	if err := protojson.Unmarshal(raw, spec); err != nil {
-		return nil, command.Usagef("spec: %s", oneLine(err))
+		return nil, command.Usagef("spec: %s", specMistake(err))
 	}
 	return spec, nil
 }

@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
@@ -22,9 +21,9 @@ func newModelStats(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				stats, err := c.stats(cmd.Context(), &hindsightv1.GetModelStatsRequest{
-					Model: args[0], IncludeEffectiveDimension: effective, IncludeHindsightPath: path,
+			return e.withClient(func(c *client.Client) error {
+				stats, err := c.Model(args[0]).Stats(cmd.Context(), &hindsightv1.GetModelStatsRequest{
+					IncludeEffectiveDimension: effective, IncludeHindsightPath: path,
 				})
 				if err != nil {
 					return err
@@ -38,14 +37,6 @@ func newModelStats(e *env) *cobra.Command {
 	return cmd
 }
 
-// stats returns the statistics that are asked for.
-func (c *client) stats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.ModelStats, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	answer, err := c.Models.GetModelStats(ctx, r)
-	return answer.GetStats(), err
-}
-
 // writeStats writes statistics for people.
 func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line, float := w.Row, w.Float
@@ -54,7 +45,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line("observations", s.GetObservations())
 	if told := s.GetClasses().GetPerformance().GetPrequential(); told != nil {
 		line("error rate", rate(told.GetErrorRate()))
-	} else {
+	} else if s.MeanLoss != nil {
 		float("mean loss", s.GetMeanLoss())
 	}
 	float("loss sum", s.GetLossSum())
@@ -70,10 +61,12 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 		float("regret without the penalty", s.GetRegretUnpenalized())
 	}
 	line("certified", yesNo(s.GetCertified()))
-	if s.GetLogDeterminant() != 0 {
+	if s.LogDeterminant != nil {
 		float("log determinant", s.GetLogDeterminant())
 	}
-	float("largest label", s.GetLabelBound())
+	if s.LabelBound != nil {
+		float("largest label", s.GetLabelBound())
+	}
 	line("features", s.GetFeatures())
 	if s.EffectiveDimension != nil {
 		float("effective dimension", s.GetEffectiveDimension())

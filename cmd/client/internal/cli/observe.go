@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
 // newObserve builds "observe".
 func newObserve(e *env) *cobra.Command {
 	var (
-		o      observation
+		o      observed
 		t      target
 		weight float64
 	)
@@ -35,25 +36,22 @@ than trivial, below -0.01 worse, else as good.`,
 		Annotations: map[string]string{takesFeatures: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := o.request(e, args)
+			observation, err := o.observation(e, args)
 			if err != nil {
 				return err
 			}
 			t.real = cmd.Flags().Changed("label")
-			if err := t.put(request); err != nil {
+			if observation.Target, err = t.target(); err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("weight") {
-				request.Weight = &weight
+			if observation.Weight = weight; weight == 0 {
+				return command.Usagef("--weight must be positive, not 0")
 			}
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				answer, err := c.Predictions.Observe(ctx, request)
+			return e.withClient(func(c *client.Client) error {
+				outcome, err := c.Model(o.model).Observe(cmd.Context(), observation)
 				if err != nil {
 					return err
 				}
-				outcome := answer.GetOutcome()
 				return e.emit(outcome, func(w *command.Page) { writeOutcome(w, outcome) })
 			})
 		},
@@ -78,8 +76,8 @@ type target struct {
 	labels, class string
 }
 
-// put adds the label to a request. It checks that the flags give one.
-func (t target) put(request *hindsightv1.ObserveRequest) error {
+// target checks that the flags give one target.
+func (t target) target() (client.Target, error) {
 	given := 0
 	for _, is := range []bool{t.real, t.labels != "", t.class != ""} {
 		if is {
@@ -88,47 +86,41 @@ func (t target) put(request *hindsightv1.ObserveRequest) error {
 	}
 	switch {
 	case given != 1:
-		return command.Usagef("give --label (0 is a label too), or --labels for several outputs, or --class for a classifier")
+		return client.Target{}, command.Usagef("give --label (0 is a label too), or --labels for several outputs, or --class for a classifier")
 	case t.class != "":
-		request.Target = &hindsightv1.ObserveRequest_Class{Class: t.class}
+		return client.Class(t.class), nil
 	case t.labels != "":
 		values, err := numbers("label", strings.Split(t.labels, ","))
-		if err != nil {
-			return err
-		}
-		request.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: values}}
+		return client.Labels(values...), err
 	default:
-		request.Target = &hindsightv1.ObserveRequest_Label{Label: t.label}
+		return client.Label(t.label), nil
 	}
-	return nil
 }
 
-// observation is what the flags say about an observation.
-type observation struct {
+// observed is what the flags say about an observation.
+type observed struct {
 	model, prediction, features, inputs, id string
 }
 
-// request checks that the flags give the input exactly once.
-func (o observation) request(e *env, args []string) (*hindsightv1.ObserveRequest, error) {
+// observation checks that the flags give the input exactly once.
+func (o observed) observation(e *env, args []string) (client.Observation, error) {
+	var none client.Observation
 	if o.model == "" {
-		return nil, command.Usagef("--model is missing")
+		return none, command.Usagef("--model is missing")
 	}
-	x, record, err := e.input(o.features, o.inputs, args)
+	input, given, err := e.input(o.features, o.inputs, args)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	given := len(x) > 0 || record != nil
 	switch {
 	case o.prediction == "" && !given:
-		return nil, command.Usagef("give --prediction-id, --features or --inputs")
+		return none, command.Usagef("give --prediction-id, --features or --inputs")
 	case o.prediction != "" && given:
-		return nil, command.Usagef("--prediction-id and an input exclude each other")
+		return none, command.Usagef("--prediction-id and an input exclude each other")
 	case o.prediction != "" && o.id != "":
-		return nil, command.Usagef("--observation-id needs --features or --inputs; a prediction has an id already")
+		return none, command.Usagef("--observation-id needs --features or --inputs; a prediction has an id already")
 	}
-	return &hindsightv1.ObserveRequest{
-		Model: o.model, PredictionId: o.prediction, Features: x, Inputs: record, ObservationId: o.id,
-	}, nil
+	return client.Observation{Prediction: o.prediction, Input: input, ID: o.id}, nil
 }
 
 // writeOutcome writes an outcome for people.

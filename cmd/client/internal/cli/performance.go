@@ -24,15 +24,22 @@ the client got, which had not learned from labels that came later.
 A classifier is judged by its errors in place of its losses: beside the class that
 was most frequent so far, and the last class.`
 
+// The verdicts.
+const (
+	better = "better than trivial"
+	asGood = "as good as trivial"
+	worse  = "worse than trivial"
+)
+
 // verdict says in words what a skill means. Trivial are the two baselines.
 func verdict(skill float64) string {
 	switch {
 	case skill > sameSkill:
-		return "better than trivial"
+		return better
 	case skill < -sameSkill:
-		return "worse than trivial"
+		return worse
 	default:
-		return "as good as trivial"
+		return asGood
 	}
 }
 
@@ -101,7 +108,7 @@ func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 		w.Float("guarantee", s.GetRegretBound())
 		w.Float("certificate", s.GetCertificate())
 	}
-	if s.GetCertified() || !s.GetCertificateOk() {
+	if s.CertificateOk != nil {
 		w.Row("certificate ok", yesNo(s.GetCertificateOk()))
 	}
 }

@@ -37,7 +37,7 @@ func known(s *hindsightv1.ModelStats) {
 			MeanLoss: loss, RunningMeanLoss: &mean, LastLabelLoss: &last, Skill: proto.Float64(1 - loss/min(mean, last)),
 		}
 	}
-	s.ServedObservations, s.ServedLossSum, s.ServedRegret = 3900, 1000, proto.Float64(7)
+	s.ServedObservations, s.ServedLossSum, s.ServedRegret = 3900, proto.Float64(1000), proto.Float64(7)
 	s.Performance = &hindsightv1.Performance{Observations: 4000, Prequential: figures(0.1, 0.4, 0.5), Served: figures(0.25, 0.5, 1)}
 	s.Recent = &hindsightv1.Performance{Observations: 1016, Prequential: figures(0.2, 0.2, 0.2), Served: figures(0.75, 0.5, 1)}
 	s.Discounted = &hindsightv1.Performance{
@@ -156,7 +156,7 @@ mean 0.250
 func TestStatsOfNothing(t *testing.T) {
 	f := served(t)
 	f.stats = func(s *hindsightv1.ModelStats) {
-		s.Regret, s.Certified, s.Drift = nil, false, &hindsightv1.Drift{}
+		s.Regret, s.Certified, s.CertificateOk, s.Drift = nil, false, nil, &hindsightv1.Drift{}
 	}
 	r := run(t, "model", "stats", "m")
 	wantTables(t, r, "changes of the loss  0\n")

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
@@ -40,26 +40,22 @@ most probable one.`,
 		Annotations: map[string]string{takesFeatures: "yes"},
 		Args:        cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := e.predictRequest(model, list, inputs, args)
+			input, err := e.predictInput(model, list, inputs, args)
 			if err != nil {
 				return err
 			}
-			request.PredictionId = id
+			options := []client.PredictOption{client.PredictionID(id)}
 			if cmd.Flags().Changed("label-ttl") {
-				request.LabelTtl = durationpb.New(ttl)
+				options = append(options, client.LabelTTL(ttl))
 			}
 			if noRemember {
-				remember := false
-				request.Remember = &remember
+				options = append(options, client.WithoutLabel())
 			}
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				answer, err := c.Predictions.Predict(ctx, request)
+			return e.withClient(func(c *client.Client) error {
+				p, err := c.Model(model).Predict(cmd.Context(), input, options...)
 				if err != nil {
 					return err
 				}
-				p := answer.GetPrediction()
 				return e.emit(p, func(w *command.Page) { writePrediction(w, p) })
 			})
 		},
@@ -68,25 +64,22 @@ most probable one.`,
 	flags := cmd.Flags()
 	flags.StringVar(&list, "features", "", "the input, numbers with commas between them")
 	flags.StringVar(&inputs, "inputs", "", inputsUsage)
-	flags.StringVar(&id, "prediction-id", "", "id of the prediction; the server chooses it if empty")
+	flags.StringVar(&id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
 	flags.BoolVar(&noRemember, "no-remember", false, "store nothing: no label will follow")
 	flags.DurationVar(&ttl, "label-ttl", 0, "how long the server waits for the label")
 	return cmd
 }
 
-// predictRequest builds the request and checks it.
-func (e *env) predictRequest(model, list, inputs string, args []string) (*hindsightv1.PredictRequest, error) {
+// predictInput checks that the flags give an input.
+func (e *env) predictInput(model, list, inputs string, args []string) (client.Input, error) {
 	if model == "" {
-		return nil, command.Usagef("--model is missing")
+		return client.Input{}, command.Usagef("--model is missing")
 	}
-	x, record, err := e.input(list, inputs, args)
-	if err != nil {
-		return nil, err
+	input, given, err := e.input(list, inputs, args)
+	if err == nil && !given {
+		err = command.Usagef("the input is missing: give numbers as arguments or --features, or a record as --inputs")
 	}
-	if len(x) == 0 && record == nil {
-		return nil, command.Usagef("the input is missing: give numbers as arguments or --features, or a record as --inputs")
-	}
-	return &hindsightv1.PredictRequest{Model: model, Features: x, Inputs: record}, nil
+	return input, err
 }
 
 // writePrediction writes a prediction for people.

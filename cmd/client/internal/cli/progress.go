@@ -3,11 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
-	"golang.org/x/term"
+	"hindsight/cmd/internal/command"
 )
 
 const (
@@ -27,7 +26,7 @@ type progress struct {
 func newProgress(w io.Writer, title string, total int) *progress {
 	now := time.Now()
 	p := &progress{title: title, total: total, start: now, last: now}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if command.IsTerminal(w) {
 		p.w = w
 	}
 	return p
@@ -51,8 +50,8 @@ func (p *progress) step() {
 	}
 	filled := min(barWidth, barWidth*p.done/p.total)
 	left := time.Duration(float64(p.total-p.done) / rate * float64(time.Second)).Round(time.Second)
-	p.draw("\r%s [%s%s] %d/%d, %.0f/s, %v left\x1b[K", p.title,
-		strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), p.done, p.total, rate, left)
+	p.draw("\r%s [%s%s] %d%%, %d/%d, %.0f/s, %v left\x1b[K", p.title,
+		strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), 100*p.done/p.total, p.done, p.total, rate, left)
 }
 
 // end clears the line of the bar.

@@ -159,7 +159,7 @@ func TestReplayRecordsShuffled(t *testing.T) {
 	f := serving(t)
 	path := written(t, "rows.csv", "y,n,extra\n1,10,a\n2,20,b\n3,30,c\n4,NA,d\n")
 	args := []string{
-		"replay", "--csv", path, "--model", "m", "--run", "r", "--shuffle", "3", "--ignore-columns",
+		"replay", "--csv", path, "--model", "m", "--run", "r", "--shuffle", "3", "--ignore", "*",
 		"--create", `{"inputs": [{"name": "n", "numeric": {}}]}`,
 	}
 	document(t, 0, append(args, "--limit", "2")...)
@@ -244,7 +244,7 @@ func TestReplayRecordsMistakes(t *testing.T) {
 	for text, says := range map[string]string{
 		"at,windspeed,y\n2026-11-21,1,2\n":             `line 1: there is no column "wind_speed", which is an input; is it "windspeed"?`,
 		"at,y\n2026-11-21,2\n":                         `line 1: there is no column "wind_speed", which is an input`,
-		"at,wind_speed,y,gust\n2026-11-21,1,2,3\n":     `line 1, column 4: "gust" is neither an input nor a target: --ignore-columns`,
+		"at,wind_speed,y,gust\n2026-11-21,1,2,3\n":     `line 1, column 4: "gust" is neither an input nor a target: --ignore gust leaves it out`,
 		"at,wind_speed,y\n2026-11-21,1,2\nsoon,1,2\n":  `line 3, column 1 (at): "soon" is no time`,
 		"at,wind_speed,y\n2026-11-21,fast,2\n":         `line 2, column 2 (wind_speed): "fast" is no number`,
 		"at,wind_speed,y\n2026-11-21,1,\n":             `line 2, column 3 (y): the field is empty`,
@@ -260,7 +260,8 @@ func TestReplayRecordsMistakes(t *testing.T) {
 	for says, args := range map[string][]string{
 		"which it encodes itself":      {"--model", "m", "--normalize", "minmax"},
 		"is an input and a target":     {"--model", "m", "--target", "at"},
-		"every column is a feature":    {"--model", "plain", "--ignore-columns"},
+		"leaves no feature":            {"--model", "plain", "--ignore", "*"},
+		"which are the features":       {"--model", "m", "--features", "at"},
 		`"2026-11-21" is not a number`: {"--model", "plain"},
 		"a classifier has one target":  {"--model", "c", "--target", "y,wind_speed", "--create", `{"classes": {}}`},
 	} {

@@ -3,10 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
@@ -21,16 +25,19 @@ func newReplay(e *env) *cobra.Command {
 		Long: `Take the rows of a CSV file through a model: predict, then observe, row by row.
 
 The first line names the columns. --target names the column with the labels, or
-one column for each output; every other column is a feature. If there is no
-column y, the default targets are y1, y2 and so on. The file may be compressed
-with gzip. Fields are finite numbers. An error names its line and column.
+one column for each output; every other column is a feature, unless --features
+names them or --ignore leaves some out. If there is no column y, the default
+targets are y1, y2 and so on. The file may be compressed with gzip, and "-" is
+standard input, which is read to its end first. Fields are finite numbers. The
+rows to take are checked before the first call; an error names its line and
+column.
 
 --create '{}' creates a model that picks its learner itself (auto), with the
 dimension and the outputs of the file.
 
 Of a model with named inputs, each input is the column of its name, in any order.
 A column that is neither an input nor a target is refused, or left out with
---ignore-columns. What becomes of a cell:
+--ignore; --ignore '*' leaves all of them out. What becomes of a cell:
 
 numeric      a number
 boolean      true, yes, t, y, on or 1; false, no, f, n, off or 0
@@ -43,15 +50,29 @@ An empty cell is a missing value. So is NA and the like, but not in a column of
 texts. "hindsight infer" prints a spec for a file. The target of a classifier has
 the classes as texts, whether its inputs have names or not.
 
+--time and --delay-by name columns of times, for labels that come as they did in
+the world. The stream's time is the largest value of the column --time so far,
+that of the row to predict included. The label of a row is sent before the first
+prediction at whose time the row's value of --delay-by is reached, and learned
+before it; labels are sent in the order of these values, and at the end of the
+file the rest follow. Both columns have numbers, or times of a form that infer
+knows. They are no features unless --features or the inputs of the model name
+them.
+
 --shuffle permutes the rows of the whole file; the same seed gives the same
-order. --offset then skips rows. With the same --run it continues a replay that
-was stopped, and no row is learned twice. --limit counts rows after the offset.
+order. --offset then skips rows. A replay that was stopped continues when the same
+command is given again with the --run that it printed: rows that were learned
+answer what they answered then. With the --offset that it printed they are
+skipped. --limit counts rows after the offset.
 --normalize minmax scales every feature to [0, 1] by its smallest and largest
 value. The range covers the rows from the first one of the file to the last one
 taken. A constant becomes 0. Labels are not scaled.
 ` + roundsHelp,
 		Example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
   hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
+  hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
+      --time ordered_at --delay-by paid_at --features amount,items
+  zcat energy.csv.gz | hindsight replay --csv - --model energy --create '{}'
   hindsight infer --csv trips.csv > trips.json
   hindsight replay --csv trips.csv --model trips --create @trips.json
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
@@ -63,36 +84,38 @@ taken. A constant becomes 0. Labels are not scaled.
 			if cmd.Flags().Changed("shuffle") {
 				r.options.Shuffle = &r.seed
 			}
-			return r.execute(cmd, e)
+			return r.execute(cmd.Context(), e)
 		},
 	}
 	r.flags(e, cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&r.csv, "csv", "", "the file, plain or gzip (required)")
+	flags.StringVar(&r.csv, "csv", "", "the file, plain or gzip; - is standard input (required)")
 	flags.StringVar(&r.options.Target, "target", "y", "the column with the labels, or several columns with commas between them")
 	flags.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
 	flags.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
 	flags.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
 	flags.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
-	flags.BoolVar(&r.ignore, "ignore-columns", false, "leave out the columns that are neither a named input nor a target")
+	flags.StringSliceVar(&r.options.Features, "features", nil, "the columns that are features, with commas between them; default: all that are nothing else")
+	flags.StringSliceVar(&r.options.Ignore, "ignore", nil, "columns to leave out, with commas between them; '*': all that are neither a named input nor a target")
+	flags.StringVar(&r.time, "time", "", "the column with the time of each row, for --delay-by")
+	flags.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
 	return cmd
 }
 
 // replay is what the flags of "replay" say.
 type replay struct {
 	rounds
-	csv, normalize string
-	seed           uint64
-	ignore         bool
-	options        stream.FileOptions
+	csv, normalize  string
+	time, labelTime string
+	seed            uint64
+	options         stream.FileOptions
 }
 
 // rows are the rows of a file.
 type rows interface {
 	drive.Source
-	// Outputs is the number of labels, Total the number of rows, -1 if not known.
+	// Outputs is the number of labels.
 	Outputs() int
-	Total() int
 	Close() error
 }
 
@@ -107,45 +130,96 @@ func (r *replay) check() error {
 		return command.Usagef("--offset %d is negative", r.options.Offset)
 	case r.normalize != "" && r.normalize != "minmax":
 		return command.Usagef("--normalize %q: only minmax is known", r.normalize)
+	case (r.time == "") != (r.labelTime == ""):
+		return command.Usagef("--time and --delay-by need each other")
+	case r.time != "" && r.delay > 0:
+		return command.Usagef("--delay-by and --delay exclude each other")
+	case r.time != "" && r.options.Shuffle != nil:
+		return command.Usagef("--delay-by and --shuffle exclude each other: times have an order")
 	}
 	r.options.MinMax = r.normalize == "minmax"
+	r.timed = r.time != ""
+	if r.timed {
+		r.options.Ignore = append(r.options.Ignore, r.time, r.labelTime)
+	}
 	return r.rounds.check()
 }
 
-func (r *replay) execute(cmd *cobra.Command, e *env) error {
+func (r *replay) execute(ctx context.Context, e *env) (err error) {
 	if err := r.check(); err != nil {
 		return err
+	}
+	if r.csv == "-" {
+		if r.csv, err = spool(e.Stdin); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.Remove(r.csv)) }()
 	}
 	// Mistakes are reported before the first call.
 	if err := stream.CheckHeader(r.csv, r.options.Target); err != nil {
 		return &command.UsageError{Err: err}
 	}
-	return e.withClient(func(c *client) error {
-		spec, err := r.spec(cmd.Context(), e, c)
-		if err != nil {
+	return e.withClient(func(c *client.Client) error { return r.through(ctx, e, c) })
+}
+
+// through takes the file through the model. All rows are read before the first one is
+// sent, and before the model is created.
+func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
+	spec, err := r.spec(ctx, e, c)
+	if err != nil {
+		return err
+	}
+	checked, dimension, err := r.open(spec)
+	if err == nil {
+		r.total, err = count(checked)
+	}
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	r.title, r.offset = "replay", r.options.Offset
+	if r.create != "" {
+		if err := startModel(ctx, c, r.model, spec, dimension, checked.Outputs()); err != nil {
 			return err
 		}
-		source, dimension, err := r.open(spec)
-		if err != nil {
-			return &command.UsageError{Err: err}
+	}
+	source, _, err := r.open(spec)
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	return errors.Join(r.take(ctx, e, c, source), source.Close())
+}
+
+// count reads rows to their end and counts them.
+func count(source rows) (n int, err error) {
+	defer func() { err = errors.Join(err, source.Close()) }()
+	for ; ; n++ {
+		if _, err := source.Next(); errors.Is(err, io.EOF) {
+			return n, nil
+		} else if err != nil {
+			return n, err
 		}
-		r.title, r.total, r.offset = "replay", source.Total(), r.options.Offset
-		if r.create != "" {
-			err = c.startModel(cmd.Context(), r.model, spec, dimension, source.Outputs())
-		}
-		if err == nil {
-			err = r.take(cmd.Context(), e, c, source)
-		}
-		return errors.Join(err, source.Close())
-	})
+	}
+}
+
+// spool writes standard input to a temporary file: it is read several times.
+func spool(in io.Reader) (name string, err error) {
+	file, err := os.CreateTemp("", "hindsight-*.csv")
+	if err != nil {
+		return "", fmt.Errorf("--csv -: %w", err)
+	}
+	_, err = io.Copy(file, in)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", fmt.Errorf("--csv -: %w", errors.Join(err, os.Remove(file.Name())))
+	}
+	return file.Name(), nil
 }
 
 // spec is the spec of the model: that of --create, or that of the model that exists.
-func (r *replay) spec(ctx context.Context, e *env, c *client) (*hindsightv1.ModelSpec, error) {
+func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsightv1.ModelSpec, error) {
 	if r.create != "" {
 		return e.createSpec(r.create)
 	}
-	m, err := c.get(ctx, r.model)
+	m, err := c.Model(r.model).Get(ctx)
 	return m.GetSpec(), err
 }
 
@@ -154,26 +228,46 @@ func (r *replay) spec(ctx context.Context, e *env, c *client) (*hindsightv1.Mode
 func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, err error) {
 	r.options.Classes = isClassifier(spec)
 	if len(spec.GetInputs()) == 0 {
-		if r.ignore {
-			return nil, 0, errors.New("--ignore-columns: the model has no named inputs, every column is a feature")
-		}
 		file, err := stream.OpenFile(r.csv, r.options)
 		if err != nil {
 			return nil, 0, err
 		}
-		return file, file.Dimension(), nil
+		source, dimension = file, file.Dimension()
+	} else {
+		if r.options.MinMax {
+			return nil, 0, errors.New("--normalize: the model has named inputs, which it encodes itself")
+		}
+		if source, err = stream.OpenRecords(r.csv, stream.RecordOptions{FileOptions: r.options, Inputs: spec.GetInputs()}); err != nil {
+			return nil, 0, err
+		}
 	}
-	if r.options.MinMax {
-		return nil, 0, errors.New("--normalize: the model has named inputs, which it encodes itself")
+	if !r.timed {
+		return source, dimension, nil
 	}
-	records, err := stream.OpenRecords(r.csv, stream.RecordOptions{
-		FileOptions: r.options, Inputs: spec.GetInputs(), IgnoreColumns: r.ignore,
-	})
+	times, err := stream.OpenTimes(r.csv, r.time, r.labelTime, r.options.Offset)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, errors.Join(err, source.Close())
 	}
-	return records, 0, nil
+	return &timedRows{source, times}, dimension, nil
 }
+
+// timedRows are rows with their times.
+type timedRows struct {
+	rows
+	times *stream.Times
+}
+
+// Next implements drive.Source.
+func (t *timedRows) Next() (stream.Round, error) {
+	r, err := t.rows.Next()
+	if err == nil {
+		err = t.times.Add(&r)
+	}
+	return r, err
+}
+
+// Close closes both readers of the file.
+func (t *timedRows) Close() error { return errors.Join(t.rows.Close(), t.times.Close()) }
 
 // isClassifier tells whether the labels of a model are classes.
 func isClassifier(spec *hindsightv1.ModelSpec) bool {

@@ -272,19 +272,24 @@ func TestReplayRefused(t *testing.T) {
 	}
 }
 
-// TestReplayBadRow accounts for the rows before the wrong one.
+// TestReplayBadRow finds a wrong row before the model is created.
 func TestReplayBadRow(t *testing.T) {
-	served(t)
+	f := served(t)
 	path := filepath.Join(t.TempDir(), "bad.csv")
 	if err := os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, pipeline := range []string{"0", "4"} {
-		r := run(t, "replay", "--csv", path, "--model", "m", "--pipeline", pipeline)
-		if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || !strings.Contains(r.out, "acknowledged") {
+		r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--pipeline", pipeline)
+		if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || r.out != "" {
 			t.Errorf("%+v", r)
 		}
 	}
+	if f.models["new"] != nil || f.calls["predict"] > 0 {
+		t.Error("the model was created, or learned")
+	}
+	// Rows that are not taken may be wrong.
+	document(t, 0, "replay", "--csv", path, "--model", "m", "--limit", "1")
 }
 
 func TestInterrupt(t *testing.T) {

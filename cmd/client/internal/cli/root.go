@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"hindsight/client"
 	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
@@ -19,16 +20,21 @@ import (
 // env is the program that a command belongs to.
 type env struct{ *command.Program }
 
-// Run runs one command line and returns the exit code. Every goroutine that it
+// Run runs one command line and returns the exit code. Version is that of the build. Every goroutine that it
 // starts has ended when it returns.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr}}
-	root := newRoot(e) //nolint:contextcheck // cobra gives every command the context of Run
+func Run(ctx context.Context, version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	e := &env{&command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr, Colours: colours()}}
+	root := newRoot(e, version) //nolint:contextcheck // cobra gives every command the context of Run
 	return e.Run(ctx, numbersLast(root, args))
 }
 
+// colours are those of a traffic light.
+func colours() map[string]string {
+	return map[string]string{better: "32", asGood: "33", worse: "31", "UNFINISHED": "31"}
+}
+
 // newRoot builds the command line.
-func newRoot(e *env) *cobra.Command {
+func newRoot(e *env, version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hindsight",
 		Short: "Client of a hindsight server: online learning with kernels",
@@ -38,15 +44,18 @@ sends labels, and takes whole streams through a model.
 Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags, a file or a
 spec; 3 no server answered; 130 interrupted.
 
-With --json every command prints exactly one JSON document on standard output.
-A command that failed prints {"error": ...}. Names are in lowerCamelCase and
-integers are numbers. Messages and progress go to standard error.`,
+With -o json every command prints exactly one JSON document on standard output. A
+command that failed prints {"error": ...}. Names are in lowerCamelCase and
+integers are numbers. With -o csv a list is one line for each of its entries, and
+any other answer one line of its values below their names. Messages and progress
+go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	}
 	e.Root(root)
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
 		newInfer(e), newReplay(e), newSimulate(e), newDemo(e),
+		newTop(e), newAlias(e), newVersion(e, version), newMan(),
 	)
 	return root
 }
@@ -62,6 +71,15 @@ func (e *env) emit(doc any, human func(*command.Page)) error {
 		doc = raw
 	}
 	return e.Emit(doc, human)
+}
+
+// emitRows writes an answer that is a list; see emit.
+func (e *env) emitRows(m proto.Message, header []string, rows [][]any) error {
+	raw, err := document.Encode(m)
+	if err != nil {
+		return err
+	}
+	return e.EmitRows(raw, header, rows)
 }
 
 // numbersLast moves the numbers among the arguments of a command that takes
@@ -110,27 +128,27 @@ func isNumber(s string) bool {
 
 // input parses an input: features, from --features or from the arguments, or a record
 // from --inputs.
-func (e *env) input(list, inputs string, args []string) (features []float64, record *structpb.Struct, err error) {
+func (e *env) input(list, inputs string, args []string) (input client.Input, given bool, err error) {
 	switch {
 	case list != "" && len(args) > 0:
-		return nil, nil, command.Usagef("features are given twice: as --features and as arguments")
+		return input, false, command.Usagef("features are given twice: as --features and as arguments")
 	case inputs != "" && (list != "" || len(args) > 0):
-		return nil, nil, command.Usagef("--inputs and features exclude each other")
+		return input, false, command.Usagef("--inputs and features exclude each other")
 	case inputs != "":
 		raw, err := e.argument(inputs)
 		if err != nil {
-			return nil, nil, command.Usagef("inputs: %w", err)
+			return input, false, command.Usagef("inputs: %w", err)
 		}
-		record = new(structpb.Struct)
+		record := new(structpb.Struct)
 		if err := protojson.Unmarshal(raw, record); err != nil {
-			return nil, nil, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
+			return input, false, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
 		}
-		return nil, record, nil
+		return client.Record(record), true, nil
 	case list != "":
 		args = strings.Split(list, ",")
 	}
-	features, err = numbers("feature", args)
-	return features, nil, err
+	features, err := numbers("feature", args)
+	return client.Features(features...), len(features) > 0, err
 }
 
 // inputsUsage is the help of --inputs.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/internal/command"
-	"hindsight/cmd/internal/connection"
 )
 
 const (
@@ -41,9 +41,9 @@ For every other learner the losses and the regret are the same.
 
 Every prediction has an id, RUN-t. RUN is random unless --run gives it. A call
 without an answer (UNAVAILABLE, or no answer in time) is sent again under the
-same id, at most --retries times. The first wait is 100 ms; each further wait is
-twice as long, 5 s at most. A call that the server asks to repeat is sent again
-too. The server learns no observation twice. If no server answers in the end,
+same id, at most --retries times. The first wait is 100 ms at most; each further
+one is twice as long, 5 s at most. A call that the server asks to repeat is sent
+again too. The server learns no observation twice. If no server answers in the end,
 the exit code is 3 and the table shows how many observations were acknowledged.
 After an interrupt the calls in flight are finished, the labels that are due are
 sent, the table is printed, and the exit code is 130. A second interrupt kills
@@ -65,6 +65,7 @@ prediction are classes; the prediction is empty before the first class is known.
 type rounds struct {
 	model, create, out, run string
 	delay                   int
+	timed                   bool // labels come by the times of the rounds
 	pipeline, retries       int
 	offset                  int
 	title                   string
@@ -110,10 +111,13 @@ func (r *rounds) check() error {
 
 // take takes a stream through the model and prints the table. The error is the
 // reason for an early end.
-func (r *rounds) take(ctx context.Context, e *env, c *client, source drive.Source) error {
+func (r *rounds) take(ctx context.Context, e *env, c *client.Client, source drive.Source) error {
 	s, err := r.measure(ctx, e, c, source)
 	if s == nil {
 		return err
+	}
+	if s.Acknowledged == 0 && err != nil && e.Table() {
+		return err // A table of zeros says nothing.
 	}
 	if failed := e.emit(s, s.write); failed != nil {
 		return errors.Join(err, failed)
@@ -123,20 +127,19 @@ func (r *rounds) take(ctx context.Context, e *env, c *client, source drive.Sourc
 
 // measure takes a stream through the model. The summary is nil only if no round
 // began.
-func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.Source) (*summary, error) {
+func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source drive.Source) (*summary, error) {
 	out, err := newOutcomes(r.out)
 	if err != nil {
 		return nil, command.Usagef("--out: %w", err)
 	}
 	bar := newProgress(e.Stderr, r.title, r.total)
-	result, err := drive.Run(ctx, c.Predictions, source, drive.Options{
-		Model:    r.model,
+	result, err := drive.Run(ctx, c, r.model, source, drive.Options{
 		Run:      r.run,
 		Offset:   r.offset,
 		Delay:    r.delay,
+		Timed:    r.timed,
 		Pipeline: r.pipeline,
-		Timeout:  c.Timeout,
-		Retries:  r.retries,
+		Retry:    client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {
 			bar.step()
 			if r.observed != nil {
@@ -146,13 +149,12 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 		},
 	})
 	bar.end()
-	err = c.Mark(err)
 	if failed := out.close(); failed != nil {
 		err = errors.Join(err, fmt.Errorf("--out: %w", failed))
 	}
 	s := newSummary(r, result)
-	if err == nil || !connection.Unreachable(err) {
-		stats, failed := c.stats(context.WithoutCancel(ctx), &hindsightv1.GetModelStatsRequest{Model: r.model})
+	if err == nil || !errors.Is(err, client.ErrUnreachable) {
+		stats, failed := c.Model(r.model).Stats(context.WithoutCancel(ctx), nil)
 		if failed == nil {
 			failed = s.take(stats)
 		}
@@ -161,8 +163,8 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client, source drive.So
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%d observations acknowledged, run %s, next offset %d: %w",
-			result.Acknowledged, r.run, result.NextOffset, err)
+		s.unfinished(r, result)
+		err = fmt.Errorf("unfinished: %s; %s: %w", s.progress, s.remedy, err)
 		s.Error = e.NewFailure(ctx, err)
 	}
 	return s, err
@@ -179,14 +181,14 @@ func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 
 // startModel creates a model. It fills in the dimension and the outputs if they are
 // missing in the spec and do not follow from named inputs or classes.
-func (c *client) startModel(ctx context.Context, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
+func startModel(ctx context.Context, c *client.Client, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
 	if spec.GetDimension() == 0 && len(spec.GetInputs()) == 0 {
 		spec.Dimension = int32(dimension)
 	}
 	if spec.GetOutputs() == 0 && !isClassifier(spec) {
 		spec.Outputs = int32(outputs)
 	}
-	if _, err := c.create(ctx, id, spec); err != nil {
+	if _, err := c.Model(id).Create(ctx, spec); err != nil {
 		return fmt.Errorf("create %s: %w", id, err)
 	}
 	return nil

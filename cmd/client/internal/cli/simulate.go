@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hindsight/client"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
 )
@@ -53,9 +54,7 @@ adversarial  Four inputs in turn. Each label is 1 or -1, and its sign is not
 	flags.IntVar(&s.total, "rounds", defaultRounds, "number of rounds")
 	flags.IntVar(&s.dimension, "dimension", 0, "dimension of the input; 0: that of the model")
 	flags.Uint64Var(&s.seed, "seed", 1, "seed of the stream")
-	if err := cmd.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(stream.Kinds(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic("cli: " + err.Error()) // The flag was just added.
-	}
+	fixed(cmd, "stream", stream.Kinds())
 	return cmd
 }
 
@@ -82,7 +81,7 @@ func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 		return command.Usagef("--dimension %d is negative", s.dimension)
 	}
 	s.title = s.kind
-	return e.withClient(func(c *client) error {
+	return e.withClient(func(c *client.Client) error {
 		if err := s.begin(cmd.Context(), e, c); err != nil {
 			return err
 		}
@@ -95,7 +94,7 @@ func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 }
 
 // begin creates the model if the flags say so, and sets the dimension.
-func (s *simulate) begin(ctx context.Context, e *env, c *client) error {
+func (s *simulate) begin(ctx context.Context, e *env, c *client.Client) error {
 	if s.create != "" {
 		spec, err := e.createSpec(s.create)
 		if err != nil {
@@ -107,12 +106,12 @@ func (s *simulate) begin(ctx context.Context, e *env, c *client) error {
 		if s.dimension == 0 {
 			s.dimension = defaultDimension
 		}
-		return c.startModel(ctx, s.model, spec, s.dimension, 1)
+		return startModel(ctx, c, s.model, spec, s.dimension, 1)
 	}
 	if s.dimension > 0 {
 		return nil
 	}
-	m, err := c.get(ctx, s.model)
+	m, err := c.Model(s.model).Get(ctx)
 	if err != nil {
 		return err
 	}

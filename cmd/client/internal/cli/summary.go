@@ -26,6 +26,9 @@ type summary struct {
 	MeanLoss          command.Finite   `json:"meanLoss"`
 	LossSum           command.Finite   `json:"lossSum"`
 	ErrorRate         *command.Finite  `json:"errorRate,omitempty"`
+	ServedRounds      int              `json:"servedRounds"`
+	ServedMeanLoss    *command.Finite  `json:"servedMeanLoss,omitempty"`
+	Unfinished        bool             `json:"unfinished"`
 	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
 	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
 	PredictP50Seconds command.Finite   `json:"predictP50Seconds"`
@@ -40,6 +43,8 @@ type summary struct {
 	Error             *command.Failure `json:"error,omitempty"`
 
 	stats *hindsightv1.ModelStats
+	// Of an unfinished run: how far it came, and how it goes on.
+	progress, remedy string
 }
 
 // newSummary returns the account that the client kept.
@@ -48,7 +53,7 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	s := &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, NextOffset: result.NextOffset,
-		Duplicates: result.Duplicates, Retries: result.Retries,
+		Duplicates: result.Duplicates, Retries: result.Retries, ServedRounds: result.Served,
 		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
 		PredictP50Seconds: seconds(result.Predict.Quantile(0.5)), PredictP99Seconds: seconds(result.Predict.Quantile(0.99)),
@@ -58,7 +63,21 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 		rate := command.Finite(float64(result.Errors) / float64(result.Classes))
 		s.ErrorRate = &rate
 	}
+	if result.Served > 0 {
+		mean := command.Finite(result.ServedLossSum / float64(result.Served))
+		s.ServedMeanLoss = &mean
+	}
 	return s
+}
+
+// unfinished says how far a run came, and how it goes on.
+func (s *summary) unfinished(r *rounds, result *drive.Result) {
+	s.Unfinished = true
+	s.progress = fmt.Sprintf("%d observations acknowledged", s.Acknowledged)
+	if r.total > 0 {
+		s.progress = fmt.Sprintf("%d of %d observations acknowledged", s.Acknowledged, r.total)
+	}
+	s.remedy = fmt.Sprintf("continue with --run %s --offset %d", s.Run, result.NextOffset)
 }
 
 // take adds the statistics that the server answered.
@@ -100,6 +119,10 @@ func judged(known *float64) (*command.Finite, string) {
 // write writes the account for people.
 func (s *summary) write(w *command.Page) {
 	line := w.Row
+	if s.Unfinished {
+		line("UNFINISHED", s.progress)
+		line("", s.remedy)
+	}
 	line("model", s.Model)
 	line("run", s.Run)
 	line("rounds", s.Rounds)
@@ -122,6 +145,9 @@ func (s *summary) write(w *command.Page) {
 		w.Float("mean loss", float64(s.MeanLoss))
 	}
 	w.Float("loss sum", float64(s.LossSum))
+	if s.ServedMeanLoss != nil && s.ErrorRate == nil {
+		w.Float("mean loss as served", float64(*s.ServedMeanLoss))
+	}
 	if s.stats != nil {
 		writeRegret(w, s.stats)
 	}

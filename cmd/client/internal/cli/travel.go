@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,10 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
-
-const chunkBytes = 256 << 10
 
 func newModelSnapshot(e *env) *cobra.Command {
 	return &cobra.Command{
@@ -24,14 +22,11 @@ func newModelSnapshot(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				answer, err := c.Models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: args[0]})
+			return e.withClient(func(c *client.Client) error {
+				s, err := c.Model(args[0]).Snapshot(cmd.Context())
 				if err != nil {
 					return err
 				}
-				s := answer.GetSnapshot()
 				return e.emit(s, func(w *command.Page) {
 					w.Printf("sequence\t%d\n", s.GetSequence())
 					w.Row("written", s.GetCreateTime().AsTime().Format(time.RFC3339))
@@ -50,19 +45,17 @@ func newModelSnapshots(e *env) *cobra.Command {
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client) error {
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				answer, err := c.Models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Model: args[0]})
+			return e.withClient(func(c *client.Client) error {
+				snapshots, err := c.Model(args[0]).Snapshots(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return e.emit(answer, func(w *command.Page) {
-					w.Printf("SEQUENCE\tWRITTEN\tBYTES\tSTATE DIGEST\n")
-					for _, s := range answer.GetSnapshots() {
-						w.Printf("%d\t%s\t%d\t%s\n", s.GetSequence(), s.GetCreateTime().AsTime().Format(time.RFC3339), s.GetBytes(), s.GetStateDigest())
-					}
-				})
+				rows := make([][]any, len(snapshots))
+				for i, s := range snapshots {
+					rows[i] = []any{s.GetSequence(), s.GetCreateTime().AsTime().Format(time.RFC3339), s.GetBytes(), s.GetStateDigest()}
+				}
+				return e.emitRows(&hindsightv1.ListSnapshotsResponse{Snapshots: snapshots},
+					[]string{"sequence", "written", "bytes", "state_digest"}, rows)
 			})
 		},
 	}
@@ -77,24 +70,26 @@ func newModelRestore(e *env) *cobra.Command {
 		Long: `Take a model back to the sequence of a snapshot, or to a later sequence that the
 server's log still contains. The observations after it are undone for ever, and
 their ids are forgotten: they can be learned again. Export the model first to
-keep both states. Without --yes the command only says what would be undone.`,
+keep both states. The command says what would be undone. On a terminal it asks;
+elsewhere it wants --yes.`,
 		Example: `  hindsight model restore energy --sequence 12000 --yes`,
 		Args:    command.Exactly("ID"), ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("sequence") {
 				return command.Usagef("--sequence is missing (0 undoes all observations)")
 			}
-			return e.withClient(func(c *client) error {
-				m, err := c.get(cmd.Context(), args[0])
+			return e.withClient(func(c *client.Client) error {
+				m, err := c.Model(args[0]).Get(cmd.Context())
 				if err != nil {
 					return err
 				}
 				if !yes {
-					return command.Usagef("%d of %d observations of %s would be undone: confirm with --yes", m.GetSequence()-min(sequence, m.GetSequence()), m.GetSequence(), args[0])
+					undone := m.GetSequence() - min(sequence, m.GetSequence())
+					if err := e.confirm(fmt.Sprintf("%d of %d observations of %s would be undone", undone, m.GetSequence(), args[0])); err != nil {
+						return err
+					}
 				}
-				ctx, cancel := c.Bounded(cmd.Context())
-				defer cancel()
-				answer, err := c.Models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: args[0], Sequence: &sequence})
+				answer, err := c.Model(args[0]).Restore(cmd.Context(), &hindsightv1.RestoreModelRequest{Sequence: &sequence})
 				if err != nil {
 					return err
 				}
@@ -123,13 +118,13 @@ that could not be written completely is removed. "-" is standard output.`,
 			if out == "" {
 				return command.Usagef("--out is missing")
 			}
-			if out == "-" && e.JSON {
+			if out == "-" && e.JSON() {
 				return command.Usagef("--out - and --json both write to standard output")
 			}
 			request := &hindsightv1.ExportModelRequest{Model: args[0], WithoutIds: withoutIDs}
-			return e.withClient(func(c *client) error {
+			return e.withClient(func(c *client.Client) error {
 				if out == "-" {
-					_, err := c.export(cmd.Context(), request, e.Stdout)
+					_, err := c.Model(args[0]).Export(cmd.Context(), e.Stdout, request)
 					return err
 				}
 				return e.exportTo(cmd.Context(), c, request, out, force)
@@ -144,7 +139,7 @@ that could not be written completely is removed. "-" is standard output.`,
 
 // exportTo writes a temporary file and gives it its name when it is complete.
 func (e *env) exportTo(
-	ctx context.Context, c *client, request *hindsightv1.ExportModelRequest, name string, force bool,
+	ctx context.Context, c *client.Client, request *hindsightv1.ExportModelRequest, name string, force bool,
 ) (err error) {
 	if _, err := os.Stat(name); err == nil && !force {
 		return command.Usagef("--out: %s exists; --force replaces it", name)
@@ -158,7 +153,7 @@ func (e *env) exportTo(
 			_ = os.Remove(file.Name()) // The first error is the one to report.
 		}
 	}()
-	size, err := c.export(ctx, request, file)
+	size, err := c.Model(request.GetModel()).Export(ctx, file, request)
 	if err == nil {
 		err = file.Sync()
 	}
@@ -174,28 +169,6 @@ func (e *env) exportTo(
 		Bytes int64  `json:"bytes"`
 	}{request.GetModel(), name, size}
 	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", request.GetModel(), name, size) })
-}
-
-// export writes the chunks of a model in the order of their arrival.
-func (c *client) export(ctx context.Context, request *hindsightv1.ExportModelRequest, to io.Writer) (size int64, err error) {
-	stream, err := c.Models.ExportModel(ctx, request)
-	if err != nil {
-		return 0, err
-	}
-	for {
-		piece, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return size, nil
-		}
-		if err != nil {
-			return size, err
-		}
-		n, err := to.Write(piece.GetChunk())
-		size += int64(n)
-		if err != nil {
-			return size, err
-		}
-	}
 }
 
 func newModelImport(e *env) *cobra.Command {
@@ -219,8 +192,8 @@ func newModelImport(e *env) *cobra.Command {
 				defer file.Close() //nolint:errcheck // it was only read
 				from = file
 			}
-			return e.withClient(func(c *client) error {
-				m, err := c.importFrom(cmd.Context(), args[0], from)
+			return e.withClient(func(c *client.Client) error {
+				m, err := c.Model(args[0]).Import(cmd.Context(), from)
 				if err != nil {
 					return err
 				}
@@ -230,30 +203,4 @@ func newModelImport(e *env) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&in, "in", "", "the file (required)")
 	return cmd
-}
-
-// importFrom sends a model in chunks.
-func (c *client) importFrom(ctx context.Context, id string, from io.Reader) (*hindsightv1.Model, error) {
-	stream, err := c.Models.ImportModel(ctx)
-	if err != nil {
-		return nil, err
-	}
-	piece := make([]byte, chunkBytes)
-	for first := true; ; first = false {
-		n, err := io.ReadFull(from, piece)
-		if n > 0 || first {
-			// CloseAndRecv returns why the server refused.
-			if sent := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: piece[:n]}); sent != nil {
-				break
-			}
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		}
-		if err != nil {
-			return nil, command.Usagef("--in: %w", err)
-		}
-	}
-	answer, err := stream.CloseAndRecv()
-	return answer.GetModel(), err
 }

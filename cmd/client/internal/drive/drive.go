@@ -9,13 +9,12 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/client/internal/stream"
-	"hindsight/cmd/internal/refusal"
 )
 
 // Source yields the rounds of a stream, and io.EOF after the last.
@@ -36,8 +35,6 @@ type Observed struct {
 
 // Options say how a stream is taken through a model.
 type Options struct {
-	// Model is the model's id.
-	Model string
 	// Run is the prefix of every prediction id; the number of the round follows.
 	// A server learns an id only once.
 	Run string
@@ -47,28 +44,22 @@ type Options struct {
 	// after the prediction of round t+Delay and before that of the next one. At the
 	// end of the stream the rest of the labels follow.
 	Delay int
+	// Timed says that labels come by the times of the rounds in place of Delay. The
+	// stream's time is the largest stream.Round.Time so far. A label is sent before the
+	// first prediction at whose time its LabelTime is reached; at the end of the
+	// stream the rest follow. Labels are sent in the order of their times, those of the
+	// same time in the order of their rounds.
+	Timed bool
 	// Pipeline is how many calls may be in flight in one session. With 0 every call
 	// is unary and is answered before the next one is made.
 	Pipeline int
-	// Timeout bounds every unary call, and the wait for the next answer of a
-	// session.
-	Timeout time.Duration
-	// Retries is how often a call without an answer is sent again.
-	Retries int
-	// Backoff is the wait before the first retry. Every further wait is twice as
-	// long, at most MaxBackoff. 0 means DefaultBackoff.
-	Backoff time.Duration
+	// Retry says how a call without an answer is sent again. The end of the context of
+	// Run ends it too.
+	Retry client.Retry
 	// OnObserved is called for every acknowledged observation, in the order of
-	// the rounds. An error ends the run. It may be nil.
+	// the labels. An error ends the run. It may be nil.
 	OnObserved func(Observed) error
 }
-
-const (
-	// DefaultBackoff is the wait before the first retry.
-	DefaultBackoff = 100 * time.Millisecond
-	// MaxBackoff is the longest wait before a retry.
-	MaxBackoff = 5 * time.Second
-)
 
 // Result is the account of a run.
 type Result struct {
@@ -81,14 +72,17 @@ type Result struct {
 	// Duplicates is how many observations were learned by an earlier run or call.
 	// Retries is how often calls were sent again.
 	Duplicates, Retries int
-	// LossSum is the sum of the prequential losses.
-	LossSum float64
+	// LossSum is the sum of the prequential losses. ServedLossSum is the sum of the losses
+	// of what was served, over Served rounds: those that were predicted.
+	LossSum, ServedLossSum float64
+	Served                 int
 	// Classes is how many of the acknowledged labels were classes, Errors for how
 	// many of them the prequential prediction was another class.
 	Classes, Errors int
 	// Elapsed is the time of the run.
 	Elapsed time.Duration
-	// Predict and Observe are the latencies of the two calls.
+	// Predict and Observe are the latencies of the two calls, with the waits for their
+	// retries.
 	Predict, Observe Latency
 }
 
@@ -113,35 +107,41 @@ func (r *Result) RoundsPerSecond() float64 {
 // error of ctx. Labels that are not due are not sent: a run that continues at
 // NextOffset makes the calls that this one would have made. The result is never
 // nil. With an error it covers the rounds before the error.
-func Run(ctx context.Context, service hindsightv1.PredictionServiceClient, source Source, o Options) (*Result, error) {
+func Run(ctx context.Context, c *client.Client, model string, source Source, o Options) (*Result, error) {
+	var retries atomic.Int64
+	retry := o.Retry
+	retry.Stop = ctx.Done()
+	retry.OnRetry = func(error, time.Duration) { retries.Add(1) }
 	d := &driver{
-		service: service,
 		source:  source,
 		options: o,
 		result:  &Result{NextOffset: o.Offset},
 		next:    o.Offset,
-	}
-	if d.options.Backoff <= 0 {
-		d.options.Backoff = DefaultBackoff
+		ahead:   make(map[int]bool),
 	}
 	start := time.Now()
-	var err error
-	if o.Pipeline > 0 {
-		err = d.pipelined(ctx)
-	} else {
-		err = d.inTurn(ctx)
-	}
+	err := d.run(ctx, c.With(retry).Model(model))
 	d.result.Elapsed = time.Since(start)
+	d.result.Retries = int(retries.Load())
 	return d.result, err
 }
 
 // driver is one run.
 type driver struct {
-	service hindsightv1.PredictionServiceClient
 	source  Source
 	options Options
 	result  *Result
 	next    int // rounds of the stream that have begun, with the skipped ones
+
+	calls    calls
+	flying   []*sent   // calls without an answer, in their order
+	upcoming *flight   // was read and has not begun
+	due      []*flight // rounds whose labels are not sent, in the order of their labels
+	open     int       // labels in flight
+	clock    float64   // the time of the stream
+	stop     error     // why no more rounds begin; io.EOF at the end of the stream
+	failure  error     // of the first refused call; no call is made after it
+	ahead    map[int]bool
 }
 
 // flight is one round from its prediction to its outcome.
@@ -151,218 +151,224 @@ type flight struct {
 	round     stream.Round
 	predicted bool
 	labels    []float64
-	byInput   bool // the server does not know the prediction any more
-	sent      time.Time
-	outcome   *hindsightv1.Outcome
-	abandoned bool
+	known     bool // the label had been observed before; the server knows no prediction
+	at        float64
+	due       float64 // the time at which the label is sent
 }
 
-// begin begins the next round of the source.
-func (d *driver) begin() (*flight, error) {
-	round, err := d.source.Next()
-	if err != nil {
-		return nil, err
+// sent is one call. One of the two functions waits for its answer.
+type sent struct {
+	*flight
+	start      time.Time
+	prediction func() (*hindsightv1.Prediction, error)
+	outcome    func() (*hindsightv1.Outcome, error)
+}
+
+// run takes the rounds through the model.
+func (d *driver) run(ctx context.Context, m *client.Model) error {
+	// The end of ctx ends no call.
+	calling := context.WithoutCancel(ctx)
+	d.calls = inTurn(calling, m)
+	if d.options.Pipeline > 0 {
+		s := m.Session(calling, d.options.Pipeline)
+		defer s.Close() //nolint:errcheck // the calls have told it
+		d.calls = pipelined(calling, s)
 	}
-	d.next++
-	d.result.Rounds++
-	return &flight{t: d.next, id: d.options.Run + "-" + strconv.Itoa(d.next), round: round}, nil
-}
-
-// predict returns the call that asks for the prediction.
-func (d *driver) predict(f *flight) *hindsightv1.PredictRequest {
-	return &hindsightv1.PredictRequest{
-		Model:        d.options.Model,
-		Features:     f.round.Features,
-		Inputs:       f.round.Inputs,
-		PredictionId: f.id,
-	}
-}
-
-// observe returns the call that sends the label. If the server does not know the
-// prediction any more, the call has the input and the same id.
-func (d *driver) observe(f *flight) *hindsightv1.ObserveRequest {
-	r := &hindsightv1.ObserveRequest{
-		Model: d.options.Model,
+	for {
+		for d.failure == nil && len(d.flying) < max(1, d.options.Pipeline) {
+			call := d.choose(ctx)
+			if call == nil {
+				break
+			}
+			d.flying = append(d.flying, call)
+		}
+		if len(d.flying) == 0 {
+			break
+		}
+		call := d.flying[0]
+		d.flying = d.flying[1:]
+		if err := d.finish(call); err != nil && d.failure == nil {
+			d.failure = err
+		}
 	}
 	switch {
-	case f.round.Class != "":
-		r.Target = &hindsightv1.ObserveRequest_Class{Class: f.round.Class}
-	case len(f.labels) == 1:
-		r.Target = &hindsightv1.ObserveRequest_Label{Label: f.labels[0]}
+	case d.failure != nil:
+		return d.failure
+	case errors.Is(d.stop, io.EOF):
+		return nil
 	default:
-		r.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: f.labels}}
+		return d.stop
 	}
-	if f.byInput {
-		r.Features, r.Inputs, r.ObservationId = f.round.Features, f.round.Inputs, f.id
-	} else {
-		r.PredictionId = f.id
+}
+
+// choose makes the next call, and returns nil if none is to be made now. A label that
+// is due goes first. Where labels come late, a round begins only when every label that
+// was due before it is learned: its prediction is that of a run in turn.
+func (d *driver) choose(ctx context.Context) *sent {
+	if call := d.label(); call != nil {
+		return call
 	}
-	return r
-}
-
-// answer takes the answer to the prediction of f: nil if the label of f had been
-// observed before.
-func (f *flight) answer(p *hindsightv1.Prediction) {
-	served := p.GetValues()
-	if p != nil && p.Value != nil {
-		served = []float64{p.GetValue()}
+	f := d.read()
+	if f != nil && d.late() {
+		d.clock = max(d.clock, f.at)
+		if call := d.label(); call != nil {
+			return call
+		}
+		if d.open > 0 || len(d.due) > 0 && d.due[0].due <= d.clock {
+			return nil
+		}
 	}
-	f.predicted, f.byInput = true, p == nil
-	f.labels = f.round.Labels(served)
+	if f != nil && ctx.Err() != nil {
+		f, d.stop = nil, fmt.Errorf("interrupted: %w", ctx.Err())
+	}
+	if f == nil {
+		return d.label() // The end of the stream makes labels due.
+	}
+	return d.begin(f)
 }
 
-// observedBefore tells whether err says that a prediction id cannot be predicted.
-// An earlier run may have sent its label and stopped before the answer came. Then
-// Observe with the input answers what was learned. If the id stands for
-// something else, Observe refuses too.
-func observedBefore(err error) bool {
-	return refusal.Reason(err) == "OBSERVATION_CONFLICT"
+// late tells whether labels come late.
+func (d *driver) late() bool { return d.options.Timed || d.options.Delay > 0 }
+
+// label sends the next label. It returns nil if none is due.
+func (d *driver) label() *sent {
+	if len(d.due) == 0 {
+		return nil
+	}
+	f := d.due[0]
+	if !f.predicted || f.due > d.clock && !errors.Is(d.stop, io.EOF) {
+		return nil
+	}
+	d.due = d.due[1:]
+	d.open++
+	return &sent{flight: f, start: time.Now(), outcome: d.calls.observe(f.observation())}
 }
 
-// lost tells whether err says that the server does not know the prediction of f.
-func (f *flight) lost(err error) bool {
-	code, _ := refusal.Code(err)
-	return code == codes.NotFound && !f.byInput && refusal.Reason(err) == "PREDICTION_NOT_FOUND"
+// read reads the next round, if it is not read yet. It returns nil if there is none;
+// stop says why.
+func (d *driver) read() *flight {
+	if d.upcoming != nil || d.stop != nil {
+		return d.upcoming
+	}
+	var round stream.Round
+	if round, d.stop = d.source.Next(); d.stop != nil {
+		return nil
+	}
+	t := d.next + 1
+	f := &flight{t: t, id: d.options.Run + "-" + strconv.Itoa(t), round: round}
+	f.at, f.due = float64(t), float64(t+d.options.Delay+1)
+	if d.options.Timed {
+		f.at, f.due = round.Time, round.LabelTime
+	}
+	d.upcoming = f
+	return f
 }
 
-// account adds an acknowledged round to the result.
-func (d *driver) account(f *flight) error {
+// begin asks for the prediction of a round.
+func (d *driver) begin(f *flight) *sent {
+	d.upcoming = nil
+	d.next++
+	d.result.Rounds++
+	at := len(d.due)
+	for at > 0 && d.due[at-1].due > f.due {
+		at--
+	}
+	d.due = append(d.due, nil)
+	copy(d.due[at+1:], d.due[at:])
+	d.due[at] = f
+	d.clock = max(d.clock, f.at)
+	if !d.options.Timed {
+		d.clock = f.at + 1
+	}
+	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), f.id)}
+}
+
+// finish waits for the answer to a call.
+func (d *driver) finish(c *sent) error {
+	if c.outcome != nil {
+		return d.observed(c)
+	}
+	prediction, err := c.prediction()
+	switch {
+	// An earlier run may have sent the label and stopped before the answer came. Then
+	// Observe with the input answers what was learned. If the id stands for something
+	// else, Observe refuses too.
+	case errors.Is(err, client.ErrObservationConflict):
+		c.known = true
+	case err != nil:
+		return fmt.Errorf("round %d: predict: %w", c.t, err)
+	default:
+		d.result.Predict.Add(time.Since(c.start))
+	}
+	served := prediction.GetValues()
+	if prediction != nil && prediction.Value != nil {
+		served = []float64{prediction.GetValue()}
+	}
+	c.predicted = true
+	c.labels = c.round.Labels(served)
+	return nil
+}
+
+// observed waits for the outcome of a label and adds it to the account.
+func (d *driver) observed(c *sent) error {
+	d.open--
+	outcome, err := c.outcome()
+	if err != nil {
+		return fmt.Errorf("round %d: observe: %w", c.t, err)
+	}
 	r := d.result
+	r.Observe.Add(time.Since(c.start))
 	r.Acknowledged++
-	if r.NextOffset == f.t-1 {
-		r.NextOffset = f.t
+	d.ahead[c.t] = true
+	for d.ahead[r.NextOffset+1] {
+		r.NextOffset++
+		delete(d.ahead, r.NextOffset)
 	}
-	if f.outcome.GetDuplicate() {
+	if outcome.GetDuplicate() {
 		r.Duplicates++
 	}
-	r.LossSum += f.outcome.GetLoss()
-	if f.round.Class != "" {
+	r.LossSum += outcome.GetLoss()
+	if outcome.ServedLoss != nil {
+		r.Served++
+		r.ServedLossSum += outcome.GetServedLoss()
+	}
+	if c.round.Class != "" {
 		r.Classes++
-		if f.outcome.GetClass() != f.round.Class {
+		if outcome.GetClass() != c.round.Class {
 			r.Errors++
 		}
 	}
 	if d.options.OnObserved == nil {
 		return nil
 	}
-	return d.options.OnObserved(Observed{T: f.t, Labels: f.labels, Class: f.round.Class, Outcome: f.outcome})
-}
-
-// inTurn makes one call after another.
-func (d *driver) inTurn(ctx context.Context) error {
-	var waiting []*flight // predicted rounds whose labels are not due
-	for {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("interrupted: %w", err)
-		}
-		f, err := d.begin()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if err := d.predictNow(ctx, f); err != nil {
-			return fmt.Errorf("round %d: predict: %w", f.t, err)
-		}
-		waiting = append(waiting, f)
-		if len(waiting) <= d.options.Delay {
-			continue
-		}
-		if err := d.observeNow(ctx, waiting[0]); err != nil {
-			return err
-		}
-		waiting = waiting[1:]
-	}
-	for _, f := range waiting {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("interrupted: %w", err)
-		}
-		if err := d.observeNow(ctx, f); err != nil {
-			return err
-		}
+	if err := d.options.OnObserved(Observed{T: c.t, Labels: c.labels, Class: c.round.Class, Outcome: outcome}); err != nil {
+		return fmt.Errorf("round %d: %w", c.t, err)
 	}
 	return nil
 }
 
-// predictNow asks for the prediction of a round.
-func (d *driver) predictNow(ctx context.Context, f *flight) error {
-	var prediction *hindsightv1.Prediction
-	err := d.retry(ctx, &d.result.Predict, func(ctx context.Context) error {
-		answer, err := d.service.Predict(ctx, d.predict(f))
-		prediction = answer.GetPrediction()
-		return err
-	})
-	if err != nil && !observedBefore(err) {
-		return err
+// input is the input of a round.
+func (f *flight) input() client.Input {
+	if f.round.Inputs != nil {
+		return client.Record(f.round.Inputs)
 	}
-	f.answer(prediction)
-	return nil
+	return client.Features(f.round.Features...)
 }
 
-// observeNow sends the label of a round and adds the round to the account.
-func (d *driver) observeNow(ctx context.Context, f *flight) error {
-	observe := func(ctx context.Context) error {
-		answer, err := d.service.Observe(ctx, d.observe(f))
-		f.outcome = answer.GetOutcome()
-		return err
+// observation is the observation of a round. It has the input too, for a server that
+// does not know the prediction any more.
+func (f *flight) observation() client.Observation {
+	o := client.Observation{Prediction: f.id, Input: f.input()}
+	if f.known {
+		o.Prediction, o.ID = "", f.id
 	}
-	err := d.retry(ctx, &d.result.Observe, observe)
-	if f.lost(err) {
-		f.byInput = true
-		err = d.retry(ctx, &d.result.Observe, observe)
+	switch {
+	case f.round.Class != "":
+		o.Target = client.Class(f.round.Class)
+	case len(f.labels) == 1:
+		o.Target = client.Label(f.labels[0])
+	default:
+		o.Target = client.Labels(f.labels...)
 	}
-	if err != nil {
-		return fmt.Errorf("round %d: observe: %w", f.t, err)
-	}
-	if err := d.account(f); err != nil {
-		return fmt.Errorf("round %d: %w", f.t, err)
-	}
-	return nil
-}
-
-// retry makes a call, and sends it again while there is no answer. The end of ctx
-// ends the waiting between calls. It does not end a call.
-func (d *driver) retry(ctx context.Context, latency *Latency, call func(context.Context) error) error {
-	for attempt := 0; ; attempt++ {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.options.Timeout)
-		start := time.Now()
-		err := call(bounded)
-		elapsed := time.Since(start)
-		cancel()
-		if err == nil {
-			latency.Add(elapsed)
-			return nil
-		}
-		if !d.wait(ctx, attempt, err) {
-			return err
-		}
-	}
-}
-
-// wait waits before the next attempt. It returns false if there is none.
-func (d *driver) wait(ctx context.Context, attempt int, err error) bool {
-	delay, asked := refusal.RetryAfter(err)
-	if attempt >= d.options.Retries || !asked && !retriable(err) {
-		return false
-	}
-	if backoff := d.options.Backoff << min(attempt, 16); !asked || delay < 0 {
-		delay = backoff
-	}
-	timer := time.NewTimer(min(delay, MaxBackoff))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		d.result.Retries++
-		return true
-	}
-}
-
-// retriable tells whether err leaves it unknown if the call had an effect. Every
-// call has an id, so it is safe to send it again.
-func retriable(err error) bool {
-	code, _ := refusal.Code(err)
-	return refusal.Unreachable(err) || code == codes.DeadlineExceeded
+	return o
 }

@@ -16,6 +16,12 @@ import (
 type FileOptions struct {
 	// Target names the columns with the labels; see dataset.Table.Targets.
 	Target string
+	// Features names the columns that are features, in their order; see
+	// dataset.Selection.
+	Features []string
+	// Ignore names columns that are neither. AllOthers among them stands for every column
+	// that is not named otherwise.
+	Ignore []string
 	// Classes says that the texts of the target are classes.
 	Classes bool
 	// MinMax maps every feature onto [0, 1] by its smallest and largest value.
@@ -31,6 +37,9 @@ type FileOptions struct {
 	// Limit is how many rows to take at most; 0 takes all.
 	Limit int
 }
+
+// AllOthers stands for every column that is not named otherwise.
+const AllOthers = "*"
 
 // end returns the position after the last row that may be taken.
 func (o FileOptions) end() int {
@@ -73,6 +82,9 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 		return nil, fmt.Errorf("offset %d and limit %d cannot be negative", o.Offset, o.Limit)
 	}
 	f := &File{path: path, options: o, total: -1}
+	if slices.Contains(o.Ignore, AllOthers) && len(o.Features) == 0 {
+		return nil, fmt.Errorf("--ignore %q leaves no feature: the model has no named inputs; name columns with --features", AllOthers)
+	}
 	if err := f.open(); err != nil {
 		return nil, err
 	}
@@ -101,7 +113,9 @@ func (f *File) open() error {
 	if err != nil {
 		return err
 	}
-	reader, err := dataset.NewReader(file, f.path, f.options.Target)
+	reader, err := dataset.NewSelected(file, f.path, dataset.Selection{
+		Target: f.options.Target, Features: f.options.Features, Ignore: f.options.Ignore,
+	})
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}

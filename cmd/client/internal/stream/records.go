@@ -7,23 +7,21 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/internal/dataset"
 	"hindsight/cmd/internal/infer"
+	"hindsight/cmd/internal/nearest"
 )
 
-// RecordOptions say which rows of a file to take, and how.
+// RecordOptions say which rows of a file to take, and how. A column that is neither an
+// input nor a target is refused if it is not ignored.
 type RecordOptions struct {
 	FileOptions
 	// Inputs are the declared inputs. Each is the column of its name.
 	Inputs []*hindsightv1.Input
-	// IgnoreColumns says that columns that are neither an input nor a target are left
-	// out. Else they are refused.
-	IgnoreColumns bool
 }
 
 // Records yields rows of a CSV file as records of named inputs. Times and categories
@@ -51,7 +49,10 @@ type placed struct {
 	at int
 }
 
-var errScaled = errors.New("records are not scaled: leave it to the model")
+var (
+	errScaled   = errors.New("records are not scaled: leave it to the model")
+	errFeatures = errors.New("--features: the model has named inputs, which are the features")
+)
 
 // OpenRecords opens a file. Close must be called.
 func OpenRecords(path string, o RecordOptions) (*Records, error) {
@@ -60,6 +61,8 @@ func OpenRecords(path string, o RecordOptions) (*Records, error) {
 		return nil, fmt.Errorf("offset %d and limit %d cannot be negative", o.Offset, o.Limit)
 	case o.MinMax:
 		return nil, errScaled
+	case len(o.Features) > 0:
+		return nil, errFeatures
 	}
 	r := &Records{path: path, options: o, total: -1}
 	if err := r.open(); err != nil {
@@ -119,6 +122,14 @@ func (r *Records) place() error {
 	for i, in := range r.options.Inputs {
 		names[i] = in.GetName()
 	}
+	for _, name := range r.options.Ignore {
+		if _, err := r.table.Column(name); err != nil && name != AllOthers {
+			return err
+		}
+	}
+	ignored := func(c string) bool {
+		return slices.Contains(r.options.Ignore, c) || slices.Contains(r.options.Ignore, AllOthers)
+	}
 	var unknown, missing []string
 	for i, c := range columns {
 		switch target := slices.Contains(r.targets, i); {
@@ -134,11 +145,11 @@ func (r *Records) place() error {
 		}
 	}
 	if len(missing) > 0 {
-		return r.table.AtHeader(fmt.Errorf("there is no column %q, which is an input%s", missing[0], meant(missing[0], unknown)))
+		return r.table.AtHeader(fmt.Errorf("there is no column %q, which is an input%s", missing[0], nearest.Meant(missing[0], unknown)))
 	}
-	if len(unknown) > 0 && !r.options.IgnoreColumns {
+	if unknown = slices.DeleteFunc(unknown, ignored); len(unknown) > 0 {
 		return r.table.AtColumn(slices.Index(columns, unknown[0]),
-			fmt.Errorf("%q is neither an input nor a target: --ignore-columns leaves such columns out", unknown[0]))
+			fmt.Errorf("%q is neither an input nor a target: --ignore %s leaves it out, --ignore %q all such columns", unknown[0], unknown[0], AllOthers))
 	}
 	file, err := os.Open(r.path)
 	if err != nil {
@@ -268,40 +279,4 @@ func (r *Records) skip() error {
 		}
 	}
 	return nil
-}
-
-// meant names the candidate that is nearly a name, if there is one.
-func meant(name string, candidates []string) string {
-	best, least := "", len([]rune(name))/2+1
-	for _, c := range candidates {
-		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
-			best, least = c, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; is it %q?", best)
-}
-
-// distance is the Levenshtein distance of two texts.
-func distance(a, b string) int {
-	to := []rune(b)
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, x := range []rune(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, y := range to {
-			cost := diagonal
-			if x != y {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(to)]
 }

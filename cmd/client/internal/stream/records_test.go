@@ -124,7 +124,7 @@ func FuzzRecords(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		o := stream.RecordOptions{Inputs: everyKind(t), IgnoreColumns: true, FileOptions: stream.FileOptions{Target: "y", Classes: true, Limit: 1000}}
+		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Classes: true, Limit: 1000}}
 		rounds, _, err := records(t, path, o)
 		for _, r := range rounds {
 			if len(r.Inputs.GetFields()) != 5 || r.Class == "" {

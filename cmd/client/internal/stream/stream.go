@@ -21,7 +21,11 @@ type Round struct {
 	// Inputs is the input by names, in place of Features. The receiver owns it.
 	Inputs *structpb.Struct
 	// Class is the class, empty where there are labels.
-	Class   string
+	Class string
+	// Time is when the input is there, LabelTime when its label is, of a stream that
+	// has times.
+	Time, LabelTime float64
+
 	labels  []float64
 	opposed bool
 }

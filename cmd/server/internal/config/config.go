@@ -43,6 +43,7 @@ type Config struct {
 	IDWindow          time.Duration
 	IDWindowMin       int
 	LabelTTL          time.Duration
+	DeletedKept       time.Duration
 	ReportCPU         float64
 
 	LogLevel         LogLevel

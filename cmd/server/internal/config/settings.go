@@ -67,6 +67,7 @@ func settings(c *Config) []setting {
 		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
 		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered however old"},
 		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction waits for its label"},
+		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be brought back; 0 is not at all"},
 
 		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "least level that is logged"},
 		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},

@@ -86,9 +86,10 @@ type Bin struct {
 	Expected float64
 }
 
-// Observe takes one observation. It costs O(classes), and allocates only when a class
-// is new. It panics on a class whose number is not below the limit.
-func (a *Account) Observe(r Round) {
+// Observe takes one observation, and tells what became of it. It costs O(classes), and
+// allocates only when a class is new. It panics on a class whose number is not below
+// the limit.
+func (a *Account) Observe(r Round) Performance {
 	if r.Class < 0 || r.Class >= a.limit {
 		panic(fmt.Sprintf("classes: class %d of %d", r.Class, a.limit))
 	}
@@ -110,6 +111,7 @@ func (a *Account) Observe(r Round) {
 	a.recent.Add(round)
 	a.count(prediction, r.Class)
 	a.learn(r.Class)
+	return round
 }
 
 // judged are the figures of a prediction, without the baselines.

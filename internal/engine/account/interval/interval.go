@@ -346,6 +346,12 @@ func (s *State) Statistics(level int) Statistics {
 	return t
 }
 
+// Judged is how many intervals of each level were served and had their label come.
+func (s *State) Judged() uint64 { return s.judged }
+
+// Covered is how many of the judged intervals of a level held their label.
+func (s *State) Covered(level int) uint64 { return s.levels[level].covered }
+
 // Size is the memory of the state in bytes, at a cost of O(1).
 func (s *State) Size() uint64 {
 	const word, fixed, each = 8, 96, 128 + 104 // Of State, and of level and its mixture.

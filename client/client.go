@@ -1,0 +1,204 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+const (
+	// DefaultPort is the port of an address that has none.
+	DefaultPort = "50051"
+	// DefaultTimeout is the longest wait for the answer to one try of a call.
+	DefaultTimeout = 10 * time.Second
+)
+
+// Client is a connection to a server. It is safe for concurrent use.
+type Client struct {
+	conn        *grpc.ClientConn
+	models      hindsightv1.ModelServiceClient
+	predictions hindsightv1.PredictionServiceClient
+	address     string
+	timeout     time.Duration
+	retry       Retry
+}
+
+// Option changes how Dial connects and calls.
+type Option func(*settings)
+
+// settings are what the options say.
+type settings struct {
+	timeout time.Duration
+	retry   Retry
+	dial    []grpc.DialOption
+}
+
+// WithTimeout bounds every try of a call, DefaultTimeout unless it is given. The
+// context of a call bounds all its tries together.
+func WithTimeout(timeout time.Duration) Option {
+	return func(s *settings) { s.timeout = timeout }
+}
+
+// WithRetry says how calls are sent again. DefaultRetry holds unless it is given.
+func WithRetry(retry Retry) Option {
+	return func(s *settings) { s.retry = retry }
+}
+
+// WithTransportCredentials encrypts the connection, by credentials.NewTLS for example.
+// Without it the connection is not encrypted.
+func WithTransportCredentials(c credentials.TransportCredentials) Option {
+	return WithDialOptions(grpc.WithTransportCredentials(c))
+}
+
+// WithPerRPCCredentials adds credentials, such as a token, to every call.
+func WithPerRPCCredentials(c credentials.PerRPCCredentials) Option {
+	return WithDialOptions(grpc.WithPerRPCCredentials(c))
+}
+
+// WithKeepalive says how a connection that is silent is tried. Without it a connection
+// with a call in flight is tried after 30 s of silence, and is lost 10 s later. A server
+// closes the connection of a client that tries more often than every 10 s.
+func WithKeepalive(p keepalive.ClientParameters) Option {
+	return WithDialOptions(grpc.WithKeepaliveParams(p))
+}
+
+// WithDialOptions adds options of gRPC.
+func WithDialOptions(options ...grpc.DialOption) Option {
+	return func(s *settings) { s.dial = append(s.dial, options...) }
+}
+
+// Dial prepares a connection. The first call makes it. An address without a port gets
+// DefaultPort; see Address. Close must be called.
+func Dial(address string, options ...Option) (*Client, error) {
+	target, err := Address(address)
+	if err != nil {
+		return nil, err
+	}
+	s := settings{timeout: DefaultTimeout, retry: DefaultRetry(), dial: []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// A server that was restarted is found again within a second.
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithChainUnaryInterceptor(translated),
+	}}
+	for _, option := range options {
+		option(&s)
+	}
+	conn, err := grpc.NewClient(target, s.dial...)
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", address, err)
+	}
+	return &Client{
+		conn:        conn,
+		models:      hindsightv1.NewModelServiceClient(conn),
+		predictions: hindsightv1.NewPredictionServiceClient(conn),
+		address:     target,
+		timeout:     s.timeout,
+		retry:       s.retry,
+	}, nil
+}
+
+// Address completes an address: without a port it gets DefaultPort. Targets of gRPC
+// with a scheme, such as unix:/run/hindsight.sock, stay as they are.
+func Address(address string) (string, error) {
+	host := strings.TrimSuffix(strings.TrimPrefix(address, "["), "]")
+	switch {
+	case address == "":
+		return "", fmt.Errorf("address %q: it is empty", address)
+	case net.ParseIP(host) != nil:
+		return net.JoinHostPort(host, DefaultPort), nil
+	case strings.Contains(address, ":"):
+		return address, nil
+	default:
+		return net.JoinHostPort(address, DefaultPort), nil
+	}
+}
+
+// With returns a client with another way of retrying, over the same connection. Close
+// of either closes both.
+func (c *Client) With(retry Retry) *Client {
+	other := *c
+	other.retry = retry
+	return &other
+}
+
+// Address is where the client calls.
+func (c *Client) Address() string { return c.address }
+
+// Predictions is the service of the data path, for calls that this package does not
+// have. Its calls have no timeout and are not sent again. Their errors are translated,
+// but not those of its streams; see FromError.
+func (c *Client) Predictions() hindsightv1.PredictionServiceClient { return c.predictions }
+
+// Models is the service of the control path. See Predictions.
+func (c *Client) Models() hindsightv1.ModelServiceClient { return c.models }
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// failed translates the error of a call.
+func (c *Client) failed(err error) error { return failed(c.conn, err) }
+
+// failed translates the error of a call over a connection. A call whose time passed
+// before there was a connection is marked as one that no server answered.
+func failed(conn *grpc.ClientConn, err error) error {
+	e := FromError(err)
+	if e == nil {
+		return err
+	}
+	if e.timedOut() && conn.GetState() != connectivity.Ready {
+		e.unreachable = true
+	}
+	if e.unreachable {
+		e.address = conn.Target()
+	}
+	return e
+}
+
+// translated makes a unary call and translates its error.
+func translated(
+	ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption,
+) error {
+	if err := invoker(ctx, method, request, answer, conn, options...); err != nil {
+		return failed(conn, err)
+	}
+	return nil
+}
+
+// invoke makes a call, and sends it again as c.retry says if it is repeatable.
+func invoke[Q, A any](
+	ctx context.Context, c *Client, repeatable bool, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
+) (answer A, err error) {
+	for attempt := 0; ; attempt++ {
+		answer, err = bounded(ctx, c, rpc, request)
+		if err == nil || !repeatable || ctx.Err() != nil || !c.retry.wait(ctx, attempt, err) {
+			return answer, err
+		}
+	}
+}
+
+// bounded makes one try of a call.
+func bounded[Q, A any](
+	ctx context.Context, c *Client, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
+) (A, error) {
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	return rpc(ctx, request)
+}

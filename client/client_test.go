@@ -1,0 +1,377 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hindsight/client"
+)
+
+func TestAddress(t *testing.T) {
+	for in, want := range map[string]string{
+		"localhost": "localhost:50051", "localhost:7": "localhost:7", "10.0.0.1": "10.0.0.1:50051", "10.0.0.1:7": "10.0.0.1:7",
+		"::1": "[::1]:50051", "[::1]": "[::1]:50051", "[::1]:7": "[::1]:7", "unix:/run/h.sock": "unix:/run/h.sock", "dns:///h": "dns:///h",
+	} {
+		if got, err := client.Address(in); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
+		}
+	}
+	if _, err := client.Dial(""); err == nil {
+		t.Error("an empty address was taken")
+	}
+}
+
+// A lost answer is asked for again under the same id, which is drawn before the first
+// try.
+func TestRetrySameID(t *testing.T) {
+	f := &fake{fault: func(n int, done bool) error {
+		if n == 1 && !done || n == 2 && done || n == 4 && done {
+			return status.Error(codes.Unavailable, "lost")
+		}
+		return nil
+	}}
+	retries := 0
+	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond, OnRetry: func(error, time.Duration) { retries++ }}))
+	m := c.Model("m")
+	p, err := m.Predict(t.Context(), client.Features(1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := uuid.Parse(p.GetPredictionId()); err != nil || id.Version() != 7 {
+		t.Errorf("id %q: %v", p.GetPredictionId(), err)
+	}
+	o, err := m.Observe(t.Context(), client.ByInput(client.Features(1, 2), client.Label(0)))
+	if err != nil || !o.GetDuplicate() || o.GetSequence() != 1 {
+		t.Errorf("outcome %v, %v: want the first answer", o, err)
+	}
+	if retries != 3 || len(f.ids) != 4 || f.ids[0] != f.ids[1] || f.ids[2] != f.ids[3] || f.ids[0] == f.ids[2] {
+		t.Errorf("%d retries, ids %q", retries, f.ids)
+	}
+}
+
+func TestNoRetry(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		calls int
+	}{
+		"refused":  {refuse(codes.InvalidArgument, "NOT_FINITE"), 1},
+		"storage":  {refuse(codes.Unavailable, "STORAGE_FAILED"), 1},
+		"too long": {refuse(codes.ResourceExhausted, "PENDING_LIMIT", after(time.Minute)), 1},
+		"asked":    {refuse(codes.ResourceExhausted, "OVERLOADED", after(time.Millisecond)), 4},
+		"lost":     {status.Error(codes.Unavailable, "lost"), 4},
+	} {
+		f := &fake{fault: func(int, bool) error { return c.err }}
+		_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
+		if err == nil || f.calls != c.calls {
+			t.Errorf("%s: %d calls, want %d: %v", name, f.calls, c.calls, err)
+		}
+	}
+}
+
+// The deadline of the context bounds all tries, and Stop ends them.
+func TestRetryWithinDeadline(t *testing.T) {
+	f := &fake{fault: func(int, bool) error { return refuse(codes.ResourceExhausted, "OVERLOADED", after(time.Hour)) }}
+	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := c.Model("m").Predict(ctx, client.Features(1)); !errors.Is(err, client.ErrOverloaded) || f.calls != 1 {
+		t.Errorf("%d calls, %v: want no wait beyond the deadline", f.calls, err)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	_, err := c.With(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour, Stop: stop}).Model("m").Predict(t.Context(), client.Features(1))
+	if !errors.Is(err, client.ErrOverloaded) || f.calls != 2 {
+		t.Errorf("%d calls, %v: want none after Stop", f.calls, err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	violation := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "features[0]", Description: "got NaN", Reason: "NOT_FINITE"}}}
+	f := &fake{fault: func(int, bool) error {
+		return refuse(codes.InvalidArgument, "NOT_FINITE", violation)
+	}}
+	_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
+	err = fmt.Errorf("round 3: %w", err)
+	var e *client.Error
+	if !errors.As(err, &e) || e.Reason != "NOT_FINITE" || e.Code != codes.InvalidArgument || len(e.Violations) != 1 || e.Violations[0].Field != "features[0]" {
+		t.Fatalf("%#v", err)
+	}
+	for target, want := range map[error]bool{
+		client.ErrNotFinite: true, client.ErrInvalid: true, client.ErrNotFound: false, client.ErrLabelMissing: false,
+		client.ErrUnreachable: false, context.DeadlineExceeded: false,
+	} {
+		if errors.Is(err, target) != want {
+			t.Errorf("errors.Is(%v, %v) is not %v", err, target, want)
+		}
+	}
+	if got, want := err.Error(), "round 3: refused (INVALID_ARGUMENT, NOT_FINITE); features[0]: got NaN"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("status %v", status.Code(err))
+	}
+	if client.FromError(errors.New("other")) != nil {
+		t.Error("another error is that of a call")
+	}
+}
+
+// A violation that the message says already is not said again.
+func TestViolationsOnce(t *testing.T) {
+	s, err := status.New(codes.InvalidArgument, "features: got 1, want 2").WithDetails(&errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "features", Description: "got 1, want 2"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := client.FromError(s.Err()).Error(); got != "features: got 1, want 2 (INVALID_ARGUMENT)" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	var listen net.ListenConfig
+	silent, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close() //nolint:errcheck // the test is over
+	gone, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []net.Listener{silent, gone} {
+		c, err := client.Dial(l.Addr().String(), client.WithTimeout(100*time.Millisecond), client.WithRetry(client.Retry{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Model("m").Get(t.Context())
+		if !errors.Is(err, client.ErrUnreachable) || client.FromError(err).Address() != l.Addr().String() {
+			t.Errorf("%v", err)
+		}
+		s := c.Model("m").Session(t.Context(), 0)
+		if _, err := s.Predict(t.Context(), client.Features(1)).Wait(t.Context()); !errors.Is(err, client.ErrUnreachable) {
+			t.Errorf("session: %v", err)
+		}
+		if err := s.Close(); !errors.Is(err, client.ErrUnreachable) {
+			t.Errorf("session: %v", err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A label whose prediction is forgotten is learned by its input, once.
+func TestLateLabel(t *testing.T) {
+	f := &fake{}
+	m := serve(t, f).Model("m")
+	late := client.Observation{Prediction: "old", Input: client.Features(1), Target: client.Label(0)}
+	if o, err := m.Observe(t.Context(), late); err != nil || o.GetSequence() != 1 || f.learned["old"] == nil {
+		t.Errorf("%v, %v", o, err)
+	}
+	if o, err := m.Observe(t.Context(), late); err != nil || !o.GetDuplicate() {
+		t.Errorf("%v, %v", o, err)
+	}
+	if _, err := m.Observe(t.Context(), client.ByPrediction("other", client.Class("c"))); !errors.Is(err, client.ErrPredictionNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestInputs(t *testing.T) {
+	m := serve(t, &fake{}).Model("m")
+	good := map[string]any{"n": 1.5, "i": 3, "b": true, "t": "x", "at": time.Unix(0, 0).UTC(), "v": []float64{1, 2}, "missing": nil}
+	if _, err := m.Predict(t.Context(), client.Inputs(good)); err != nil {
+		t.Error(err)
+	}
+	bad := client.Inputs(map[string]any{"c": make(chan int)})
+	_, err := m.Predict(t.Context(), bad)
+	_, observed := m.Observe(t.Context(), client.ByInput(bad, client.Label(1)))
+	for _, err := range []error{err, observed} {
+		if err == nil || !strings.Contains(err.Error(), `input "c"`) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestBatches(t *testing.T) {
+	f := &fake{}
+	m := serve(t, f).Model("m")
+	predictions, err := m.PredictBatch(t.Context(), []client.Input{client.Features(1), client.Features(2)})
+	if err != nil || predictions[0].GetPredictionId() == predictions[1].GetPredictionId() || predictions[0].GetPredictionId() == "" {
+		t.Errorf("%v, %v", predictions, err)
+	}
+	if _, err := m.PredictBatch(t.Context(), []client.Input{client.Features(1)}, client.WithoutLabel()); !errors.Is(err, client.ErrProtocol) {
+		t.Errorf("a missing answer: %v", err)
+	}
+	outcomes, err := m.ObserveBatch(t.Context(), []client.Observation{
+		client.ByInput(client.Features(1), client.Labels(1, 2)), {Input: client.Features(2), Target: client.Label(0), ID: "mine", Weight: 2},
+	})
+	if err != nil || len(outcomes) != 2 || f.order[1] != "mine" || f.order[0] == "" {
+		t.Errorf("%v, %v", outcomes, err)
+	}
+}
+
+func TestListAndWatch(t *testing.T) {
+	c := serve(t, &fake{})
+	var ids []string
+	for m, err := range c.List(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, m.GetId())
+	}
+	if !slices.Equal(ids, []string{"a", "b", "c"}) {
+		t.Errorf("listed %q", ids)
+	}
+	events := 0
+	for event, err := range c.Model("m").Watch(t.Context(), nil) {
+		if err != nil {
+			if !errors.Is(err, client.ErrModelNotFound) {
+				t.Error(err)
+			}
+			continue
+		}
+		if event.GetStats().GetModel() != "m" {
+			t.Errorf("%v", event)
+		}
+		events++
+	}
+	if events != 3 {
+		t.Errorf("%d events", events)
+	}
+	if _, err := c.Aliases(t.Context()); !errors.Is(err, client.ErrUnimplemented) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSession loses streams before and after the effect of calls. Every label is learned
+// once, and in order.
+func TestSession(t *testing.T) {
+	const rounds = 300
+	random := rand.New(rand.NewPCG(7, 7))
+	for _, window := range []int{1, 3, 64} {
+		f := &fake{fault: func(n int, done bool) error {
+			switch {
+			case random.IntN(40) == 0:
+				return status.Error(codes.Unavailable, "lost")
+			case n%50 == 0 && done: // After the effect: later calls are learned before the next try.
+				return refuse(codes.ResourceExhausted, "OVERLOADED", after(time.Microsecond))
+			}
+			return nil
+		}}
+		c := serve(t, f, client.WithRetry(client.Retry{Max: 100, Backoff: time.Microsecond, MaxBackoff: time.Millisecond}))
+		s := c.Model("m").Session(t.Context(), window)
+		var want []string
+		var wait []func() error
+		for i := range rounds {
+			id := fmt.Sprint("r", i)
+			want = append(want, id)
+			p := s.Predict(t.Context(), client.Features(1), client.PredictionID(id))
+			o := s.Observe(t.Context(), client.ByPrediction(id, client.Label(1)))
+			wait = append(wait, func() error {
+				if p, err := p.Wait(t.Context()); err != nil || p.GetPredictionId() != id {
+					return fmt.Errorf("%s: %v, %w", id, p, err)
+				}
+				if o, err := o.Wait(t.Context()); err != nil || o.GetSequence() != uint64(i+1) {
+					return fmt.Errorf("%s: %v, %w", id, o, err)
+				}
+				return nil
+			})
+		}
+		for _, w := range wait {
+			if err := w(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if !slices.Equal(f.order, want) || f.sessions < 2 {
+			t.Errorf("window %d: %d sessions, learned %q", window, f.sessions, f.order)
+		}
+		if _, err := s.Predict(t.Context(), client.Features(1)).Wait(t.Context()); !errors.Is(err, client.ErrSessionClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
+// A refused call ends alone; a forgotten prediction is observed by its input.
+func TestSessionRefusals(t *testing.T) {
+	f := &fake{fault: func(n int, done bool) error {
+		if n == 2 && !done {
+			return refuse(codes.InvalidArgument, "NOT_FINITE")
+		}
+		return nil
+	}}
+	s := serve(t, f).Model("m").Session(t.Context(), 8)
+	defer s.Close() //nolint:errcheck // tested elsewhere
+	first := s.Predict(t.Context(), client.Features(1))
+	second := s.Predict(t.Context(), client.Features(1))
+	a := s.Observe(t.Context(), client.Observation{Prediction: "a", Input: client.Features(1), Target: client.Label(1)})
+	b := s.Observe(t.Context(), client.Observation{Prediction: "b", Input: client.Features(1), Target: client.Label(1)})
+	unknown := s.Observe(t.Context(), client.ByPrediction("c", client.Label(1)))
+	if _, err := first.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := second.Wait(t.Context()); !errors.Is(err, client.ErrNotFinite) {
+		t.Error(err)
+	}
+	if _, err := unknown.Wait(t.Context()); !errors.Is(err, client.ErrPredictionNotFound) {
+		t.Error(err)
+	}
+	if o, err := a.Wait(t.Context()); err != nil || o.GetSequence() != 1 {
+		t.Errorf("%v, %v", o, err)
+	}
+	if o, err := b.Wait(t.Context()); err != nil || o.GetSequence() != 2 {
+		t.Errorf("%v, %v", o, err)
+	}
+}
+
+// The end of the context fails the calls without an answer.
+func TestSessionEnds(t *testing.T) {
+	blocked, release := make(chan struct{}, 8), make(chan struct{})
+	f := &fake{fault: func(n int, done bool) error {
+		if n == 1 && !done {
+			blocked <- struct{}{}
+			<-release
+			return errors.New("over")
+		}
+		return nil
+	}}
+	c := serve(t, f, client.WithTimeout(0))
+	ctx, cancel := context.WithCancel(t.Context())
+	s := c.Model("m").Session(ctx, 1)
+	p := s.Predict(t.Context(), client.Features(1))
+	<-blocked
+	short, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := p.Wait(short); !errors.Is(err, context.Canceled) {
+		t.Errorf("waited %v", err)
+	}
+	if _, err := s.Predict(short, client.Features(1)).Wait(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("without room: %v", err)
+	}
+	cancel()
+	if _, err := p.Wait(t.Context()); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, context.Canceled) {
+		t.Errorf("closed: %v", err)
+	}
+	close(release)
+}

@@ -1,0 +1,18 @@
+// Package client calls a hindsight server: it learns online, makes predictions, and
+// manages models.
+//
+//	c, err := client.Dial("localhost")
+//	m := c.Model("energy")
+//	p, err := m.Predict(ctx, client.Features(0.1, -0.4))
+//	o, err := m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Label(2.5)))
+//
+// Every prediction and every observation has an id before its first try. A call
+// without an answer is sent again under the same id, and the server learns it once; see
+// Retry. A Session keeps many calls in flight and sends those without an answer again
+// when its connection is lost.
+//
+// An error of the server is an *Error, with a reason, and with the fields that are
+// wrong. The function errors.Is compares it with the sentinels of this package.
+//
+// Requests and answers are messages of the API wherever a plain message will do.
+package client

@@ -1,0 +1,219 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Error is an error of a call: a refusal of the server, or that no server answered.
+type Error struct {
+	// Code is the status code.
+	Code codes.Code
+	// Reason is the server's reason, such as MODEL_NOT_FOUND. It is empty if no server
+	// answered.
+	Reason string
+	// Message is what the server says.
+	Message string
+	// Violations are the fields of the request that are wrong.
+	Violations []Violation
+	// RetryDelay is how long the server asks to wait before the same call is sent
+	// again, 0 if it does not ask.
+	RetryDelay time.Duration
+
+	status      *status.Status
+	asked       bool   // the server asks to repeat the call
+	unreachable bool   // no server answered
+	address     string // where none answered
+	context     string // what the error that was translated said before it
+}
+
+// Violation is a field of a request that is wrong.
+type Violation struct {
+	// Field is its path, such as spec.pkawv_taylor.degree.
+	Field string
+	// Description says what came and what was expected.
+	Description string
+	// Reason is the reason by itself.
+	Reason string
+}
+
+// reason is a sentinel: the errors of one reason.
+type reason string
+
+func (r reason) Error() string {
+	return "hindsight: " + strings.ToLower(strings.ReplaceAll(string(r), "_", " "))
+}
+
+// family is a sentinel: the errors of one status code.
+type family codes.Code
+
+func (f family) Error() string {
+	return "hindsight: " + strings.ToLower(strings.ReplaceAll(CodeName(codes.Code(f)), "_", " "))
+}
+
+// The families: errors.Is(err, ErrNotFound) holds for every reason with this code.
+var (
+	ErrInvalid            error = family(codes.InvalidArgument)
+	ErrNotFound           error = family(codes.NotFound)
+	ErrExists             error = family(codes.AlreadyExists)
+	ErrExhausted          error = family(codes.ResourceExhausted)
+	ErrFailedPrecondition error = family(codes.FailedPrecondition)
+	ErrAborted            error = family(codes.Aborted)
+	ErrUnavailable        error = family(codes.Unavailable)
+	ErrDataLoss           error = family(codes.DataLoss)
+	ErrUnimplemented      error = family(codes.Unimplemented)
+	ErrUnauthenticated    error = family(codes.Unauthenticated)
+	ErrPermissionDenied   error = family(codes.PermissionDenied)
+	ErrInternal           error = family(codes.Internal)
+)
+
+// The reasons. A reason that is not here compares by Error.Reason.
+var (
+	ErrModelNotFound       error = reason("MODEL_NOT_FOUND")
+	ErrPredictionNotFound  error = reason("PREDICTION_NOT_FOUND")
+	ErrSnapshotNotFound    error = reason("SNAPSHOT_NOT_FOUND")
+	ErrModelExists         error = reason("MODEL_EXISTS")
+	ErrObservationConflict error = reason("OBSERVATION_CONFLICT")
+	ErrDimensionMismatch   error = reason("DIMENSION_MISMATCH")
+	ErrNotFinite           error = reason("NOT_FINITE")
+	ErrFeatureOutOfRange   error = reason("FEATURE_OUT_OF_RANGE")
+	ErrLabelMissing        error = reason("LABEL_MISSING")
+	ErrLabelOutOfRange     error = reason("LABEL_OUT_OF_RANGE")
+	ErrLabelKind           error = reason("LABEL_KIND")
+	ErrInvalidClass        error = reason("INVALID_CLASS")
+	ErrWeightOutOfRange    error = reason("WEIGHT_OUT_OF_RANGE")
+	ErrUnknownInput        error = reason("UNKNOWN_INPUT")
+	ErrMissingInput        error = reason("MISSING_INPUT")
+	ErrInputType           error = reason("INPUT_TYPE")
+	ErrInputTooLarge       error = reason("INPUT_TOO_LARGE")
+	ErrInvalidSpec         error = reason("INVALID_SPEC")
+	ErrInvalidID           error = reason("INVALID_ID")
+	ErrInvalidRequest      error = reason("INVALID_REQUEST")
+	ErrBatchTooLarge       error = reason("BATCH_TOO_LARGE")
+	ErrSpecTooLarge        error = reason("SPEC_TOO_LARGE")
+	ErrModelLimit          error = reason("MODEL_LIMIT")
+	ErrPendingLimit        error = reason("PENDING_LIMIT")
+	ErrObservationLimit    error = reason("OBSERVATION_LIMIT")
+	ErrClassLimit          error = reason("CLASS_LIMIT")
+	ErrOverloaded          error = reason("OVERLOADED")
+	ErrOutcomeUnknown      error = reason("OUTCOME_UNKNOWN")
+	ErrStorageFailed       error = reason("STORAGE_FAILED")
+	ErrShuttingDown        error = reason("SHUTTING_DOWN")
+	ErrStateCorrupt        error = reason("STATE_CORRUPT")
+	ErrETagMismatch        error = reason("ETAG_MISMATCH")
+)
+
+// ErrUnreachable says that no server answered.
+var ErrUnreachable = errors.New("hindsight: no server answered")
+
+// ErrProtocol says that a server answered what it must not.
+var ErrProtocol = errors.New("hindsight: the server broke the protocol")
+
+// FromError returns what err says of a call, nil if it is not the error of a call.
+func FromError(err error) *Error {
+	var known *Error
+	if errors.As(err, &known) {
+		return known
+	}
+	var carrier interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &carrier) || carrier.GRPCStatus() == nil {
+		return nil
+	}
+	e := fromStatus(carrier.GRPCStatus())
+	e.context, _, _ = strings.Cut(err.Error(), "rpc error:")
+	return e
+}
+
+// fromStatus translates a status.
+func fromStatus(s *status.Status) *Error {
+	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
+	for _, detail := range s.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			e.Reason = d.GetReason()
+		case *errdetails.RetryInfo:
+			e.RetryDelay, e.asked = d.GetRetryDelay().AsDuration(), true
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				e.Violations = append(e.Violations, Violation{Field: v.GetField(), Description: v.GetDescription(), Reason: v.GetReason()})
+			}
+		}
+	}
+	// A server that answers UNAVAILABLE itself adds a reason.
+	e.unreachable = e.Code == codes.Unavailable && e.Reason == ""
+	return e
+}
+
+// Error returns one line: the message, the name of the code, the reason, and the fields
+// that are wrong, as far as the message does not say it.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.context)
+	b.WriteString(e.Message)
+	fmt.Fprintf(&b, " (%s", CodeName(e.Code))
+	if e.Reason != "" {
+		b.WriteString(", " + e.Reason)
+	}
+	b.WriteByte(')')
+	for _, v := range e.Violations {
+		if what := v.Field + ": " + v.Description; !strings.Contains(e.Message, what) {
+			b.WriteString("; " + what)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// Is tells whether target is the sentinel of the error's reason or family, or
+// ErrUnreachable. The end of a context is also context.Canceled or
+// context.DeadlineExceeded.
+func (e *Error) Is(target error) bool {
+	if target == ErrUnreachable {
+		return e.unreachable
+	}
+	switch t := target.(type) {
+	case reason:
+		return e.Reason == string(t)
+	case family:
+		return e.Code == codes.Code(t)
+	}
+	switch target {
+	case context.Canceled:
+		return e.Code == codes.Canceled
+	case context.DeadlineExceeded:
+		return e.Code == codes.DeadlineExceeded
+	}
+	return false
+}
+
+// GRPCStatus is the status as the server sent it.
+func (e *Error) GRPCStatus() *status.Status { return e.status }
+
+// Address is where no server answered, empty for other errors.
+func (e *Error) Address() string { return e.address }
+
+// timedOut tells whether the time of the call has passed.
+func (e *Error) timedOut() bool { return e.Code == codes.DeadlineExceeded }
+
+// retriable tells whether the call may be sent again: the server asks for it, or it is
+// not known whether it had an effect.
+func (e *Error) retriable() bool { return e.asked || e.unreachable || e.timedOut() }
+
+// CodeName returns the name of a code in the spelling of the protocol.
+func CodeName(c codes.Code) string {
+	names := [...]string{
+		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
+		"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+		"OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+	}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return c.String()
+}

@@ -1,0 +1,53 @@
+package clients_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table of docs/clients.md tells of each reason that the server has what to do.
+func TestEveryReasonIsDocumented(t *testing.T) {
+	document, err := os.ReadFile("../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]bool{}
+	for row := range strings.Lines(string(document)) {
+		if cells := strings.Split(row, "|"); len(cells) == 5 {
+			for reason := range strings.SplitSeq(cells[1], ",") {
+				told[strings.TrimSpace(reason)] = true
+			}
+		}
+	}
+	found := 0
+	for _, source := range []struct{ files, pattern string }{
+		{"../internal/rpc/*.go", `reason: +"([A-Z_]+)"`},
+		{"../internal/gateway/*.go", `"([A-Z]+(?:_[A-Z]+)+|OVERLOADED)"`},
+	} {
+		files, err := filepath.Glob(source.files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Clean(name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, match := range regexp.MustCompile(source.pattern).FindAllStringSubmatch(string(text), -1) {
+				found++
+				if !told[match[1]] {
+					t.Errorf("docs/clients.md does not tell what to do on %s, of %s", match[1], name)
+				}
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d reasons found, want 40 or more: where are they now?", found)
+	}
+}

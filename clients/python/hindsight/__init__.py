@@ -1,0 +1,43 @@
+"""The client of hindsight, a server for online learning.
+
+    import hindsight
+
+    with hindsight.connect("localhost:50051") as client:
+        model = client.create("energy", {"dimension": 2})
+        prediction = model.predict([0.5, 1.0])
+        model.observe(prediction, 3.0)
+
+hindsight.aio has the same for asyncio.
+"""
+
+from hindsight import errors
+from hindsight._calls import UNCHANGED
+from hindsight._version import VERSION
+from hindsight.client import Client, Model
+from hindsight.errors import HindsightError
+from hindsight.messages import (
+    Alias,
+    Comparison,
+    Event,
+    History,
+    Interval,
+    ModelInfo,
+    ModelStats,
+    Outcome,
+    Prediction,
+    Restored,
+    Snapshot,
+    SpecCost,
+)
+from hindsight.retry import Retry
+from hindsight.session import Session
+
+__version__ = VERSION
+
+connect = Client.connect
+
+__all__ = [
+    "UNCHANGED", "Alias", "Client", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
+    "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Session", "Snapshot", "SpecCost",
+    "connect", "errors",
+]

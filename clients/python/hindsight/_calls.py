@@ -1,0 +1,306 @@
+"""The calls of the API: their requests, and what becomes of their answers.
+
+A Call is made once and sent as often as it takes. So the ids in its request are those of
+every try.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Optional, TypeVar
+
+from hindsight import messages
+from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, set_label, spec
+from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
+
+T = TypeVar("T")
+
+
+class Unchanged:
+    """Stands for a value that update leaves as it is."""
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED = Unchanged()
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """One call."""
+
+    #: PredictionService or ModelService.
+    service: str
+    #: The method.
+    method: str
+    #: The request.
+    request: Any
+    #: Reads the response.
+    read: Callable[[Any], T]
+    #: The call may be sent again.
+    again: bool = True
+    #: The reason that says, from the second try on, that an earlier try has done it.
+    done: str = ""
+
+
+def _predictions(method: str, request: Any, read: Callable[[Any], T]) -> Call[T]:
+    return Call("PredictionService", method, request, read)
+
+
+def _models(method: str, request: Any, read: Callable[[Any], T], again: bool = True, done: str = "") -> Call[T]:
+    return Call("ModelService", method, request, read, again, done)
+
+
+def new_id() -> str:
+    """An id that nobody else has."""
+    return uuid.uuid4().hex
+
+
+# The data path.
+
+
+def predict_request(
+    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool
+) -> prediction_pb2.PredictRequest:
+    """The request of predict. Unless the prediction is not remembered, it has an id."""
+    r = prediction_pb2.PredictRequest(model=model)
+    if isinstance(x, Mapping):
+        r.inputs.CopyFrom(inputs(x))
+    else:
+        r.features.extend(features(x))
+    if remember:
+        r.prediction_id = id or new_id()
+        if label_ttl is not None:
+            r.label_ttl.CopyFrom(duration(label_ttl))
+    else:
+        r.remember = False
+    return r
+
+
+def observe_request(
+    model: str, x: Any, label: Label, weight: Optional[float], id: Optional[str]
+) -> prediction_pb2.ObserveRequest:
+    """The request of observe. An input has an id, its own or a new one."""
+    r = prediction_pb2.ObserveRequest(model=model)
+    if isinstance(x, messages.Prediction):
+        if not x.prediction_id:
+            raise ValueError("the prediction was made with remember=False: observe its input")
+        x = x.prediction_id
+    if isinstance(x, str):
+        if id is not None:
+            raise ValueError("a prediction has an id already: leave out id")
+        if not x:
+            raise ValueError("the id of the prediction is empty")
+        r.prediction_id = x
+    else:
+        if isinstance(x, Mapping):
+            r.inputs.CopyFrom(inputs(x))
+        else:
+            r.features.extend(features(x))
+        r.observation_id = id or new_id()
+    set_label(r, label)
+    if weight is not None:
+        r.weight = weight
+    return r
+
+
+def predict(
+    model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool
+) -> Call[messages.Prediction]:
+    request = predict_request(model, x, id, label_ttl, remember)
+    return _predictions("Predict", request, lambda r: messages.Prediction.of(r.prediction))
+
+
+def predict_batch(
+    model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool
+) -> Call[list[messages.Prediction]]:
+    r = prediction_pb2.PredictBatchRequest(model=model)
+    for row in rows:
+        if isinstance(row, Mapping):
+            r.inputs.append(inputs(row))
+        else:
+            r.rows.append(spec_pb2.Row(features=features(row)))
+    count = len(r.inputs) + len(r.rows)
+    if r.inputs and r.rows:
+        raise TypeError("the rows of a batch are all mappings or all lists of numbers")
+    if remember:
+        r.prediction_ids.extend(ids if ids is not None else (new_id() for _ in range(count)))
+        if label_ttl is not None:
+            r.label_ttl.CopyFrom(duration(label_ttl))
+    else:
+        r.remember = False
+    return _predictions("PredictBatch", r, lambda a: [messages.Prediction.of(p) for p in a.predictions])
+
+
+def observe(
+    model: str, x: Any, label: Label, weight: Optional[float], id: Optional[str]
+) -> Call[messages.Outcome]:
+    request = observe_request(model, x, label, weight, id)
+    return _predictions("Observe", request, lambda r: messages.Outcome.of(r.outcome))
+
+
+def observe_batch(
+    model: str,
+    rows: Iterable[Any],
+    labels: Iterable[Label],
+    weights: Optional[Iterable[float]],
+    ids: Optional[Iterable[str]],
+) -> Call[list[messages.Outcome]]:
+    rows = list(rows)
+    label_of = _column("labels", labels, len(rows))
+    weight_of, id_of = _column("weights", weights, len(rows)), _column("ids", ids, len(rows))
+    r = prediction_pb2.ObserveBatchRequest(model=model)
+    for n, row in enumerate(rows):
+        r.observations.append(observe_request("", row, label_of[n], weight_of[n], id_of[n]))
+    return _predictions("ObserveBatch", r, lambda a: [messages.Outcome.of(o) for o in a.outcomes])
+
+
+def _column(name: str, values: Optional[Iterable[Any]], rows: int) -> list[Any]:
+    """A value for each row, None if there are no values."""
+    column = [None] * rows if values is None else list(values)
+    if len(column) != rows:
+        raise ValueError(f"{rows} rows and {len(column)} {name}")
+    return column
+
+
+# The control path.
+
+
+def create(
+    id: str,
+    given: Spec,
+    display_name: str,
+    labels: Optional[Mapping[str, str]],
+    annotations: Optional[Mapping[str, str]],
+    label_ttl: Optional[Span],
+    max_pending_labels: Optional[int],
+    follows: str,
+    validate_only: bool,
+) -> Call[messages.ModelInfo]:
+    r = model_pb2.CreateModelRequest(
+        id=id, spec=spec(given), display_name=display_name, labels=labels, annotations=annotations,
+        max_pending_labels=max_pending_labels, follows=follows, validate_only=validate_only,
+    )
+    if label_ttl is not None:
+        r.label_ttl.CopyFrom(duration(label_ttl))
+    return _models("CreateModel", r, lambda a: messages.ModelInfo.of(a.model))
+
+
+def get(model: str) -> Call[messages.ModelInfo]:
+    return _models("GetModel", model_pb2.GetModelRequest(model=model), lambda a: messages.ModelInfo.of(a.model))
+
+
+def _same(a: model_pb2.ListModelsResponse) -> model_pb2.ListModelsResponse:
+    return a
+
+
+def list_page(request: model_pb2.ListModelsRequest) -> Call[model_pb2.ListModelsResponse]:
+    return _models("ListModels", request, _same)
+
+
+def update(model: str, etag: str, validate_only: bool, **fields: Any) -> Call[messages.ModelInfo]:
+    r = model_pb2.UpdateModelRequest(validate_only=validate_only)
+    r.model.id, r.model.etag = model, etag
+    for name, value in fields.items():
+        if value is UNCHANGED:
+            continue
+        r.update_mask.paths.append(name)
+        if value is None:
+            continue
+        if name == "label_ttl":
+            r.model.label_ttl.CopyFrom(duration(value))
+        elif isinstance(value, Mapping):
+            getattr(r.model, name).update(value)
+        else:
+            setattr(r.model, name, value)
+    # With an etag, the try after one whose answer was lost would find another etag.
+    return _models("UpdateModel", r, lambda a: messages.ModelInfo.of(a.model), again=not etag)
+
+
+def delete(model: str, etag: str, purge: bool, validate_only: bool) -> Call[Optional[messages.ModelInfo]]:
+    r = model_pb2.DeleteModelRequest(model=model, etag=etag, purge=purge, validate_only=validate_only)
+
+    def read(a: Any) -> Optional[messages.ModelInfo]:
+        return messages.ModelInfo.of(a.model) if a is not None and a.HasField("model") else None
+
+    return _models("DeleteModel", r, read, done="MODEL_NOT_FOUND")
+
+
+def undelete(model: str) -> Call[messages.ModelInfo]:
+    r = model_pb2.UndeleteModelRequest(model=model)
+    return _models("UndeleteModel", r, lambda a: messages.ModelInfo.of(a.model), again=False)
+
+
+def stats(model: str, effective_dimension: bool, hindsight_path: bool) -> Call[messages.ModelStats]:
+    r = model_pb2.GetModelStatsRequest(
+        model=model, include_effective_dimension=effective_dimension, include_hindsight_path=hindsight_path,
+    )
+    return _models("GetModelStats", r, lambda a: messages.ModelStats.of(a.stats))
+
+
+def history(model: str) -> Call[messages.History]:
+    return _models("GetModelHistory", model_pb2.GetModelHistoryRequest(model=model), messages.History.of)
+
+
+def compare(model: str) -> Call[list[messages.Comparison]]:
+    r = model_pb2.CompareModelsRequest(model=model)
+    return _models("CompareModels", r, lambda a: [messages.Comparison.of(c) for c in a.comparisons])
+
+
+def watch(model: str, max_outcomes: Optional[float], stats_interval: Optional[Span]) -> Call[messages.Event]:
+    r = model_pb2.WatchModelRequest(model=model, max_outcomes_per_second=max_outcomes or 0.0)
+    if stats_interval is not None:
+        r.stats_interval.CopyFrom(duration(stats_interval))
+    return _models("WatchModel", r, messages.Event.of, again=False)
+
+
+def validate(given: Spec) -> Call[messages.SpecCost]:
+    return _models("ValidateSpec", model_pb2.ValidateSpecRequest(spec=spec(given)), messages.SpecCost.of)
+
+
+def snapshot(model: str) -> Call[messages.Snapshot]:
+    r = model_pb2.SnapshotModelRequest(model=model)
+    return _models("SnapshotModel", r, lambda a: messages.Snapshot.of(a.snapshot))
+
+
+def snapshots(model: str) -> Call[list[messages.Snapshot]]:
+    r = model_pb2.ListSnapshotsRequest(model=model)
+    return _models("ListSnapshots", r, lambda a: [messages.Snapshot.of(s) for s in a.snapshots])
+
+
+def restore(model: str, sequence: int, validate_only: bool) -> Call[messages.Restored]:
+    r = model_pb2.RestoreModelRequest(model=model, sequence=sequence, validate_only=validate_only)
+    # A second try could undo what was learned after the first.
+    return _models("RestoreModel", r, messages.Restored.of, again=validate_only)
+
+
+def export(model: str, without_ids: bool) -> Call[bytes]:
+    r = model_pb2.ExportModelRequest(model=model, without_ids=without_ids)
+    return _models("ExportModel", r, lambda a: bytes(a.chunk), again=False)
+
+
+def import_model() -> Call[messages.ModelInfo]:
+    """The call of an import. Its requests are import_requests."""
+    return _models("ImportModel", None, lambda a: messages.ModelInfo.of(a.model), again=False)
+
+
+def import_requests(id: str, chunks: Iterable[bytes]) -> Iterable[model_pb2.ImportModelRequest]:
+    yield model_pb2.ImportModelRequest(id=id)
+    for chunk in chunks:
+        yield model_pb2.ImportModelRequest(chunk=chunk)
+
+
+def set_alias(alias: str, model: str, expected_model: str) -> Call[messages.Alias]:
+    r = model_pb2.SetAliasRequest(alias=alias, model=model, expected_model=expected_model)
+    return _models("SetAlias", r, lambda a: messages.Alias.of(a.alias), again=not expected_model)
+
+
+def aliases() -> Call[list[messages.Alias]]:
+    return _models("ListAliases", model_pb2.ListAliasesRequest(), lambda a: [messages.Alias.of(x) for x in a.aliases])
+
+
+def delete_alias(alias: str) -> Call[None]:
+    return _models("DeleteAlias", model_pb2.DeleteAliasRequest(alias=alias), lambda a: None, done="ALIAS_NOT_FOUND")

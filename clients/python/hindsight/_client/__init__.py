@@ -1,0 +1,1 @@
+"""The generated messages of an error's details."""

@@ -1,0 +1,152 @@
+"""Values of Python as the API's, and back."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, Union
+
+from google.protobuf import duration_pb2, json_format, struct_pb2
+
+from hindsight.v1 import prediction_pb2, spec_pb2
+
+
+
+class Array(Protocol):
+    """An array or a scalar of numpy, or a Series of pandas."""
+
+    def tolist(self) -> Any:
+        """The same as numbers of Python."""
+
+
+#: The input of a model: its features in their order, as a list, a tuple or an array of
+#: numpy; or its named inputs, as a mapping.
+Input = Union[Sequence[float], Mapping[str, Any], Array]
+#: What happened: a number, a class, or the numbers of a model with several outputs.
+Label = Union[float, str, Sequence[float], Array]
+#: A spec: as in the documentation, as a mapping or as JSON, or the message of the API.
+Spec = Union[Mapping[str, Any], str, spec_pb2.ModelSpec]
+#: A time span in seconds, or as a timedelta.
+Span = Union[float, datetime.timedelta]
+
+
+def features(x: Union[Sequence[float], Array]) -> list[float]:
+    """The features of an input that has no names."""
+    if isinstance(x, (str, bytes)):
+        raise TypeError(f"an input is a list of numbers or a mapping of names to values, not {type(x).__name__}")
+    given: Any = x.tolist() if hasattr(x, "tolist") else x
+    try:
+        return [float(v) for v in given]
+    except TypeError as e:
+        raise TypeError(f"an input is a list of numbers or a mapping of names to values: {e}") from None
+
+
+def inputs(x: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Named inputs as a Struct."""
+    out = struct_pb2.Struct()
+    for name, value in x.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an input is a text, not {name!r}")
+        _set(out.fields[name], value, name)
+    return out
+
+
+def _set(out: struct_pb2.Value, value: Any, name: str) -> None:
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # A scalar of numpy.
+        value = value.item()
+    if value is None:
+        out.null_value = struct_pb2.NULL_VALUE
+    elif isinstance(value, bool):
+        out.bool_value = value
+    elif isinstance(value, str):
+        out.string_value = value
+    elif isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
+        out.number_value = float(value)
+    elif isinstance(value, datetime.date):
+        out.string_value = _moment(value)
+    elif isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes)):
+        out.list_value.SetInParent()
+        for element in value:
+            _set(out.list_value.values.add(), element, name)
+    else:
+        raise TypeError(f"input {name!r}: no value of the API is like {value!r} ({type(value).__name__})")
+
+
+def _moment(value: datetime.date) -> str:
+    """A moment in RFC 3339. One without an offset keeps its clock, at offset 0."""
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=datetime.timezone.utc)
+    return value.isoformat()
+
+
+def set_label(request: prediction_pb2.ObserveRequest, label: Label) -> None:
+    """Writes a label into a request."""
+    value: Any = label.tolist() if hasattr(label, "tolist") else label
+    if value is None:
+        raise TypeError("a label is a number, a class as a text, or a list of numbers, not None")
+    if isinstance(value, str):
+        setattr(request, "class", value)
+    elif isinstance(value, Iterable):
+        request.labels.SetInParent()
+        request.labels.values.extend(float(v) for v in value)
+    else:
+        request.label = float(value)
+
+
+def duration(span: Span) -> duration_pb2.Duration:
+    """A time span as a Duration."""
+    out = duration_pb2.Duration()
+    out.FromTimedelta(span if isinstance(span, datetime.timedelta) else datetime.timedelta(seconds=span))
+    return out
+
+
+def spec(given: Spec) -> spec_pb2.ModelSpec:
+    """A spec as the API's message. A field that does not exist is a ValueError."""
+    if isinstance(given, spec_pb2.ModelSpec):
+        return given
+    out = spec_pb2.ModelSpec()
+    try:
+        if isinstance(given, str):
+            json_format.Parse(given, out)
+        else:
+            json_format.ParseDict(given, out)
+    except json_format.ParseError as e:
+        raise ValueError(f"spec: {e}") from None
+    return out
+
+
+def spec_dict(message: Any) -> dict[str, Any]:
+    """A spec as a mapping, with the names of the API, its numbers as numbers."""
+    out: dict[str, Any] = {}
+    for field, value in message.ListFields():
+        if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+            out[field.name] = [_spec_value(field, v) for v in value]
+        else:
+            out[field.name] = _spec_value(field, value)
+    return out
+
+
+def _spec_value(field: Any, value: Any) -> Any:
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known is not None else value
+    return spec_dict(value) if field.message_type is not None else value
+
+
+def enum_name(enum: Any, number: int) -> str:
+    """The name of a value of an enum, or its number if this version has no name for it."""
+    try:
+        return str(enum.Name(number))
+    except ValueError:
+        return str(number)
+
+
+def is_missing(value: Any) -> bool:
+    """Tells whether pandas takes a scalar for a missing value: None, NaN, NaT, NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, numbers.Real) and math.isnan(value)

@@ -1,0 +1,1 @@
+"""The generated stubs of the API hindsight.v1."""

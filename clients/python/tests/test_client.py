@@ -1,0 +1,323 @@
+"""The synchronous client against a real server."""
+
+import datetime
+import io
+import pickle
+import random
+import threading
+import time
+import unittest
+
+import hindsight
+from hindsight import errors
+from tests.server import TIMEOUT, Proxy, Server
+
+NAMED = {"inputs": [{"name": "temperature", "numeric": {}}, {"name": "city", "categorical": {}}, {"name": "at", "time": {}}]}
+OUTPUTS = {"dimension": 1, "outputs": 2, "linear_awv": {}}
+
+
+class ClientTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--max-batch-rows", "300")
+        cls.addClassCleanup(cls.server.close)
+        cls.client = hindsight.connect(cls.server.address, timeout=TIMEOUT)
+        cls.addClassCleanup(cls.client.close)
+
+    def model(self, spec=None):
+        return self.client.create(self.id().rsplit(".", 1)[1].replace("_", "-").lower(), spec or {"dimension": 2, "linear_awv": {}})
+
+    def test_a_round(self):
+        model = self.model()
+        prediction = model.predict([0.5, 1])
+        self.assertTrue(prediction.prediction_id)
+        self.assertEqual(prediction.value, 0)
+        self.assertIsNone(prediction.standard_error)
+        outcome = model.observe(prediction, 3)
+        self.assertEqual((outcome.sequence, outcome.served_prediction, outcome.served_loss), (1, 0, 9))
+        self.assertFalse(outcome.duplicate)
+        again = model.observe(prediction, 3.0)
+        self.assertTrue(again.duplicate)
+        self.assertEqual(again.sequence, 1)
+
+    def test_zero_is_a_label_and_none_is_not(self):
+        model = self.model()
+        self.assertEqual(model.observe([1, 2], 0).sequence, 1)
+        with self.assertRaises(TypeError):
+            model.observe([1, 2], None)
+
+    def test_delayed_label_by_id_and_by_pickle(self):
+        model = self.model()
+        first, second = model.predict([1, 2]), model.predict([2, 1])
+        kept = pickle.dumps(first)
+        self.assertEqual(model.observe(second.prediction_id, 1.0).sequence, 1)
+        outcome = model.observe(pickle.loads(kept), 2.0)
+        self.assertEqual((outcome.sequence, outcome.served_prediction), (2, 0))
+
+    def test_prediction_that_is_gone_is_learned_by_its_input_once(self):
+        model = self.model()
+        with self.assertRaises(errors.PredictionNotFound) as caught:
+            model.observe("gone", 1.0)
+        self.assertEqual(caught.exception.reason, "PREDICTION_NOT_FOUND")
+        late = [model.observe([1, 2], 1.0, id="gone") for _ in range(2)]
+        self.assertEqual([(o.sequence, o.duplicate) for o in late], [(1, False), (1, True)])
+
+    def test_not_remembered(self):
+        model = self.model()
+        prediction = model.predict([1, 2], remember=False)
+        self.assertEqual(prediction.prediction_id, "")
+        with self.assertRaisesRegex(ValueError, "remember=False"):
+            model.observe(prediction, 1.0)
+
+    def test_named_inputs_and_classes(self):
+        model = self.model(NAMED | {"classes": {}})
+        at = datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.timezone.utc)
+        rng = random.Random(1)
+        warm = [False, True] + [rng.random() < 0.5 for _ in range(198)]
+        rows = [{"temperature": n % 7, "city": "Oslo" if w else None, "at": at} for n, w in enumerate(warm)]
+        model.observe_batch(rows, ["warm" if w else "cold" for w in warm])
+        prediction = model.predict({"temperature": 3, "city": "Oslo", "at": at})
+        self.assertEqual(prediction.class_, "warm")
+        self.assertAlmostEqual(sum(prediction.scores.values()), 1)
+        self.assertEqual(model.get().classes, ("cold", "warm"))
+        with self.assertRaises(errors.InvalidArgument) as caught:
+            model.predict({"temperature": 3, "city": "Oslo", "att": at})
+        self.assertIn(caught.exception.reason, ("UNKNOWN_INPUT", "MISSING_INPUT"))
+        self.assertTrue(caught.exception.violations)
+
+    def test_several_outputs(self):
+        model = self.model(OUTPUTS)
+        self.assertEqual(model.observe([1], [1.0, 2.0]).sequence, 1)
+        self.assertEqual(len(model.predict([1]).values), 2)
+
+    def test_batches(self):
+        model = self.model()
+        predictions = model.predict_batch([[1, 2], [3, 4], [5, 6]])
+        self.assertEqual(len({p.prediction_id for p in predictions}), 3)
+        outcomes = model.observe_batch([predictions[0], predictions[1].prediction_id, [7, 8]], [1, 2, 3], weights=[1, 2, 1])
+        self.assertEqual([o.sequence for o in outcomes], [1, 2, 3])
+        with self.assertRaises(errors.InvalidArgument) as caught:
+            model.observe_batch([[1, 2], [1]], [1, 2])
+        self.assertEqual(caught.exception.violations[0].field, "observations[1].features")
+        self.assertEqual(model.get().sequence, 3)  # All or none.
+        with self.assertRaisesRegex(ValueError, "2 rows and 1 labels"):
+            model.observe_batch([[1, 2], [3, 4]], [1])
+        with self.assertRaises(errors.InvalidArgument) as caught:
+            model.predict_batch([[0, 0]] * 301)
+        self.assertEqual(caught.exception.reason, "BATCH_TOO_LARGE")
+
+    def test_life_of_a_model(self):
+        model = self.model({"dimension": 2, "seed": 7, "fourier_awv": {"frequencies": 10}})
+        self.assertEqual(self.model({"dimension": 2, "seed": 7, "fourier_awv": {"frequencies": 10}}).id, model.id)
+        with self.assertRaises(errors.ModelExists):
+            self.client.create(model.id, {"dimension": 3})
+        info = model.get()
+        self.assertEqual((info.learner, info.spec["seed"], info.spec["fourier_awv"]["frequencies"]), ("fourier_awv", 7, 10))
+        self.assertEqual(info.create_time.tzinfo, datetime.timezone.utc)
+        self.assertEqual(self.client.validate(info.spec).spec, info.spec)
+        for n in range(5):
+            model.observe([n, 1], n)
+        self.assertEqual(model.snapshot().sequence, 5)
+        self.assertEqual(model.snapshots()[0].sequence, 5)
+        model.observe([9, 1], 9)
+        out = io.BytesIO()
+        self.assertEqual(model.export(out), len(out.getvalue()))
+        copy = self.client.import_model(model.id + "-copy", out.getvalue())
+        self.assertEqual(copy.sequence, 6)
+        restored = model.restore(5)
+        self.assertEqual(restored.model.sequence, 5)
+        self.assertEqual(model.stats().observations, 5)
+        self.assertEqual([m.id for m in self.client.models(prefix=model.id, page_size=1)], [model.id, model.id + "-copy"])
+        self.client.model(model.id + "-copy").delete()
+        with self.assertRaises(errors.ModelNotFound):
+            self.client.model(model.id + "-copy").predict([1, 2])
+
+    def test_aliases(self):
+        first = self.model()
+        second = self.client.create(first.id + "-second", {"dimension": 2, "linear_awv": {}})
+        try:
+            self.client.set_alias("champion", first.id)
+        except errors.Unimplemented:
+            self.skipTest("the server has no aliases")
+        champion = self.client.model("champion")
+        prediction = champion.predict([1, 2])
+        self.assertEqual(prediction.model, first.id)
+        with self.assertRaises(errors.Aborted) as caught:
+            self.client.set_alias("champion", second.id, expected_model=second.id)
+        self.assertEqual(caught.exception.reason, "ALIAS_MISMATCH")
+        self.assertEqual(self.client.set_alias("champion", second.id).previous_model, first.id)
+        self.assertEqual(champion.observe(prediction, 1).model, first.id)  # By the model that predicted.
+        self.assertEqual(champion.observe([1, 2], 1).model, second.id)
+        with self.assertRaises(errors.FailedPrecondition):
+            second.delete()
+        self.assertEqual([a.alias for a in self.client.aliases()], ["champion"])
+        self.client.delete_alias("champion")
+        with self.assertRaises(errors.NotFound):
+            champion.predict([1, 2])
+
+    def test_errors_are_typed(self):
+        model = self.model()
+        with self.assertRaises(errors.ModelNotFound) as caught:
+            self.client.model("none").predict([1, 2])
+        self.assertEqual(caught.exception.reason, "MODEL_NOT_FOUND")
+        with self.assertRaises(errors.InvalidSpec):
+            self.client.validate({"dimension": -1})
+        with self.assertRaisesRegex(ValueError, "dimensoin"):
+            self.client.validate({"dimensoin": 1})
+        with self.assertRaises(errors.InvalidArgument) as caught:
+            model.predict([1, 2, 3])
+        error = caught.exception
+        self.assertEqual((error.reason, error.metadata["want"]), ("DIMENSION_MISMATCH", "2 numbers"))
+        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        model.observe([1, 2], 1, id="one")
+        with self.assertRaises(errors.ObservationConflict):
+            model.observe([1, 2], 2, id="one")
+
+    def test_what_the_server_does_not_know_says_so(self):
+        model = self.model()
+        model.observe([1, 2], 3)
+        for name, call, check in (
+            ("history", model.history, lambda h: h.points[-1].sequence == 1),
+            ("watch", lambda: next(iter(model.watch())), lambda e: e.stats.observations == 1),
+            ("compare", model.compare, lambda c: c[0].model == model.id),
+        ):
+            with self.subTest(name):
+                try:
+                    answer = call()
+                except errors.Unimplemented:
+                    self.skipTest(f"the server has no {name}")
+                self.assertTrue(check(answer), answer)
+
+    def test_update_and_undelete(self):
+        model = self.model()
+        try:
+            info = model.update(display_name="Name", labels={"team": "a"})
+        except errors.Unimplemented:
+            self.skipTest("the server has no UpdateModel")
+        self.assertEqual((info.display_name, info.labels), ("Name", {"team": "a"}))
+        self.assertEqual(model.update(label_ttl=60).label_ttl, datetime.timedelta(minutes=1))
+        self.assertIsNone(model.update(label_ttl=None).label_ttl)
+        self.assertEqual(model.get().display_name, "Name")
+        with self.assertRaises(errors.Aborted) as caught:
+            model.update(display_name="Other", etag=info.etag)
+        self.assertEqual(caught.exception.reason, "ETAG_MISMATCH")
+        self.assertEqual([m.id for m in self.client.models(labels={"team": "a"})], [model.id])
+        self.assertIsNotNone(model.delete())
+        self.assertEqual(self.client.undelete(model.id).id, model.id)
+        self.assertEqual(model.get().labels, {"team": "a"})
+
+    def test_session(self):
+        model = self.model()
+        with model.session(in_flight=16) as session:
+            predictions = [session.predict([n, 1]) for n in range(100)]
+            outcomes = [session.observe(p.result(TIMEOUT), n) for n, p in enumerate(predictions)]
+            refused = session.predict([1])
+            self.assertEqual([o.result(TIMEOUT).sequence for o in outcomes], list(range(1, 101)))
+            self.assertIsInstance(refused.exception(TIMEOUT), errors.InvalidArgument)
+        with self.assertRaises(errors.SessionClosed):
+            session.predict([1, 1])
+
+    def test_session_goes_on_after_its_stream_broke(self):
+        proxy = Proxy(self.server.address)
+        self.addCleanup(proxy.close)
+        model = self.model()
+        with hindsight.connect(proxy.address, timeout=TIMEOUT) as client, client.model(model.id).session() as session:
+            session.observe([0, 1], 0).result(TIMEOUT)
+            proxy.keep("answers")
+            lost = [session.observe([n, 1], n) for n in range(1, 50)]
+            self.assertTrue(proxy.kept.wait(TIMEOUT))
+            proxy.keep("")
+            proxy.drop()
+            more = [session.observe([n, 1], n) for n in range(50, 60)]
+            self.assertEqual([f.result(TIMEOUT).sequence for f in lost + more], list(range(2, 61)))
+        self.assertEqual(model.get().sequence, 60)
+
+    def test_session_sends_again_what_the_server_refuses_for_the_moment(self):
+        server = Server("--queue", "2")
+        self.addCleanup(server.close)
+        with hindsight.connect(server.address, timeout=TIMEOUT) as client:
+            model = client.create("busy", {"dimension": 50, "fourier_awv": {"frequencies": 300}})
+            with model.session(in_flight=100) as session:
+                outcomes = [session.observe([n / 300] * 50, n) for n in range(300)]
+                self.assertEqual(sorted(o.result(TIMEOUT).sequence for o in outcomes), list(range(1, 301)))
+            self.assertEqual(model.get().sequence, 300)
+
+    def test_threads_share_a_client(self):
+        model = self.model()
+        threads = [threading.Thread(target=lambda: [model.observe([1, n], n) for n in range(20)]) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(TIMEOUT)
+        self.assertEqual(model.get().sequence, 80)
+
+
+class CrashTest(unittest.TestCase):
+    """The server is killed between the sending of an Observe and its answer."""
+
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.close)
+        self.proxy = Proxy(self.server.address)
+        self.addCleanup(self.proxy.close)
+        self.direct = hindsight.connect(self.server.address, timeout=TIMEOUT)
+        self.addCleanup(self.direct.close)
+        self.model = self.direct.create("crash", {"dimension": 1, "linear_awv": {}})
+        self.client = hindsight.connect(self.proxy.address, timeout=TIMEOUT)
+        self.addCleanup(self.client.close)
+
+    def observe_over_a_crash(self, keep, until, predicted=True):
+        """Observes while one way is kept, kills and restarts, and returns the outcome."""
+        model = self.client.model("crash")
+        x = model.predict([2]) if predicted else [2]
+        self.proxy.keep(keep)
+        outcomes = []
+        thread = threading.Thread(target=lambda: outcomes.append(model.observe(x, 7.0)))
+        thread.start()
+        self.assertTrue(self.proxy.kept.wait(TIMEOUT))
+        deadline = time.monotonic() + TIMEOUT
+        while self.model.get().sequence != until:
+            self.assertLess(time.monotonic(), deadline)
+        self.server.kill()
+        self.proxy.keep("")
+        self.proxy.drop()
+        self.server.start()
+        thread.join(TIMEOUT)
+        self.assertEqual(len(outcomes), 1, "the call was not answered")
+        return outcomes[0]
+
+    def test_learned_and_the_answer_lost(self):
+        outcome = self.observe_over_a_crash("answers", until=1)
+        self.assertTrue(outcome.duplicate)
+        self.assertEqual((outcome.sequence, outcome.served_prediction), (1, 0))
+        self.assertEqual(self.model.get().sequence, 1)
+
+    def test_an_input_learned_and_the_answer_lost(self):
+        model = self.client.model("crash")
+        model.predict([2])  # The connection is there.
+        outcome = self.observe_over_a_crash("answers", until=1, predicted=False)
+        self.assertEqual((outcome.sequence, outcome.duplicate), (1, True))
+        self.assertEqual(self.model.get().sequence, 1)
+
+    def test_the_request_lost(self):
+        outcome = self.observe_over_a_crash("requests", until=0)
+        self.assertFalse(outcome.duplicate)
+        self.assertEqual(outcome.sequence, 1)
+        self.assertEqual(self.model.get().sequence, 1)
+
+    def test_no_server(self):
+        self.server.kill()
+        with hindsight.connect(self.server.address, timeout=0.5) as client:
+            with self.assertRaises(errors.HindsightError) as caught:
+                client.model("crash").get()
+        self.assertIsInstance(caught.exception, (errors.Unreachable, errors.DeadlineExceeded))
+        with hindsight.connect(self.server.address, retry=hindsight.Retry(max_tries=2), timeout=TIMEOUT) as client:
+            with self.assertRaises(errors.Unreachable) as caught:
+                client.model("crash").get()
+        self.assertEqual(caught.exception.tries, 2)
+        self.assertIn(self.server.address, str(caught.exception))
+        self.server.start()
+
+
+if __name__ == "__main__":
+    unittest.main()

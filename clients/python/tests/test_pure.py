@@ -1,0 +1,242 @@
+"""What needs no server: values, errors, retries, addresses."""
+
+import datetime
+import decimal
+import unittest
+
+import grpc
+
+from hindsight import _calls, _channel, _values, errors
+from hindsight._client import details_pb2
+from hindsight._flights import Flights
+from hindsight.retry import Retry, Tries, backoff
+from hindsight.v1 import prediction_pb2, spec_pb2
+
+
+def status(code, reason="", retry_after=None, violations=(), domain="hindsight"):
+    """A google.rpc.Status as a server sends it."""
+    s = prediction_pb2.SessionResponse().error
+    s.code, s.message = code.value[0], "something"
+
+    def add(name, message):
+        s.details.add(type_url="type.googleapis.com/google.rpc." + name, value=message.SerializeToString())
+
+    if reason:
+        add("ErrorInfo", details_pb2.ErrorInfo(reason=reason, domain=domain, metadata={"field": "x"}))
+    if retry_after is not None:
+        info = details_pb2.RetryInfo()
+        info.retry_delay.FromTimedelta(datetime.timedelta(seconds=retry_after))
+        add("RetryInfo", info)
+    if violations:
+        bad = details_pb2.BadRequest()
+        for field, description in violations:
+            bad.field_violations.add(field=field, description=description, reason=reason)
+        add("BadRequest", bad)
+    return s
+
+
+class FakeError(grpc.RpcError):
+    """An error of gRPC."""
+
+    def __init__(self, code, trailers):
+        self._code, self._trailers = code, trailers
+
+    def code(self):
+        return self._code
+
+    def details(self):
+        return "details"
+
+    def trailing_metadata(self):
+        return self._trailers
+
+
+class ValuesTest(unittest.TestCase):
+    def test_features(self):
+        self.assertEqual(_values.features((1, 2.5)), [1.0, 2.5])
+        with self.assertRaises(TypeError):
+            _values.features("12")
+        with self.assertRaises(TypeError):
+            _values.features([None])
+
+    def test_inputs(self):
+        at = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
+        s = _values.inputs({
+            "n": 1, "f": 2.5, "d": decimal.Decimal("0.5"), "b": True, "t": "x", "none": None, "at": at,
+            "naive": at.replace(tzinfo=None), "day": at.date(), "list": [1, 2],
+        })
+        kinds = {k: v.WhichOneof("kind") for k, v in s.fields.items()}
+        self.assertEqual(kinds, {
+            "n": "number_value", "f": "number_value", "d": "number_value", "b": "bool_value", "t": "string_value",
+            "none": "null_value", "at": "string_value", "naive": "string_value", "day": "string_value", "list": "list_value",
+        })
+        self.assertEqual(s.fields["at"].string_value, "2026-01-02T03:04:05+01:00")
+        self.assertEqual(s.fields["naive"].string_value, "2026-01-02T03:04:05+00:00")
+        self.assertEqual(s.fields["day"].string_value, "2026-01-02T00:00:00+00:00")
+        for wrong in ({"x": {"y": 1}}, {"x": object()}, {1: 2}):
+            with self.assertRaises(TypeError):
+                _values.inputs(wrong)
+
+    def test_empty_list_is_a_list(self):
+        self.assertEqual(_values.inputs({"v": []}).fields["v"].WhichOneof("kind"), "list_value")
+
+    def test_labels(self):
+        def target(label):
+            r = prediction_pb2.ObserveRequest()
+            _values.set_label(r, label)
+            return r.WhichOneof("target")
+
+        self.assertEqual([target(x) for x in (0, 0.0, "a", [1, 2])], ["label", "label", "class", "labels"])
+
+    def test_spec(self):
+        given = {"dimension": 2, "seed": 7, "raker": {"loss": "LOSS_LOGISTIC", "kernels": [{"sigma": 2.0}]}}
+        message = _values.spec(given)
+        self.assertEqual(_values.spec_dict(message), given)
+        self.assertEqual(_values.spec('{"dimension": 2}'), spec_pb2.ModelSpec(dimension=2))
+        self.assertIs(_values.spec(message), message)
+
+    def test_unknown_enum(self):
+        self.assertEqual(_values.enum_name(spec_pb2.Loss, 1), "LOSS_SQUARED")
+        self.assertEqual(_values.enum_name(spec_pb2.Loss, 99), "99")
+
+
+class AddressTest(unittest.TestCase):
+    def test_target(self):
+        for given, want in {
+            "localhost": "localhost:50051", "h:1": "h:1", "10.0.0.1": "10.0.0.1:50051", "::1": "[::1]:50051",
+            "[::1]": "[::1]:50051", "[::1]:1": "[::1]:1", "dns:///h:1": None, "unix:/tmp/s": "unix:/tmp/s", "": None,
+            "http://h:1": None,
+        }.items():
+            with self.subTest(given):
+                if want is None:
+                    self.assertRaises(ValueError, _channel.target, given)
+                else:
+                    self.assertEqual(_channel.target(given), want)
+
+    def test_keepalive_that_the_server_refuses(self):
+        with self.assertRaisesRegex(ValueError, "keepalive"):
+            _channel.options(1.0, None)
+        self.assertEqual(dict(_channel.options(None, {"a": 1}))["a"], 1)
+
+
+class ErrorsTest(unittest.TestCase):
+    def test_trailers(self):
+        s = status(grpc.StatusCode.INVALID_ARGUMENT, "NOT_FINITE", violations=[("features[1]", "got NaN"), ("label", "got Inf")])
+        e = errors.of_call(FakeError(grpc.StatusCode.INVALID_ARGUMENT, [("x", "y"), ("grpc-status-details-bin", s.SerializeToString())]), "h:1")
+        self.assertIs(type(e), errors.InvalidArgument)
+        self.assertEqual((e.reason, e.metadata, len(e.violations), e.retryable), ("NOT_FINITE", {"field": "x"}, 2, False))
+        self.assertEqual(str(e), "something (NOT_FINITE); features[1]: got NaN; label: got Inf")
+
+    def test_no_server(self):
+        e = errors.of_call(FakeError(grpc.StatusCode.UNAVAILABLE, None), "h:1")
+        self.assertIs(type(e), errors.Unreachable)
+        self.assertTrue(e.retryable)
+        self.assertIn("h:1", str(e))
+
+    def test_classes(self):
+        code = grpc.StatusCode
+        for s, want, retryable in (
+            (status(code.RESOURCE_EXHAUSTED, "OVERLOADED", 0.05), errors.Overloaded, True),
+            (status(code.RESOURCE_EXHAUSTED, "PENDING_LIMIT", 60), errors.Overloaded, True),
+            (status(code.RESOURCE_EXHAUSTED, "MODEL_LIMIT"), errors.LimitReached, False),
+            (status(code.RESOURCE_EXHAUSTED, "OF_A_LATER_SERVER", 1), errors.Overloaded, True),
+            (status(code.UNAVAILABLE, "STORAGE_FAILED"), errors.StorageFailed, False),
+            (status(code.UNAVAILABLE, "SHUTTING_DOWN", 1), errors.Unavailable, True),
+            (status(code.UNAVAILABLE, "OUTCOME_UNKNOWN", 0.1), errors.OutcomeUnknown, True),
+            (status(code.NOT_FOUND, "OF_A_LATER_SERVER"), errors.NotFound, False),
+            (status(code.NOT_FOUND, "MODEL_NOT_FOUND", domain="another"), errors.NotFound, False),
+            (status(code.DATA_LOSS, "STATE_CORRUPT"), errors.StateCorrupt, False),
+            (status(code.UNIMPLEMENTED), errors.Unimplemented, False),
+            (status(code.UNKNOWN), errors.HindsightError, False),
+        ):
+            e = errors.of_status(s)
+            self.assertIs(type(e), want)
+            self.assertEqual(e.retryable, retryable, e)
+
+
+class RetryTest(unittest.TestCase):
+    def test_backoff(self):
+        retry = Retry(first=0.1, longest=2.0)
+        for tries, most in ((1, 0.1), (2, 0.2), (6, 2.0), (1000, 2.0)):
+            waits = [backoff(retry, tries, 3.0) for _ in range(200)]
+            self.assertGreaterEqual(min(waits), 3.0)
+            self.assertLessEqual(max(waits), 3.0 + most)
+            self.assertGreater(max(waits) - min(waits), most / 2)  # It differs from call to call.
+
+    def test_tries(self):
+        later = errors.Overloaded("x", retry_after=0.05)
+        never = errors.InvalidArgument("x")
+
+        def last(retry, timeout, error, again=True):
+            tries = Tries(retry, timeout, again)
+            for n in range(1, 5):
+                tries.begin()
+                try:
+                    tries.wait(error)
+                except errors.HindsightError as e:
+                    return n, e.tries
+            return None
+
+        self.assertEqual(last(Retry(), 60, never), (1, 1))
+        self.assertEqual(last(Retry(), 60, later, again=False), (1, 1))
+        self.assertEqual(last(Retry(max_tries=3), 60, later), (3, 3))
+        self.assertEqual(last(Retry(), 0.04, later), (1, 1))  # The wait would pass the deadline.
+        self.assertIsNone(last(Retry(), 60, later))
+
+    def test_ids_are_minted_once(self):
+        call = _calls.observe("m", [1], 2.0, None, None)
+        self.assertEqual(len(call.request.observation_id), 32)
+        self.assertNotEqual(_calls.observe("m", [1], 2.0, None, None).request.observation_id, call.request.observation_id)
+        self.assertTrue(_calls.predict("m", [1], None, None, True).request.prediction_id)
+        self.assertEqual(_calls.predict("m", [1], None, None, False).request.prediction_id, "")
+        self.assertEqual(len(set(_calls.predict_batch("m", [[1]] * 9, None, None, True).request.prediction_ids)), 9)
+
+    def test_what_is_not_sent_again(self):
+        self.assertFalse(_calls.restore("m", 1, False).again)
+        self.assertFalse(_calls.update("m", "etag", False, display_name="x").again)
+        self.assertTrue(_calls.update("m", "", False, display_name="x").again)
+        self.assertEqual(_calls.update("m", "", False, display_name="x", labels=_calls.UNCHANGED, label_ttl=None).request.update_mask.paths, ["display_name", "label_ttl"])
+
+
+class FlightsTest(unittest.TestCase):
+    """A session's calls without an answer."""
+
+    class Future:
+        result = error = None
+
+        def set_result(self, x):
+            self.result = x
+
+        def set_exception(self, x):
+            self.error = x
+
+    def test_refused_for_the_moment(self):
+        flights = Flights(Retry(first=0.0, longest=0.0), timeout=10)
+        first, second = self.Future(), self.Future()
+        flights.observe(prediction_pb2.ObserveRequest(label=1), first)
+        flights.observe(prediction_pb2.ObserveRequest(label=2), second)
+        self.assertEqual([flights.take(0).correlation_id, flights.take(0).correlation_id, flights.take(0)], [1, 2, None])
+        refused = prediction_pb2.SessionResponse(correlation_id=1, error=status(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED", 5))
+        self.assertIsNone(flights.answered(refused, 0))
+        self.assertEqual((len(flights), flights.due(1), flights.take(1)), (2, 4, None))
+        self.assertEqual(flights.take(5).observe.label, 1)
+        flights.answered(refused, 6)()  # The next try would be after the deadline.
+        self.assertIsInstance(first.error, errors.Overloaded)
+        self.assertEqual(first.error.tries, 2)
+        flights.answered(prediction_pb2.SessionResponse(correlation_id=2, outcome=prediction_pb2.Outcome(sequence=4)), 6)()
+        self.assertEqual((second.result.sequence, len(flights)), (4, 0))
+
+    def test_restart_sends_all_in_order(self):
+        flights = Flights(Retry(), timeout=10)
+        for n in range(3):
+            flights.predict(prediction_pb2.PredictRequest(model=str(n)), self.Future())
+        flights.take(0)
+        flights.answered(prediction_pb2.SessionResponse(correlation_id=1, prediction=prediction_pb2.Prediction()), 0)()
+        flights.take(0)
+        flights.restart()
+        self.assertEqual([flights.take(0).predict.model for _ in range(2)], ["1", "2"])
+        self.assertEqual(len(flights.fail()), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

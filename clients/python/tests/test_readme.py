@@ -1,0 +1,47 @@
+"""Every Python program of the README, and that of docs/clients.md, runs."""
+
+import contextlib
+import importlib.util
+import io
+import re
+import unittest
+
+from tests.server import ROOT, Server
+
+PROGRAMS = [
+    program
+    for document in ("clients/python/README.md", "docs/clients.md")
+    for program in re.findall(r"^## ([^\n]+)$(?:(?!^## ).)*?^```python\n(.*?)^```$", (ROOT / document).read_text(), re.M | re.S)
+]
+
+
+class ReadmeTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.addClassCleanup(cls.server.close)
+
+    def test_programs(self):
+        wanted = {
+            "Ten lines": r"200: predicted \d\.\d+, was \d\.\d+, recent loss 0\.\d+\n$",
+            "The same for asyncio": r"^recent loss 0\.\d+ after 200 observations\n$",
+            "Named inputs and classes": r"^mild \{'cold': 0\.\d+, 'mild': 0\.\d+\}",
+            "Labels that come later": r"^$",
+            "Many calls in flight": r"^1000\n$",
+            "DataFrames": r"299 +300 ",
+            "Python": r"^1 9\.0\n$",
+        }
+        self.assertEqual([title for title, _ in PROGRAMS], list(wanted))
+        for title, program in PROGRAMS:
+            with self.subTest(title):
+                if "pandas" in program and importlib.util.find_spec("pandas") is None:
+                    self.skipTest("pandas is not installed")
+                self.assertIn("localhost:50051", program)
+                out = io.StringIO()
+                with contextlib.redirect_stdout(out):
+                    exec(compile(program.replace("localhost:50051", self.server.address), title, "exec"), {"__name__": title})
+                self.assertRegex(out.getvalue(), wanted[title])
+
+
+if __name__ == "__main__":
+    unittest.main()

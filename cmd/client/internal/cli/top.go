@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/internal/command"
+)
+
+const (
+	defaultInterval = 2 * time.Second
+	leastInterval   = 200 * time.Millisecond
+	defaultTop      = 50
+)
+
+// newTop builds "top".
+func newTop(e *env) *cobra.Command {
+	var (
+		request  hindsightv1.ListModelsRequest
+		interval time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch the models: observations, loss, skill, regret, rate",
+		Long: `Show a table of the models, again every --interval, until q is pressed. Where
+standard output is no terminal, or with -o json or csv, the table is printed once.
+
+Loss and skill are of the last 1000 observations, of a classifier the error rate.
+They are of the last time that the model was in memory.
+
+` + verdictHelp,
+		Example: `  hindsight top --order-by 'observation_rate desc'
+  hindsight top -o csv`,
+		Args: command.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if interval < leastInterval {
+				return command.Usagef("--interval %v is less than %v", interval, leastInterval)
+			}
+			if request.GetPageSize() < 1 || request.GetPageSize() > pageSize {
+				return command.Usagef("--limit %d is not in 1..%d", request.GetPageSize(), pageSize)
+			}
+			request.IncludeSummary = true
+			return e.withClient(func(c *client.Client) error { return e.top(cmd.Context(), c, &request, interval) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&request.OrderBy, "order-by", "observation_rate desc", orderUsage)
+	flags.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
+	flags.StringVar(&request.Learner, "learner", "", "only models with this learner")
+	flags.Int32Var(&request.PageSize, "limit", defaultTop, "at most this many models")
+	flags.DurationVar(&interval, "interval", defaultInterval, "how often the table is shown")
+	e.orderFlag(cmd)
+	e.learnerFlag(cmd)
+	return cmd
+}
+
+// top shows the table until the screen is left.
+func (e *env) top(ctx context.Context, c *client.Client, request *hindsightv1.ListModelsRequest, interval time.Duration) error {
+	page, err := c.ListPage(ctx, request)
+	if err != nil {
+		return err
+	}
+	s, ctx := e.newScreen(ctx)
+	if s == nil {
+		return e.emitRows(page, topHeader(), topRows(page.GetModels()))
+	}
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for err == nil {
+		if err = s.draw(e.Page(func(w *command.Page) { writeTop(w, page, c.Address()) })); err != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-ticker.C:
+			page, err = c.ListPage(ctx, request)
+		}
+	}
+	return s.leave(err)
+}
+
+func topHeader() []string {
+	return []string{"id", "learner", "observations", "per_second", "recent_loss", "skill", "regret", "state"}
+}
+
+// topRows are the lines of models.
+func topRows(models []*hindsightv1.Model) [][]any {
+	rows := make([][]any, len(models))
+	for i, m := range models {
+		s := m.GetSummary()
+		loss, skill := judge(s.GetRecent(), s.GetRecentClasses())
+		var perSecond, regret any
+		if s != nil {
+			perSecond = s.GetObservationRate()
+			if s.Regret != nil {
+				regret = s.GetRegret()
+			}
+		}
+		state := strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
+		if s.GetState() == hindsightv1.ModelSummary_STATE_UNSPECIFIED {
+			state = ""
+		}
+		rows[i] = []any{m.GetId(), m.GetLearner(), m.GetSequence(), perSecond, loss, skill, regret, state}
+	}
+	return rows
+}
+
+// writeTop writes a page of the live table.
+func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address string) {
+	w.Printf("%s, models: %d, shown: %d; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
+	rows := topRows(page.GetModels())
+	for i, m := range page.GetModels() {
+		if _, skill := judge(m.GetSummary().GetRecent(), m.GetSummary().GetRecentClasses()); skill != nil {
+			rows[i] = append(rows[i], verdict(*skill))
+		}
+	}
+	w.Rows(topHeader(), rows)
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/client/internal/document"
+	"hindsight/cmd/client/internal/plot"
+	"hindsight/cmd/internal/command"
+)
+
+const mostPoints = 4096
+
+// newModelWatch builds "model watch".
+func newModelWatch(e *env) *cobra.Command {
+	var (
+		interval time.Duration
+		events   int
+	)
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Watch how a model does: curves of its loss and its regret",
+		Long: `Show the curves of a model's loss over the last 1000 observations and of its
+regret, as it learns, until q is pressed. The curves begin with the history of the
+model.
+
+Where standard output is no terminal a line is printed for each statistics that
+come; with -o json each is one line of JSON.`,
+		Example: `  hindsight model watch energy
+  hindsight model watch energy --events 60 -o csv > minute.csv`,
+		Args:              command.Exactly("ID"),
+		ValidArgsFunction: e.completeModel,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if interval < time.Second {
+				return command.Usagef("--interval %v is less than 1s", interval)
+			}
+			if events < 0 {
+				return command.Usagef("--events %d is negative", events)
+			}
+			return e.withClient(func(c *client.Client) error {
+				return e.watch(cmd.Context(), c.Model(args[0]), interval, events)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often statistics come, if there was an observation")
+	cmd.Flags().IntVar(&events, "events", 0, "end after so many statistics; 0: never")
+	return cmd
+}
+
+// watch shows what the model learns.
+func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration, events int) error {
+	w := &watched{}
+	s, ctx := e.newScreen(ctx)
+	if s != nil {
+		if history, err := m.History(ctx); err == nil { // Else the curves begin now.
+			w.begin(history.GetPoints())
+		}
+	}
+	err := e.watchUntil(ctx, m, w, s, interval, events)
+	if s != nil {
+		return s.leave(err)
+	}
+	return err
+}
+
+// watchUntil shows statistics until there were enough of them.
+func (e *env) watchUntil(ctx context.Context, m *client.Model, w *watched, s *screen, interval time.Duration, events int) error {
+	// An outcome is not shown: the statistics tell of it.
+	request := &hindsightv1.WatchModelRequest{StatsInterval: durationpb.New(interval), MaxOutcomesPerSecond: 1}
+	seen := 0
+	for event, err := range m.Watch(ctx, request) {
+		if err != nil {
+			return err
+		}
+		stats := event.GetStats()
+		if stats == nil {
+			continue
+		}
+		w.add(stats)
+		if s != nil {
+			width, height := s.size()
+			err = s.draw(e.Page(func(p *command.Page) { w.write(p, width, height) }))
+		} else {
+			err = e.watchLine(stats, seen == 0)
+		}
+		if seen++; err != nil || seen == events {
+			return err
+		}
+	}
+	return errors.Join(ctx.Err(), errEnded)
+}
+
+var errEnded = errors.New("the server ended the events")
+
+// watchLine writes statistics as one line.
+func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
+	if e.JSON() {
+		raw, err := document.Encode(s)
+		if err == nil {
+			_, err = fmt.Fprintf(e.Stdout, "%s\n", raw)
+		}
+		return err
+	}
+	loss, skill := judge(s.GetRecent(), s.GetClasses().GetRecent())
+	row := []any{s.GetObservations(), loss, skill, nil}
+	if s.Regret != nil {
+		row[3] = s.GetRegret()
+	}
+	return e.Line([]string{"observations", "recent_loss", "skill", "regret"}, row, first)
+}
+
+// watched are the curves of a model.
+type watched struct {
+	stats        *hindsightv1.ModelStats
+	loss, regret []float64
+	first        uint64
+}
+
+// begin takes the history of the model.
+func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
+	for _, p := range points {
+		loss, _ := judge(p.GetPerformance(), p.GetClasses())
+		w.point(p.GetSequence(), known(loss), told(p.Regret != nil, p.GetRegret()))
+	}
+}
+
+// add takes new statistics.
+func (w *watched) add(s *hindsightv1.ModelStats) {
+	loss, _ := judge(s.GetRecent(), s.GetClasses().GetRecent())
+	w.stats = s
+	w.point(s.GetObservations(), known(loss), told(s.Regret != nil, s.GetRegret()))
+}
+
+// told is a figure of the server, NaN if it was not told.
+func told(is bool, v float64) float64 {
+	if !is {
+		return math.NaN()
+	}
+	return v
+}
+
+// point adds a point. Of too many every second one is dropped.
+func (w *watched) point(sequence uint64, loss, regret float64) {
+	if len(w.loss) == 0 {
+		w.first = sequence
+	}
+	w.loss, w.regret = append(w.loss, loss), append(w.regret, regret)
+	if len(w.loss) < mostPoints {
+		return
+	}
+	for i := range mostPoints / 2 {
+		w.loss[i], w.regret[i] = w.loss[2*i+1], w.regret[2*i+1]
+	}
+	w.loss, w.regret = w.loss[:mostPoints/2], w.regret[:mostPoints/2]
+}
+
+// write writes the page of a screen.
+func (w *watched) write(p *command.Page, width, height int) {
+	s := w.stats
+	loss, skill := judge(s.GetRecent(), s.GetClasses().GetRecent())
+	p.Printf("%s, %s, %d observations; q leaves\n", s.GetModel(), s.GetLearner(), s.GetObservations())
+	p.Printf("recent loss %s, skill %s %s, regret %s\n\n", command.Optional(loss, command.Number),
+		command.Optional(skill, digits3), command.Optional(skill, verdict), command.Optional(s.Regret, command.Number))
+	o := plot.Options{
+		Width: min(width, maxWidth), Height: max(3, (height-12)/2), X: "observations",
+		First: strconv.FormatUint(w.first, 10), Last: strconv.FormatUint(s.GetObservations(), 10),
+	}
+	name := "mean loss of the last 1000 observations"
+	if s.GetClasses() != nil {
+		name = "error rate of the last 1000 observations"
+	}
+	for _, c := range []struct {
+		title  string
+		points []float64
+	}{{name, w.loss}, {"regret against " + yardstick(s), w.regret}} {
+		o.Title = c.title
+		var drawn strings.Builder
+		if plot.Curve(&drawn, twice(c.points), o) == nil { // Else no point is known.
+			p.Printf("%s\n", drawn.String())
+		}
+	}
+}
+
+// twice repeats a single point: a curve has two.
+func twice(points []float64) []float64 {
+	if len(points) == 1 && !math.IsNaN(points[0]) {
+		return append(points, points[0])
+	}
+	return points
+}

@@ -1,0 +1,142 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/dataset"
+	"hindsight/cmd/internal/infer"
+)
+
+// Times are the two columns of times of a CSV file: when the input of a row is there,
+// and when its label is. A column has numbers, or times of a form that infer knows. They
+// are read beside the rows of the same file. It is not safe for concurrent use.
+type Times struct {
+	file    *os.File
+	table   *dataset.Table
+	columns [2]*moments
+}
+
+// moments is a column of times.
+type moments struct {
+	at      int
+	numbers bool
+	column  *infer.Column // of times that are no numbers
+}
+
+var errNoTime = errors.New("the time is missing")
+
+// OpenTimes opens a file beside its rows. The rows must be those of the file in their
+// order, offset of them skipped. Close must be called.
+func OpenTimes(path, column, labelColumn string, offset int) (*Times, error) {
+	t := &Times{}
+	for i, name := range []string{column, labelColumn} {
+		m, err := surveyTimes(path, name)
+		if err != nil {
+			return nil, err
+		}
+		t.columns[i] = m
+	}
+	if t.columns[0].numbers != t.columns[1].numbers {
+		return nil, fmt.Errorf("one of the columns %q and %q has numbers, the other times", column, labelColumn)
+	}
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	t.file = file
+	t.table, err = dataset.NewTable(file, path)
+	for i := 0; i < offset && err == nil; i++ {
+		_, err = t.table.Read()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(err, file.Close())
+	}
+	return t, nil
+}
+
+// Close closes the file.
+func (t *Times) Close() error { return t.file.Close() }
+
+// Add adds its times to the next row.
+func (t *Times) Add(r *Round) error {
+	record, err := t.table.Read()
+	if err != nil {
+		return err
+	}
+	for i, to := range []*float64{&r.Time, &r.LabelTime} {
+		m := t.columns[i]
+		if *to, err = m.parse(record[m.at]); err != nil {
+			return t.table.AtField(m.at, err)
+		}
+	}
+	return nil
+}
+
+// parse reads a time: the number, or the seconds since 1970.
+func (m *moments) parse(cell string) (float64, error) {
+	if m.numbers {
+		return dataset.Number(cell)
+	}
+	v, err := m.column.Value(cell)
+	if err != nil {
+		return 0, err
+	}
+	text, ok := v.(string)
+	if !ok {
+		return 0, errNoTime
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return 0, err
+	}
+	whole, rest := at.Unix(), at.Nanosecond()
+	return float64(whole) + float64(rest)/math.Pow10(9), nil
+}
+
+// surveyTimes finds out how a column writes its times.
+func surveyTimes(path, name string) (m *moments, err error) {
+	file, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	table, err := dataset.NewTable(file, path)
+	if err != nil {
+		return nil, err
+	}
+	m = &moments{numbers: true}
+	if m.at, err = table.Column(name); err != nil {
+		return nil, err
+	}
+	for m.numbers {
+		record, err := table.Read()
+		if errors.Is(err, io.EOF) {
+			return m, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		_, err = dataset.Number(record[m.at])
+		m.numbers = err == nil || strings.TrimSpace(record[m.at]) == ""
+	}
+	again, err := os.Open(path) //nolint:gosec // the user names the file
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, again.Close()) }()
+	how, err := infer.Declared(again, path, []*hindsightv1.Input{{
+		Name: table.Columns()[m.at], Kind: &hindsightv1.Input_Time{Time: &hindsightv1.TimeInput{}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	m.column = how.Columns[table.Columns()[m.at]]
+	return m, nil
+}

@@ -1,0 +1,44 @@
+// Package nearest finds the name that was meant by one that is nearly the same.
+package nearest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Meant returns "; is it ...?" with the candidate that is nearly the name, and nothing if
+// there is none: half of the name's characters may differ.
+func Meant(name string, candidates []string) string {
+	best, least := "", len([]rune(name))/2+1
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
+			best, least = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; is it %q?", best)
+}
+
+// distance is the Levenshtein distance of two texts.
+func distance(a, b string) int {
+	to := []rune(b)
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, x := range []rune(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, y := range to {
+			cost := diagonal
+			if x != y {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(to)]
+}

@@ -1,0 +1,91 @@
+package history
+
+import (
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+)
+
+// A row has, in words of 32 bits: the time in two; what is told of a moment; the sums of
+// the figures; the intervals that were judged and, of each level, those that held
+// their label; the weights of two experts each. All but the time and the weights are
+// short numbers.
+const (
+	timeLow = iota
+	timeHigh
+	regret
+	bound
+	dictionary
+	sums
+)
+
+// Figures of real labels are the losses of the predictions and of the two baselines,
+// prequential and served. A classifier has two losses, and five figures prequential
+// and served.
+const (
+	figuresOfLabels  = 6
+	figuresOfClasses = 12
+)
+
+// figures is how many sums over observations there are.
+func (s Shape) figures() int {
+	if s.Classes {
+		return figuresOfClasses
+	}
+	return figuresOfLabels
+}
+
+// counts is how many counts of intervals there are.
+func (s Shape) counts() int {
+	if s.Levels == 0 {
+		return 0
+	}
+	return 1 + s.Levels
+}
+
+// width is how many words a row of so many experts has.
+func (s Shape) width(experts int) int { return sums + s.figures() + s.counts() + (experts+1)/2 }
+
+func (h *History) width() int { return h.shape.width(h.experts) }
+
+// add adds the figures of one observation.
+func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance) {
+	if !s.Classes {
+		to = to[:figuresOfLabels]
+		to[0] += p.Prequential.Loss
+		to[1] += p.Prequential.RunningMean
+		to[2] += p.Prequential.LastLabel
+		to[3] += p.Served.Loss
+		to[4] += p.Served.RunningMean
+		to[5] += p.Served.LastLabel
+		return
+	}
+	to = to[:figuresOfClasses]
+	to[0] += p.Prequential.Loss
+	to[1] += p.Served.Loss
+	for i, f := range [...]*classes.Figures{&c.Prequential, &c.Served} {
+		own := to[2+5*i:][:5]
+		own[0] += f.Errors
+		own[1] += f.LogLoss
+		own[2] += f.Brier
+		own[3] += f.Majority
+		own[4] += f.Last
+	}
+}
+
+// read reads the sums of a row.
+func (s Shape) read(p *Point, row []uint32, observations float64) {
+	p.Performance.Observations = observations
+	if !s.Classes {
+		p.Performance.Prequential = account.Figures{Loss: long(row[0]), RunningMean: long(row[1]), LastLabel: long(row[2])}
+		p.Performance.Served = account.Figures{Loss: long(row[3]), RunningMean: long(row[4]), LastLabel: long(row[5])}
+		return
+	}
+	p.Performance.Prequential.Loss, p.Performance.Served.Loss = long(row[0]), long(row[1])
+	p.Classes = &classes.Performance{Observations: observations}
+	for i, f := range [...]*classes.Figures{&p.Classes.Prequential, &p.Classes.Served} {
+		own := row[2+5*i:][:5]
+		*f = classes.Figures{
+			Errors: long(own[0]), LogLoss: long(own[1]), Brier: long(own[2]), Majority: long(own[3]), Last: long(own[4]),
+		}
+	}
+}

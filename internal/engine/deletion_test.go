@@ -1,0 +1,256 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/store/memory"
+)
+
+// keeping lets deleted models stay for a time.
+func keeping(d time.Duration) option { return func(o *engine.Options) { o.DeletedKept = d } }
+
+// listed are the ids of all models, deleted ones in brackets.
+func (h *host) listed(t *testing.T) string {
+	t.Helper()
+	page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true, Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for n := range page.Models {
+		id := page.Models[n].ID
+		if !page.Models[n].Deleted.IsZero() {
+			id = "[" + id + "]"
+		}
+		out = append(out, id)
+	}
+	if len(out) != page.Total {
+		t.Errorf("%d models %v, said to be %d", len(out), out, page.Total)
+	}
+	return strings.Join(out, " ")
+}
+
+// A deleted model is removed when its time has passed, not before, whether the server ran
+// meanwhile or not. Its predictions expire as those of others.
+func TestDeletedModelsAreRemovedInTime(t *testing.T) { onBackends(t, testRemovedInTime) }
+
+func testRemovedInTime(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	h := start(t, d, c, keeping(3*time.Hour))
+	for _, id := range []string{"a", "b", "c"} {
+		h.create(t, id, linear(1))
+		h.predict(t, id, 1) // It waits for an hour.
+		h.observe(t, id, engine.Observation{Features: []float64{1}, Labels: []float64{1}, ObservationID: "o"})
+	}
+	for _, id := range []string{"a", "b"} {
+		if err := h.DeleteModel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if totals := h.Totals(); totals.Models != 1 || h.store.CountWaiting() != 3 {
+		t.Errorf("%+v, %d wait", totals, h.store.CountWaiting())
+	}
+	h.Each(func(l engine.Live) {
+		if l.ID != "c" {
+			t.Errorf("figures of %s", l.ID)
+		}
+	})
+	c.advance(2 * time.Hour)
+	waitFor(t, func() bool { return h.store.CountWaiting() == 0 })
+	if got := h.listed(t); got != "[a] [b] c" {
+		t.Errorf("listed %s", got)
+	}
+	if _, err := h.UndeleteModel(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(2 * time.Hour)
+	waitFor(t, func() bool { return h.listed(t) == "b c" })
+	if err := h.DeleteModel(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	h.stop(t)
+	c.advance(4 * time.Hour)
+	h = start(t, d, c)
+	waitFor(t, func() bool { return h.listed(t) == "c" })
+	h.create(t, "b", linear(2))
+	if s := h.stats(t, "b"); s.Observations != 0 {
+		t.Errorf("a new model has %d observations", s.Observations)
+	}
+}
+
+// Deletion, return and removal by many callers at once leave one model or none, and never
+// the state of another.
+func TestDeletionAtOnce(t *testing.T) {
+	c := newClock()
+	h := start(t, inMemory{memory.New(time.Now)}, c, keeping(time.Hour))
+	h.create(t, "m", linear(1))
+	for range 20 {
+		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+	}
+	expected := func(err error) {
+		t.Helper()
+		for _, e := range []error{nil, engine.ErrModelNotFound, engine.ErrModelDeleted, engine.ErrModelExists} {
+			if errors.Is(err, e) {
+				return
+			}
+		}
+		t.Error(err)
+	}
+	var group sync.WaitGroup
+	for worker := range 8 {
+		group.Go(func() {
+			for n := range 40 {
+				var err error
+				switch (n + worker) % 6 {
+				case 0:
+					err = h.DeleteModel(t.Context(), "m")
+				case 1, 2:
+					_, err = h.UndeleteModel(t.Context(), "m")
+				case 3:
+					_, err = h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) {
+						m.DisplayName = fmt.Sprint(worker, n)
+					}})
+				case 4:
+					_, err = h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})
+				default:
+					_, err = h.Observe(t.Context(), "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{1}, Weight: 1}})
+				}
+				expected(err)
+			}
+		})
+	}
+	group.Wait()
+	if _, err := h.UndeleteModel(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	if s := h.stats(t, "m"); s.Observations < 20 {
+		t.Errorf("%d observations", s.Observations)
+	}
+	var removals sync.WaitGroup
+	for range 4 {
+		removals.Go(func() {
+			_, err := h.Engine.DeleteModel(t.Context(), "m", engine.DeleteOptions{Purge: true})
+			expected(err)
+		})
+		removals.Go(func() {
+			_, err := h.CreateModel(t.Context(), "m", linear(1))
+			expected(err)
+		})
+	}
+	removals.Wait()
+}
+
+// A deletion whose caller leaves before its turn is not done, and gives the name back.
+func TestDeletionWhoseCallerLeaves(t *testing.T) {
+	c := newClock()
+	h, f := startFaulty(t, files{newFS()}, c)
+	h.create(t, "m", linear(1))
+	f.appends.next.Store(appendWaits)
+	ticket, err := h.Submit(t.Context(), "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{1}, Weight: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() { left <- h.DeleteModel(ctx, "m") }()
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left: %v", err)
+	}
+	close(f.goOn)
+	if _, err := ticket.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	// The deletion was skipped: it had not begun.
+	if err := h.DeleteModel(t.Context(), "m"); err != nil {
+		t.Error(err)
+	}
+	h.create(t, "m", linear(2))
+}
+
+// Deleted models count among those that there may be, until they are removed.
+func TestDeletedModelsTakeRoom(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock(), keeping(time.Hour), func(o *engine.Options) { o.ModelLimit = 2 })
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	if err := h.DeleteModel(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.CreateModel(t.Context(), "c", linear(1)); !errors.Is(err, engine.ErrModelLimit) || !strings.Contains(err.Error(), "there are 2, 1 of them deleted") {
+		t.Errorf("a third: %v", err)
+	}
+	if _, err := h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}); err != nil {
+		t.Fatal(err)
+	}
+	h.create(t, "c", linear(1))
+}
+
+// Metadata and deletions that were answered survive a power cut.
+func TestMetadataSurviveACrash(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := startOn(t, fs, c, keeping(time.Hour))
+	h.create(t, "m", linear(1))
+	name := func(text string) {
+		t.Helper()
+		if _, err := h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) {
+			m.DisplayName, m.Labels, m.LabelTTL, m.MaxPending = text, map[string]string{"of": text}, 7, 8
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name("first")
+	name("second")
+	before, err := h.GetModel(t.Context(), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs = fs.CrashClone(vfs.CrashCloneCfg{})
+	h = startOn(t, fs, c, keeping(time.Hour))
+	if after, err := h.GetModel(t.Context(), "m"); err != nil || !reflect.DeepEqual(after, before) {
+		t.Errorf("after a power cut %+v, %v; want %+v", after, err, before)
+	}
+	if err := h.DeleteModel(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	h = startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, keeping(time.Hour))
+	if _, err := h.GetModel(t.Context(), "m"); !errors.Is(err, engine.ErrModelNotFound) {
+		t.Errorf("a deletion before a power cut: %v", err)
+	}
+	if back, err := h.UndeleteModel(t.Context(), "m"); err != nil || back.DisplayName != "second" {
+		t.Errorf("back %+v, %v", back, err)
+	}
+}
+
+// A model whose registry entry is of version 1, without metadata, is there.
+func TestFirstEntries(t *testing.T) {
+	s := memory.New(time.Now)
+	value := append([]byte{1, 0, 0, 100, 167, 179, 182, 224, 13}, `{"dimension":1,"outputs":1,"scaling":{"none":{}},"linear_awv":{"lambda":1}}`...)
+	if _, err := s.Create(t.Context(), "old", value); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, inMemory{s}, newClock())
+	info, err := h.GetModel(t.Context(), "old")
+	if err != nil || info.Created.UnixNano() != 1_000_000_000_000_000_000 || !info.Updated.Equal(info.Created) || info.ETag == "" || !info.Equal(&engine.Metadata{}) {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if _, err := h.UpdateModel(t.Context(), "old", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "of old" }}); err != nil {
+		t.Fatal(err)
+	}
+	h.observe(t, "old", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+	h.stop(t)
+	h = start(t, inMemory{s}, newClock())
+	if again, err := h.GetModel(t.Context(), "old"); err != nil || again.DisplayName != "of old" || again.Sequence != 1 || !reflect.DeepEqual(again.Spec, info.Spec) {
+		t.Errorf("%+v, %v; spec %+v", again, err, info.Spec)
+	}
+}

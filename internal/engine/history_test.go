@@ -1,0 +1,262 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/account"
+	past "hindsight/internal/engine/account/history"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/store/memory"
+)
+
+func (h *host) history(t *testing.T, id string) engine.History {
+	t.Helper()
+	got, err := h.ModelHistory(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// text is a history in which what is not known equals itself.
+func text(h engine.History) string {
+	var out strings.Builder
+	fmt.Fprint(&out, h.Experts, h.Changes)
+	for _, p := range h.Points {
+		fmt.Fprintf(&out, "\n%+v", p)
+		if p.Classes != nil {
+			fmt.Fprintf(&out, " %+v", *p.Classes)
+		}
+	}
+	return out.String()
+}
+
+// learn lets the model m learn observations in batches, an hour after one another.
+// From the half on the labels are others by much.
+func learn(t *testing.T, h *host, from, to int) {
+	t.Helper()
+	const batch = 25
+	for ; from < to; from += batch {
+		rows := make([]engine.Observation, min(batch, to-from))
+		for n := range rows {
+			rng := rand.New(rand.NewPCG(uint64(from+n), 9))
+			x := []float64{rng.NormFloat64(), rng.NormFloat64()}
+			y := x[0] + 0.1*rng.NormFloat64()
+			if (from+n)%1500 >= 750 {
+				y *= 30
+			}
+			rows[n] = engine.Observation{Features: x, Labels: []float64{y}, Weight: 1, ObservationID: fmt.Sprint("o-", from+n)}
+		}
+		h.observe(t, "m", rows...)
+		h.clock.advance(time.Hour)
+	}
+}
+
+// The history of a model is the same after a crash without a snapshot, from a snapshot
+// and the log behind it, on another server, and back at a sequence: times too.
+func TestHistorySurvives(t *testing.T) { onBackends(t, testHistorySurvives) }
+
+func testHistorySurvives(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	const rounds = 1575
+	for _, spec := range []model.Spec{
+		linear(2),
+		{Dimension: 2, Auto: &model.Auto{Frequencies: ptr(2)}, Coverage: []float64{0.5, 0.9}},
+		{Dimension: 2, FourierAWV: &model.FourierAWV{Frequencies: ptr(4), Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}}}},
+	} {
+		c := newClock()
+		whole := start(t, newDisk(), c)
+		began := c.now()
+		whole.create(t, "m", spec)
+		at := map[int]string{}
+		for n := 0; n < rounds; n += 525 {
+			learn(t, whole, n, n+525)
+			at[n+525] = text(whole.history(t, "m"))
+		}
+		ends := whole.history(t, "m")
+		checkHistory(t, ends, rounds, began, len(spec.Coverage))
+		t.Run(spec.Name(), func(t *testing.T) {
+			c.nanoseconds.Store(began.UnixNano())
+			d := newDisk()
+			often := func(o *engine.Options) { after(400)(o); o.SnapshotsKept = 50 }
+			h := start(t, d, c, often)
+			h.create(t, "m", spec)
+			for n := 0; n < rounds; n += 525 {
+				learn(t, h, n, n+525)
+				h.stop(t)
+				h = start(t, d, c, often)
+				if got := text(h.history(t, "m")); got != at[n+525] {
+					t.Fatalf("after a restart at %d it is %s\nwant %s", n+525, got, at[n+525])
+				}
+			}
+			data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{})
+			if err == nil {
+				_, err = h.ImportModel(t.Context(), "other", data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text(h.history(t, "other")); got != at[rounds] {
+				t.Fatalf("imported it is %s\nwant %s", got, at[rounds])
+			}
+			if _, err := h.RestoreModel(t.Context(), "m", 1050); err != nil {
+				t.Fatal(err)
+			}
+			if got := text(h.history(t, "m")); got != at[1050] {
+				t.Fatalf("restored it is %s\nwant %s", got, at[1050])
+			}
+		})
+	}
+}
+
+// checkHistory checks what holds of the history of learn.
+func checkHistory(t *testing.T, h engine.History, rounds int, began time.Time, levels int) {
+	t.Helper()
+	var sum account.Performance
+	for n, p := range h.Points {
+		sum.Add(p.Performance)
+		if want := min(8*(n+1), rounds); p.Sequence != uint64(want) || p.Performance.Observations != float64(min(8, rounds-8*n)) {
+			t.Fatalf("point %d ends at %d, of %g observations", n, p.Sequence, p.Performance.Observations)
+		}
+		if want := began.Add(time.Duration((p.Sequence-1)/25) * time.Hour); p.Time != want.UnixNano() {
+			t.Fatalf("point %d is of %v, want %v", n, time.Unix(0, p.Time), want)
+		}
+		if len(p.Coverage) != levels {
+			t.Fatalf("point %d tells the coverage of %d levels", n, len(p.Coverage))
+		}
+	}
+	if len(h.Points) != (rounds+7)/8 || sum.Observations != float64(rounds) {
+		t.Fatalf("%d points of %g observations", len(h.Points), sum.Observations)
+	}
+	if len(h.Changes) == 0 || !h.Changes[0].Rise || h.Changes[0].Sequence < 700 || h.Changes[0].Sequence > 800 || h.Changes[0].Time <= began.UnixNano() {
+		t.Errorf("changes %+v, want a rise at 750", h.Changes)
+	}
+}
+
+// What the points tell of their last moments is what the statistics told then.
+func TestHistoryTellsTheStatistics(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	spec := linear(2)
+	spec.Coverage = []float64{0.8}
+	h.create(t, "m", spec)
+	var seen []engine.Stats
+	for n := range 150 {
+		learn(t, h, n, n+1)
+		seen = append(seen, h.stats(t, "m"))
+	}
+	const digits = 1e-6
+	near := func(got, want float64) bool { return math.Abs(got-want) <= digits*math.Abs(want) }
+	before := 0.0
+	for n, p := range h.history(t, "m").Points {
+		s := seen[n]
+		covered := float64(s.Intervals[0].Judged) * s.Intervals[0].Coverage
+		if !near(p.Regret, s.Regret) || !near(p.RegretBound, s.RegretBound) {
+			t.Errorf("point %d has regret %g and bound %g, want %g and %g", n, p.Regret, p.RegretBound, s.Regret, s.RegretBound)
+		}
+		if s.Intervals[0].Judged == 0 {
+			covered = 0
+		} else if want := math.Round(covered - before); p.Coverage[0] != want {
+			t.Errorf("point %d has coverage %g, want %g", n, p.Coverage[0], want)
+		}
+		before = covered
+	}
+}
+
+// A classifier has its errors and scores, and no baselines of losses.
+func TestHistoryOfClasses(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h.create(t, "m", model.Spec{Dimension: 2, Classes: &model.Classes{MaxClasses: ptr(3)}, RLSC: &model.RLSC{}})
+	rng := rand.New(rand.NewPCG(2, 3))
+	for range 700 {
+		class := rng.IntN(3)
+		h.observe(t, "m", engine.Observation{Features: cluster(rng, class), Class: strconv.Itoa(class), Weight: 1})
+	}
+	errs, logLoss, loss := 0.0, 0.0, 0.0
+	for _, p := range h.history(t, "m").Points {
+		errs, logLoss, loss = errs+p.Classes.Served.Errors, logLoss+p.Classes.Prequential.LogLoss, loss+p.Performance.Served.Loss
+	}
+	s := h.stats(t, "m")
+	if whole := s.ClassAccount.Whole; errs != whole.Served.Errors || math.Abs(logLoss-whole.Prequential.LogLoss) > 1e-5*logLoss || math.Abs(loss-s.Whole.Served.Loss) > 1e-5*loss {
+		t.Errorf("%g errors, log-loss %g, loss %g; want %+v, %+v", errs, logLoss, loss, whole, s.Whole)
+	}
+}
+
+// A snapshot of an older version has no history: it begins there, and learns on. Its
+// state is what it would be.
+func TestHistoryBeginsAtAnOlderSnapshot(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	spec := linear(2)
+	spec.Coverage = []float64{0.8}
+	h.create(t, "m", spec)
+	learn(t, h, 0, 100)
+	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := codec.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot.History = nil
+	if data, err = codec.Encode(snapshot); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(data[8:12], []byte{1, 0, 0, 0}) {
+		t.Fatalf("without a history it has format %v", data[8:12])
+	}
+	if _, err := h.ImportModel(t.Context(), "older", data); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.history(t, "older"); len(got.Points) != 0 {
+		t.Fatalf("%d points", len(got.Points))
+	}
+	h.observe(t, "older", engine.Observation{Features: []float64{1, 2}, Labels: []float64{1}})
+	h.observe(t, "m", engine.Observation{Features: []float64{1, 2}, Labels: []float64{1}})
+	whole, got := h.history(t, "m").Points, h.history(t, "older").Points
+	if len(whole) != 101 || len(got) != 1 || !reflect.DeepEqual(got[0], whole[100]) {
+		t.Errorf("%+v, want the last of %d: %+v", got, len(whole), whole[len(whole)-1])
+	}
+	if a, b := h.stats(t, "m"), h.stats(t, "older"); a.Digest != b.Digest {
+		t.Error("the states differ")
+	}
+}
+
+// A history that is not that of its model is refused with its snapshot.
+func TestForeignHistoryIsRefused(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h.create(t, "m", linear(2))
+	learn(t, h, 0, 50)
+	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, kept := range map[string][]byte{
+		"nothing": {}, "noise": {1, 2, 3}, "of another sequence": past.New(past.Shape{}, 7, nil).Append(nil),
+		"of classes": past.New(past.Shape{Classes: true}, 50, nil).Append(nil),
+	} {
+		snapshot, err := codec.Decode(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshot.History = kept
+		bad, err := codec.Encode(snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.ImportModel(t.Context(), "other", bad); !errors.Is(err, engine.ErrInvalidRequest) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

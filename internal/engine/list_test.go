@@ -1,0 +1,220 @@
+package engine_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/store/memory"
+)
+
+// A rate is that of the observations of the last minute, and of the ten seconds that are
+// not over.
+func TestObservationRate(t *testing.T) {
+	c := newClock()
+	h := start(t, inMemory{memory.New(time.Now)}, c)
+	h.create(t, "m", linear(1))
+	rate := func() float64 {
+		t.Helper()
+		page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Figures: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page.Models[0].Figures.Rate
+	}
+	var times []time.Time
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		if rng.IntN(4) == 0 {
+			c.advance(time.Duration(rng.IntN(20_000)) * time.Millisecond)
+		}
+		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+		times = append(times, c.now())
+		now := c.now()
+		from := now.Truncate(10 * time.Second).Add(-time.Minute)
+		want := 0.0
+		for _, at := range times {
+			if !at.Before(from) {
+				want++
+			}
+		}
+		if want /= now.Sub(from).Seconds(); math.Abs(rate()-want) > 1e-12 {
+			t.Fatalf("at %v the rate is %g, want %g", now, rate(), want)
+		}
+	}
+	c.advance(2 * time.Minute)
+	if got := rate(); got != 0 {
+		t.Errorf("after two minutes without an observation the rate is %g", got)
+	}
+}
+
+// The figures of a model that has left memory are those of when it left; after a start
+// they are not known until it is used.
+func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
+	s, c := memory.New(time.Now), newClock()
+	h := start(t, inMemory{s}, c)
+	h.create(t, "m", linear(1))
+	for n := range 10 {
+		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{float64(n)}})
+	}
+	figures := func() engine.Figures {
+		t.Helper()
+		page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Figures: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *page.Models[0].Figures
+	}
+	loaded := figures()
+	if loaded.State != engine.StateLoaded || !loaded.Known || loaded.Recent.Observations != 10 || !(loaded.Regret > 0) {
+		t.Errorf("in memory %+v", loaded)
+	}
+	waitFor(t, func() bool { return h.Hibernate("m") })
+	gone := figures()
+	if gone.State != engine.StateHibernated || gone.Recent != loaded.Recent || gone.Regret != loaded.Regret {
+		t.Errorf("out of memory %+v", gone)
+	}
+	h.stop(t)
+	h = start(t, inMemory{s}, c, func(o *engine.Options) { o.ModelMemory = 200 })
+	if f := figures(); f.State != engine.StateHibernated || f.Known || !math.IsNaN(f.Regret) {
+		t.Errorf("after a start %+v", f)
+	}
+	h.stats(t, "m")
+	if f := figures(); !f.Known || f.Recent != loaded.Recent {
+		t.Errorf("used again %+v", f)
+	}
+}
+
+// Pages of any list have what a plain list of all models has, in its order, though models
+// come and go between two pages.
+func TestPages(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock(), keeping(time.Hour))
+	rng := rand.New(rand.NewPCG(5, 6))
+	type plain struct {
+		id, label string
+		sequence  int
+		deleted   bool
+	}
+	var all []plain
+	for range 60 {
+		p := plain{fmt.Sprintf("%c%d", 'a'+rng.IntN(3), rng.IntN(1000)), strconv.Itoa(rng.IntN(2)), rng.IntN(4), rng.IntN(4) == 0}
+		if slices.ContainsFunc(all, func(o plain) bool { return o.id == p.id }) {
+			continue
+		}
+		if _, err := h.Engine.CreateModel(t.Context(), p.id, linear(1), engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": p.label}}}); err != nil {
+			t.Fatal(err)
+		}
+		for range p.sequence {
+			h.observe(t, p.id, engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+		}
+		if p.deleted {
+			if err := h.DeleteModel(t.Context(), p.id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, p)
+	}
+	for range 300 {
+		o := engine.ListOptions{Limit: 1 + rng.IntN(9), Deleted: rng.IntN(2) == 0, Descending: rng.IntN(2) == 0}
+		o.Prefix = []string{"", "b", "z"}[rng.IntN(3)]
+		if rng.IntN(2) == 0 {
+			o.Order = engine.BySequence
+		}
+		if rng.IntN(2) == 0 {
+			o.Labels = map[string]string{"k": "1"}
+		}
+		var want []string
+		chosen := slices.DeleteFunc(slices.Clone(all), func(p plain) bool {
+			return p.deleted && !o.Deleted || o.Prefix != "" && p.id[:1] != o.Prefix || o.Labels != nil && p.label != "1"
+		})
+		slices.SortFunc(chosen, func(a, b plain) int {
+			bySequence, byID := cmp.Compare(a.sequence, b.sequence), cmp.Compare(a.id, b.id)
+			switch {
+			case o.Order == engine.ByID && o.Descending:
+				return -byID
+			case o.Order == engine.ByID:
+				return byID
+			case o.Descending:
+				return cmp.Or(-bySequence, byID)
+			}
+			return cmp.Or(bySequence, byID)
+		})
+		for _, p := range chosen {
+			want = append(want, p.id)
+		}
+		var got []string
+		for pages := 0; ; pages++ {
+			page, err := h.Engine.ListModels(t.Context(), o)
+			if err != nil || page.Total != len(want) || len(page.Models) > o.Limit {
+				t.Fatalf("%+v: page %+v, %v; want %d in all", o, page, err, len(want))
+			}
+			for n := range page.Models {
+				got = append(got, page.Models[n].ID)
+			}
+			if o.After = page.Next; o.After == nil {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%+v lists %v, want %v", o, got, want)
+		}
+	}
+}
+
+// BenchmarkListModels lists a page of 100 of 100,000 models, none of them in memory.
+func BenchmarkListModels(b *testing.B) {
+	const models = 100_000
+	s := memory.New(time.Now)
+	o := engine.Options{
+		Store: s, Now: time.Now, Log: zap.NewNop(), NewID: func() (string, error) { return "", nil },
+		Timings: func(string, string) engine.Timings { return noTimings{} }, ForgetTimings: func(string, string) {},
+		SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3, IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
+		Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelLimit: models, Sweep: time.Hour, ModelMemory: 1 << 20,
+	}
+	e, err := engine.OpenWith(context.Background(), o, catalog.New)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	spec := model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
+	for n := range models {
+		id := fmt.Sprintf("m%06d", n)
+		if _, err := e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n % 10)}}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, o := range map[string]engine.ListOptions{
+		"by id":              {After: &engine.Cursor{ID: "m050000"}},
+		"by id with figures": {After: &engine.Cursor{ID: "m050000"}, Figures: true},
+		"by label":           {Labels: map[string]string{"k": "3"}},
+		"contains":           {Contains: "999"},
+		"by creation":        {Order: engine.ByCreated, Descending: true},
+		"by loss":            {Order: engine.ByRecentLoss},
+		"by rate":            {Order: engine.ByRate, Descending: true, Figures: true},
+	} {
+		o.Limit = 100
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if page, err := e.ListModels(b.Context(), o); err != nil || len(page.Models) == 0 {
+					b.Fatal(page, err)
+				}
+			}
+		})
+	}
+}

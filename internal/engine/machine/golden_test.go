@@ -1,0 +1,115 @@
+package machine_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// told are the points of a history, as text.
+func told(m *machine.Machine) []byte {
+	var out bytes.Buffer
+	h := m.History()
+	for _, p := range h.Points(0, m.Moment()) {
+		fmt.Fprintf(&out, "%d %d %v %v %v %v %d %v %v\n", p.Sequence, p.Time, p.Performance, p.Classes, p.Regret, p.RegretBound, p.Dictionary, p.Weights, p.Coverage)
+	}
+	fmt.Fprintln(&out, h.Marks())
+	return out.Bytes()
+}
+
+// Snapshots with a history that this version wrote are read for ever: they are restored
+// to the byte, tell the same, and learn on.
+func TestGoldenSnapshots(t *testing.T) {
+	for name, spec := range map[string]model.Spec{
+		"labels": {
+			Dimension: 2, Scaling: model.Unscaled(), Coverage: []float64{0.5, 0.9},
+			LinearAWV: &model.LinearAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}}},
+		},
+		"classes": {Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{}, LinearAWV: &model.LinearAWV{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, _, err := catalog.Complete(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := records(11, 601)
+			for n := range all {
+				for k := range all[n].Observations {
+					o := &all[n].Observations[k]
+					if n > len(all)/2 {
+						o.Labels[0] *= 40 // A change.
+					}
+					if spec.Classes != nil {
+						o.Class, o.Labels, o.Served = strconv.FormatBool(o.Labels[0] > 0), nil, nil
+					}
+				}
+			}
+			path, text := filepath.Join("testdata", name+".v3.hs"), filepath.Join("testdata", name+".v3.txt")
+			if *update {
+				writeGolden(t, spec, func(m *machine.Machine) { apply(t, m, all, nil) }, path, text)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			snapshot, err := codec.Decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := machine.Restore(spec, catalog.New, snapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := told(m); !bytes.Equal(got, want) {
+				t.Errorf("it tells\n%s, want\n%s", got, want)
+			}
+			if again := encoded(t, m); !bytes.Equal(again, data) {
+				t.Error("written again it is another")
+			}
+			apply(t, m, all[:100], nil)
+		})
+	}
+}
+
+func encoded(t *testing.T, m *machine.Machine) []byte {
+	t.Helper()
+	s, err := m.Snapshot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Digest = codec.Digest(s.Learner)
+	data, err := codec.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func writeGolden(t *testing.T, spec model.Spec, learn func(*machine.Machine), path, text string) {
+	t.Helper()
+	m, err := machine.New(spec, catalog.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	learn(m)
+	for name, data := range map[string][]byte{path: encoded(t, m), text: told(m)} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

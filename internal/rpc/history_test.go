@@ -1,0 +1,273 @@
+package rpc_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// learn lets a model learn batches of rows.
+func (s *service) learn(t *testing.T, id string, rows int) {
+	t.Helper()
+	for from := 0; from < rows; from += 100 {
+		batch := &hindsightv1.ObserveBatchRequest{Model: id}
+		for n := from; n < min(from+100, rows); n++ {
+			x := float64(n % 7)
+			batch.Observations = append(batch.Observations, &hindsightv1.ObserveRequest{Features: []float64{x}, Target: label(2*x + float64(n%3))})
+		}
+		if _, err := s.ObserveBatch(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s *service) history(t *testing.T, id string) *hindsightv1.GetModelHistoryResponse {
+	t.Helper()
+	h, err := s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The points of a history add up to the statistics, and the last one has the figures of
+// now.
+func TestGetModelHistory(t *testing.T) {
+	s := serve(t)
+	spec := linear(1)
+	spec.Coverage = []float64{0.5, 0.9}
+	s.create(t, "m", spec)
+	if h := s.history(t, "m"); len(h.GetPoints())+len(h.GetExperts())+len(h.GetDrifts()) != 0 {
+		t.Fatalf("of nothing: %v", h)
+	}
+	s.learn(t, "m", 1301)
+	h := s.history(t, "m")
+	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats := r.GetStats()
+	const digits = 1e-5
+	near := func(got, want float64) bool { return math.Abs(got-want) <= digits*math.Abs(want) }
+	observations, loss, mean := 0.0, 0.0, 0.0
+	for n, p := range h.GetPoints() {
+		n, served := float64(n), p.GetPerformance().GetServed()
+		count := p.GetPerformance().GetObservations()
+		observations, loss, mean = observations+count, loss+count*served.GetMeanLoss(), mean+count*served.GetRunningMeanLoss()
+		if p.GetSequence() != uint64(observations) || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.GetClasses() != nil {
+			t.Fatalf("point %g is %v", n, p)
+		}
+		if judged := len(p.GetRealised()); judged != 0 && judged != 2 {
+			t.Fatalf("point %g has %d coverages", n, judged)
+		}
+	}
+	last := h.GetPoints()[len(h.GetPoints())-1]
+	if len(h.GetPoints()) != 163 || observations != 1301 || !near(loss, 1301*stats.GetPerformance().GetServed().GetMeanLoss()) ||
+		!near(mean, 1301*stats.GetPerformance().GetServed().GetRunningMeanLoss()) {
+		t.Errorf("%d points of %g observations, loss %g, of the mean %g; want %v", len(h.GetPoints()), observations, loss, mean, stats.GetPerformance())
+	}
+	if !near(last.GetRegret(), stats.GetRegret()) || !near(last.GetRegretBound(), stats.GetRegretBound()) || len(last.GetRealised()) != 2 {
+		t.Errorf("the last point is %v, want regret %g and bound %g", last, stats.GetRegret(), stats.GetRegretBound())
+	}
+	_, err = s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: "missing"})
+	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+}
+
+// What a learner does not know is absent: of one whose regret is solved for the
+// regret, of a classifier the baselines of losses, of all but some the dictionary and
+// the experts.
+func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
+	s := serve(t)
+	s.create(t, "ada", &hindsightv1.ModelSpec{
+		Dimension: 1, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_AdaRaker{AdaRaker: &hindsightv1.AdaRaker{}},
+	})
+	s.create(t, "auto", &hindsightv1.ModelSpec{Dimension: 1, Learner: &hindsightv1.ModelSpec_Auto{Auto: &hindsightv1.Auto{}}})
+	s.create(t, "nystrom", &hindsightv1.ModelSpec{
+		Dimension: 1, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvNystrom{PkawvNystrom: &hindsightv1.PkawvNystrom{}},
+	})
+	two := linear(1)
+	two.Classes = &hindsightv1.Classes{}
+	s.create(t, "classes", two)
+	for _, id := range []string{"ada", "auto", "nystrom"} {
+		s.learn(t, id, 60)
+	}
+	for n := range 60 {
+		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "classes", Features: []float64{float64(n % 5)}, Target: class(strconv.Itoa(n % 2))})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, has := range map[string]struct{ regret, bound, dictionary, baselines, classes, experts bool }{
+		"ada":     {baselines: true, experts: true},
+		"auto":    {regret: true, bound: true, baselines: true, experts: true},
+		"nystrom": {regret: true, dictionary: true, baselines: true},
+		"classes": {regret: true, bound: true, classes: true},
+	} {
+		h := s.history(t, id)
+		p := h.GetPoints()[len(h.GetPoints())-1]
+		served := p.GetPerformance().GetServed()
+		if len(h.GetPoints()) != 60 || (p.Regret != nil) != has.regret || (p.RegretBound != nil) != has.bound || (p.Dictionary != nil) != has.dictionary ||
+			(served.RunningMeanLoss != nil) != has.baselines || (p.GetClasses() != nil) != has.classes || (len(p.GetExpertWeights()) > 0) != has.experts {
+			t.Errorf("%s: %d points, the last is %v", id, len(h.GetPoints()), p)
+		}
+		if len(h.GetExperts()) != len(p.GetExpertWeights()) {
+			t.Errorf("%s: %d experts, %d weights", id, len(h.GetExperts()), len(p.GetExpertWeights()))
+		}
+	}
+}
+
+// watching is a stream of WatchModel, after its first event, the statistics.
+func (s *service) watching(t *testing.T, r *hindsightv1.WatchModelRequest) (next func() (*hindsightv1.WatchModelResponse, error), first *hindsightv1.ModelStats) {
+	t.Helper()
+	stream, err := s.models.WatchModel(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := stream.Recv()
+	if err != nil || e.GetStats() == nil {
+		t.Fatalf("%v, %v; want statistics", e, err)
+	}
+	return stream.Recv, e.GetStats()
+}
+
+// outcomes waits for so many outcomes, and says how many observations they stand for.
+func outcomes(t *testing.T, next func() (*hindsightv1.WatchModelResponse, error), n int) (all []*hindsightv1.OutcomeEvent, stand uint64) {
+	t.Helper()
+	for len(all) < n {
+		e, err := next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := e.GetOutcome(); o != nil {
+			all, stand = append(all, o), stand+1+o.GetOmitted()
+		}
+	}
+	return all, stand
+}
+
+// A watcher is told the statistics, what is learned, the statistics again and the
+// points of the history that are complete.
+func TestWatchModel(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	s.learn(t, "m", 5)
+	next, first := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
+	if first.GetObservations() != 5 || first.Regret == nil || first.GetStateDigest() != "" {
+		t.Fatalf("%v", first)
+	}
+	s.learn(t, "m", 4)
+	all, stand := outcomes(t, next, 4)
+	for n, o := range all {
+		if o.GetOutcome().GetSequence() != uint64(6+n) || len(o.GetLabels()) != 1 || o.GetLabels()[0] != float64(2*n+n%3) || o.GetOmitted() != 0 || o.GetTime() == nil {
+			t.Errorf("outcome %d is %v", n, o)
+		}
+	}
+	if stand != 4 {
+		t.Errorf("the outcomes are of %d observations", stand)
+	}
+	e, err := next()
+	if err != nil || e.GetStats().GetObservations() != 9 {
+		t.Fatalf("%v, %v; want statistics", e, err)
+	}
+	for n := range 4 {
+		e, err := next()
+		if err != nil || e.GetHistory().GetSequence() != uint64(6+n) {
+			t.Fatalf("%v, %v; want point %d", e, err, 6+n)
+		}
+	}
+}
+
+// Of more than a watcher asks for, the newest are told, and the others counted. The one
+// that does not read holds nobody up.
+func TestWatcherIsToldTheNewest(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	next, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 20})
+	lazy, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
+	s.learn(t, "m", 100) // One record.
+	all, stand := outcomes(t, next, 20)
+	if all[0].GetOutcome().GetSequence() != 81 || all[0].GetOmitted() != 80 || stand != 100 {
+		t.Errorf("the first of %d is %v", stand, all[0])
+	}
+	s.learn(t, "m", 20_000)
+	last := uint64(0)
+	for stand = 0; last < 20_100; {
+		of, by := outcomes(t, lazy, 1)
+		last, stand = of[0].GetOutcome().GetSequence(), stand+by
+		if last != stand {
+			t.Fatalf("sequence %d after %d observations", last, stand)
+		}
+	}
+}
+
+// A watch ends with its model, and with the server.
+func TestWatchEnds(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	s.create(t, "n", linear(1))
+	one, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
+	other, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "n"})
+	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := one()
+	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.server.Drain(limit)
+	}()
+	_, err = other()
+	refused(t, err, codes.Unavailable, "SHUTTING_DOWN")
+	<-drained
+	if limit.Err() != nil {
+		t.Error("a watcher held up the end")
+	}
+}
+
+func TestWatchRefuses(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	first := func(r *hindsightv1.WatchModelRequest) error {
+		stream, err := s.models.WatchModel(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		if errors.Is(err, io.EOF) {
+			t.Fatal("it ended")
+		}
+		return err
+	}
+	for _, rate := range []float64{-1, 101, math.NaN(), math.Inf(1)} {
+		refused(t, first(&hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: rate}), codes.InvalidArgument, "INVALID_REQUEST", "max_outcomes_per_second")
+	}
+	for _, interval := range []time.Duration{0, -time.Second, time.Second - 1} {
+		refused(t, first(&hindsightv1.WatchModelRequest{Model: "m", StatsInterval: durationpb.New(interval)}), codes.InvalidArgument, "INVALID_REQUEST", "stats_interval")
+	}
+	refused(t, first(&hindsightv1.WatchModelRequest{Model: "missing"}), codes.NotFound, "MODEL_NOT_FOUND")
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := s.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "m"})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
+		t.Errorf("given up: %v", err)
+	}
+}

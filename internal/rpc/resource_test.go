@@ -1,0 +1,563 @@
+package rpc_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+)
+
+// kept lets deleted models stay for a day.
+func kept(o *engine.Options) { o.DeletedKept = 24 * time.Hour }
+
+func mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
+
+func described() *hindsightv1.CreateModelRequest {
+	return &hindsightv1.CreateModelRequest{
+		Id: "m", Spec: linear(1), DisplayName: "Energy of the north", Labels: map[string]string{"team": "grid", "stage": "test"},
+		Annotations: map[string]string{"note": "line one\nline two"}, LabelTtl: durationpb.New(time.Hour), MaxPendingLabels: proto.Int64(3),
+	}
+}
+
+func (s *service) get(t *testing.T) *hindsightv1.Model {
+	t.Helper()
+	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.GetModel()
+}
+
+func sameMetadata(t *testing.T, got *hindsightv1.Model, want carrier) {
+	t.Helper()
+	if got.GetDisplayName() != want.GetDisplayName() || !maps.Equal(got.GetLabels(), want.GetLabels()) ||
+		!maps.Equal(got.GetAnnotations(), want.GetAnnotations()) || !proto.Equal(got.GetLabelTtl(), want.GetLabelTtl()) ||
+		got.GetMaxPendingLabels() != want.GetMaxPendingLabels() {
+		t.Errorf("the metadata are those of %v, want %v", got, want)
+	}
+}
+
+// carrier is a message with metadata.
+type carrier interface {
+	GetDisplayName() string
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
+	GetLabelTtl() *durationpb.Duration
+	GetMaxPendingLabels() int64
+}
+
+// Metadata are answered by every call, and are there after a restart. A model that is
+// created again keeps those that it has.
+func TestMetadata(t *testing.T) {
+	fs := vfs.NewMem()
+	s := serveOver(t, fs, kept)
+	request := described()
+	checked := proto.CloneOf(request)
+	checked.ValidateOnly = true
+	would, err := s.models.CreateModel(t.Context(), checked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameMetadata(t, would.GetModel(), request)
+	if would.GetModel().GetCreateTime() != nil || would.GetModel().GetEtag() != "" || would.GetModel().GetSpec().GetOutputs() != 1 {
+		t.Errorf("it would be %v", would)
+	}
+	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	created, err := s.models.CreateModel(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := created.GetModel()
+	sameMetadata(t, m, request)
+	if m.GetEtag() == "" || !m.GetUpdateTime().AsTime().Equal(m.GetCreateTime().AsTime()) || m.GetDeleteTime() != nil || m.GetPurgeTime() != nil {
+		t.Errorf("created %v", m)
+	}
+	again, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: linear(1), DisplayName: "other"})
+	if err != nil || !proto.Equal(again.GetModel(), m) {
+		t.Errorf("created again it is %v, %v; want %v", again, err, m)
+	}
+	s.end()
+	s = serveOver(t, fs, kept)
+	if got := s.get(t); !proto.Equal(got, m) {
+		t.Errorf("after a restart %v, want %v", got, m)
+	}
+	list, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
+	if err != nil || len(list.GetModels()) != 1 || !proto.Equal(list.GetModels()[0], m) {
+		t.Errorf("listed %v, %v", list, err)
+	}
+}
+
+// A mask names what changes. The rest stays, and so does what is fixed.
+func TestUpdateModel(t *testing.T) {
+	fs := vfs.NewMem()
+	s := serveOver(t, fs, kept)
+	created, err := s.models.CreateModel(t.Context(), described())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := created.GetModel()
+	update := func(change *hindsightv1.Model, paths ...string) *hindsightv1.Model {
+		t.Helper()
+		change.Id, change.Etag = "m", now.GetEtag()
+		request := &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...), ValidateOnly: true}
+		would, err := s.models.UpdateModel(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.get(t); !proto.Equal(got, now) {
+			t.Errorf("validate_only made %v of %v", got, now)
+		}
+		request.ValidateOnly = false
+		r, err := s.models.UpdateModel(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameMetadata(t, would.GetModel(), r.GetModel())
+		if r.GetModel().GetEtag() == now.GetEtag() || !r.GetModel().GetUpdateTime().AsTime().After(now.GetCreateTime().AsTime()) {
+			t.Errorf("the etag of %v is that of before", r)
+		}
+		now = r.GetModel()
+		if got := s.get(t); !proto.Equal(got, now) {
+			t.Errorf("got %v, want %v", got, now)
+		}
+		return now
+	}
+	update(&hindsightv1.Model{DisplayName: "west"}, "displayName")
+	update(&hindsightv1.Model{DisplayName: "south"}, "display_name")
+	if m := update(&hindsightv1.Model{Labels: map[string]string{"stage": "live", "a.b": "c"}}, "labels.stage", "labels.a.b", "labels.team"); !maps.Equal(
+		m.GetLabels(), map[string]string{"stage": "live", "a.b": "c"}) || m.GetDisplayName() != "south" || len(m.GetAnnotations()) != 1 {
+		t.Errorf("single labels: %v", m)
+	}
+	if m := update(&hindsightv1.Model{Annotations: map[string]string{"By hand": "x"}}, "annotations.By hand"); len(m.GetAnnotations()) != 2 {
+		t.Errorf("a single annotation: %v", m)
+	}
+	if m := update(&hindsightv1.Model{LabelTtl: durationpb.New(time.Minute)}, "label_ttl", "max_pending_labels"); m.MaxPendingLabels != nil || m.GetLabelTtl().GetSeconds() != 60 {
+		t.Errorf("limits: %v", m)
+	}
+	if m := update(&hindsightv1.Model{}, "labels", "annotations"); len(m.GetLabels())+len(m.GetAnnotations()) != 0 {
+		t.Errorf("cleared maps: %v", m)
+	}
+	if m := update(&hindsightv1.Model{DisplayName: "all"}, "*"); m.GetDisplayName() != "all" || m.GetLabelTtl() != nil {
+		t.Errorf("all fields: %v", m)
+	}
+	same, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m", DisplayName: "all"}, UpdateMask: mask("display_name")})
+	if err != nil || !proto.Equal(same.GetModel(), now) {
+		t.Errorf("nothing changed: %v, %v", same, err)
+	}
+	s.end()
+	s = serveOver(t, fs, kept)
+	if got := s.get(t); !proto.Equal(got, now) {
+		t.Errorf("after a restart %v, want %v", got, now)
+	}
+}
+
+func TestUpdateModelRefuses(t *testing.T) {
+	s := serve(t)
+	m := s.create(t, "m", linear(1))
+	refuse := func(change *hindsightv1.Model, code codes.Code, reason, word string, paths ...string) {
+		t.Helper()
+		if change != nil && change.GetId() == "" {
+			change.Id = "m"
+		}
+		_, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...)})
+		refused(t, err, code, reason, word)
+		if got := s.get(t); !proto.Equal(got, m) {
+			t.Errorf("refused, and became %v", got)
+		}
+	}
+	change := func() *hindsightv1.Model { return &hindsightv1.Model{DisplayName: "x"} }
+	refuse(nil, codes.InvalidArgument, "INVALID_ID", "model.id: got nothing", "display_name")
+	refuse(&hindsightv1.Model{Id: "other"}, codes.NotFound, "MODEL_NOT_FOUND", "other", "display_name")
+	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", "update_mask: got nothing, want display_name, labels")
+	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", "which is fixed, want display_name", "display_name", "spec.dimension")
+	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", "which is no field of a model", "colour")
+	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", `"labels."`, "labels.")
+	refuse(&hindsightv1.Model{Etag: m.GetEtag() + "0"}, codes.Aborted, "ETAG_MISMATCH", m.GetEtag(), "display_name")
+	refuse(&hindsightv1.Model{DisplayName: strings.Repeat("ü", 64)}, codes.InvalidArgument, "INVALID_REQUEST", "model.display_name: got 64 characters, want at most 63", "display_name")
+	refuse(&hindsightv1.Model{Labels: map[string]string{"A": "b"}}, codes.InvalidArgument, "INVALID_REQUEST", `model.labels: got the key "A"`, "labels")
+	refuse(&hindsightv1.Model{Labels: map[string]string{"a": strings.Repeat("b", 64)}}, codes.InvalidArgument, "INVALID_REQUEST", "model.labels.a: got 64 characters", "labels.a")
+	many := map[string]string{}
+	for n := range 65 {
+		many[fmt.Sprint("k", n)] = strings.Repeat("v", 260)
+	}
+	refuse(&hindsightv1.Model{Labels: many}, codes.InvalidArgument, "INVALID_REQUEST", "model.labels: got 65 labels", "labels")
+	refuse(&hindsightv1.Model{Annotations: many}, codes.InvalidArgument, "INVALID_REQUEST", "16384", "annotations")
+	refuse(&hindsightv1.Model{LabelTtl: durationpb.New(0)}, codes.InvalidArgument, "INVALID_REQUEST", "model.label_ttl", "label_ttl")
+	refuse(&hindsightv1.Model{MaxPendingLabels: proto.Int64(0)}, codes.InvalidArgument, "INVALID_REQUEST", "model.max_pending_labels: got 0", "max_pending_labels")
+	refuse(&hindsightv1.Model{MaxPendingLabels: proto.Int64(1 << 40)}, codes.InvalidArgument, "INVALID_REQUEST", "model.max_pending_labels", "max_pending_labels")
+}
+
+// label_ttl and max_pending_labels hold for the predictions that are asked for later.
+func TestMetadataOfPredictions(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixNano())
+	s := serveOver(t, vfs.NewMem(), func(o *engine.Options) { o.Now = func() time.Time { return time.Unix(0, now.Load()) } })
+	if _, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{
+		Id: "m", Spec: linear(1), LabelTtl: durationpb.New(2 * time.Hour), MaxPendingLabels: proto.Int64(2),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	predict := func() (string, error) {
+		p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})
+		return p.GetPrediction().GetPredictionId(), err
+	}
+	observe := func(id string) error {
+		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: id, Target: label(1)})
+		return err
+	}
+	first, err := predict()
+	second, secondErr := predict()
+	if err := errors.Join(err, secondErr); err != nil {
+		t.Fatal(err)
+	}
+	_, err = predict()
+	refused(t, err, codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
+	now.Add(int64(90 * time.Minute)) // Beyond what the server waits by default.
+	if err := observe(first); err != nil {
+		t.Error(err)
+	}
+	now.Add(int64(time.Hour))
+	refused(t, observe(second), codes.NotFound, "PREDICTION_NOT_FOUND", "observation_id", "label_ttl")
+}
+
+// A deleted model answers nothing, keeps its id, and comes back with all that it had
+// learned.
+func TestDeleteAndUndelete(t *testing.T) {
+	fs := vfs.NewMem()
+	s := serveOver(t, fs, kept)
+	created, err := s.models.CreateModel(t.Context(), described())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.create(t, "other", linear(1))
+	for n := range 5 {
+		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: strconv.Itoa(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waiting, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := s.digest(t, "m")
+	_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})
+	refused(t, err, codes.Aborted, "ETAG_MISMATCH")
+	checked, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", ValidateOnly: true})
+	if err != nil || checked.GetModel().GetDeleteTime() != nil {
+		t.Errorf("checked %v, %v", checked, err)
+	}
+	deleted, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: created.GetModel().GetEtag()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := deleted.GetModel()
+	if d := m.GetPurgeTime().AsTime().Sub(m.GetDeleteTime().AsTime()); d != 24*time.Hour || m.GetSequence() != 5 || m.GetEtag() == created.GetModel().GetEtag() {
+		t.Errorf("deleted %v", m)
+	}
+	gone := func() {
+		t.Helper()
+		until := m.GetPurgeTime().AsTime().Format(time.RFC3339)
+		_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})
+		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		_, err = s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
+		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"})
+		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		_, err = s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m"}, UpdateMask: mask("labels")})
+		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		_, err = s.models.CreateModel(t.Context(), described())
+		refused(t, err, codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
+		if got := s.listed(t, &hindsightv1.ListModelsRequest{}); got != "other of 1" {
+			t.Errorf("listed %s", got)
+		}
+		if got := s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}); got != "m other of 2" {
+			t.Errorf("listed with deleted ones %s", got)
+		}
+	}
+	gone()
+	s.end()
+	s = serveOver(t, fs, kept)
+	gone()
+	back, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "m"})
+	if err != nil || back.GetModel().GetDeleteTime() != nil || back.GetModel().GetPurgeTime() != nil || back.GetModel().GetSequence() != 5 {
+		t.Fatalf("back %v, %v", back, err)
+	}
+	sameMetadata(t, back.GetModel(), created.GetModel())
+	again, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "m"})
+	if err != nil || !proto.Equal(again, back) {
+		t.Errorf("brought back again %v, %v", again, err)
+	}
+	if s.digest(t, "m") != digest {
+		t.Error("it came back in another state")
+	}
+	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: waiting.GetPrediction().GetPredictionId(), Target: label(1)}); err != nil {
+		t.Errorf("the label of a prediction of before: %v", err)
+	}
+	twice, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{4}, Target: label(1), ObservationId: "4"})
+	if err != nil || !twice.GetOutcome().GetDuplicate() {
+		t.Errorf("an observation of before: %v, %v", twice, err)
+	}
+	_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "none"})
+	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+}
+
+// A purge removes a model at once, deleted or not, and frees its id.
+func TestPurge(t *testing.T) {
+	fs := vfs.NewMem()
+	s := serveOver(t, fs, kept)
+	for _, id := range []string{"deleted", "there"} {
+		s.create(t, id, linear(1))
+		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"deleted", "there"} {
+		r, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
+		if err != nil || r.GetModel() != nil {
+			t.Fatalf("%v, %v", r, err)
+		}
+		_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: id})
+		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	}
+	s.end()
+	s = serveOver(t, fs, kept)
+	if got := s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}); got != " of 0" {
+		t.Errorf("listed %s", got)
+	}
+	if m := s.create(t, "there", linear(2)); m.GetSequence() != 0 {
+		t.Errorf("created anew: %v", m)
+	}
+}
+
+// listed are the ids of all pages, in pages of two, and the number that every page tells.
+func (s *service) listed(t *testing.T, r *hindsightv1.ListModelsRequest) string {
+	t.Helper()
+	r = proto.CloneOf(r)
+	r.PageSize = 2
+	var ids []string
+	for {
+		page, err := s.models.ListModels(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page.GetModels() {
+			ids = append(ids, m.GetId())
+		}
+		if r.PageToken = page.GetNextPageToken(); r.GetPageToken() == "" {
+			return fmt.Sprintf("%s of %d", strings.Join(ids, " "), page.GetTotalSize())
+		}
+	}
+}
+
+func TestListModels(t *testing.T) {
+	s := serve(t)
+	for n, id := range []string{"a1", "b1", "a2", "c", "a3"} {
+		request := &hindsightv1.CreateModelRequest{Id: id, Spec: linear(1), Labels: map[string]string{"odd": strconv.Itoa(n % 2)}, DisplayName: "Number " + id[:1]}
+		if id == "c" {
+			request.Spec = &hindsightv1.ModelSpec{Dimension: 1, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{}}}
+		}
+		if _, err := s.models.CreateModel(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		for k := range n {
+			if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(float64(n + k*k))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for want, r := range map[string]*hindsightv1.ListModelsRequest{
+		"a1 a2 a3 b1 c of 5": {},
+		"a1 a2 a3 of 3":      {Prefix: "a"},
+		"a3 a2 a1 of 3":      {Prefix: "a", OrderBy: "id desc"},
+		"b1 c of 2":          {Labels: map[string]string{"odd": "1"}},
+		"c of 1":             {Learner: "raker"},
+		"a1 a2 a3 b1 of 4":   {Learner: "linear_awv"},
+		"a3 c a2 b1 a1 of 5": {OrderBy: "sequence desc"},
+		"a1 b1 a2 c a3 of 5": {OrderBy: " create_time  asc"},
+		" of 0":              {Labels: map[string]string{"odd": "1"}, Prefix: "a"},
+		"b1 of 1":            {Contains: "UMBER B"},
+		"a1 b1 of 2":         {Contains: "1"},
+	} {
+		if got := s.listed(t, r); got != want {
+			t.Errorf("%v lists %s, want %s", r, got, want)
+		}
+	}
+	// What is not known is last: a1 has learned nothing, and raker's regret is solved.
+	summaries := map[string]*hindsightv1.ModelSummary{}
+	all, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{IncludeSummary: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all.GetModels() {
+		summaries[m.GetId()] = m.GetSummary()
+		if m.GetSummary().GetState() != hindsightv1.ModelSummary_STATE_LOADED || (m.GetSequence() > 0) != (m.GetSummary().GetObservationRate() > 0) {
+			t.Errorf("summary %v", m)
+		}
+	}
+	for order, figure := range map[string]func(*hindsightv1.ModelSummary) *float64{
+		"recent_loss": func(s *hindsightv1.ModelSummary) *float64 {
+			if s.GetRecent().GetServed() == nil {
+				return nil
+			}
+			return &s.GetRecent().GetServed().MeanLoss
+		},
+		"recent_skill": skillOf,
+		"regret":       func(s *hindsightv1.ModelSummary) *float64 { return s.Regret },
+	} {
+		for _, direction := range []string{"", " desc"} {
+			ids := slices.Sorted(maps.Keys(summaries))
+			slices.SortStableFunc(ids, func(a, b string) int {
+				x, y := figure(summaries[a]), figure(summaries[b])
+				switch {
+				case x == nil && y == nil:
+					return 0
+				case y == nil || (x != nil && (*x < *y) == (direction == "") && *x != *y):
+					return -1
+				case x == nil || *x != *y:
+					return 1
+				}
+				return 0
+			})
+			want := strings.Join(ids, " ") + " of 5"
+			if got := s.listed(t, &hindsightv1.ListModelsRequest{OrderBy: order + direction}); got != want {
+				t.Errorf("by %s%s: %s, want %s", order, direction, got, want)
+			}
+		}
+	}
+	for field, r := range map[string]*hindsightv1.ListModelsRequest{
+		"order_by": {OrderBy: "loss"}, "page_size": {PageSize: -1},
+		"page_token": {PageToken: "AAAA"},
+	} {
+		_, err := s.models.ListModels(t.Context(), r)
+		refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", field)
+	}
+	first, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: first.GetNextPageToken(), OrderBy: "sequence"})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token", "order_by")
+}
+
+func skillOf(s *hindsightv1.ModelSummary) *float64 {
+	if f := s.GetRecent().GetServed(); f != nil {
+		return f.Skill
+	}
+	return nil
+}
+
+// All that is wrong with a call is told at once.
+func TestAllViolations(t *testing.T) {
+	s := serve(t)
+	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{
+		Id: "No", DisplayName: strings.Repeat("x", 64), LabelTtl: durationpb.New(-1), MaxPendingLabels: proto.Int64(-2),
+		Spec: &hindsightv1.ModelSpec{Dimension: 0, Coverage: []float64{2}, Learner: &hindsightv1.ModelSpec_PkawvTaylor{
+			PkawvTaylor: &hindsightv1.PkawvTaylor{Sigma: proto.Float64(-1), Lambda: proto.Float64(0)},
+		}},
+	})
+	refused(t, err, codes.InvalidArgument, "INVALID_SPEC", `id: got "No"`, "spec.dimension")
+	var fields []string
+	for _, d := range status.Convert(err).Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			for _, v := range bad.GetFieldViolations() {
+				fields = append(fields, v.GetField()+" "+v.GetReason())
+			}
+		}
+	}
+	want := []string{
+		"id INVALID_ID", "spec.dimension INVALID_SPEC", "spec.coverage[0] INVALID_SPEC", "spec.pkawv_taylor.sigma INVALID_SPEC",
+		"spec.pkawv_taylor.lambda INVALID_SPEC", "label_ttl INVALID_REQUEST", "max_pending_labels INVALID_REQUEST", "display_name INVALID_REQUEST",
+	}
+	slices.Sort(fields)
+	slices.Sort(want)
+	if !slices.Equal(fields, want) {
+		t.Errorf("violations %q, want %q", fields, want)
+	}
+	for _, call := range []func() error{
+		func() error { _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{}); return err },
+		func() error {
+			_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
+			return err
+		},
+		func() error {
+			_, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{})
+			return err
+		},
+		func() error {
+			_, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{})
+			return err
+		},
+	} {
+		refused(t, call(), codes.InvalidArgument, "INVALID_ID", "model: got nothing, want the id of a model")
+	}
+}
+
+// RestoreModel tells how much it undoes, before and after.
+func TestRestoreTellsWhatIsUndone(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1))
+	for n := range 5 {
+		if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	digest := s.digest(t, "m")
+	for _, validate := range []bool{true, false, true} {
+		r, err := s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2), ValidateOnly: validate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch before := s.digest(t, "m") == digest; {
+		case validate && before && (r.GetUndone() != 3 || r.GetModel().GetSequence() != 5):
+			t.Errorf("a dry run answers %v", r)
+		case !validate && (before || r.GetUndone() != 3 || r.GetModel().GetSequence() != 2):
+			t.Errorf("a restore answers %v", r)
+		case validate && !before && r.GetUndone() != 0:
+			t.Errorf("a dry run after it answers %v", r)
+		}
+	}
+	_, err := s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(9), ValidateOnly: true})
+	refused(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
+}
+
+// What an export carries of the metadata an import brings.
+func TestMetadataTravel(t *testing.T) {
+	s := serve(t)
+	created, err := s.models.CreateModel(t.Context(), described())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, without := range []bool{false, true} {
+		data := s.exported(t, &hindsightv1.ExportModelRequest{Model: "m", WithoutIds: without})
+		m, err := s.importFrom(t, fmt.Sprint("copy-", n), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameMetadata(t, m, created.GetModel())
+		if m.GetEtag() == created.GetModel().GetEtag() {
+			t.Error("a copy has the etag of the model")
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
+)
+
+// What a watcher may ask for.
+const (
+	defaultOutcomes = 10
+	maxOutcomes     = 100
+	leastInterval   = time.Second
+)
+
+// watchOptions reads how many outcomes a second a watcher wants, and how often
+// statistics.
+func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval time.Duration, err error) {
+	outcomes, interval = r.GetMaxOutcomesPerSecond(), leastInterval
+	if outcomes == 0 {
+		outcomes = defaultOutcomes
+	}
+	if !(outcomes > 0 && outcomes <= maxOutcomes) {
+		return 0, 0, &model.FieldError{
+			Field: "max_outcomes_per_second", Err: engine.ErrInvalidRequest,
+			Got: strconv.FormatFloat(outcomes, 'g', -1, 64), Want: fmt.Sprintf("above 0 and at most %d; 0 is %d", maxOutcomes, defaultOutcomes),
+		}
+	}
+	if given := r.GetStatsInterval(); given != nil {
+		if interval = given.AsDuration(); given.CheckValid() != nil || interval < leastInterval {
+			return 0, 0, &model.FieldError{
+				Field: "stats_interval", Err: engine.ErrInvalidRequest, Got: given.String(), Want: fmt.Sprintf("at least %s", leastInterval),
+			}
+		}
+	}
+	return outcomes, interval, nil
+}
+
+// WatchModel tells what a model learns. It ends with MODEL_NOT_FOUND when the model is
+// deleted, and with SHUTTING_DOWN when the server drains.
+func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
+	outcomes, interval, err := watchOptions(r)
+	if err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	burst := int(math.Ceil(outcomes))
+	watched, err := m.engine.Watch(ctx, r.GetModel(), burst)
+	if err != nil {
+		return err
+	}
+	defer watched.Close()
+	w := watch{
+		Watcher: watched, stream: stream, interval: interval,
+		pace: newPace(burst, time.Duration(float64(time.Second)/outcomes)), due: time.NewTimer(interval),
+	}
+	defer w.pace.timer.Stop()
+	defer w.due.Stop()
+	if err := w.statistics(ctx); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("rpc: watch: %w", context.Cause(ctx))
+		case <-m.draining:
+			return engine.ErrClosed
+		case <-w.Changed():
+			if err := w.Err(); err != nil {
+				return err
+			}
+			w.changed = true
+		case <-w.pace.timer.C:
+			w.pace.tick()
+		case <-w.due.C:
+			w.rested = true
+		}
+		if err := w.tell(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// watch is one call of WatchModel.
+type watch struct {
+	*engine.Watcher
+	stream grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]
+	pace   *pace
+	// due ends the interval that is between two statistics. It has ended if rested, and
+	// there is something new if changed.
+	due             *time.Timer
+	interval        time.Duration
+	rested, changed bool
+}
+
+// tell sends what may be sent now.
+func (w *watch) tell(ctx context.Context) error {
+	for w.pace.left > 0 {
+		learned, ok := w.Next()
+		if !ok {
+			break
+		}
+		w.pace.take()
+		if err := w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: learnedToProto(&learned)}}); err != nil {
+			return err
+		}
+	}
+	if !w.rested || !w.changed {
+		return nil
+	}
+	w.rested, w.changed = false, false
+	w.due.Reset(w.interval)
+	if err := w.statistics(ctx); err != nil {
+		return err
+	}
+	points, err := w.Points(ctx)
+	if err != nil {
+		return err
+	}
+	for n := range points {
+		event := &hindsightv1.WatchModelResponse_History{History: pointToProto(&points[n])}
+		if err := w.send(&hindsightv1.WatchModelResponse{Event: event}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *watch) statistics(ctx context.Context) error {
+	stats, err := w.Statistics(ctx)
+	if err != nil {
+		return err
+	}
+	return w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Stats{Stats: statsToProto(stats)}})
+}
+
+func (w *watch) send(event *hindsightv1.WatchModelResponse) error {
+	if err := w.stream.Send(event); err != nil {
+		return fmt.Errorf("rpc: watch: %w", err)
+	}
+	return nil
+}
+
+func learnedToProto(l *engine.Learned) *hindsightv1.OutcomeEvent {
+	return &hindsightv1.OutcomeEvent{
+		Outcome: outcomeToProto(l.Answer), Labels: l.Labels, Class: l.Class, Time: momentToProto(l.Time), Omitted: l.Omitted,
+	}
+}
+
+// pace lets through a burst, and then one a period.
+type pace struct {
+	// left is how many may pass now, at most burst.
+	left, burst int
+	period      time.Duration
+	// timer runs while less than a burst is left.
+	timer *time.Timer
+}
+
+func newPace(burst int, period time.Duration) *pace {
+	p := &pace{left: burst, burst: burst, period: period, timer: time.NewTimer(period)}
+	p.timer.Stop()
+	return p
+}
+
+// take lets one through.
+func (p *pace) take() {
+	if p.left == p.burst {
+		p.timer.Reset(p.period)
+	}
+	p.left--
+}
+
+// tick follows a period.
+func (p *pace) tick() {
+	if p.left++; p.left < p.burst {
+		p.timer.Reset(p.period)
+	}
+}
