@@ -70,7 +70,7 @@ func TestConsole(t *testing.T) {
 	}
 	// One file after another: browsers that compete for the processor are slow.
 	args := append([]string{"--test", "--test-concurrency=1", "--test-reporter=tap"}, scripts...)
-	cmd := exec.CommandContext(ctx, node, args...) //nolint:gosec // node, and files of this directory
+	cmd := exec.CommandContext(ctx, node, args...)
 	cmd.Env = append(os.Environ(), "HINDSIGHT_SERVER="+server, "CHROMIUM="+chromium)
 	out, failed := cmd.CombinedOutput()
 	count := report(t, out)
