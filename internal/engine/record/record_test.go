@@ -211,7 +211,7 @@ func TestEntryRoundTrip(t *testing.T) {
 		return e.Encode()
 	}
 	for what, bad := range map[string][]byte{
-		"a newer version":       append([]byte{3}, data[1:]...),
+		"a newer version":       append([]byte{data[0] + 1}, data[1:]...),
 		"a purge alone":         spoil(func(e *record.Entry) { e.Deleted = 0 }),
 		"a negative time":       spoil(func(e *record.Entry) { e.LabelTTL = -1 }),
 		"keys in another order": bytes.Replace(data, []byte("\x01a\x00"), []byte("\x01z\x00"), 1),
