@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -295,7 +296,7 @@ func (i *instance) description() Info {
 // isDeleted tells whether the model is deleted and can be brought back.
 func (i *instance) isDeleted() bool { return i.entry.Load().Deleted != 0 }
 
-// info tells what the model is.
+// info tells what the model is. Of one whose removal has begun it is ErrModelNotFound.
 func (i *instance) info() (Info, error) {
 	info := i.description()
 	i.mu.RLock()
@@ -308,10 +309,11 @@ func (i *instance) info() (Info, error) {
 		return info, nil
 	}
 	var err error
-	if info.Sequence, err = i.Kept.Last(); err != nil {
-		return info, i.errorf("find the end of the log", recovery.StorageError(err))
+	info.Sequence, err = i.Kept.Last()
+	if errors.Is(err, storage.ErrNotFound) {
+		return info, notFound(i.id) // It is being removed.
 	}
-	return info, nil
+	return info, i.errorf("find the end of the log", recovery.StorageError(err))
 }
 
 // errorf says what was being done to the model when something failed.

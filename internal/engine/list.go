@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"sort"
@@ -100,10 +101,10 @@ func (e *Engine) ListModels(ctx context.Context, o ListOptions) (Page, error) {
 	now := e.o.Now()
 	for _, row := range rows {
 		info, err := row.info()
+		if errors.Is(err, ErrModelNotFound) {
+			continue // It was removed meanwhile.
+		}
 		if err != nil {
-			if there, findErr := e.lookUp(row.id); findErr != nil || there != row.instance {
-				continue // It was removed meanwhile.
-			}
 			return page, err
 		}
 		if o.Figures {

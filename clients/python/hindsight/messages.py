@@ -314,14 +314,15 @@ class ModelSummary:
 
     #: What the server has of it: in memory, on disk alone, or read only.
     state: str
-    #: The performance over the last 1000 observations, and up to 50 more. This and the next three
-    #: are of the last time that the model was in memory.
+    #: The performance over the last 1000 observations, and up to 50 more, in the terms of
+    #: Outcome.recent_loss. This and the next two are of the last time that the model was in
+    #: memory, and absent if it was not since the server's start.
     recent: Optional[Performance]
     #: Of a classifier.
     recent_classes: Optional[ClassPerformance]
     #: See ModelStats.
     regret: Optional[float]
-    #: Observations a second, over the last minute.
+    #: Observations a second, over the last minute, or up to 10 s more.
     observation_rate: float
 
     @classmethod
@@ -375,7 +376,11 @@ class ModelInfo:
     delete_time: Optional[datetime]
     #: When a deleted model is removed.
     purge_time: Optional[datetime]
-    #: The model whose observations this one learns as well. Empty: none.
+    #: The model whose observations this one learns, and no others. Empty: none. It ends, and this
+    #: one is a model of its own with all that it has learned, when that model is removed, or
+    #: restored to before what this one has learned; when this one cannot learn an observation, or
+    #: is a million observations behind; and when SetAlias sets an alias of that model to this
+    #: one.
     follows: str
     #: The aliases that name it. GetModel tells them.
     aliases: tuple[str, ...]
@@ -515,8 +520,8 @@ class InputStats:
     #: The values that lay outside of what had been learned when they came: outside of the range
     #: of a number, and categories that were not known.
     outside: int
-    #: outside / seen.
-    outside_share: float
+    #: outside / seen. Absent before the first value.
+    outside_share: Optional[float]
     #: The least value. This and the next three are absent for categories, and before the first
     #: value. Of a time they are seconds since 1970.
     low: Optional[float]
@@ -539,7 +544,7 @@ class InputStats:
             missing=m.missing,
             categories=m.categories,
             outside=m.outside,
-            outside_share=m.outside_share,
+            outside_share=m.outside_share if m.HasField("outside_share") else None,
             low=m.low if m.HasField("low") else None,
             high=m.high if m.HasField("high") else None,
             mean=m.mean if m.HasField("mean") else None,
@@ -663,8 +668,8 @@ class ModelStats:
     observations: int
     #: The sum of the prequential losses.
     loss_sum: float
-    #: loss_sum / observations.
-    mean_loss: float
+    #: loss_sum / observations. Absent before the first observation.
+    mean_loss: Optional[float]
     #: min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in hindsight, its
     #: penalty included. Absent, as regret is, when it is not tracked.
     hindsight_loss: Optional[float]
@@ -673,21 +678,25 @@ class ModelStats:
     #: The regret against the same function without its penalty: regret + lambda |g|^2.
     regret_unpenalized: Optional[float]
     #: What the theory promises of regret: B^2 log det(A / lambda); of online Newton steps log
-    #: det(A / alpha) / (2 eta) times the largest weight.
-    regret_bound: float
+    #: det(A / alpha) / (2 eta) times the largest weight. Absent, as certificate is, unless
+    #: certified.
+    regret_bound: Optional[float]
     #: C = sum y^2 q/(1+q), between the regret and its bound; of online Newton steps the sum of
     #: weight h / (2 eta), which bounds the regret against functions within the range.
-    certificate: float
+    certificate: Optional[float]
     #: regret <= certificate <= regret_bound holds to rounding, the first part not for online
     #: Newton steps, whose best function may leave the range. False means that the state is
-    #: corrupt.
-    certificate_ok: bool
+    #: corrupt. Absent for a model that is not certified, of which nothing is wrong.
+    certificate_ok: Optional[bool]
     #: The theorem applies: the feature space is fixed.
     certified: bool
-    #: log det(A / lambda).
-    log_determinant: float
-    #: The largest |label| seen, B; of several outputs, the root of the sum of their squares.
-    label_bound: float
+    #: log det(A / lambda). Absent for a learner without A, and before the first observation.
+    log_determinant: Optional[float]
+    #: B, the largest sqrt(weight) |label| seen, in the units of the labels; of auto the largest
+    #: |label|. Of several outputs it is the root of the sum of their squares. Labels that the
+    #: learner codes, as classes, count as they are coded. Absent while it is 0 or not known:
+    #: before the first observation, and while a scaling is being determined.
+    label_bound: Optional[float]
     #: The number of features r.
     features: int
     #: Tr(C (C + lambda I)^-1), when asked for.
@@ -696,8 +705,8 @@ class ModelStats:
     dictionary: Optional[int]
     #: Observations that had been predicted, and the sum of the losses of what was served then.
     served_observations: int
-    #: The sum of the losses of what was served.
-    served_loss_sum: float
+    #: The sum of the losses of what was served. Absent when nothing was.
+    served_loss_sum: Optional[float]
     #: Predictions whose label has not come.
     pending_labels: int
     #: Bytes of memory the learner's state takes.
@@ -757,21 +766,21 @@ class ModelStats:
             learner=m.learner,
             observations=m.observations,
             loss_sum=m.loss_sum,
-            mean_loss=m.mean_loss,
+            mean_loss=m.mean_loss if m.HasField("mean_loss") else None,
             hindsight_loss=m.hindsight_loss if m.HasField("hindsight_loss") else None,
             regret=m.regret if m.HasField("regret") else None,
             regret_unpenalized=m.regret_unpenalized if m.HasField("regret_unpenalized") else None,
-            regret_bound=m.regret_bound,
-            certificate=m.certificate,
-            certificate_ok=m.certificate_ok,
+            regret_bound=m.regret_bound if m.HasField("regret_bound") else None,
+            certificate=m.certificate if m.HasField("certificate") else None,
+            certificate_ok=m.certificate_ok if m.HasField("certificate_ok") else None,
             certified=m.certified,
-            log_determinant=m.log_determinant,
-            label_bound=m.label_bound,
+            log_determinant=m.log_determinant if m.HasField("log_determinant") else None,
+            label_bound=m.label_bound if m.HasField("label_bound") else None,
             features=m.features,
             effective_dimension=m.effective_dimension if m.HasField("effective_dimension") else None,
             dictionary=m.dictionary if m.HasField("dictionary") else None,
             served_observations=m.served_observations,
-            served_loss_sum=m.served_loss_sum,
+            served_loss_sum=m.served_loss_sum if m.HasField("served_loss_sum") else None,
             pending_labels=m.pending_labels,
             state_bytes=m.state_bytes,
             state_digest=m.state_digest,
@@ -873,16 +882,18 @@ class HistoryPoint:
     performance: Optional[Performance]
     #: The same of a classifier.
     classes: Optional[ClassPerformance]
-    #: At the last observation. See ModelStats. So are the next three.
+    #: At the last observation. See ModelStats. So are the next three. Absent where it has to be
+    #: solved for.
     regret: Optional[float]
-    #: What the theory promises.
+    #: What the theory promises. Absent unless the theorem applies.
     regret_bound: Optional[float]
     #: The number of dictionary centres.
     dictionary: Optional[int]
-    #: The weights of the experts.
+    #: The weights of the experts, the means over the outputs, at most 64. There are fewer than
+    #: names where an expert came later, and none before the first mixture.
     expert_weights: tuple[float, ...]
     #: The share of labels inside the intervals of each level since the point before, in the order
-    #: of the spec's coverage, the outputs together.
+    #: of the spec's coverage, the outputs together. None where no interval was judged.
     realised: tuple[float, ...]
 
     @classmethod
@@ -926,10 +937,13 @@ class DriftMark:
 class History:
     """History answers GetModelHistory."""
 
-    #: The points, oldest first: at most 512. When there are more, every second one is dropped,
-    #: and the figures of what lies between two points are added up.
+    #: The points, oldest first: at most 256. All are of the same number of observations, a power
+    #: of two, but the last one, which may be of fewer. When there are 256, each two neighbours
+    #: become one: sums are added up, and what is told of the last observation is that of the
+    #: later one. Numbers have six digits, and weights four decimals.
     points: tuple[HistoryPoint, ...]
-    #: The names of the experts, in the order of HistoryPoint.expert_weights.
+    #: The names of the experts, in the order of HistoryPoint.expert_weights: of auto, of a
+    #: learner with lambdas, the kernels of raker, the intervals of ada_raker.
     experts: tuple[str, ...]
     #: The newest changes of the loss that were detected, at most 100, oldest first.
     drifts: tuple[DriftMark, ...]
@@ -977,10 +991,11 @@ class Event:
 
     #: An observation was learned.
     outcome: Optional[OutcomeEvent]
-    #: The statistics, as GetModelStats tells them, without what has to be solved for. The first
-    #: event is of this kind.
+    #: The statistics, as GetModelStats tells them, without what has to be solved for, the digest
+    #: and the experts. The first event is of this kind.
     stats: Optional[ModelStats]
-    #: The newest point of the history is complete.
+    #: A point of the history is complete. When points have become longer, the first of these may
+    #: begin before the last one ended, and stands for it too.
     history: Optional[HistoryPoint]
 
     @classmethod
@@ -1001,9 +1016,10 @@ class Comparison:
     model: str
     #: The name of its learner.
     learner: str
-    #: How many observations of the model that it follows it has learned.
+    #: How many observations of the model that it follows it has learned and the figures are of.
+    #: Of that model itself, how many it has learned.
     observations: int
-    #: How many of these it has still to learn.
+    #: How many the model that it follows has learned since.
     behind: int
     #: Its performance over these observations.
     performance: Optional[Performance]
@@ -1040,7 +1056,8 @@ class Alias:
     #: When it was set.
     update_time: Optional[datetime]
     #: The model that it named before. An Observe by the alias with the id of a prediction which
-    #: that model made is learned by that model.
+    #: that model made is learned by that model. So is one with an id that it has learned: it is a
+    #: duplicate.
     previous_model: str
 
     @classmethod

@@ -118,7 +118,8 @@ class ModelServiceServicer(object):
 
     def CreateModel(self, request, context):
         """CreateModel starts a model. The same id with the same spec answers the
-        model that is there; with another spec it is MODEL_EXISTS.
+        model that is there, with the metadata that it has; with another spec it is
+        MODEL_EXISTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -149,14 +150,17 @@ class ModelServiceServicer(object):
 
     def DeleteModel(self, request, context):
         """DeleteModel removes a model. For as long as the server keeps deleted models,
-        UndeleteModel brings it back with all that it had learned.
+        UndeleteModel brings it back with all that it had learned. Until then all calls that
+        name it answer MODEL_NOT_FOUND, and its id is taken. One that an alias names is
+        MODEL_HAS_ALIASES.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteModel(self, request, context):
-        """UndeleteModel brings a deleted model back.
+        """UndeleteModel brings a deleted model back. A model that is not deleted is answered
+        as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,7 +183,9 @@ class ModelServiceServicer(object):
 
     def WatchModel(self, request, context):
         """WatchModel tells what a model learns as it learns it. Where there is more
-        than the caller asks for, outcomes are left out, and counted.
+        than the caller asks for, the newest outcomes are told, and the others counted. A
+        model that is restored is watched on, from an earlier sequence. The stream ends with
+        MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -225,8 +231,9 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ExportModel(self, request, context):
-        """ExportModel streams a model out, as it is now: its spec, its state, the ids
-        that it remembers, and the predictions that wait for their labels. Over HTTP
+        """ExportModel streams a model out, as it is now: its spec, its state, its display name,
+        labels, annotations and limits, the ids that it remembers, and the predictions that
+        wait for their labels. Over HTTP
         it is GET /v1/models/{model}:export, whose body are the bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -243,7 +250,8 @@ class ModelServiceServicer(object):
 
     def SetAlias(self, request, context):
         """SetAlias makes an alias name a model, from one moment to the next. An alias
-        stands for its model wherever a request names a model.
+        stands for its model wherever a request names a model, but where a model is
+        deleted, brought back or restored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
