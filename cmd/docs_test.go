@@ -2,11 +2,13 @@
 package cmd_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -200,7 +202,7 @@ func (r *reader) do(t *testing.T, s step) {
 	if _, err := exec.LookPath(program); err != nil && !strings.Contains(program, "hindsight") {
 		t.Skipf("%s is not installed", program)
 	}
-	out := r.run(t, "bash", "-e", "-o", "pipefail", "-c", r.here(line))
+	out := r.run(t, "bash", "-e", "-o", "pipefail", "-c", r.here(s.command))
 	if s.wanted == "" {
 		return
 	}
@@ -322,6 +324,7 @@ func TestDocuments(t *testing.T) {
 			}
 		}
 	}()
+	t.Run("demo", func(t *testing.T) { demo(t, filepath.Join(r.dir, "bin")) })
 	targets := makeTargets(t, root)
 	ran := 0
 	for _, document := range documents(t, root) {
@@ -351,6 +354,71 @@ func TestDocuments(t *testing.T) {
 	if ran < 10 {
 		t.Errorf("%d blocks of commands found, want 10 or more", ran)
 	}
+}
+
+// demo is what "make demo ARGS=--keep" runs, of fewer rounds: the model learns on after
+// the stream, so that its page moves, until an interrupt.
+func demo(t *testing.T, bin string) {
+	t.Helper()
+	const rounds = 100
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	c := exec.CommandContext(ctx, filepath.Join(bin, "hindsight"), "demo", "--server", filepath.Join(bin, "hindsight-server"), "--keep", "--rounds", "100") //nolint:gosec // a program of this module
+	c.WaitDelay = 10 * time.Second
+	messages, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	moved := false
+	for lines := bufio.NewScanner(messages); lines.Scan(); {
+		match := regexp.MustCompile(`^.*the model learns on: .*(http://\S+/);`).FindStringSubmatch(lines.Text())
+		if match == nil {
+			continue
+		}
+		moved = learns(ctx, t, match[1]+"v1/models/demo/stats", rounds)
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("an interrupt ends it with %v", err)
+	}
+	if !moved {
+		t.Error("the model does not learn on")
+	}
+}
+
+// learns waits until a model has learned more observations than so many.
+func learns(ctx context.Context, t *testing.T, url string, observations float64) bool {
+	t.Helper()
+	for ctx.Err() == nil {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		var answer struct {
+			Stats struct {
+				Observations float64 `json:"observations"`
+			} `json:"stats"`
+		}
+		err = errors.Join(json.NewDecoder(response.Body).Decode(&answer), response.Body.Close())
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		if answer.Stats.Observations > observations {
+			return true
+		}
+	}
+	return false
 }
 
 // documents returns the documents for users and contributors, README first.
