@@ -147,7 +147,7 @@ func (r *reader) run(t *testing.T, name string, args ...string) string {
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out.String())
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out.String())
 	}
 	return out.String()
 }
@@ -305,6 +305,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &reader{root: root, dir: t.TempDir()}
+	write(t, filepath.Join(r.dir, "home", ".curlrc"), "fail-with-body\n") // A refusal is an error.
 	for _, name := range []string{"examples", "clients", "api", "third_party"} {
 		if err := os.Symlink(filepath.Join(root, name), filepath.Join(r.dir, name)); err != nil {
 			t.Fatal(err)
