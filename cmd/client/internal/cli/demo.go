@@ -33,7 +33,7 @@ const (
 	demoWhole     = 60 * time.Second
 	demoDimension = 2
 	demoTick      = 50 * time.Millisecond // between rounds after the stream
-	demoFew       = 50 // the skill of so few rounds says little and is not drawn
+	demoFew       = 50                    // the skill of so few rounds says little and is not drawn
 
 	plotHeight   = 10
 	defaultWidth = 72
