@@ -138,7 +138,7 @@ func (r *reader) run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // the documents name the programs
+	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.WaitDelay = r.dir, 10*time.Second
 	home := filepath.Join(r.dir, "home")
 	c.Env = append(os.Environ(), "HINDSIGHT_ADDRESS="+r.server.GRPC, "HOME="+home, "NO_COLOR=1",
@@ -165,7 +165,7 @@ func (r *reader) here(text string) string {
 // serve starts the server that a document starts, in another directory and on free ports.
 func (r *reader) serve(t *testing.T, flags []string) {
 	t.Helper()
-	dir, err := os.MkdirTemp(r.dir, "data-")
+	dir, err := os.MkdirTemp(r.dir, "data-") //nolint:usetesting // the server outlives the subtest that starts it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,16 +260,16 @@ func (r *reader) golang(t *testing.T, b block) {
 // compare compares the output of a program with the comments at its end.
 func (*reader) compare(t *testing.T, b block, out string) {
 	t.Helper()
-	wanted := ""
+	var wanted strings.Builder
 	for line := range strings.Lines(b.text) {
 		for _, mark := range []string{"# ", "// "} {
 			if answer, ok := strings.CutPrefix(line, mark); ok {
-				wanted += answer
+				wanted.WriteString(answer)
 			}
 		}
 	}
-	if !answers(out, wanted) {
-		t.Errorf("the program prints\n%s\nand not\n%s", out, wanted)
+	if !answers(out, wanted.String()) {
+		t.Errorf("the program prints\n%s\nand not\n%s", out, wanted.String())
 	}
 }
 
@@ -312,7 +312,7 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	for name, source := range map[string]string{"hindsight": "./client", "hindsight-server": "./server"} {
-		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(r.dir, "bin", name), source) //nolint:gosec // names of this table
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(r.dir, "bin", name), source)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
@@ -364,7 +364,7 @@ func demo(t *testing.T, bin string) {
 	const rounds = 100
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	c := exec.CommandContext(ctx, filepath.Join(bin, "hindsight"), "demo", "--server", filepath.Join(bin, "hindsight-server"), "--keep", "--rounds", "100") //nolint:gosec // a program of this module
+	c := exec.CommandContext(ctx, filepath.Join(bin, "hindsight"), "demo", "--server", filepath.Join(bin, "hindsight-server"), "--keep", "--rounds", "100")
 	c.WaitDelay = 10 * time.Second
 	messages, err := c.StderrPipe()
 	if err != nil {
@@ -478,7 +478,7 @@ func write(t *testing.T, name, text string) {
 // goEnv returns a setting of the go command, which may depend on the home directory.
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output() //nolint:gosec // names of this file
+	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
