@@ -32,7 +32,8 @@ const (
 	demoTime      = 30 * time.Second
 	demoWhole     = 60 * time.Second
 	demoDimension = 2
-	demoFew       = 50 // the skill of so few rounds says little and is not drawn
+	demoTick      = 50 * time.Millisecond // between rounds after the stream
+	demoFew       = 50                    // the skill of so few rounds says little and is not drawn
 
 	plotHeight   = 10
 	defaultWidth = 72
@@ -52,7 +53,8 @@ func newDemo(e *env) *cobra.Command {
 changing environment through a model (see simulate --stream drifting). The model
 picks its learner itself: its spec has a dimension and nothing else. Show the
 table, the curve of its skill over the last 1000 rounds, and that of its regret.
-Stop the server, or leave it running with --keep until an interrupt.
+Stop the server. With --keep leave it running until an interrupt: another environment
+follows, some twenty rounds a second, so that its page moves.
 
 The stream ends after --rounds rounds or after the time --for, whichever is
 first. The whole demo takes one minute at most, without --keep.`,
@@ -75,7 +77,7 @@ first. The whole demo takes one minute at most, without --keep.`,
 	flags.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
 	flags.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
 	flags.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
-	flags.BoolVar(&d.keep, "keep", false, "leave the server running after the stream, until an interrupt")
+	flags.BoolVar(&d.keep, "keep", false, "leave the server running and learning after the stream, until an interrupt")
 	return cmd
 }
 
@@ -105,6 +107,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	e.Say("starting %s", d.server)
 	var failed error // of the stream, whose answer is written all the same
 	err := child.Serve(whole, d.server, func(server *child.Server) error {
+		e.Say("its page, which moves now: http://%s/", server.HTTP)
 		e.Say("serving gRPC at %s and metrics at http://%s/metrics", server.GRPC, server.HTTP)
 		var s *demoSummary
 		s, failed = d.stream(whole, e, server)
@@ -115,9 +118,8 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		if err != nil || !d.keep || failed != nil {
 			return err
 		}
-		e.Say("the server goes on: gRPC at %s, its page at %s; an interrupt stops it", server.GRPC, s.PageURL)
-		<-ctx.Done()
-		return nil
+		e.Say("the model learns on: gRPC at %s, its page at %s; an interrupt ends it", server.GRPC, s.PageURL)
+		return d.learnOn(ctx, e, server)
 	})
 	if err == nil {
 		e.Say("the server has stopped, its directory is removed")
@@ -133,6 +135,44 @@ func (e *env) width() int {
 		}
 	}
 	return defaultWidth
+}
+
+// learnOn takes another environment through the model, slowly, until ctx ends.
+func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err error) {
+	source, err := stream.New(stream.Drifting, demoMaxRounds, demoDimension, d.seed+1)
+	if err != nil {
+		return err
+	}
+	c, err := dial(server.GRPC, e.Timeout)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	m := c.Model(demoModel)
+	ticks := time.NewTicker(demoTick)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+		round, err := source.Next()
+		if errors.Is(err, io.EOF) {
+			<-ctx.Done()
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p, err := m.Predict(ctx, client.Features(round.Features...))
+		if err == nil {
+			_, err = m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Labels(round.Labels([]float64{p.GetValue()})...)))
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
 }
 
 // stream takes the stream through a model of the server.
