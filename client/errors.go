@@ -108,6 +108,13 @@ var (
 	ErrShuttingDown        error = reason("SHUTTING_DOWN")
 	ErrStateCorrupt        error = reason("STATE_CORRUPT")
 	ErrETagMismatch        error = reason("ETAG_MISMATCH")
+	ErrWatcherLimit        error = reason("WATCHER_LIMIT")
+	ErrAliasNotFound       error = reason("ALIAS_NOT_FOUND")
+	ErrAliasExists         error = reason("ALIAS_EXISTS")
+	ErrAliasMismatch       error = reason("ALIAS_MISMATCH")
+	ErrAliasLimit          error = reason("ALIAS_LIMIT")
+	ErrModelHasAliases     error = reason("MODEL_HAS_ALIASES")
+	ErrModelFollows        error = reason("MODEL_FOLLOWS")
 )
 
 // ErrUnreachable says that no server answered.

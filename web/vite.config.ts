@@ -29,6 +29,7 @@ export default defineConfig({
   server: {
     proxy: {
       "/v1": "http://127.0.0.1:9464",
+      "/server.json": "http://127.0.0.1:9464",
       "/metrics": "http://127.0.0.1:9464",
     },
   },

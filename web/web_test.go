@@ -42,7 +42,7 @@ func program(t *testing.T, names ...string) string {
 }
 
 // browserLimit is far above what the tests take.
-const browserLimit = 15 * time.Minute
+const browserLimit = 30 * time.Minute
 
 // result is a line of the Test Anything Protocol.
 var result = regexp.MustCompile(`^(ok|not ok) \d+ - (.*)$`)

@@ -125,6 +125,6 @@ func (r report) write(w io.Writer) {
 			fmt.Fprintf(w, "  repaired: %s\n", f.Repaired)
 		}
 	}
-	fmt.Fprintf(w, "%s: %d models, %d snapshots, %d observations, %d remembered ids, %d predictions that wait: %d problems\n",
-		r.DataDir, r.Models, r.Snapshots, r.Observations, r.IDs, r.Pending, len(r.Findings))
+	fmt.Fprintf(w, "%s: %d models, %d snapshots, %d observations, %d remembered ids, %d predictions that wait, %d aliases: %d problems\n",
+		r.DataDir, r.Models, r.Snapshots, r.Observations, r.IDs, r.Pending, r.Aliases, len(r.Findings))
 }

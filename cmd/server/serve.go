@@ -150,7 +150,7 @@ func host(
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server)
+	api, closeAPI, err := newGateway(ctx, c, log, server, listener.Addr())
 	if err != nil {
 		server.Drain(ctx)
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/check"
+	"hindsight/internal/engine/record"
 	"hindsight/internal/store"
 )
 
@@ -99,6 +101,42 @@ func TestCheckOfAWholeStore(t *testing.T) {
 	}
 	if checked.Models != 2 || checked.Snapshots != 6 || checked.Observations != 65 || checked.IDs != 60 || checked.Pending != 1 {
 		t.Errorf("%+v", checked)
+	}
+}
+
+// Aliases that the server does not serve are found and removed. One of a model that is
+// gone is told, and kept.
+func TestCheckOfAliases(t *testing.T) {
+	fs, clock := damaged(t)
+	for name, model := range map[string]string{"good": "m", "broken": "m", "gone": "m"} {
+		h := startOn(t, fs, clock)
+		if _, err := h.SetAlias(t.Context(), name, model, ""); err != nil {
+			t.Fatal(err)
+		}
+		h.stop(t)
+	}
+	gone := record.Alias{Model: "nobody", Updated: 1}
+	edit(t, fs, func(db *pebble.DB) error {
+		return errors.Join(
+			db.Set([]byte("xbroken"), []byte{9}, pebble.Sync), db.Set([]byte("xgone"), gone.Encode(), pebble.Sync),
+			db.Set([]byte("xother"), (&record.Alias{Model: "m", Updated: 1}).Encode(), pebble.Sync),
+		)
+	})
+	places := func(findings []check.Finding) (all []string) {
+		for _, f := range findings {
+			all = append(all, f.Place+": "+f.Repaired)
+		}
+		return all
+	}
+	findings, checked := look(t, fs)
+	if got, want := places(findings), []string{`the alias "broken": `, `the alias "gone": `, `the alias "other": `}; !slices.Equal(got, want) || checked.Aliases != 4 {
+		t.Errorf("found %q of %d aliases, want %q", got, checked.Aliases, want)
+	}
+	if got, want := places(repair(t, fs)), []string{`the alias "broken": removed`, `the alias "gone": `, `the alias "other": removed`}; !slices.Equal(got, want) {
+		t.Errorf("repaired %q, want %q", got, want)
+	}
+	if findings, checked := look(t, fs); len(findings) != 1 || checked.Aliases != 2 {
+		t.Errorf("left %q of %d aliases", places(findings), checked.Aliases)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ import (
 	routes "hindsight/internal/gateway/routes/hindsight/v1"
 )
 
-// Options of a gateway. Every field but Console and Origins is required.
+// Options of a gateway. Every field but Console, GRPC and Origins is required.
 type Options struct {
 	// Server leads to the gRPC server.
 	Server grpc.ClientConnInterface
@@ -38,6 +39,8 @@ type Options struct {
 	Origins []string
 	// Console are the files of the page at /; nil is none.
 	Console fs.FS
+	// GRPC is where the gRPC server listens, which the console tells; nil is not known.
+	GRPC net.Addr
 	// heartbeat is how often a stream of events without an event has a comment, but in
 	// tests heartbeatInterval.
 	heartbeat time.Duration

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
+	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -37,6 +39,8 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 		case r.URL.Path == "/api", r.URL.Path == "/" && console == nil:
 			w.Header().Set("Content-Security-Policy", pagePolicy)
 			file(w, r, "text/html; charset=utf-8", g.page)
+		case r.URL.Path == "/server.json" && console != nil:
+			file(w, r, contentJSON, g.about())
 		case r.URL.Path == "/api/page.css":
 			http.ServeFileFS(w, r, pageFiles, "page/page.css")
 		case g.isConsole(r.URL.Path):
@@ -53,10 +57,30 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 	})
 }
 
+// about is what the console is told of the server: its gRPC address, whose host is empty
+// if the server listens on all of them.
+func (g *Gateway) about() []byte {
+	about := struct {
+		Host string `json:"grpcHost,omitempty"`
+		Port int    `json:"grpcPort,omitempty"`
+	}{}
+	if a, ok := g.GRPC.(*net.TCPAddr); ok {
+		about.Port = a.Port
+		if !a.IP.IsUnspecified() {
+			about.Host = a.IP.String()
+		}
+	}
+	text, err := json.Marshal(about)
+	if err != nil {
+		panic("gateway: " + err.Error()) // A text and a number are JSON.
+	}
+	return text
+}
+
 // notAPage refuses what changes something at the address of a page.
 func (g *Gateway) notAPage(w http.ResponseWriter, r *http.Request) {
 	switch p := r.URL.Path; {
-	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", g.isConsole(p):
+	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", p == "/server.json" && g.Console != nil, g.isConsole(p):
 		write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
 	default:
 		write(w, notFound(r))

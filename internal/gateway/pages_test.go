@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -75,6 +76,29 @@ func TestConsole(t *testing.T) {
 	}
 	h.want(t, "GET", "/api", "")
 	h.want(t, "GET", "/v1/models", "")
+}
+
+// The console is told where gRPC listens; without a console nobody asks.
+func TestGRPCAddressOfTheConsole(t *testing.T) {
+	const path = "/server.json"
+	for want, address := range map[string]net.Addr{
+		`{"grpcHost":"127.0.0.1","grpcPort":4321}`: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4321},
+		`{"grpcPort":4321}`:                        &net.TCPAddr{IP: net.IPv6unspecified, Port: 4321},
+		`{}`:                                       nil,
+	} {
+		h := serve(t, func(o *gateway.Options) {
+			o.Console, o.GRPC = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}}, address
+		})
+		if a := h.want(t, "GET", path, ""); string(a.body) != want || a.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%v: %s %v", address, a.body, a.header)
+		}
+		if a := h.call(t, "POST", path, ""); a.status != http.StatusMethodNotAllowed {
+			t.Errorf("POST: %d", a.status)
+		}
+	}
+	if a := serve(t).call(t, "GET", path, ""); a.status != http.StatusNotFound {
+		t.Errorf("without a console: %d", a.status)
+	}
 }
 
 // Pages of other origins may call if they are named, and not otherwise.

@@ -37,6 +37,15 @@ func Sentinels() []error {
 	return out
 }
 
+// Reasons are the reasons of the table, some of them more than once.
+func Reasons() []string {
+	var out []string
+	for _, r := range table() {
+		out = append(out, r.reason)
+	}
+	return out
+}
+
 // Records are lent as a server lends them.
 type Records struct{ records }
 

@@ -79,6 +79,25 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	}
 }
 
+// Package client has a sentinel for every reason of the table, and for no other.
+func TestEveryReasonHasASentinelOfTheClient(t *testing.T) {
+	source, err := os.ReadFile("../../client/errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sentinels []string
+	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ +error = reason\("([A-Z_]+)"\)$`).FindAllStringSubmatch(string(source), -1) {
+		sentinels = append(sentinels, found[1])
+	}
+	slices.Sort(sentinels)
+	// Two errors of the table may have one reason; a sentinel is there once.
+	reasons := rpc.Reasons()
+	slices.Sort(reasons)
+	if reasons = slices.Compact(reasons); !slices.Equal(sentinels, reasons) {
+		t.Errorf("sentinels of the client %v\nreasons of the table %v", sentinels, reasons)
+	}
+}
+
 // reason is that of the ErrorInfo of a status.
 func reason(s *status.Status) string {
 	for _, d := range s.Details() {

@@ -12,6 +12,9 @@ import { chromium } from "playwright-core";
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+/** Far above what anything here takes, also where others use the processor. */
+const LIMIT = 90_000;
+
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -106,6 +109,7 @@ export async function visit(it, place, options, does) {
   const { width = 1280, theme = "light", refusals = [], failures = false } = options;
   const context = await it.browser.newContext({ viewport: { width, height: 900 }, colorScheme: theme, acceptDownloads: true });
   const page = await context.newPage();
+  page.setDefaultTimeout(LIMIT);
   const errors = [];
   page.on("pageerror", (e) => errors.push(e.stack ?? e.message));
   page.on("console", (m) => {
@@ -148,8 +152,8 @@ export async function told(page, name) {
 }
 
 /** until waits until a function of the test answers true. */
-export async function until(what, test, limit = 20_000) {
-  const end = Date.now() + limit;
+export async function until(what, test) {
+  const end = Date.now() + LIMIT;
   while (!(await test())) {
     if (Date.now() > end) throw new Error(`in vain: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));

@@ -37,6 +37,7 @@ type Checked struct {
 	Observations uint64 `json:"observations"`
 	IDs          int    `json:"ids"`
 	Pending      int    `json:"pending"`
+	Aliases      int    `json:"aliases"`
 }
 
 // checker goes through a store that no engine has open.
@@ -59,11 +60,13 @@ type examined struct {
 // cannot be read, ids that cannot be told.
 func Store(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Checked, error) {
 	c := &checker{repair: repair}
+	models := map[string]bool{}
 	err := disk.Models(ctx, func(entry storage.Entry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
+		models[entry.Name] = true
 		from, _, err := recovery.DecodeEntry(entry, catalog.New)
 		if err != nil {
 			c.found(Finding{
@@ -81,6 +84,9 @@ func Store(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Che
 		}
 		return c.model(ctx, examined{from, entry.Name})
 	})
+	if err == nil {
+		err = c.aliases(ctx, disk, models)
+	}
 	if err != nil {
 		return c.findings, c.checked, fmt.Errorf("check: %w", err)
 	}

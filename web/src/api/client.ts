@@ -1,16 +1,18 @@
 import { Refusal, refused } from "./refusal";
 import type {
-  Alias, CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
+  Alias, Comparison, CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
   SpecCost, Stats,
 } from "./types";
+import { parse } from "./exact";
 
 /** The addresses are relative, so that the console also works below a path of a proxy. */
 async function answer(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const call = `${method} /${path}`;
   const request: RequestInit = { method, signal: signal ?? null };
   if (body !== undefined) {
-    request.body = JSON.stringify(body);
-    request.headers = { "Content-Type": "application/json" };
+    const file = body instanceof Blob;
+    request.body = file ? body : JSON.stringify(body);
+    request.headers = { "Content-Type": file ? "application/octet-stream" : "application/json" };
   }
   let response: Response;
   try {
@@ -28,7 +30,7 @@ async function answer(method: string, path: string, body?: unknown, signal?: Abo
 }
 
 async function json<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  return (await (await answer(method, path, body, signal)).json()) as T;
+  return parse(await (await answer(method, path, body, signal)).text()) as T;
 }
 
 const at = (model: string): string => `v1/models/${encodeURIComponent(model)}`;
@@ -52,6 +54,35 @@ export async function listModels(l: Listing, signal?: AbortSignal): Promise<Mode
 
 export async function listAliases(signal?: AbortSignal): Promise<Alias[]> {
   return (await json<{ aliases?: Alias[] }>("GET", "v1/aliases", undefined, signal)).aliases ?? [];
+}
+
+export async function setAlias(alias: string, model: string, expectedModel: string): Promise<Alias> {
+  return (await json<{ alias: Alias }>("PUT", `v1/aliases/${encodeURIComponent(alias)}`, { model, expectedModel })).alias;
+}
+
+export async function deleteAlias(alias: string): Promise<void> {
+  await json("DELETE", `v1/aliases/${encodeURIComponent(alias)}`);
+}
+
+/** updateModel changes what the mask names, unless another changed the model since its etag was read. */
+export async function updateModel(model: Partial<Model> & { id: string; etag: string }, updateMask: string): Promise<Model> {
+  return (await json<{ model: Model }>("PATCH", `${at(model.id)}?${new URLSearchParams({ updateMask })}`, model)).model;
+}
+
+export async function compareModels(model: string, signal?: AbortSignal): Promise<Comparison[]> {
+  return (await json<{ comparisons?: Comparison[] }>("GET", `${at(model)}/comparison`, undefined, signal)).comparisons ?? [];
+}
+
+/** importModel makes a model of the file of an export. */
+export async function importModel(id: string, file: Blob): Promise<Model> {
+  return (await json<{ model: Model }>("POST", `v1/models:import?${new URLSearchParams({ id })}`, file)).model;
+}
+
+/** grpcAddress is where programs reach the server by gRPC. */
+export async function grpcAddress(signal?: AbortSignal): Promise<string> {
+  const { grpcHost, grpcPort } = await json<{ grpcHost?: string; grpcPort?: number }>("GET", "server.json", undefined, signal);
+  const host = grpcHost ?? location.hostname.replace(/^\[|\]$/g, "");
+  return `${host.includes(":") ? `[${host}]` : host}:${grpcPort ?? 50051}`;
 }
 
 export async function getModel(model: string, signal?: AbortSignal): Promise<Model> {

@@ -25,7 +25,7 @@ export interface Model {
 export interface Spec {
   dimension?: number;
   outputs?: number;
-  seed?: number;
+  seed?: number | string;
   coverage?: number[];
   inputs?: InputSpec[];
   classes?: { maxClasses?: number };
@@ -280,6 +280,18 @@ export interface ModelPage {
 export interface Alias {
   alias?: string;
   model?: string;
+}
+
+/** Comparison is a model beside the one that it follows, on the same observations. */
+export interface Comparison {
+  model?: string;
+  learner?: string;
+  observations?: number;
+  behind?: number;
+  performance?: Performance;
+  followed?: Performance;
+  classes?: ClassPerformance;
+  followedClasses?: ClassPerformance;
 }
 
 export interface SpecCost {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { createModel, validateSpec } from "../api/client";
+import { parse as exact, written } from "../api/exact";
 import { Refusal } from "../api/refusal";
 import type { Spec, SpecCost } from "../api/types";
 import { bytes, count, number } from "../format";
@@ -27,7 +28,7 @@ export function CreatePage() {
     setRefused(undefined);
   };
 
-  const made = JSON.stringify(specOf(draft), null, 2);
+  const made = written(specOf(draft));
   const { spec, broken } = parse(text ?? made);
   const { cost, error, checking } = useValidation(spec);
   const violations = [error, refused].flatMap((e) => (e instanceof Refusal ? e.violations : []));
@@ -63,6 +64,9 @@ export function CreatePage() {
               <Field label="Labels" wrong={violations.find((v) => v.field.startsWith("labels"))?.description} hint="For selecting models: team=rides, env=prod">
                 {(a) => <input {...a} value={draft.labels} onInput={(e) => set({ labels: e.currentTarget.value })} />}
               </Field>
+              <Field label="Follows" wrong={wrong("follows")} hint="A model with the same inputs and labels, whose observations it learns as well.">
+                {(a) => <input {...a} autocomplete="off" spellcheck={false} value={draft.follows} onInput={(e) => set({ follows: e.currentTarget.value })} />}
+              </Field>
             </div>
           </Panel>
           {form}
@@ -92,7 +96,7 @@ export function CreatePage() {
 
 function parse(text: string): { spec?: Spec; broken?: string } {
   try {
-    return { spec: JSON.parse(text) as Spec };
+    return { spec: exact(text) as Spec };
   } catch (e) {
     return { broken: `Not JSON: ${e instanceof Error ? e.message : String(e)}` };
   }

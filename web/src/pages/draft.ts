@@ -13,6 +13,7 @@ export interface Draft {
   id: string;
   displayName: string;
   labels: string;
+  follows: string;
   learner: string;
   by: "dimension" | "inputs";
   dimension: string;
@@ -28,7 +29,7 @@ export interface Draft {
 }
 
 export const EMPTY: Draft = {
-  id: "", displayName: "", labels: "", learner: "auto", by: "dimension", dimension: "2",
+  id: "", displayName: "", labels: "", follows: "", learner: "auto", by: "dimension", dimension: "2",
   inputs: [{ name: "", kind: "numeric", length: "" }], outputs: "", classes: false, maxClasses: "",
   coverage: "", scaling: "", seed: "", options: {},
 };
@@ -92,7 +93,13 @@ export function bodyOf(d: Draft, spec: Spec): CreateBody {
     id: d.id.trim(), spec,
     ...(d.displayName.trim() ? { displayName: d.displayName.trim() } : {}),
     ...(Object.keys(labels).length > 0 ? { labels } : {}),
+    ...(d.follows.trim() ? { follows: d.follows.trim() } : {}),
   };
+}
+
+/** labelsText writes labels as labelsOf reads them. */
+export function labelsText(labels: Record<string, string>): string {
+  return Object.entries(labels).map(([k, v]) => `${k}=${v}`).join(", ");
 }
 
 /** labelsOf reads "key=value, key=value". */

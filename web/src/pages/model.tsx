@@ -1,16 +1,20 @@
 import { useMemo, useState } from "preact/hooks";
+import { grpcAddress } from "../api/client";
 import type { Link } from "../api/events";
+import { written } from "../api/exact";
 import type { HistoryPoint, Model, OutcomeEvent, Stats } from "../api/types";
 import { Plot, type Curve, type Mark } from "../charts/plot";
 import { coverages, dictionaries, errors, losses, regrets, sequences, stacks, type Smoothing } from "../charts/series";
 import { compact, count, level, moment, number, percent, short } from "../format";
 import { modelHref } from "../router";
+import { useLoad } from "../ui/load";
 import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
 import { AllFigures, PerformanceTable, Tiles, skillOf } from "./model/figures";
 import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
+import { Aliases, Compared, Edit } from "./model/resource";
 import { Classes, DriftText, Experts, Inputs, Intervals, Reliability, Weights } from "./model/tables";
 import { Try } from "./model/try";
 
@@ -45,13 +49,15 @@ export function ModelPage({ id }: { id: string }) {
             <div class="parts-of" id="figures" tabIndex={-1}><Tables stats={stats.value} model={model.value} /></div>
           </>
         )}
+        <Compared model={model.value} />
         <div id="try" tabIndex={-1}><Try model={model.value} observed={() => { stats.again(); model.again(); }} /></div>
         <Pair>
           <Snippets model={model.value} />
           <Snapshots model={model.value} sequence={number(stats.value?.observations)} changed={live.again} />
+          <Aliases model={model.value} changed={model.again} />
           <Panel title="Latency since the server started"><Latencies model={model.value.id} /></Panel>
-          <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={JSON.stringify(model.value.spec, null, 2)} />}>
-            <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{JSON.stringify(model.value.spec, null, 2)}</pre>
+          <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={written(model.value.spec)} />}>
+            <pre tabIndex={0} class="spec" aria-label="Spec as JSON">{written(model.value.spec)}</pre>
           </Panel>
           {stats.value && <Panel title="All figures"><AllFigures stats={stats.value} /></Panel>}
         </Pair>
@@ -96,7 +102,10 @@ function Heading({ model, live }: { model: Model; live: Live }) {
           <span class={`link link-${live.link}`} role="status">{LINKS[live.link]}</span>
         </p>
       </div>
-      <Transfer model={model} undeleted={live.again} />
+      <div class="actions">
+        {!model.deleteTime && <Edit model={model} changed={live.model.again} />}
+        <Transfer model={model} undeleted={live.again} />
+      </div>
     </div>
   );
 }
@@ -213,8 +222,10 @@ const GRPC = "hindsight.grpc";
 /** Snippets are programs that call this very model. */
 function Snippets({ model }: { model: Model }) {
   const [language, setLanguage] = useState<Language>("curl");
-  // The page knows where it came from itself, and guesses the other port.
-  const [grpc, setGrpc] = useState(() => localStorage.getItem(GRPC) ?? `${location.hostname}:50051`);
+  // The server tells where it listens; behind a proxy the reader knows better.
+  const listens = useLoad(grpcAddress, []);
+  const [typed, setGrpc] = useState(() => localStorage.getItem(GRPC) ?? undefined);
+  const grpc = typed ?? listens.value ?? "";
   const text = snippet(language, model, { grpc, http: location.origin });
   return (
     <Panel title="From a program" id="program" aside={<Choice label="Language" value={language} options={LANGUAGES} choose={setLanguage} />}>

@@ -4,6 +4,7 @@ import type { Model } from "../api/types";
 import { count, figure, number, plural, rate, short } from "../format";
 import { createHref, modelHref, modelsHref, replace } from "../router";
 import { Failure, Light, Num, Scroll } from "../ui/parts";
+import { Import } from "./import";
 import { useLoad } from "../ui/load";
 
 const PAGE = 50;
@@ -63,6 +64,7 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
     if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);
   }
 
+  const [importing, setImporting] = useState(false);
   const show = (change: Record<string, string>, pages: string[] = []): void => {
     const next = new URLSearchParams();
     const all = { contains, orderBy, deleted: showDeleted ? "true" : "", ...change };
@@ -84,6 +86,8 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
           Deleted too
         </label>
         <a class="button primary" href={createHref}>Create a model</a>
+        <button type="button" onClick={() => setImporting(true)}>Import…</button>
+        {importing && <Import close={() => setImporting(false)} />}
       </div>
       <Failure error={list.error} />
       {list.value && models.length === 0 && (contains || first > 0 ? <p class="empty">No model matches.</p> : <NoModels />)}

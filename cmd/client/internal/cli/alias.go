@@ -30,6 +30,12 @@ func newAliasSet(e *env) *cobra.Command {
 		Short:   "Make an alias name a model",
 		Example: "  hindsight alias set champion energy-2 --expected energy-1",
 		Args:    command.Exactly("ALIAS", "MODEL"),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return e.completeAlias(cmd, nil, prefix)
+			}
+			return e.completeModel(cmd, args[1:], prefix)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client.Client) error {
 				a, err := c.SetAlias(cmd.Context(), &hindsightv1.SetAliasRequest{Alias: args[0], Model: args[1], ExpectedModel: expected})
@@ -47,6 +53,7 @@ func newAliasSet(e *env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&expected, "expected", "", "the model that it must name now; - says that the alias must be new")
+	e.modelCompletion(cmd, "expected")
 	return cmd
 }
 
@@ -75,7 +82,7 @@ func newAliasDelete(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "delete ALIAS",
 		Short: "Remove an alias; its model stays",
-		Args:  command.Exactly("ALIAS"),
+		Args:  command.Exactly("ALIAS"), ValidArgsFunction: e.completeAlias,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client.Client) error {
 				if err := c.DeleteAlias(cmd.Context(), args[0]); err != nil {

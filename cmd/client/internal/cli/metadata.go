@@ -88,7 +88,7 @@ func newModelUndelete(e *env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "undelete ID",
 		Short: "Bring a deleted model back",
-		Args:  command.Exactly("ID"),
+		Args:  command.Exactly("ID"), ValidArgsFunction: e.completeDeleted,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withClient(func(c *client.Client) error {
 				m, err := c.Model(args[0]).Undelete(cmd.Context())

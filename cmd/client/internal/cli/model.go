@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +45,7 @@ func newModel(e *env) *cobra.Command {
 }
 
 func newModelCreate(e *env) *cobra.Command {
+	var request hindsightv1.CreateModelRequest
 	var spec string
 	cmd := &cobra.Command{
 		Use:   "create ID --spec JSON|@FILE",
@@ -54,7 +57,8 @@ missing field gets the default of the server. A spec without a learner means
 auto, which mixes learners by what they have lost.`,
 		Example: `  hindsight model create energy --spec '{"dimension": 25}'
   hindsight model create energy --spec '{"dimension": 25, "pkawv_taylor": {"degree": 2}}'
-  hindsight model create energy --spec @energy.json`,
+  hindsight model create energy --spec @energy.json
+  hindsight model create energy-2 --spec '{"dimension": 25, "linear_awv": {}}' --follows energy`,
 		Args: command.Exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := e.spec(spec)
@@ -62,7 +66,8 @@ auto, which mixes learners by what they have lost.`,
 				return err
 			}
 			return e.withClient(func(c *client.Client) error {
-				m, err := c.Model(args[0]).Create(cmd.Context(), s)
+				request.Id, request.Spec = args[0], s
+				m, err := c.Create(cmd.Context(), &request)
 				if err != nil {
 					return err
 				}
@@ -71,6 +76,11 @@ auto, which mixes learners by what they have lost.`,
 		},
 	}
 	e.specFlag(cmd, &spec)
+	flags := cmd.Flags()
+	flags.StringVar(&request.DisplayName, "display-name", "", "a name for people")
+	flags.StringToStringVar(&request.Labels, "label", nil, "KEY=VALUE, for selecting models; may be repeated")
+	flags.StringVar(&request.Follows, "follows", "", "a model whose observations the new one learns as well, from the next one on")
+	e.modelCompletion(cmd, "follows")
 	return cmd
 }
 
@@ -104,8 +114,43 @@ func (e *env) emitModel(m *hindsightv1.Model) error {
 		w.Printf("dimension\t%d\n", m.GetSpec().GetDimension())
 		w.Printf("observations\t%d\n", m.GetSequence())
 		w.Row("created", m.GetCreateTime().AsTime().Format(time.RFC3339))
+		writeMetadata(w, m)
 		w.Row("spec", string(spec))
 	})
+}
+
+// writeMetadata writes what a model has of names, notes, limits and other models.
+func writeMetadata(w *command.Page, m *hindsightv1.Model) {
+	row := func(name, value string) {
+		if value != "" {
+			w.Row(name, value)
+		}
+	}
+	row("display name", m.GetDisplayName())
+	row("labels", pairs(m.GetLabels()))
+	row("annotations", pairs(m.GetAnnotations()))
+	if m.GetLabelTtl() != nil {
+		w.Row("label ttl", m.GetLabelTtl().AsDuration().String())
+	}
+	if m.MaxPendingLabels != nil {
+		w.Printf("pending labels at most\t%d\n", m.GetMaxPendingLabels())
+	}
+	row("aliases", strings.Join(m.GetAliases(), ", "))
+	row("follows", m.GetFollows())
+	row("etag", m.GetEtag())
+	if m.GetDeleteTime() != nil {
+		w.Row("deleted", m.GetDeleteTime().AsTime().Format(time.RFC3339))
+		w.Row("removed", m.GetPurgeTime().AsTime().Format(time.RFC3339))
+	}
+}
+
+// pairs writes a map as KEY=VALUE, by key.
+func pairs(m map[string]string) string {
+	out := make([]string, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, key+"="+m[key])
+	}
+	return strings.Join(out, ", ")
 }
 
 func newModelList(e *env) *cobra.Command {
@@ -124,7 +169,7 @@ func newModelList(e *env) *cobra.Command {
 					}
 					models = append(models, m)
 				}
-				return e.emitModels(models)
+				return e.emitModels(models, request.GetShowDeleted())
 			})
 		},
 	}
@@ -140,8 +185,13 @@ func newModelList(e *env) *cobra.Command {
 	return cmd
 }
 
-// emitModels writes a list of models.
-func (e *env) emitModels(models []*hindsightv1.Model) error {
+// emitModels writes a list of models, with a column that says when one was deleted if
+// there may be deleted ones.
+func (e *env) emitModels(models []*hindsightv1.Model, deleted bool) error {
+	header := []string{"id", "learner", "dimension", "observations", "created"}
+	if deleted {
+		header = append(header, "deleted")
+	}
 	list := struct {
 		Models []json.RawMessage `json:"models"`
 	}{make([]json.RawMessage, len(models))}
@@ -153,8 +203,13 @@ func (e *env) emitModels(models []*hindsightv1.Model) error {
 		}
 		list.Models[i] = raw
 		rows[i] = []any{m.GetId(), m.GetLearner(), m.GetSpec().GetDimension(), m.GetSequence(), m.GetCreateTime().AsTime().Format(time.RFC3339)}
+		if m.GetDeleteTime() != nil {
+			rows[i] = append(rows[i], m.GetDeleteTime().AsTime().Format(time.RFC3339))
+		} else if deleted {
+			rows[i] = append(rows[i], nil)
+		}
 	}
-	return e.EmitRows(list, []string{"id", "learner", "dimension", "observations", "created"}, rows)
+	return e.EmitRows(list, header, rows)
 }
 
 func newModelDelete(e *env) *cobra.Command {
@@ -179,14 +234,20 @@ wants --yes.`,
 						return err
 					}
 				}
-				if _, err := c.Model(args[0]).Delete(cmd.Context(), &request); err != nil {
+				m, err := c.Model(args[0]).Delete(cmd.Context(), &request)
+				if err != nil {
 					return err
 				}
 				deleted := struct {
 					Model   string `json:"model"`
 					Deleted bool   `json:"deleted"`
 				}{args[0], true}
-				return e.emit(deleted, func(w *command.Page) { w.Printf("deleted %s\n", args[0]) })
+				return e.emit(deleted, func(w *command.Page) {
+					w.Printf("deleted %s\n", args[0])
+					if m != nil {
+						w.Printf("until %s hindsight model undelete %s brings it back\n", m.GetPurgeTime().AsTime().Format(time.RFC3339), args[0])
+					}
+				})
 			})
 		},
 	}

@@ -1,0 +1,52 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
+)
+
+// aliases decodes every alias, and looks for what it names among the models. With repair
+// an alias that the server does not serve is removed. One of a model that is not there is
+// kept: the model may be imported again.
+func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[string]bool) error {
+	var unserved []int // The findings of aliases to remove.
+	var names []string
+	err := disk.EachAlias(ctx, func(name string, value []byte) error {
+		c.checked.Aliases++
+		a, err := record.DecodeAlias(value)
+		f := Finding{Place: fmt.Sprintf("the alias %q", name), Meaning: "the alias is not served; set it again"}
+		switch {
+		case err != nil:
+			f.Problem = err.Error()
+		case models[name]:
+			f.Problem = "a model has the id"
+		case !models[a.Model]:
+			f.Problem, f.Meaning = fmt.Sprintf("it names %q, which is not there", a.Model), "calls by it are MODEL_NOT_FOUND; set it to another model or delete it"
+			c.found(f)
+			return nil
+		default:
+			return nil
+		}
+		unserved, names = append(unserved, len(c.findings)), append(names, strings.Clone(name))
+		c.found(f)
+		return nil
+	})
+	if err != nil {
+		c.found(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Refused: true})
+		return nil //nolint:nilerr // It is a finding.
+	}
+	if !c.repair {
+		return nil
+	}
+	for i, name := range names {
+		if err := disk.RemoveAlias(ctx, name); err != nil {
+			return fmt.Errorf("remove the alias %q: %w", name, err)
+		}
+		c.findings[unserved[i]].Repaired = "removed"
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { accessible, fits, learn, rows, setup, told, until, visit } from "./harness.mjs";
+
+const SEED = "18446744073709551615";
+
+const it = setup(async (server) => {
+  const spec = { dimension: 2, linearAwv: {} };
+  await learn(server, "champion-1", spec, rows(40), { displayName: "The first", labels: { stage: "live" } });
+  await learn(server, "challenger-1", spec, [], { follows: "champion-1" });
+  await server.call("POST", "models/champion-1:observeBatch", { observations: rows(30, 2) });
+  await learn(server, "seeded", { dimension: 2, seed: SEED, linearAwv: {} }, []);
+});
+
+const open = (id, options, does) => visit(it, `#/models/${id}`, options, async (page) => {
+  await page.getByRole("heading", { level: 1, name: id }).waitFor();
+  await does(page);
+});
+const model = async (id) => (await it.server.call("GET", `models/${id}`)).model;
+const press = (where, name) => where.getByRole("button", { name, exact: true }).click();
+
+test("the name and the labels are edited, and what another changed meanwhile is refused", () => open("champion-1", { refusals: [409] }, async (page) => {
+  await press(page, "Edit…");
+  let dialog = page.getByRole("dialog");
+  assert.equal(await dialog.getByLabel("Labels").inputValue(), "stage=live");
+  await accessible(page);
+  await dialog.getByLabel("Display name").fill("The champion");
+  await dialog.getByLabel("Labels").fill("stage=live, region=north");
+  await press(dialog, "Save");
+  await page.getByText("region=north", { exact: true }).waitFor();
+  const now = await model("champion-1");
+  assert.deepEqual([now.displayName, now.labels], ["The champion", { stage: "live", region: "north" }]);
+
+  await until("the page has the new etag", async () => (await page.getByText("The champion", { exact: true }).count()) === 1);
+  await press(page, "Edit…");
+  dialog = page.getByRole("dialog");
+  await it.server.call("PATCH", "models/champion-1?updateMask=displayName", { displayName: "Of another" });
+  await dialog.getByLabel("Display name").fill("Too late");
+  await press(dialog, "Save");
+  assert.match(await dialog.getByRole("alert").innerText(), /ABORTED · ETAG_MISMATCH/);
+  assert.equal((await model("champion-1")).displayName, "Of another");
+}));
+
+test("an alias is set, changes over, and is removed", async () => {
+  await open("champion-1", {}, async (page) => {
+    const aliases = page.getByRole("region", { name: "Aliases" });
+    await aliases.getByLabel("Alias").fill("champion");
+    await press(aliases, "Set");
+    await page.locator(".meta").getByText("champion", { exact: true }).waitFor();
+    assert.deepEqual((await model("champion-1")).aliases, ["champion"]);
+  });
+  await open("seeded", {}, async (page) => {
+    const aliases = page.getByRole("region", { name: "Aliases" });
+    await aliases.getByLabel("Alias").fill("champion");
+    await aliases.getByText("It names champion-1 now, and would change over.").waitFor();
+    await press(aliases, "Set");
+    await page.locator(".meta").getByText("champion", { exact: true }).waitFor();
+    assert.equal((await it.server.call("GET", "aliases")).aliases[0].model, "seeded");
+    await press(aliases, "Remove the alias champion");
+    await until("it is gone", async () => ((await it.server.call("GET", "aliases")).aliases ?? []).length === 0);
+    await aliases.getByText(/^None\./).waitFor();
+  });
+});
+
+test("a follower is beside the model that it follows, on the pages of both", async () => {
+  await until("the follower has learned", async () => (await model("challenger-1")).sequence === 30);
+  const { comparisons } = await it.server.call("GET", "models/champion-1/comparison");
+  const challenger = comparisons.find((c) => c.model === "challenger-1");
+  for (const id of ["champion-1", "challenger-1"]) {
+    await open(id, { width: 390 }, async (page) => {
+      await page.getByRole("region", { name: "Champion and challengers" }).waitFor();
+      assert.equal(await told(page, "compared.challenger-1.observations"), 30);
+      assert.equal(await told(page, "compared.challenger-1.loss"), challenger.performance.prequential.meanLoss);
+      assert.equal(await told(page, "compared.challenger-1.followed"), challenger.followed.prequential.meanLoss);
+      await accessible(page);
+      await fits(page);
+    });
+  }
+  await open("seeded", {}, async (page) => {
+    await page.getByRole("region", { name: "Aliases" }).waitFor();
+    assert.equal(await page.getByRole("region", { name: "Champion and challengers" }).count(), 0);
+  });
+});
+
+test("a model that follows another is created by the form", () => visit(it, "#/create", { refusals: [400] }, async (page) => {
+  await page.getByRole("textbox", { name: "Id", exact: true }).fill("challenger-2");
+  await page.getByLabel("Follows").fill("champion-1");
+  await page.getByLabel("Dimension").fill("2");
+  const create = page.getByRole("button", { name: "Create", exact: true });
+  await until("the spec is good", async () => create.isEnabled());
+  await create.click();
+  await page.getByRole("heading", { level: 1, name: "challenger-2" }).waitFor();
+  await page.getByText("follows champion-1").waitFor();
+  assert.equal((await model("challenger-2")).follows, "champion-1");
+}));
+
+test("the file of an export is imported, and another file is refused", () => visit(it, "", { refusals: [400] }, async (page) => {
+  const exported = await fetch(`${it.server.url}/v1/models/champion-1:export`);
+  const buffer = Buffer.from(await exported.arrayBuffer());
+  await press(page, "Import…");
+  const dialog = page.getByRole("dialog");
+  await accessible(page);
+  await dialog.getByLabel("Id").fill("copy");
+  await dialog.getByLabel("File of an export").setInputFiles({ name: "other.hindsight", mimeType: "", buffer: Buffer.from("not a model") });
+  await press(dialog, "Import");
+  assert.match(await dialog.getByRole("alert").innerText(), /INVALID_ARGUMENT/);
+  await dialog.getByLabel("File of an export").setInputFiles({ name: "champion-1.hindsight", mimeType: "", buffer });
+  await press(dialog, "Import");
+  await page.getByRole("heading", { level: 1, name: "copy" }).waitFor();
+  assert.equal((await model("copy")).sequence, 70);
+}));
+
+test("a seed of 64 bits has all its digits, shown and written by hand", async () => {
+  await open("seeded", {}, async (page) => {
+    const spec = await page.getByLabel("Spec as JSON").textContent();
+    assert.ok(spec.includes(`"seed": ${SEED},`), spec);
+  });
+  await visit(it, "#/create", {}, async (page) => {
+    await page.getByRole("textbox", { name: "Id", exact: true }).fill("sown");
+    await press(page, "As JSON");
+    await page.getByRole("textbox", { name: "Spec as JSON" }).fill(`{"dimension": 1, "seed": ${SEED}, "linearAwv": {}}`);
+    const create = page.getByRole("button", { name: "Create", exact: true });
+    await until("the spec is good", async () => create.isEnabled());
+    await create.click();
+    await page.getByRole("heading", { level: 1, name: "sown" }).waitFor();
+  });
+  const raw = await (await fetch(`${it.server.url}/v1/models/sown`)).text();
+  assert.ok(raw.includes(SEED), raw);
+});
+
+test("the programs have the gRPC address that the server tells", () => open("seeded", {}, async (page) => {
+  const { grpcHost, grpcPort } = await (await fetch(`${it.server.url}/server.json`)).json();
+  await press(page, "grpcurl");
+  const address = page.getByLabel("gRPC address of the server");
+  await until("the address is there", async () => (await address.inputValue()) === `${grpcHost}:${grpcPort}`);
+  assert.ok((await page.locator(".snippet pre").textContent()).includes(`${grpcHost}:${grpcPort} hindsight.v1`));
+}));
