@@ -52,19 +52,6 @@ func table(t *testing.T, name string, rows int, scaled bool) (samples []modeltes
 	return samples[:rows], math.Round(sigma*digits) / digits
 }
 
-// scores are the mean squared error and the share of wrong signs.
-func scores(t *testing.T, l model.Learner, samples []modeltest.Sample) (squared, wrong float64) {
-	t.Helper()
-	for _, s := range samples {
-		out := observe(t, l, s)
-		squared += (s.Y - out.Prediction) * (s.Y - out.Prediction)
-		if s.Y*out.Prediction <= 0 {
-			wrong++
-		}
-	}
-	return squared / float64(len(samples)), wrong / float64(len(samples))
-}
-
 func drawn(seed uint64, sigma float64, d int) kons.Map {
 	return feature.NewFourier(gaussian(sigma), d, 50, true, rand.New(rand.NewPCG(seed, 0x666f7572)))
 }
@@ -87,7 +74,7 @@ func TestNewtonOnRealStreams(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			samples, sigma := table(t, c.name, -1, c.scaled)
 			l := kons.New(drawn(1, sigma, len(samples[0].X)), c.o)
-			squared, wrong := scores(t, l, samples)
+			squared, wrong := modeltest.Scores(t, l, samples)
 			got := squared
 			if c.o.Loss != losses.Squared {
 				got = wrong
@@ -110,7 +97,7 @@ func TestNystromOnRealStreams(t *testing.T) {
 		l := nystrom(kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}, func(o *kons.NystromOptions) {
 			o.Dictionary.Kernel, o.Dictionary.Dimension, o.Restart = gaussian(sigma), len(samples[0].X), restart
 		})
-		_, errors[restart] = scores(t, l, samples)
+		_, errors[restart] = modeltest.Scores(t, l, samples)
 		t.Logf("restart %v: %.4f, %+v", restart, errors[restart], l.Stats())
 	}
 	if !(errors[false] <= 0.1) || !(errors[true] > errors[false]) {

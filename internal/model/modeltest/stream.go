@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"hindsight/internal/model"
 )
 
 // Stream reads the first n rows of a published stream; the label is the last
@@ -96,4 +98,22 @@ func Scale(samples []Sample) {
 			}
 		}
 	}
+}
+
+// Scores lets a learner of one output learn samples, and returns the mean squared error of
+// its prequential predictions and the share of those with the wrong sign; 0 counts as
+// wrong.
+func Scores(t *testing.T, l model.Learner, samples []Sample) (squared, wrong float64) {
+	t.Helper()
+	for _, s := range samples {
+		out, err := Observe(l, s.X, s.Y, s.Weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		squared += (s.Y - out.Prediction) * (s.Y - out.Prediction)
+		if s.Y*out.Prediction <= 0 {
+			wrong++
+		}
+	}
+	return squared / float64(len(samples)), wrong / float64(len(samples))
 }

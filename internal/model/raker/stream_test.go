@@ -10,19 +10,6 @@ import (
 	"hindsight/internal/model/raker"
 )
 
-// scores are the mean squared error and the share of wrong signs.
-func scores(t *testing.T, l model.Learner, samples []modeltest.Sample) (squared, wrong float64) {
-	t.Helper()
-	for _, s := range samples {
-		out := observe(t, l, s)
-		squared += (s.Y - out.Prediction) * (s.Y - out.Prediction)
-		if s.Y*out.Prediction <= 0 {
-			wrong++
-		}
-	}
-	return squared / float64(len(samples)), wrong / float64(len(samples))
-}
-
 // The defaults do on the paper's streams what its tables say, or better:
 // mean squared errors of 1.3e-3 (air) and 13.8e-3 (energy) in Table 4, 1.10 %
 // errors (movement) in Table 10. The features are drawn anew, so the third
@@ -46,13 +33,13 @@ func TestTables_JMLR_2019(t *testing.T) {
 				maps := gaussians(seed, len(samples[0].X), 50)
 				o := raker.DefaultOptions(c.loss, true)
 				a := raker.NewAdaRaker(maps, o)
-				squared, wrong := scores(t, a, samples)
+				squared, wrong := modeltest.Scores(t, a, samples)
 				got := squared
 				if c.loss != losses.Squared {
 					got = wrong
 				}
 				r := raker.NewRaker(maps, raker.DefaultOptions(c.loss, false))
-				rakerSquared, rakerWrong := scores(t, r, samples)
+				rakerSquared, rakerWrong := modeltest.Scores(t, r, samples)
 				t.Logf("seed %d: AdaRaker %.4g (paper %g); Raker: squared %.4g, wrong %.4g; weights %.2g",
 					seed, got, c.paper, rakerSquared, rakerWrong, r.Weights(0))
 				if got > c.most {
@@ -73,7 +60,7 @@ func TestRegretOnStream(t *testing.T) {
 	o := raker.DefaultOptions(losses.Squared, true)
 	o.TrackRegret = true
 	a := raker.NewAdaRaker(gaussians(1, len(samples[0].X), 50), o)
-	scores(t, a, samples)
+	modeltest.Scores(t, a, samples)
 	s, r := a.Stats(), a.Report(model.ReportOptions{EffectiveDimension: true})
 	t.Logf("loss %.4g, in hindsight %.4g, regret %.4g, without penalty %.4g, effective dimension %.4g of 100",
 		s.Loss, r.HindsightLoss, r.Regret, r.RegretUnpenalized, r.EffectiveDimension)
