@@ -180,28 +180,7 @@ func TestBrowser(t *testing.T) {
 	b.await(t, `document.getElementById("error").textContent`, "")
 	b.await(t, `(document.getElementById("predict").click(), document.getElementById("observe").disabled)`, "false")
 	b.await(t, `(document.getElementById("observe").click(), document.getElementById("outcome").textContent.split(",")[0])`, "observation 2")
-	if hasEvents(t, named.http) {
-		b.await(t, `document.getElementById("events").textContent.replace(/[0-9]+/, "N")`, "observation N")
-	}
+	b.await(t, `document.getElementById("events").textContent.replace(/[0-9]+/, "N")`, "observation N")
 	b.visit(t, page.URL+"/?server="+start(t).http)
 	b.await(t, `document.getElementById("error").textContent.split(":")[0]`, "no answer of http")
-}
-
-// hasEvents tells whether the server of the page's model tells events.
-func hasEvents(t *testing.T, address string) bool {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"/v1/models/browser/events", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode != http.StatusNotImplemented
 }

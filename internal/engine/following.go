@@ -264,13 +264,14 @@ func (i *instance) comparison(ctx context.Context, leader *instance) (Comparison
 	if err != nil {
 		return Comparison{}, err
 	}
-	c := Comparison{ID: i.id, Learner: i.name(), Behind: info.Sequence - f.From, Followed: new(account.Performance)}
 	at := i.compared.Load()
 	if at == nil {
 		at = &compared{through: f.From}
 	}
-	c.Observations, c.Behind = at.through-f.From, info.Sequence-min(at.through, info.Sequence)
-	c.Own, c.Followed = at.own.whole, &at.leader.whole
+	c := Comparison{
+		ID: i.id, Learner: i.name(), Own: at.own.whole, Followed: &at.leader.whole,
+		Observations: at.through - f.From, Behind: info.Sequence - min(at.through, info.Sequence),
+	}
 	figures := i.figures(i.o.Now())
 	c.recent = figures.Recent.Served.Loss / figures.Recent.Observations
 	if i.Spec.Classes != nil {

@@ -161,7 +161,6 @@ func TestTheDocumentIsServed(t *testing.T) {
 	}
 	c.good(t, "DeleteModel", "DELETE", "/v1/models/copy", "")
 	c.good(t, "GetModelStats", "GET", "/v1/models/m/stats", "")
-	// What the server behind it may not have yet is answered as UNIMPLEMENTED.
 	for _, o := range [][4]string{
 		{"UndeleteModel", "POST", "/v1/models/copy:undelete", "{}"},
 		{"UpdateModel", "PATCH", "/v1/models/m?updateMask=displayName,labels.site", `{"displayName":"M","labels":{"site":"oslo"}}`},
@@ -171,11 +170,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 		{"ListAliases", "GET", "/v1/aliases", ""},
 		{"DeleteAlias", "DELETE", "/v1/aliases/champion", ""},
 	} {
-		a := c.call(t, o[0], o[1], o[2], o[3])
-		gone := o[0] == "UndeleteModel" && a.status == http.StatusNotFound // This server keeps no deleted models.
-		if a.status != http.StatusOK && a.status != http.StatusNotImplemented && !gone {
-			t.Errorf("%s: %d %s", o[0], a.status, a.body)
-		}
+		c.good(t, o[0], o[1], o[2], o[3])
 	}
 	c.called["WatchModel"] = true // See TestEvents.
 	for operation := range c.routes {

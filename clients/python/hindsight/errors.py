@@ -109,6 +109,10 @@ class PredictionNotFound(NotFound):
     """
 
 
+class AliasNotFound(NotFound):
+    """No alias has this name."""
+
+
 class SnapshotNotFound(NotFound):
     """The log does not reach this sequence from any snapshot."""
 
@@ -121,6 +125,10 @@ class ModelExists(AlreadyExists):
     """A model with this id has another spec."""
 
 
+class AliasExists(AlreadyExists):
+    """An alias has this id, so that no model can have it."""
+
+
 class ObservationConflict(AlreadyExists):
     """The id was used with another input or label. Nothing has changed."""
 
@@ -129,8 +137,24 @@ class FailedPrecondition(HindsightError):
     """The state of the model does not allow the call."""
 
 
+class ModelFollows(FailedPrecondition):
+    """The model learns from the one that it follows: observe that one."""
+
+
+class ModelHasAliases(FailedPrecondition):
+    """An alias names the model: set it to another model first, or delete it."""
+
+
 class Aborted(HindsightError):
-    """The model was changed in between: read it again."""
+    """What the call was about has changed in between: read it again."""
+
+
+class EtagMismatch(Aborted):
+    """The model was changed since its etag was read."""
+
+
+class AliasMismatch(Aborted):
+    """The alias names another model than the one that was expected."""
 
 
 class LimitReached(HindsightError):
@@ -206,11 +230,18 @@ _BY_REASON: dict[str, type[HindsightError]] = {
     "INVALID_SPEC": InvalidSpec,
     "MODEL_NOT_FOUND": ModelNotFound,
     "PREDICTION_NOT_FOUND": PredictionNotFound,
+    "ALIAS_NOT_FOUND": AliasNotFound,
     "SNAPSHOT_NOT_FOUND": SnapshotNotFound,
     "MODEL_EXISTS": ModelExists,
+    "ALIAS_EXISTS": AliasExists,
+    "MODEL_FOLLOWS": ModelFollows,
+    "MODEL_HAS_ALIASES": ModelHasAliases,
+    "ETAG_MISMATCH": EtagMismatch,
+    "ALIAS_MISMATCH": AliasMismatch,
     "OBSERVATION_CONFLICT": ObservationConflict,
     "OVERLOADED": Overloaded,
     "PENDING_LIMIT": Overloaded,
+    "WATCHER_LIMIT": Overloaded,
     "STORAGE_FAILED": StorageFailed,
     "OUTCOME_UNKNOWN": OutcomeUnknown,
     "STATE_CORRUPT": StateCorrupt,
