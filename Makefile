@@ -59,12 +59,12 @@ reproduce: build ## published streams through every learner, as records too, and
 test: ## run every test, with the race detector where there is a C compiler
 	@if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \
 		$$($(GO) env CC) -x c -o /dev/null - >/dev/null 2>&1; then \
-		echo '$(GO) test -race ./... $(ARGS)'; \
-		CGO_ENABLED=1 $(GO) test -race ./... $(ARGS); \
+		echo '$(GO) test -race -timeout 25m ./... $(ARGS)'; \
+		CGO_ENABLED=1 $(GO) test -race -timeout 25m ./... $(ARGS); \
 	else \
 		echo 'make test: no working C compiler, so the tests run without the race detector; install gcc and libc6-dev for it'; \
-		echo '$(GO) test ./... $(ARGS)'; \
-		CGO_ENABLED=0 $(GO) test ./... $(ARGS); \
+		echo '$(GO) test -timeout 25m ./... $(ARGS)'; \
+		CGO_ENABLED=0 $(GO) test -timeout 25m ./... $(ARGS); \
 	fi
 
 .PHONY: bench
