@@ -102,7 +102,8 @@ func (e *Engine) ListModels(ctx context.Context, o ListOptions) (Page, error) {
 	for _, row := range rows {
 		info, err := row.info()
 		if errors.Is(err, ErrModelNotFound) {
-			continue // It was removed meanwhile.
+			page.Total-- // It was removed meanwhile.
+			continue
 		}
 		if err != nil {
 			return page, err
