@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Timings takes the durations of one model's calls. It is resolved once, so
@@ -49,18 +50,19 @@ func (m *Metrics) Forget(model, learner string) {
 	m.models.release(newKey(model, learner))
 }
 
-// Predict takes the duration of one Predict call.
-func (t Timings) Predict(seconds float64) {
+// Predict takes the duration of one Predict call. A trace is the id of the sampled
+// trace that it belongs to, empty without one: it becomes an exemplar.
+func (t Timings) Predict(seconds float64, trace string) {
 	if t.of != nil {
-		t.of[predict].take(seconds)
+		t.of[predict].take(seconds, trace)
 	}
 }
 
 // Observe takes the duration of one Observe call, from its arrival to its
-// answer.
-func (t Timings) Observe(seconds float64) {
+// answer, and the trace as Predict does.
+func (t Timings) Observe(seconds float64, trace string) {
 	if t.of != nil {
-		t.of[observe].take(seconds)
+		t.of[observe].take(seconds, trace)
 	}
 }
 
@@ -76,7 +78,19 @@ type histogram struct {
 	prometheus.Histogram
 	buckets [bounds + 1]atomic.Uint64
 	sum     atomic.Uint64 // bits of a float64, in seconds
+	// exemplars are the newest ones of the classic buckets; nil before the first.
+	exemplars atomic.Pointer[exemplars]
 }
+
+// exemplars are the newest ones of buckets.
+type exemplars [bounds + 1]atomic.Pointer[dto.Exemplar]
+
+// Native buckets are a tenth wide, and there are at most nativeBuckets of them.
+const (
+	nativeFactor  = 1.1
+	nativeZero    = 1e-9
+	nativeBuckets = 100
+)
 
 // classic is the classic side of a histogram at one moment.
 type classic struct {
@@ -95,9 +109,9 @@ func newTiming(k key) *timing {
 			Name:                           r.name,
 			Help:                           r.help,
 			ConstLabels:                    prometheus.Labels{labelModel: k.model, labelLearner: k.learner},
-			NativeHistogramBucketFactor:    1.1,
-			NativeHistogramZeroThreshold:   1e-9,
-			NativeHistogramMaxBucketNumber: 100,
+			NativeHistogramBucketFactor:    nativeFactor,
+			NativeHistogramZeroThreshold:   nativeZero,
+			NativeHistogramMaxBucketNumber: nativeBuckets,
 		})}
 	}
 	return t
@@ -105,20 +119,37 @@ func newTiming(k key) *timing {
 
 // take counts a duration. A negative one, of a clock that was set back, counts as
 // 0. One that is not finite is not counted: it would spoil the sum.
-func (h *histogram) take(seconds float64) {
+func (h *histogram) take(seconds float64, trace string) {
 	if !finite(seconds) {
 		return
 	}
 	seconds = max(seconds, 0)
-	h.Observe(seconds)
+	observeTraced(h.Histogram, seconds, trace)
 	limits := timingBuckets()
-	h.buckets[sort.SearchFloat64s(limits[:], seconds)].Add(1)
+	bucket := sort.SearchFloat64s(limits[:], seconds)
+	h.buckets[bucket].Add(1)
+	if trace != "" {
+		h.exemplify(bucket, seconds, trace)
+	}
 	for {
 		old := h.sum.Load()
 		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+seconds)) {
 			return
 		}
 	}
+}
+
+// exemplify keeps the newest exemplar of a bucket.
+func (h *histogram) exemplify(bucket int, seconds float64, trace string) {
+	name := labelTrace
+	all := h.exemplars.Load()
+	if all == nil {
+		h.exemplars.CompareAndSwap(nil, new(exemplars))
+		all = h.exemplars.Load()
+	}
+	all[bucket].Store(&dto.Exemplar{
+		Label: []*dto.LabelPair{{Name: &name, Value: &trace}}, Value: &seconds, Timestamp: timestamppb.Now(),
+	})
 }
 
 // classic reads the classic buckets.
@@ -142,8 +173,20 @@ func (h *histogram) Write(out *dto.Metric) error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	out.Histogram.SampleSum = &c.sum
+	traced := h.exemplars.Load()
 	for i, limit := range timingBuckets() {
-		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &limit, CumulativeCount: &c.buckets[i]})
+		bucket := &dto.Bucket{UpperBound: &limit, CumulativeCount: &c.buckets[i]}
+		if traced != nil {
+			bucket.Exemplar = traced[i].Load()
+		}
+		out.Histogram.Bucket = append(out.Histogram.Bucket, bucket)
+	}
+	// The last bucket has no entry of its own unless it has an exemplar.
+	if traced != nil && traced[bounds].Load() != nil {
+		limit := math.Inf(1)
+		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{
+			UpperBound: &limit, CumulativeCount: &c.buckets[bounds], Exemplar: traced[bounds].Load(),
+		})
 	}
 	return nil
 }
