@@ -76,7 +76,7 @@ func energy() metrics.Model {
 		Observations: 7, Predictions: 9,
 		PrequentialLoss: 2.5, ServedLoss: 3.5,
 		Regret: 0.25, RegretAge: 3, RegretBound: 4, CertificateOK: true,
-		Features: 351, StateBytes: 1 << 20, PendingLabels: 2,
+		Features: 351, StateBytes: 1 << 20, PendingLabels: 2, PendingLimit: 1000,
 		SnapshotTime: copied, SnapshotBytes: 4096,
 		PrequentialBaselines: metrics.Baselines{Mean: 5, Last: 10}, ServedBaselines: metrics.Baselines{Mean: 14, Last: 7},
 		PrequentialSkill: 0.5, ServedSkill: 0.5, ServedObservations: 6, ServedRegret: 1.25,

@@ -100,6 +100,7 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.ServedLoss }}, growth, served},
 		{row[*Model]{"hindsight_observations_total", "Observations learned.", counter, func(m *Model) float64 { return float64(m.Observations) }}, growth, nil},
 		{row[*Model]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *Model) float64 { return float64(m.PendingLabels) }}, sum, nil},
+		{row[*Model]{"hindsight_pending_labels_limit", "Most predictions that may wait for their label: that of the model, else --max-pending.", gauge, func(m *Model) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
 		{row[*Model]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *Model) float64 { return float64(m.Predictions) }}, growth, nil},
 		{row[*Model]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *Model) float64 { return float64(m.Queued) }}, sum, nil},
 		{row[*Model]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *Model) float64 { return flag(m.ReadOnly) }}, most, nil},

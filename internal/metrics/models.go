@@ -59,8 +59,10 @@ type Model struct {
 	Features int
 	// StateBytes is the memory that the state takes.
 	StateBytes uint64
-	// PendingLabels counts the predictions that wait for their label.
+	// PendingLabels counts the predictions that wait for their label, of at most
+	// PendingLimit.
 	PendingLabels uint64
+	PendingLimit  int64
 	// ExpiredLabels counts the predictions whose label did not come in time.
 	ExpiredLabels uint64
 	// Duplicates counts the observations that came again under their id, Conflicts
@@ -380,7 +382,7 @@ func (m *models) Collect(ch chan<- prometheus.Metric) {
 		}
 		if s.timing != nil {
 			for _, h := range s.timing {
-				ch <- h
+				ch <- h.metric()
 			}
 		}
 	}

@@ -152,6 +152,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			m.StateBytes += o.StateBytes
 			m.PendingLabels += o.PendingLabels
 			m.Queued += o.Queued
+			m.PendingLimit += o.PendingLimit
 			m.Dictionary += o.Dictionary
 			m.Behind = mostKnown(m.Behind, o.Behind)
 			if !o.SnapshotTime.IsZero() && (m.SnapshotTime.IsZero() || o.SnapshotTime.Before(m.SnapshotTime)) {
@@ -278,6 +279,7 @@ func (n *naive) lines(m metrics.Model) []string {
 		"hindsight_dictionary_centres{":           float64(m.Dictionary),
 		"hindsight_duplicates_total{":             float64(m.Duplicates),
 		"hindsight_follower_behind_observations{": m.Behind,
+		"hindsight_pending_labels_limit{":         float64(m.PendingLimit),
 		"hindsight_queued_observations{":          float64(m.Queued),
 		"hindsight_replay_estimate_seconds{":      m.ReplaySeconds,
 		"hindsight_unsnapshotted_observations{":   float64(m.Unsnapshotted),
@@ -422,6 +424,7 @@ func change(rng *rand.Rand, m metrics.Model) metrics.Model {
 	}
 	m.Duplicates += rng.Uint64N(4)
 	m.Conflicts += rng.Uint64N(2)
+	m.PendingLimit = 1 + rng.Int64N(1000)
 	m.Queued, m.Dictionary, m.Unsnapshotted = rng.IntN(9), rng.IntN(300), rng.Uint64N(1000)
 	m.Behind, m.ReplaySeconds, m.SnapshotBytes = maybe(rng), float64(rng.IntN(100))/4, rng.Int64N(4)*1000
 	m.SnapshotTime = time.Time{}

@@ -175,9 +175,9 @@ func (ServerStats) rows() []row[ServerStats] {
 
 // Limits are what the settings bound. 0 is no limit.
 type Limits struct {
-	// PendingLabels is of one model, PendingLabelsAll of all together, Queue of the
-	// observations that wait for one model.
-	PendingLabels, PendingLabelsAll, Queue, Models int64
+	// PendingLabels is of all models together, Queue of the observations that wait
+	// for one model.
+	PendingLabels, Queue, Models int64
 	// ModelBytes is of the states in memory, RequestBytes of the requests in
 	// progress, as much again of models in transfer.
 	ModelBytes, RequestBytes int64
@@ -186,8 +186,7 @@ type Limits struct {
 func (Limits) rows() []row[Limits] {
 	limit := func(n int64) float64 { return known(n > 0, float64(n)) }
 	return []row[Limits]{
-		{"hindsight_pending_labels_limit", "Most predictions of one model that may wait for their label: --max-pending.", gauge, func(l Limits) float64 { return limit(l.PendingLabels) }},
-		{"hindsight_pending_labels_all_limit", "Most predictions of all models that may wait for their label: --max-pending-total.", gauge, func(l Limits) float64 { return limit(l.PendingLabelsAll) }},
+		{"hindsight_pending_labels_all_limit", "Most predictions of all models that may wait for their label: --max-pending-total.", gauge, func(l Limits) float64 { return limit(l.PendingLabels) }},
 		{"hindsight_queued_observations_limit", "Most observations that may wait for one model: --queue.", gauge, func(l Limits) float64 { return limit(l.Queue) }},
 		{"hindsight_models_limit", "Most models: --max-models.", gauge, func(l Limits) float64 { return limit(l.Models) }},
 		{"hindsight_models_memory_limit_bytes", "Most memory that the states of all models may take before idle ones leave it: half of --memory-limit. Absent without a limit.", gauge, func(l Limits) float64 { return limit(l.ModelBytes) }},

@@ -31,18 +31,12 @@ func (s stage) take(seconds float64, trace string) {
 	if !finite(seconds) {
 		return
 	}
-	observeTraced(s.Histogram, max(seconds, 0), trace)
-}
-
-// observeTraced takes a value, with an exemplar if it has a trace.
-func observeTraced(h prometheus.Histogram, v float64, trace string) {
-	if trace != "" {
-		if e, ok := h.(prometheus.ExemplarObserver); ok {
-			e.ObserveWithExemplar(v, prometheus.Labels{labelTrace: trace})
-			return
-		}
+	seconds = max(seconds, 0)
+	if e, ok := s.Histogram.(prometheus.ExemplarObserver); ok && trace != "" {
+		e.ObserveWithExemplar(seconds, prometheus.Labels{labelTrace: trace})
+		return
 	}
-	h.Observe(v)
+	s.Observe(seconds)
 }
 
 // newStages makes the histograms of the server.

@@ -76,7 +76,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 		metrics.Watch(m, func() metrics.AuthStats { return metrics.AuthStats{} }),
 		metrics.Watch(m, func() metrics.TraceStats { return metrics.TraceStats{} }),
 		metrics.Watch(m, func() metrics.Limits {
-			return metrics.Limits{PendingLabels: 1, PendingLabelsAll: 1, Queue: 1, Models: 1, ModelBytes: 1, RequestBytes: 1}
+			return metrics.Limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1, RequestBytes: 1}
 		}))
 	if err != nil {
 		tb.Fatal(err)

@@ -5,10 +5,10 @@ import (
 	"math"
 	"sort"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Timings takes the durations of one model's calls. It is resolved once, so
@@ -83,7 +83,7 @@ type histogram struct {
 }
 
 // exemplars are the newest ones of buckets.
-type exemplars [bounds + 1]atomic.Pointer[dto.Exemplar]
+type exemplars [bounds + 1]atomic.Pointer[prometheus.Exemplar]
 
 // Native buckets are a tenth wide, and there are at most nativeBuckets of them.
 const (
@@ -124,7 +124,7 @@ func (h *histogram) take(seconds float64, trace string) {
 		return
 	}
 	seconds = max(seconds, 0)
-	observeTraced(h.Histogram, seconds, trace)
+	h.Observe(seconds)
 	limits := timingBuckets()
 	bucket := sort.SearchFloat64s(limits[:], seconds)
 	h.buckets[bucket].Add(1)
@@ -141,15 +141,32 @@ func (h *histogram) take(seconds float64, trace string) {
 
 // exemplify keeps the newest exemplar of a bucket.
 func (h *histogram) exemplify(bucket int, seconds float64, trace string) {
-	name := labelTrace
 	all := h.exemplars.Load()
 	if all == nil {
 		h.exemplars.CompareAndSwap(nil, new(exemplars))
 		all = h.exemplars.Load()
 	}
-	all[bucket].Store(&dto.Exemplar{
-		Label: []*dto.LabelPair{{Name: &name, Value: &trace}}, Value: &seconds, Timestamp: timestamppb.Now(),
-	})
+	now := time.Now() //nolint:forbidigo // The time of an exemplar; nothing depends on it.
+	all[bucket].Store(&prometheus.Exemplar{Value: seconds, Labels: prometheus.Labels{labelTrace: trace}, Timestamp: now})
+}
+
+// metric is the histogram with its exemplars.
+func (h *histogram) metric() prometheus.Metric {
+	all := h.exemplars.Load()
+	if all == nil {
+		return h
+	}
+	var newest []prometheus.Exemplar
+	for i := range all {
+		if e := all[i].Load(); e != nil {
+			newest = append(newest, *e)
+		}
+	}
+	traced, err := prometheus.NewMetricWithExemplars(h, newest...)
+	if err != nil {
+		return h // A trace id that no label can have.
+	}
+	return traced
 }
 
 // classic reads the classic buckets.
@@ -173,20 +190,8 @@ func (h *histogram) Write(out *dto.Metric) error {
 		return fmt.Errorf("metrics: %w", err)
 	}
 	out.Histogram.SampleSum = &c.sum
-	traced := h.exemplars.Load()
 	for i, limit := range timingBuckets() {
-		bucket := &dto.Bucket{UpperBound: &limit, CumulativeCount: &c.buckets[i]}
-		if traced != nil {
-			bucket.Exemplar = traced[i].Load()
-		}
-		out.Histogram.Bucket = append(out.Histogram.Bucket, bucket)
-	}
-	// The last bucket has no entry of its own unless it has an exemplar.
-	if traced != nil && traced[bounds].Load() != nil {
-		limit := math.Inf(1)
-		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{
-			UpperBound: &limit, CumulativeCount: &c.buckets[bounds], Exemplar: traced[bounds].Load(),
-		})
+		out.Histogram.Bucket = append(out.Histogram.Bucket, &dto.Bucket{UpperBound: &limit, CumulativeCount: &c.buckets[i]})
 	}
 	return nil
 }
