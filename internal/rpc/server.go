@@ -25,12 +25,13 @@ import (
 	"hindsight/internal/engine"
 )
 
-// Options of a server. Every field but MemoryLimit is required.
+// Options of a server. Engine, Log, Metrics and the limits of messages are required.
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
-	// Metrics counts and times the calls.
-	Metrics *grpcprom.ServerMetrics
+	// Metrics counts and times the calls, as Observed says.
+	Metrics  *grpcprom.ServerMetrics
+	Observed []grpcprom.Option
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
@@ -83,16 +84,14 @@ func New(o Options) *Server {
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
 	refusals, tracing := newRefusals(&o), newTracing(o.Tracer)
-	var observed []grpcprom.Option
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
 	if tracing != nil {
-		observed = append(observed, grpcprom.WithExemplarFromContext(exemplar))
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
 	unary := chain(append(unaries,
-		o.Metrics.UnaryServerInterceptor(observed...), refusals.unary, admission.unary, recovery.UnaryServerInterceptor(recovered))...)
+		o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary, admission.unary, recovery.UnaryServerInterceptor(recovered))...)
 	streams = append(streams,
-		o.Metrics.StreamServerInterceptor(observed...), refusals.stream, recovery.StreamServerInterceptor(recovered))
+		o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream, recovery.StreamServerInterceptor(recovered))
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),

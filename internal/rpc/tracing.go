@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -145,14 +144,6 @@ func carried(ctx context.Context) context.Context {
 	}
 	propagation.TraceContext{}.Inject(ctx, carrier(headers))
 	return metadata.NewOutgoingContext(ctx, headers)
-}
-
-// exemplar is the label of an exemplar: the sampled trace of a call, nil without one.
-func exemplar(ctx context.Context) prometheus.Labels {
-	if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
-		return prometheus.Labels{"trace_id": s.TraceID().String()}
-	}
-	return nil
 }
 
 // traceFields say in a log line which trace and span it is of.
