@@ -141,11 +141,13 @@ func openTracing(ctx context.Context, c config.Config, log *zap.Logger, instrume
 	return spans, nil
 }
 
-// closeTracing exports the last spans.
-func closeTracing(ctx context.Context, spans *tracing.Tracing) error {
+// closeTracing exports the last spans. What is lost of them is no failure of the server.
+func closeTracing(ctx context.Context, spans *tracing.Tracing, log *zap.Logger) {
 	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
 	defer cancel()
-	return spans.Close(limit)
+	if err := spans.Close(limit); err != nil {
+		log.Warn("the last spans were not exported", zap.Error(err))
+	}
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and

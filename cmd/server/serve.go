@@ -75,7 +75,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeTracing(ctx, spans)) }()
+	defer closeTracing(ctx, spans, log)
 	open := new(front)
 	handler, err := routes(registry, instruments, open, levels(logLevel, log), spans != nil)
 	if err != nil {

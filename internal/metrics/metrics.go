@@ -12,7 +12,7 @@
 //
 // # Bounded series
 //
-// A model costs about eighty series, with inputs and classes up to 400, so
+// A model costs about ninety series, with inputs and classes up to 420, so
 // Options.MaxModels bounds how many models get series of their own. Models get them in the order in which they
 // appear, and a model keeps what it got: the labels of a model never change
 // while it lives. All further models are shown together under the model label
