@@ -113,14 +113,15 @@ func TestTraces(t *testing.T) {
 	if _, err := p.predictor.Predict(with(t.Context(), trace(3), parent), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
 		t.Fatal("a model that is not there predicts")
 	}
-	post := func(url, body, id string) {
+	ask := func(method, url, body string, header ...string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http+url, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, p.http+url, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Traceparent", "00-"+id+"-"+parent+"-01")
+		for n := 0; n < len(header); n += 2 {
+			r.Header.Set(header[n], header[n+1])
+		}
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)
@@ -129,13 +130,15 @@ func TestTraces(t *testing.T) {
 		if closeErr := answer.Body.Close(); err != nil || closeErr != nil || answer.StatusCode != http.StatusOK {
 			t.Fatal(answer.Status, string(text), err, closeErr)
 		}
+		return string(text)
 	}
-	post("/v1/models/m:observe", `{"features":[1,2],"label":3}`, trace(4))
+	ask(http.MethodPost, "/v1/models/m:observe", `{"features":[1,2],"label":3}`,
+		"Content-Type", "application/json", "Traceparent", "00-"+trace(4)+"-"+parent+"-01")
 	// Not sampled, so that there is no span.
 	p.learn(t, 1, 5)
 	p.learnInSession(with(t.Context(), trace(5), parent), t)
 
-	_, families := p.scrape(t, "", "application/openmetrics-text;version=1.0.0", "")
+	_, families := p.scrape(t, "", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "")
 	traced := map[string]bool{}
 	for _, name := range []string{"hindsight_observe_seconds", "hindsight_predict_seconds", "hindsight_commit_seconds", "grpc_server_handling_seconds"} {
 		for _, m := range families[name].GetMetric() {
@@ -148,6 +151,9 @@ func TestTraces(t *testing.T) {
 		if !traced[name] {
 			t.Errorf("%s has no exemplar", name)
 		}
+	}
+	if text := ask(http.MethodGet, "/metrics", "", "Accept", "application/openmetrics-text;version=1.0.0"); !strings.Contains(text, ` # {trace_id="4bf92f3577b34da6a3ce929d0e0e47`) || !strings.HasSuffix(text, "# EOF\n") {
+		t.Error("OpenMetrics has no exemplar")
 	}
 	p.terminate(t)
 

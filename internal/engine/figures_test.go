@@ -121,7 +121,7 @@ func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
 	if l := h.live(t, "m"); l.Unsnapshotted != 3 || l.SnapshotBytes != s.Bytes || !l.SnapshotMade.Equal(c.now()) {
 		t.Errorf("with a snapshot of %d bytes: %d observations beyond %d bytes of %v", s.Bytes, l.Unsnapshotted, l.SnapshotBytes, l.SnapshotMade)
 	}
-	cut := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100})
+	cut := fs.CrashClone(vfs.CrashCloneCfg{})
 	h.stop(t)
 	h = startOn(t, cut, c)
 	h.stats(t, "m")
