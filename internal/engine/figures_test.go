@@ -196,3 +196,20 @@ func TestSpansOfAnObservation(t *testing.T) {
 		}
 	}
 }
+
+// Without a trace, and in one that is not sampled, nothing is allocated.
+func TestNoTraceAllocatesNothing(t *testing.T) {
+	never := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample())).Tracer("test")
+	dropped, span := never.Start(t.Context(), "dropped")
+	defer span.End()
+	for name, ctx := range map[string]context.Context{"none": t.Context(), "not sampled": dropped} {
+		if n := testing.AllocsPerRun(100, func() {
+			if id := engine.TraceID(ctx); id != "" {
+				t.Errorf("%s: trace %q", name, id)
+			}
+			engine.Begin(ctx, "child").End()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
+	}
+}

@@ -167,7 +167,9 @@ func (i *instance) publish(r recovery.Recovered, took time.Duration) {
 // before. Where the storage does not tell them they are not known.
 func (i *instance) noteSnapshot(sequence uint64) {
 	if sequence == 0 {
-		i.snapshotBytes.Store(0)
+		if i.snapshotBytes.Swap(0) > 0 { // The model was restored to before its snapshots.
+			i.snapshotMade.Store(i.o.Now().UnixNano())
+		}
 		return
 	}
 	if f, err := i.Kept.StatSnapshot(sequence, 0); err == nil {
