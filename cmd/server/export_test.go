@@ -1,6 +1,12 @@
 package main
 
 import (
+	"io"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 )
@@ -12,4 +18,10 @@ func Shown(models []engine.Live, read func(metrics.Model)) {
 	for i := range models {
 		read(room.model(&models[i]))
 	}
+}
+
+// NewLogger is the logger of a server, and what answers its level.
+func NewLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, http.Handler, error) {
+	log, at, err := newLogger(c, stderr, instruments)
+	return log, levels(at, log), err
 }

@@ -2,17 +2,24 @@ package main
 
 import (
 	"compress/gzip"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
 
+	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
+	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -21,6 +28,27 @@ import (
 
 // maxScrapes is how many scrapes are answered at once.
 const maxScrapes = 4
+
+// newCalls counts and times the calls, in classic and in native buckets.
+func newCalls() *grpcprom.ServerMetrics {
+	return grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(grpcprom.WithHistogramOpts(&prometheus.HistogramOpts{
+		Buckets:                     prometheus.ExponentialBuckets(10e-6, 4, 10),
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+	})))
+}
+
+// exemplars give the sampled trace of a call to what counts and times it.
+func exemplars(traced bool) []grpcprom.Option {
+	if !traced {
+		return nil
+	}
+	return []grpcprom.Option{grpcprom.WithExemplarFromContext(func(ctx context.Context) prometheus.Labels {
+		if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
+			return prometheus.Labels{"trace_id": s.TraceID().String()}
+		}
+		return nil
+	})}
+}
 
 // watch connects the instruments with the engine, the store and gRPC.
 func watch(
@@ -39,6 +67,11 @@ func watch(
 			Models: t.Models, Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
 			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots, PendingLabels: t.Pending,
 			Reports: t.Reports, ReportSeconds: t.ReportSeconds, Reloads: t.Reloads, Panics: t.Panics,
+			Deleted: t.Deleted, Aliases: t.Aliases, Followers: t.Followers, Watchers: t.Watchers, SnapshotFailures: t.SnapshotFailures,
+			Recovery: metrics.Recovery{
+				StartModels: t.Starting, StartLoaded: t.Started, StartFailed: t.StartFailed, StartDone: t.StartDone,
+				Replayed: t.Replayed, Replaying: t.Replaying,
+			},
 		}
 	})
 	if err != nil {
@@ -48,8 +81,10 @@ func watch(
 		m := disk.Metrics()
 		return metrics.StoreStats{
 			DiskBytes: m.DiskBytes, LogBytes: m.LogBytes, MemTableBytes: m.MemTableBytes,
-			Fsyncs: m.Fsyncs, FsyncSeconds: m.FsyncSeconds,
-			RememberedIDs: m.RememberedIDs, Compactions: m.Compactions, Failed: disk.Failed() != nil,
+			FreeBytes: m.FreeBytes, SizeBytes: m.SizeBytes, RememberedIDs: m.RememberedIDs,
+			Flushes: m.Flushes, Compactions: m.Compactions, Compacting: m.Compacting, CompactedBytes: m.CompactedBytes,
+			CompactionDebt: m.CompactionDebt, ReadAmplification: m.ReadAmplification, Stalls: m.Stalls, StallSeconds: m.StallSeconds,
+			CacheBytes: m.CacheBytes, CacheHits: m.CacheHits, CacheMisses: m.CacheMisses, Failed: disk.Failed() != nil,
 		}
 	})
 	if err != nil {
@@ -58,10 +93,18 @@ func watch(
 	return nil
 }
 
-func watchCalls(instruments *metrics.Metrics, server *rpc.Server) error {
-	err := metrics.Watch(instruments, func() metrics.CallStats {
-		return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
-	})
+// watchCalls shows what calls hold, and what the settings bound.
+func watchCalls(instruments *metrics.Metrics, c config.Config, server *rpc.Server) error {
+	err := errors.Join(
+		metrics.Watch(instruments, func() metrics.CallStats {
+			return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
+		}),
+		metrics.Watch(instruments, func() metrics.Limits {
+			return metrics.Limits{
+				PendingLabels: int64(c.MaxPendingTotal), Queue: int64(c.Queue), Models: int64(c.MaxModels),
+				ModelBytes: c.MemoryLimit / 2, RequestBytes: server.Stats().RequestLimit,
+			}
+		}))
 	if err != nil {
 		return fmt.Errorf("instruments of calls: %w", err)
 	}
@@ -71,7 +114,10 @@ func watchCalls(instruments *metrics.Metrics, server *rpc.Server) error {
 func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 	err := metrics.Watch(instruments, func() metrics.CopyStats {
 		s := copier.Stats()
-		return metrics.CopyStats{Copied: s.Copied, Failed: s.Failed, LastSuccess: s.LastSuccess}
+		return metrics.CopyStats{
+			Copied: s.Copied, Failed: s.Failed, CopiedBytes: s.CopiedBytes,
+			Waiting: s.Waiting, WaitingBytes: s.WaitingBytes, LastSuccess: s.LastSuccess,
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("instruments of copies: %w", err)
@@ -79,16 +125,46 @@ func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 	return nil
 }
 
+// openTracing opens tracing and shows its figures. It is nil when tracing is off.
+func openTracing(ctx context.Context, c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*tracing.Tracing, error) {
+	spans, err := tracing.Open(ctx, tracing.Options{Endpoint: c.OTLPEndpoint, Env: os.LookupEnv, Version: version, Log: log.Named("tracing")})
+	if err != nil {
+		return nil, err
+	}
+	err = metrics.Watch(instruments, func() metrics.TraceStats {
+		s := spans.Stats()
+		return metrics.TraceStats{Ended: s.Ended, Exported: s.Exported, Failed: s.Failed}
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("instruments of tracing: %w", err), spans.Close(ctx))
+	}
+	return spans, nil
+}
+
+// closeTracing exports the last spans. What is lost of them is no failure of the server.
+func closeTracing(ctx context.Context, spans *tracing.Tracing, log *zap.Logger) {
+	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
+	defer cancel()
+	if err := spans.Close(limit); err != nil {
+		log.Warn("the last spans were not exported", zap.Error(err))
+	}
+}
+
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), and the front's.
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front) (http.Handler, error) {
+// is not draining), /debug/loglevel, and the front's. Traced offers the format of
+// scrapes that has exemplars.
+func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced bool) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
+	err = metrics.Watch(instruments, func() metrics.ServerStats { return metrics.ServerStats{Ready: open.ready.Load()} })
+	if err != nil {
+		return nil, fmt.Errorf("instruments of the server: %w", err)
+	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, compress(scrapes(instruments))))
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, compress(scrapes(instruments, traced))))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(code)
@@ -104,14 +180,17 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *f
 		}
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
+	mux.Handle("/debug/loglevel", level)
 	mux.Handle("/", open)
 	return mux, nil
 }
 
 // scrapes answers in the format that the scraper prefers. The text format has
-// a way of its own, which is many times faster than that of all others.
-func scrapes(instruments *metrics.Metrics) http.Handler {
-	general := promhttp.HandlerFor(instruments, promhttp.HandlerOpts{DisableCompression: true})
+// a way of its own, which is many times faster than that of all others. OpenMetrics is
+// offered where calls are traced, because it alone has exemplars beside protobuf:
+// Prometheus prefers it, and it has no such way.
+func scrapes(instruments *metrics.Metrics, traced bool) http.Handler {
+	general := promhttp.HandlerFor(instruments, promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: traced})
 	places := make(chan struct{}, maxScrapes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -121,7 +200,11 @@ func scrapes(instruments *metrics.Metrics) http.Handler {
 			http.Error(w, fmt.Sprintf("%d scrapes are in progress, try again later.", maxScrapes), http.StatusServiceUnavailable)
 			return
 		}
-		format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
+		formats := expfmt.DefaultAcceptedFormats()
+		if traced {
+			formats = expfmt.DefaultOpenMetricsAcceptedFormats()
+		}
+		format := expfmt.NegotiateAccept(r.Header, formats...)
 		if format.FormatType() != expfmt.TypeTextPlain || r.URL.Query().Has("name[]") {
 			general.ServeHTTP(w, r)
 			return

@@ -147,7 +147,7 @@ func TestScrapeOfInputsAndClasses(t *testing.T) {
 	if performance.GetSkill() < 0.5 || second.GetClass() != class || in.Shift == nil || city.Mean != nil || !math.IsNaN(value("hindsight_input_mean", "city")) {
 		t.Errorf("statistics %v", stats)
 	}
-	if len(families["hindsight_baseline_loss_sum"].GetMetric()) > 0 || stats.GetPerformance().GetPrequential().RunningMeanLoss != nil {
+	if len(families["hindsight_baseline_loss_total"].GetMetric()) > 0 || stats.GetPerformance().GetPrequential().RunningMeanLoss != nil {
 		t.Error("a classifier has baselines of its loss")
 	}
 }

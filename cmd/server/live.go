@@ -34,6 +34,10 @@ func (p *parts) model(m *engine.Live) metrics.Model {
 	if !m.Certified {
 		bound = math.NaN() // Nothing is promised, so nothing is shown.
 	}
+	behind := math.NaN()
+	if m.Behind >= 0 {
+		behind = float64(m.Behind)
+	}
 	return metrics.Model{
 		Name: m.ID, Learner: m.Learner,
 		Observations: m.Observations, Predictions: m.Predictions,
@@ -50,7 +54,9 @@ func (p *parts) model(m *engine.Live) metrics.Model {
 		Intervals: p.intervals, Inputs: p.inputs, Classifier: p.classifier(m.ClassAccount),
 		Regret: m.Regret, RegretAge: m.RegretAge, ServedRegret: m.ServedRegret, RegretBound: bound, CertificateOK: m.CertificateOK,
 		Features: m.Features, StateBytes: m.StateBytes,
-		PendingLabels: m.Pending, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
+		PendingLabels: m.Pending, PendingLimit: m.PendingLimit, ExpiredLabels: m.Expired, ReadOnly: m.ReadOnly,
+		Duplicates: m.Duplicates, Conflicts: m.Conflicts, Queued: m.Queued, Dictionary: m.Dictionary, Behind: behind,
+		SnapshotTime: m.SnapshotMade, SnapshotBytes: m.SnapshotBytes, Unsnapshotted: m.Unsnapshotted, ReplaySeconds: m.Replay.Seconds(),
 	}
 }
 

@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
+	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -36,6 +35,7 @@ const (
 	writeTimeout   = 11 * time.Minute
 	maxHeaderBytes = 16 << 10
 	lastCopies     = 30 * time.Second
+	lastSpans      = 5 * time.Second
 	maxConnections = 16_384
 )
 
@@ -44,7 +44,15 @@ const (
 // snapshots, the last snapshots are copied, the store closes, the HTTP server
 // last.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
-	log := newLogger(c, stderr)
+	registry := prometheus.NewRegistry()
+	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
+	if err != nil {
+		return fmt.Errorf("instruments: %w", err)
+	}
+	log, logLevel, err := newLogger(c, stderr, instruments)
+	if err != nil {
+		return err
+	}
 	defer func() { _ = log.Sync() }() // Standard error may not be syncable.
 	if c.Durability == config.DurabilityAsync {
 		log.Warn("durability is async: a crash of the machine may lose the last 100 ms of acknowledged observations")
@@ -63,13 +71,13 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP on %s: %w", c.HTTPAddress, err)
 	}
-	registry := prometheus.NewRegistry()
-	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
+	spans, err := openTracing(ctx, c, log, instruments)
 	if err != nil {
-		return fmt.Errorf("instruments: %w", err)
+		return err
 	}
+	defer closeTracing(ctx, spans, log)
 	open := new(front)
-	handler, err := routes(registry, instruments, open)
+	handler, err := routes(registry, instruments, open, levels(logLevel, log), spans != nil)
 	if err != nil {
 		return err
 	}
@@ -87,7 +95,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	})
 	group.Go(func() error {
 		defer open.cut()
-		return host(groupCtx, c, log, registry, instruments, open, grpcListener, httpListener.Addr())
+		return host(groupCtx, c, log, registry, instruments, spans, open, grpcListener, httpListener.Addr())
 	})
 	return group.Wait()
 }
@@ -96,12 +104,13 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 // context ends.
 func host(
 	ctx context.Context, c config.Config, log *zap.Logger,
-	registry *prometheus.Registry, instruments *metrics.Metrics, open *front,
+	registry *prometheus.Registry, instruments *metrics.Metrics, spans *tracing.Tracing, open *front,
 	listener net.Listener, httpAddress net.Addr,
 ) (err error) {
 	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
 		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
+		Synced: instruments.Stages.Fsync,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -136,21 +145,24 @@ func host(
 			err = errors.Join(err, fmt.Errorf("shut down: %w", closeErr))
 		}
 	}()
-	calls := grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(
-		grpcprom.WithHistogramBuckets(prometheus.ExponentialBuckets(10e-6, 4, 10))))
+	calls := newCalls()
 	if err := watch(registry, instruments, calls, models, disk); err != nil {
 		return err
 	}
+	refusals, err := instruments.Refusals(rpc.Reasons())
+	if err != nil {
+		return fmt.Errorf("instruments of refusals: %w", err)
+	}
 	server := rpc.New(rpc.Options{
-		Engine: models, Log: log, Metrics: calls,
+		Engine: models, Log: log, Metrics: calls, Observed: exemplars(spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: c.MemoryLimit,
+		MemoryLimit: c.MemoryLimit, Tracer: spans.Provider(), Refused: refusals.Count,
 	})
-	if err := watchCalls(instruments, server); err != nil {
+	if err := watchCalls(instruments, c, server); err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, listener.Addr())
+	api, closeAPI, err := newGateway(ctx, c, log, server, listener.Addr(), spans != nil)
 	if err != nil {
 		server.Drain(ctx)
 		return err
@@ -201,6 +213,7 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		},
 		Timings:           func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
 		ForgetTimings:     instruments.Forget,
+		Stages:            instruments.Stages,
 		Durability:        string(c.Durability),
 		SnapshotReplay:    c.SnapshotReplay,
 		SnapshotInterval:  c.SnapshotInterval,
@@ -232,27 +245,4 @@ func copies(ctx context.Context, c config.Config, log *zap.Logger, instruments *
 		return nil, errors.Join(err, copier.Close(ctx))
 	}
 	return copier, nil
-}
-
-func newLogger(c config.Config, stderr io.Writer) *zap.Logger {
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	encoder := zapcore.NewJSONEncoder(encoding)
-	if c.LogFormat == config.LogConsole {
-		encoder = zapcore.NewConsoleEncoder(encoding)
-	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), level(c.LogLevel)))
-}
-
-func level(l config.LogLevel) zapcore.Level {
-	switch l {
-	case config.LogDebug:
-		return zapcore.DebugLevel
-	case config.LogWarn:
-		return zapcore.WarnLevel
-	case config.LogError:
-		return zapcore.ErrorLevel
-	case config.LogInfo:
-	}
-	return zapcore.InfoLevel
 }

@@ -336,14 +336,14 @@ func TestMetricsAndProbes(t *testing.T) {
 		"hindsight_certificate_ok" + labels + " 1",
 		fmt.Sprintf("hindsight_regret%s %v", labels, p.stats(t).GetRegret()),
 		fmt.Sprintf("hindsight_regret_bound%s %v", labels, p.stats(t).GetRegretBound()),
-		`hindsight_loss_sum{kind="prequential",learner="pkawv_taylor",model="m"} `,
-		`hindsight_loss_sum{kind="served",learner="pkawv_taylor",model="m"} `,
+		`hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="m"} `,
+		`hindsight_loss_total{kind="served",learner="pkawv_taylor",model="m"} `,
 		"hindsight_features" + labels + " 10",
 		"hindsight_state_bytes" + labels, "hindsight_predictions_total" + labels,
 		"hindsight_expired_labels_total" + labels + " 0", "hindsight_read_only" + labels + " 0",
 		`hindsight_predict_seconds_bucket{learner="pkawv_taylor",model="m",le="1e-06"}`,
 		`hindsight_observe_seconds_bucket{learner="pkawv_taylor",model="m",le="1e-06"}`,
-		"grpc_server_handled_total", "go_goroutines", "process_open_fds", "hindsight_store_fsyncs_total",
+		"grpc_server_handled_total", "go_goroutines", "process_open_fds", "hindsight_store_fsync_seconds",
 	} {
 		if !strings.Contains(page, "\n"+line) {
 			t.Errorf("/metrics has no %s", line)

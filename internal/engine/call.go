@@ -170,6 +170,8 @@ type Ticket struct {
 	done    chan struct{}
 	answers []Answer
 	err     error
+	// stages are nil unless the call is traced.
+	stages *stages
 	// A call of one observation has its row and its answer here.
 	oneRow    [1]row
 	oneAnswer [1]Answer
@@ -195,11 +197,13 @@ func (t *Ticket) refuse(err error) { t.answers, t.err = nil, err }
 func (t *Ticket) Wait(ctx context.Context) ([]Answer, error) {
 	select {
 	case <-t.done:
+		t.stages.tell(ctx, t.started)
 		return t.answers, t.err
 	default:
 	}
 	select {
 	case <-t.done:
+		t.stages.tell(ctx, t.started)
 		return t.answers, t.err
 	case <-ctx.Done():
 		return nil, fmt.Errorf("engine: wait for the observation: %w", context.Cause(ctx))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
@@ -24,7 +25,9 @@ func newInstance(s *shared, id string, from recovery.Source, entry *record.Entry
 	if len(from.Spec.Inputs) > 0 {
 		i.schema = input.NewSchema(from.Spec.Inputs)
 	}
-	i.snapshotTime.Store(s.o.Now().UnixNano())
+	now := s.o.Now().UnixNano()
+	i.snapshotTime.Store(now)
+	i.snapshotMade.Store(now)
 	i.box = mailbox.New[*Ticket](writer{i}, mailbox.Options{
 		Limit: s.o.Queue, Batch: maxCommitRows, Goroutines: &s.turns,
 	})
@@ -42,13 +45,34 @@ func (w writer) Refuse(t *Ticket, why error) {
 }
 
 func (w writer) finish(t *Ticket) {
+	if errors.Is(t.err, ErrConflict) {
+		w.conflicts.Add(1)
+	}
+	for n := range t.answers {
+		if t.answers[n].Duplicate {
+			w.duplicates.Add(1)
+		}
+	}
+	trace := t.stages.trace() // Once it is done it is the caller's.
 	close(t.done)
-	w.timings.Observe(w.o.Now().Sub(t.started).Seconds())
+	w.timings.Observe(w.o.Now().Sub(t.started).Seconds(), trace)
+}
+
+// begin notes that the turn of a batch has come.
+func (w writer) begin(batch []*Ticket) {
+	now := w.o.Now()
+	for _, t := range batch {
+		w.o.Stages.Queue(now.Sub(t.started).Seconds(), t.stages.trace())
+		if t.stages != nil {
+			t.stages.turn = now
+		}
+	}
 }
 
 // Handle makes the new observations of a batch durable in one record, lets the
 // model learn them in order and answers every ticket.
 func (w writer) Handle(batch []*Ticket) {
+	w.begin(batch)
 	c, ok := w.commits.Get().(*commit)
 	if !ok {
 		c = &commit{places: map[string]int{}}
@@ -295,6 +319,7 @@ func (c *commit) apply() error {
 	first := c.mu.machine.Sequence() + 1
 	last := first + uint64(n) - 1
 	c.data = c.record.Append(c.data)
+	begun := c.o.Now()
 	err := c.Kept.Append(c.appends, storage.Commit{
 		Record: storage.Record{First: first, Last: last, Data: c.data}, IDs: c.recent.rows,
 	})
@@ -310,7 +335,9 @@ func (c *commit) apply() error {
 	if err := c.learn(); err != nil {
 		return err
 	}
-	c.replay.Add(int64(c.o.Now().Sub(started)) + int64(n)*int64(readCost))
+	learned := c.o.Now()
+	c.tellStages(n, begun, started, learned)
+	c.replay.Add(int64(learned.Sub(started)) + int64(n)*int64(readCost))
 	c.recent.add(&c.record, c.answers, &c.digest)
 	c.answered = append(c.answered, c.consumed...)
 	c.unremoved.Store(int64(len(c.answered)))
@@ -319,6 +346,20 @@ func (c *commit) apply() error {
 	c.watchers.tell(&c.record, c.answers)
 	c.wakeFollowers()
 	return nil
+}
+
+// tellStages tells what the commit of n observations cost: it was appended from begun to
+// durable, and learned until learned.
+func (c *commit) tellStages(n int, begun, durable, learned time.Time) {
+	trace := ""
+	for _, t := range c.learning {
+		if t.stages != nil {
+			t.stages.append, t.stages.learn, t.stages.learned = begun, durable, learned
+			trace = t.stages.id
+		}
+	}
+	c.o.Stages.Commit(n, durable.Sub(begun).Seconds(), trace)
+	c.o.Stages.Learn(learned.Sub(durable).Seconds(), trace)
 }
 
 // learn applies the durable record. Between two observations it lets go of the

@@ -25,3 +25,9 @@ func (e *Engine) Pause(id string, paused bool) {
 		i.paused.Store(paused)
 	}
 }
+
+// What a call without a tracer costs.
+var (
+	TraceID = traceID
+	Begin   = begin
+)

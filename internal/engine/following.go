@@ -11,18 +11,7 @@ import (
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
-	"hindsight/internal/engine/record"
 )
-
-// leaderOf is the model that is followed, also one that is deleted and can be brought
-// back. It is ErrModelNotFound once that was removed.
-func (e *Engine) leaderOf(f *record.Follow) (*instance, error) {
-	i, err := e.lookUp(f.Leader)
-	if err == nil && i.entry.Load().Created != f.Made {
-		return nil, notFound(f.Leader)
-	}
-	return i, err
-}
 
 // stopFollowing makes a follower a model of its own, durably. It keeps what it has
 // learned. Its name is claimed.

@@ -24,10 +24,29 @@ import (
 )
 
 // Timings takes the durations of a model's calls, in seconds.
+// Trace is the id of the sampled trace that the call belongs to, empty without one.
 type Timings interface {
-	Predict(seconds float64)
-	Observe(seconds float64)
+	Predict(seconds float64, trace string)
+	Observe(seconds float64, trace string)
 }
+
+// Stages takes what the stages of an observation's way cost, over all models, in
+// seconds. Queue is the wait for the model's turn, Commit the append of so many
+// observations, Learn their learning, and Snapshot the writing of a snapshot.
+type Stages interface {
+	Queue(seconds float64, trace string)
+	Commit(observations int, seconds float64, trace string)
+	Learn(seconds float64, trace string)
+	Snapshot(seconds float64)
+}
+
+// noStages takes nothing.
+type noStages struct{}
+
+func (noStages) Queue(float64, string)       {}
+func (noStages) Commit(int, float64, string) {}
+func (noStages) Learn(float64, string)       {}
+func (noStages) Snapshot(float64)            {}
 
 // Options of an engine. Every field is required unless it says otherwise.
 type Options struct {
@@ -42,6 +61,8 @@ type Options struct {
 	// the model is deleted.
 	Timings       func(model, learner string) Timings
 	ForgetTimings func(model, learner string)
+	// Stages takes what the stages cost; nil is nothing.
+	Stages Stages
 	// Durability is reported in the statistics: sync or async.
 	Durability string
 	// SnapshotReplay and SnapshotInterval say when a snapshot is due: once
@@ -137,6 +158,14 @@ type figures struct {
 	wakes, wakeNanoseconds, hibernations atomic.Int64
 	badSnapshots, reloads, panics        atomic.Int64
 	reports, reportNanoseconds           atomic.Int64
+	snapshotFailures                     atomic.Int64
+	// starting, started and startFailed count the models that the start loads, startDone
+	// says that it has ended.
+	starting, started, startFailed atomic.Int64
+	startDone                      atomic.Bool
+	// replayed counts the observations that were learned again, replaying those that
+	// models which are being loaded have before them.
+	replayed, replaying atomic.Int64
 }
 
 // capture is a copy of a model's state on its way to the disk.
@@ -144,8 +173,9 @@ type capture struct {
 	codec.Snapshot
 	instance *instance
 	epoch    uint64
-	// replay is what replaying cost that the snapshot saves.
-	replay int64
+	// replay is what replaying cost that the snapshot saves, made when the state was
+	// copied, in nanoseconds since 1970.
+	replay, made int64
 }
 
 // figuresOf are the figures of a state that cost little.
@@ -257,10 +287,16 @@ type instance struct {
 	// predictions counts rows answered since the start, expired predictions
 	// that were given up.
 	predictions, expired atomic.Uint64
+	// duplicates counts the observations since the start that came again under their
+	// id, conflicts those that were refused because it stands for another one.
+	duplicates, conflicts atomic.Uint64
 	// snapshotAt is the sequence of the newest snapshot on disk, snapshotTime
 	// when one was last captured, snapshotTook how long the last one took.
 	snapshotAt                 atomic.Uint64
 	snapshotTime, snapshotTook atomic.Int64
+	// snapshotMade is when the newest snapshot was made, or when the model was taken up
+	// if that is later, snapshotBytes its size, 0 if that is not known.
+	snapshotMade, snapshotBytes atomic.Int64
 	// replay estimates how many nanoseconds it would take to replay what is
 	// behind the newest snapshot.
 	replay atomic.Int64

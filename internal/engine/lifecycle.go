@@ -32,6 +32,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) { return open(ctx, o,
 
 // open is Open with learners of any origin.
 func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, error) {
+	if o.Stages == nil {
+		o.Stages = noStages{}
+	}
 	// One processor stays free of recoveries, where there are two.
 	loads := max(1, runtime.GOMAXPROCS(0)-1)
 	e := &Engine{shared: shared{
@@ -149,22 +152,24 @@ func (e *Engine) snapshotAll(models []*instance) error {
 // recovered is told soon.
 func (e *Engine) prefetch(models []*instance) {
 	started := e.o.Now()
-	loaded, failed := 0, 0
-	for _, i := range models[:min(len(models), prefetched)] {
+	defer e.startDone.Store(true)
+	first := models[:min(len(models), prefetched)]
+	e.starting.Store(int64(len(first)))
+	for _, i := range first {
 		if e.o.ModelMemory > 0 && e.resident.Load() > e.o.ModelMemory/2 {
 			break
 		}
 		switch err := i.lockLoaded(e.lifetime); {
 		case err == nil:
 			i.mu.RUnlock()
-			loaded++
+			e.started.Add(1)
 		case e.lifetime.Err() != nil:
 			return
 		default:
-			failed++
+			e.startFailed.Add(1)
 		}
 	}
-	e.o.Log.Info("models loaded", zap.Int("loaded", loaded), zap.Int("not_recovered", failed),
+	e.o.Log.Info("models loaded", zap.Int64("loaded", e.started.Load()), zap.Int64("not_recovered", e.startFailed.Load()),
 		zap.Int("models", len(models)), zap.Duration("took", e.o.Now().Sub(started)))
 }
 

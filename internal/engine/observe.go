@@ -39,6 +39,9 @@ func (e *Engine) SubmitTo(ctx context.Context, i Target, observations []Observat
 		return nil, fmt.Errorf("model %q: %w: observe %q", i.id, ErrFollows, f.Leader)
 	}
 	t := newTicket(len(observations), e.o.Now())
+	if id := traceID(ctx); id != "" {
+		t.stages = &stages{id: id}
+	}
 	i.used.Store(t.started.UnixNano())
 	for n := range observations {
 		t.rows[n].Observation = observations[n]

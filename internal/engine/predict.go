@@ -31,12 +31,15 @@ func (e *Engine) PredictAt(ctx context.Context, i Target, rows []Row, o PredictO
 		return nil, err
 	}
 	if o.Remember && i.follows() == nil { // The labels are those of the model that it follows.
-		if err := i.remember(answers, rows, o, started); err != nil {
+		span := begin(ctx, "remember")
+		err := i.remember(answers, rows, o, started)
+		span.End()
+		if err != nil {
 			return nil, err
 		}
 	}
 	i.predictions.Add(uint64(len(rows)))
-	i.timings.Predict(e.o.Now().Sub(started).Seconds())
+	i.timings.Predict(e.o.Now().Sub(started).Seconds(), traceID(ctx))
 	return answers, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 )
 
@@ -37,7 +38,10 @@ func (i *instance) lockLoaded(ctx context.Context) error {
 			return err
 		}
 		i.mu.RUnlock()
-		if err := i.box.Do(ctx, func(context.Context) error { return i.load() }); err != nil {
+		span := begin(ctx, "load")
+		err := i.box.Do(ctx, func(context.Context) error { return i.load() })
+		span.End()
+		if err != nil {
 			return fmt.Errorf("engine: load model %q: %w", i.id, err)
 		}
 		// It may have left memory again in between.
@@ -101,11 +105,35 @@ func (i *instance) takeDisk(ctx context.Context) error {
 // is written.
 func (i *instance) recover() (recovery.Recovered, error) {
 	d := recovery.Derivation{Kept: i.Kept}
-	r, err := i.Newest(i.lifetime, i.passOver, d.Tell)
+	left := i.behindSnapshot()
+	i.replaying.Add(left)
+	defer func() { i.replaying.Add(-left) }()
+	r, err := i.Newest(i.lifetime, i.passOver, func(r *record.Record, answers []record.Answer) error {
+		n := int64(len(answers))
+		i.replayed.Add(n)
+		n = min(n, left) // It is more if the newest snapshot cannot be used.
+		left -= n
+		i.replaying.Add(-n)
+		return d.Tell(r, answers)
+	})
 	if err != nil {
 		return r, err
 	}
 	return r, d.Write()
+}
+
+// behindSnapshot is how many observations of the log the newest snapshot does not have;
+// 0 where the storage does not tell, which the recovery then meets.
+func (i *instance) behindSnapshot() int64 {
+	last, err := i.Kept.Last()
+	kept, other := i.Kept.Snapshots()
+	switch {
+	case err != nil || other != nil:
+		return 0
+	case len(kept) > 0:
+		return int64(last - min(kept[0], last))
+	}
+	return int64(last)
 }
 
 // passOver notes a snapshot that cannot be used.
@@ -130,8 +158,24 @@ func (i *instance) publish(r recovery.Recovered, took time.Duration) {
 	i.mu.machine, i.mu.broken, i.mu.known = r.Machine, nil, true
 	i.mu.Unlock()
 	i.snapshotAt.Store(r.Snapshot)
+	i.noteSnapshot(r.Snapshot)
 	i.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	i.measure()
+}
+
+// noteSnapshot notes the time and the size of the newest snapshot, which is there from
+// before. Where the storage does not tell them they are not known.
+func (i *instance) noteSnapshot(sequence uint64) {
+	if sequence == 0 {
+		if i.snapshotBytes.Swap(0) > 0 { // The model was restored to before its snapshots.
+			i.snapshotMade.Store(i.o.Now().UnixNano())
+		}
+		return
+	}
+	if f, err := i.Kept.StatSnapshot(sequence, 0); err == nil {
+		i.snapshotMade.Store(f.Created.UnixNano())
+		i.snapshotBytes.Store(f.Bytes)
+	}
 }
 
 // forget takes the state out of memory. It runs at the model's turn.

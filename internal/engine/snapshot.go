@@ -34,7 +34,8 @@ func (s *shared) takeCopy(ctx context.Context) error {
 
 // capture copies the state, once the ids of all that it learned are written. It
 // runs at the model's turn, and the caller has a place among the copies.
-func (i *instance) capture() (capture, error) {
+func (i *instance) capture() (c capture, err error) {
+	defer func() { i.countFailure(err) }()
 	if i.mu.broken != nil {
 		return capture{}, i.mu.broken
 	}
@@ -45,8 +46,17 @@ func (i *instance) capture() (capture, error) {
 	if err != nil {
 		return capture{}, i.errorf("copy the state", err)
 	}
-	i.snapshotTime.Store(i.o.Now().UnixNano())
-	return capture{Snapshot: s, instance: i, epoch: i.epoch.Load(), replay: i.replay.Load()}, nil
+	now := i.o.Now().UnixNano()
+	i.snapshotTime.Store(now)
+	return capture{Snapshot: s, instance: i, epoch: i.epoch.Load(), replay: i.replay.Load(), made: now}, nil
+}
+
+// countFailure counts a snapshot that failed, but not one that its caller gave up or
+// that nobody needs any more.
+func (i *instance) countFailure(err error) {
+	if err != nil && !errors.Is(err, errSuperseded) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		i.snapshotFailures.Add(1)
+	}
 }
 
 // buffer has room for the encoded state. Its pages are touched, so that the copy
@@ -74,8 +84,9 @@ func (i *instance) writeDerived() error {
 // write writes a captured snapshot and drops what it makes unnecessary: older
 // snapshots, and the log behind the oldest kept. It is errSuperseded for a
 // capture that must not be written any more.
-func (c *capture) write(ctx context.Context) error {
+func (c *capture) write(ctx context.Context) (err error) {
 	i := c.instance
+	defer func() { i.countFailure(err) }()
 	started := i.o.Now()
 	// What follows from the log up to here must be durable before the snapshot
 	// says that it need not be derived again.
@@ -102,7 +113,11 @@ func (c *capture) write(ctx context.Context) error {
 	}
 	i.snapshotAt.Store(c.Sequence)
 	i.replay.Add(-min(c.replay, i.replay.Load()))
-	i.snapshotTook.Store(int64(i.o.Now().Sub(started)))
+	took := i.o.Now().Sub(started)
+	i.snapshotTook.Store(int64(took))
+	i.snapshotMade.Store(c.made)
+	i.snapshotBytes.Store(int64(len(data)))
+	i.o.Stages.Snapshot(took.Seconds())
 	if i.o.OnSnapshot != nil {
 		i.o.OnSnapshot(i.id, entryTime(i.entry.Load().Created), c.Sequence, data)
 	}

@@ -145,6 +145,22 @@ type Live struct {
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
 	ReadOnly     bool
+	// Duplicates counts the observations since the start that came again under their
+	// id, Conflicts those that were refused because it stands for another one.
+	Duplicates, Conflicts uint64
+	// Queued observations wait for the model's turn, Pending has PendingLimit.
+	Queued       int
+	PendingLimit int64
+	// SnapshotMade is when the newest snapshot was made, or when the server took the
+	// model up if that is later. SnapshotBytes is 0 if that is not known. The log has
+	// Unsnapshotted observations that it does not have, in about Replay.
+	SnapshotMade  time.Time
+	SnapshotBytes int64
+	Unsnapshotted uint64
+	Replay        time.Duration
+	// Behind is how many observations of the model that it follows it has not learned,
+	// -1 of a model that follows none, and where it is not known.
+	Behind int64
 }
 
 // Each calls f with the live statistics of every model that was in memory since
@@ -153,9 +169,27 @@ type Live struct {
 func (e *Engine) Each(f func(Live)) {
 	for _, i := range e.instances() {
 		if live, known := i.live(); known {
+			live.Behind = e.behindOf(i)
 			f(live)
 		}
 	}
+}
+
+// behindOf is Live.Behind. It costs O(1).
+func (e *Engine) behindOf(i *instance) int64 {
+	f := i.follows()
+	if f == nil {
+		return -1
+	}
+	leader, err := e.leaderOf(f)
+	if err != nil {
+		return -1
+	}
+	n, err := i.behind(f, leader)
+	if err != nil {
+		return -1
+	}
+	return int64(n)
 }
 
 // live reads the statistics of a model.
@@ -165,6 +199,9 @@ func (i *instance) live() (Live, bool) {
 	live := Live{
 		ID: i.id, Learner: i.name(), Stats: stats, Summary: figures.summary, ReadOnly: broken,
 		Predictions: i.predictions.Load(), Expired: i.expired.Load(), Pending: uint64(i.waitingLabels()),
+		Duplicates: i.duplicates.Load(), Conflicts: i.conflicts.Load(), Queued: i.box.Rows(), PendingLimit: i.pendingLimit(i.entry.Load().Metadata.MaxPending),
+		SnapshotMade: entryTime(i.snapshotMade.Load()), SnapshotBytes: i.snapshotBytes.Load(),
+		Unsnapshotted: stats.Observations - min(i.snapshotAt.Load(), stats.Observations), Replay: time.Duration(i.replay.Load()),
 	}
 	told := figures.summary
 	if s := i.solved.Load(); s != nil && math.IsNaN(stats.Regret) {
@@ -212,6 +249,18 @@ type Totals struct {
 	// Reports counts the reports that were solved, in ReportSeconds.
 	Reports       int64
 	ReportSeconds float64
+	// Deleted models can be brought back. Followers follow another model, Watchers
+	// watch one.
+	Deleted, Aliases, Followers, Watchers int
+	// SnapshotFailures counts the snapshots that could not be written.
+	SnapshotFailures int64
+	// The start loads Starting models in the background, of which Started are loaded and
+	// StartFailed could not be. StartDone says that it has ended.
+	Starting, Started, StartFailed int64
+	StartDone                      bool
+	// Replayed counts the observations that were learned again, Replaying those that
+	// models which are being loaded have before them.
+	Replayed, Replaying int64
 }
 
 // Totals counts over all models.
@@ -222,7 +271,13 @@ func (e *Engine) Totals() Totals {
 		Reloads: e.reloads.Load(), Panics: e.panics.Load(), Reports: e.reports.Load(),
 		WakeSeconds:   time.Duration(e.wakeNanoseconds.Load()).Seconds(),
 		ReportSeconds: time.Duration(e.reportNanoseconds.Load()).Seconds(),
+		Followers:     int(e.followers.Load()), Watchers: int(e.watching.Load()), SnapshotFailures: e.snapshotFailures.Load(),
+		Starting: e.starting.Load(), Started: e.started.Load(), StartFailed: e.startFailed.Load(), StartDone: e.startDone.Load(),
+		Replayed: e.replayed.Load(), Replaying: e.replaying.Load(),
 	}
+	e.mu.RLock()
+	t.Deleted, t.Aliases = e.mu.deleted, len(e.mu.aliases)
+	e.mu.RUnlock()
 	for _, i := range e.instances() {
 		t.Models++
 		t.Pending += i.waitingLabels()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 )
@@ -70,6 +71,16 @@ func (e *Engine) lookUp(id string) (*instance, error) {
 		return nil, fmt.Errorf("%w: %q is an alias, and this call takes none: name the model itself, %q", notFound(id), id, a.Model)
 	}
 	return nil, notFound(id)
+}
+
+// leaderOf is the model that is followed, also one that is deleted and can be brought
+// back. It is ErrModelNotFound once that was removed.
+func (e *Engine) leaderOf(f *record.Follow) (*instance, error) {
+	i, err := e.lookUp(f.Leader)
+	if err == nil && i.entry.Load().Created != f.Made {
+		return nil, notFound(f.Leader)
+	}
+	return i, err
 }
 
 // deletedError refuses a model that is deleted and says how it comes back.

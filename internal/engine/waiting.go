@@ -60,11 +60,16 @@ func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, 
 	return i.errorf("remember predictions", recovery.StorageError(i.Kept.PutWaiting(keep)))
 }
 
+// pendingLimit is how many predictions of a model may wait. It has a limit of its own if
+// own is not 0.
+func (s *shared) pendingLimit(own int64) int64 {
+	return min(cmp.Or(own, s.o.PendingLimit), s.o.PendingLimit)
+}
+
 // waitingRoom refuses more predictions, beside those that wait for the model,
 // than may wait. The model has a limit of its own if limit is not 0.
 func (s *shared) waitingRoom(id string, limit, waiting, more int64) error {
-	limit = min(cmp.Or(limit, s.o.PendingLimit), s.o.PendingLimit)
-	if waiting+more > limit {
+	if limit = s.pendingLimit(limit); waiting+more > limit {
 		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, waiting, more, limit)
 	}
 	if n := s.o.Store.CountWaiting(); n+more > s.o.PendingTotalLimit {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"go.opentelemetry.io/otel/propagation"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -41,6 +42,8 @@ type Options struct {
 	Console fs.FS
 	// GRPC is where the gRPC server listens, which the console tells; nil is not known.
 	GRPC net.Addr
+	// Traced says that the W3C trace of a request is that of its calls.
+	Traced bool
 	// heartbeat is how often a stream of events without an event has a comment, but in
 	// tests heartbeatInterval.
 	heartbeat time.Duration
@@ -140,6 +143,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.requests.Done()
+	if g.Traced {
+		r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
+	}
 	g.handler.ServeHTTP(w, r)
 }
 

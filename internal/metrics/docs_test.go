@@ -1,6 +1,9 @@
 package metrics_test
 
 import (
+	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -49,28 +52,95 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// The table of docs/operating.md has every metric and nothing else, and the
-// rest of the document names no other.
-func TestDocsNameEveryMetric(t *testing.T) {
-	want := names(t, everyNumber(t))
-	text := read(t, "../../docs/operating.md")
-	_, section, found := strings.Cut(text, "\n## Metrics\n")
-	if !found {
-		t.Fatal("docs/operating.md has no section on metrics")
+var update = flag.Bool("update", false, "write the tables of docs/metrics.md")
+
+// The tables of docs/metrics.md are made from what the server shows: go test
+// ./internal/metrics -run Docs -update writes them.
+func TestDocsHaveEveryMetric(t *testing.T) {
+	const path, begin, end = "../../docs/metrics.md", "<!-- The tables are made by internal/metrics/docs_test.go. -->\n", "<!-- End of the tables. -->\n"
+	text := read(t, path)
+	before, rest, found := strings.Cut(text, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the tables", path)
 	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	if got := named(section); !slices.Equal(got, want) {
-		t.Errorf("the table names\n%s\nand the server shows\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	want := before + begin + tables(t) + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
-	for _, name := range named(text) {
-		if !slices.Contains(want, name) {
-			t.Errorf("docs/operating.md names %s, which the server does not show", name)
+	if text != want {
+		t.Errorf("%s is not what the server shows: run this test with -update", path)
+	}
+}
+
+// tables are a table of the metrics of models and one of those of the server.
+func tables(t *testing.T) string {
+	families, err := everyNumber(t).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows [2]strings.Builder
+	for _, f := range families {
+		if !strings.HasPrefix(f.GetName(), "hindsight_") {
+			continue
+		}
+		values := map[string][]string{}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if !slices.Contains(values[l.GetName()], l.GetValue()) {
+					values[l.GetName()] = append(values[l.GetName()], l.GetValue())
+				}
+			}
+		}
+		at := 1
+		if values["model"] != nil {
+			at = 0
+		}
+		delete(values, "model")
+		delete(values, "learner")
+		var labels []string
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			label := "`" + name + "`"
+			if name == "kind" || name == "baseline" || name == "direction" || name == "part" {
+				label += ": " + strings.Join(slices.Sorted(slices.Values(values[name])), ", ")
+			}
+			labels = append(labels, label)
+		}
+		fmt.Fprintf(&rows[at], "| `%s` | %s | %s | %s | %s |\n",
+			f.GetName(), strings.ToLower(f.GetType().String()), strings.Join(labels, "; "), unit(f.GetName()), strings.ReplaceAll(f.GetHelp(), "|", "\\|"))
+	}
+	const head = "| metric | type | further labels | unit | meaning |\n|---|---|---|---|---|\n"
+	return "\n## Of each model\n\n" + head + rows[0].String() + "\n## Of the server\n\n" + head + rows[1].String() + "\n"
+}
+
+// unit is the unit that a name ends with.
+func unit(name string) string {
+	name = strings.TrimSuffix(name, "_total")
+	for _, u := range []string{"seconds", "bytes", "observations"} {
+		if strings.HasSuffix(name, "_"+u) {
+			return u
+		}
+	}
+	return ""
+}
+
+// The documents name no metric that does not exist.
+func TestDocsNameMetricsThatExist(t *testing.T) {
+	shown := shownNames(t)
+	for _, path := range []string{"../../docs/operating.md", "../../docs/metrics.md"} {
+		for _, name := range named(read(t, path)) {
+			if !slices.Contains(shown, name) {
+				t.Errorf("%s names %s, which the server does not show", path, name)
+			}
 		}
 	}
 }
 
-// The alerting rules name only metrics that exist.
-func TestRulesNameMetricsThatExist(t *testing.T) {
+// shownNames are the names of the metrics and those of the series of histograms.
+func shownNames(t *testing.T) []string {
 	m := everyNumber(t)
 	shown := names(t, m)
 	families, err := m.Gather()
@@ -82,6 +152,12 @@ func TestRulesNameMetricsThatExist(t *testing.T) {
 			shown = append(shown, f.GetName()+"_bucket", f.GetName()+"_sum", f.GetName()+"_count")
 		}
 	}
+	return shown
+}
+
+// The alerting rules name only metrics that exist.
+func TestRulesNameMetricsThatExist(t *testing.T) {
+	shown := shownNames(t)
 	rules := named(read(t, "../../deploy/prometheus/hindsight.rules.yml"))
 	if len(rules) == 0 {
 		t.Fatal("the rules name no metric")

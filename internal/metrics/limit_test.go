@@ -68,7 +68,7 @@ func compareLosses(t *testing.T, m prometheus.Gatherer, prequential, served floa
 	}
 	want := map[string]float64{"prequential": prequential, "served": served}
 	for _, f := range families {
-		if f.GetName() != "hindsight_loss_sum" {
+		if f.GetName() != "hindsight_loss_total" {
 			continue
 		}
 		for _, s := range f.GetMetric() {
@@ -76,7 +76,7 @@ func compareLosses(t *testing.T, m prometheus.Gatherer, prequential, served floa
 			for _, l := range s.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if got := s.GetUntyped().GetValue(); labels["model"] == metrics.Other && got != want[labels["kind"]] {
+			if got := s.GetCounter().GetValue(); labels["model"] == metrics.Other && got != want[labels["kind"]] {
 				t.Errorf("%s loss of the others: %v, want %v", labels["kind"], got, want[labels["kind"]])
 			}
 		}
@@ -121,7 +121,7 @@ func TestTheOthersShowTheWorstPerformance(t *testing.T) {
 		`hindsight_interval_recent_coverage{coverage="0.9",learner="pkawv_taylor",model="other"} 0.5`,
 		`hindsight_interval_recent_coverage{coverage="0.99",learner="pkawv_taylor",model="other"} 0.984`,
 		`hindsight_drift_detected_total{direction="rise",learner="pkawv_taylor",model="other"} 6`,
-		`hindsight_baseline_loss_sum{baseline="last",kind="served",learner="pkawv_taylor",model="other"} 21`,
+		`hindsight_baseline_loss_total{baseline="last",kind="served",learner="pkawv_taylor",model="other"} 21`,
 	)
 	for _, name := range []string{
 		"hindsight_recent_loss", "hindsight_drift_loss_after", "hindsight_drift_last_change_sequence", "hindsight_interval_mean_width",
@@ -215,7 +215,7 @@ func TestCountersOfTheOthersNeverFall(t *testing.T) {
 // A model may be named "other", and does not collide with the others.
 func TestAModelNamedOther(t *testing.T) {
 	m, src := watch(t, 1)
-	m.Timings(metrics.Other, learner).Predict(1)
+	m.Timings(metrics.Other, learner).Predict(1, "")
 	src.set(plain(metrics.Other, 1), plain("a", 2), plain("b", 3))
 	wantModels(t, m, "a", metrics.Other)
 	if got := value(t, m, "hindsight_observations_total", metrics.Other); got != 4 {
@@ -232,7 +232,7 @@ func TestASourceThatMisbehaves(t *testing.T) {
 	m, src := watch(t, 10)
 	odd := plain("\xff", 5)
 	odd.Learner = "\xfe"
-	m.Timings(odd.Name, odd.Learner).Predict(1)
+	m.Timings(odd.Name, odd.Learner).Predict(1, "")
 	src.set(plain("a", 1), plain("a", 1), odd)
 	wantModels(t, m, "a", metrics.Other)
 }
@@ -251,8 +251,8 @@ func TestTimingsAreBoundedToo(t *testing.T) {
 	m, _ := watch(t, limit)
 	for i := range all {
 		name := fmt.Sprint("model-", i)
-		m.Timings(name, learner).Predict(0.1)
-		m.Timings(name, learner).Predict(0.1)
+		m.Timings(name, learner).Predict(0.1, "")
+		m.Timings(name, learner).Predict(0.1, "")
 	}
 	want := []string{"model-0", "model-1", "model-2", metrics.Other}
 	if got := models(t, m, "hindsight_predict_seconds"); !slices.Equal(got, want) {

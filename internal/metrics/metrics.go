@@ -12,7 +12,7 @@
 //
 // # Bounded series
 //
-// A model costs about eighty series, with inputs and classes up to 400, so
+// A model costs about ninety series, with inputs and classes up to 420, so
 // Options.MaxModels bounds how many models get series of their own. Models get them in the order in which they
 // appear, and a model keeps what it got: the labels of a model never change
 // while it lives. All further models are shown together under the model label
@@ -34,6 +34,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -66,6 +67,8 @@ type Metrics struct {
 	server, perModel *prometheus.Registry
 	models           *models
 	families         []family
+	// Stages takes what the stages of an observation's way cost.
+	Stages *Stages
 }
 
 // New registers the instruments that need no source: timings, build
@@ -92,6 +95,10 @@ func New(registry *prometheus.Registry, opts Options) (*Metrics, error) {
 			return nil, fmt.Errorf("metrics: %w", err)
 		}
 	}
+	var err error
+	if m.Stages, err = newStages(registry); err != nil {
+		return nil, err
+	}
 	// A registry may have these two already, as the default one does.
 	for _, c := range []prometheus.Collector{
 		collectors.NewGoCollector(),
@@ -108,12 +115,21 @@ func New(registry *prometheus.Registry, opts Options) (*Metrics, error) {
 // WatchModels shows the models of source: it reads them at every scrape. A
 // second call fails.
 func (m *Metrics) WatchModels(source Source) error {
-	err := m.server.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	gauges := []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hindsight_models_aggregated",
 		Help: `Models without series of their own, shown together under the model label "other".`,
-	}, m.models.others))
-	if err != nil {
-		return fmt.Errorf("metrics: models: %w", err)
+	}, m.models.others)}
+	for k, kind := range m.models.kinds {
+		gauges = append(gauges, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "hindsight_metrics_omitted",
+			Help:        "Inputs, classes, coverages and bins that have no series: beyond the first 32 inputs or classes of a model, and of models without series of their own.",
+			ConstLabels: prometheus.Labels{labelPart: kind.label},
+		}, func() float64 { return m.models.omitted(k) }))
+	}
+	for _, g := range gauges {
+		if err := m.server.Register(g); err != nil {
+			return fmt.Errorf("metrics: models: %w", err)
+		}
 	}
 	m.models.watch(source)
 	return nil
@@ -163,6 +179,17 @@ func buildInfo(version string) prometheus.Collector {
 // finite tells whether v may be shown. A number that is not known yet, or
 // that overflowed, has no series.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// known is v, and not known unless so.
+func known(so bool, v float64) float64 {
+	if so {
+		return v
+	}
+	return math.NaN()
+}
+
+// timestamp is a time in seconds since 1970; the zero time is not known.
+func timestamp(t time.Time) float64 { return known(!t.IsZero(), float64(t.UnixNano())/1e9) }
 
 func flag(b bool) float64 {
 	if b {

@@ -76,7 +76,8 @@ func energy() metrics.Model {
 		Observations: 7, Predictions: 9,
 		PrequentialLoss: 2.5, ServedLoss: 3.5,
 		Regret: 0.25, RegretAge: 3, RegretBound: 4, CertificateOK: true,
-		Features: 351, StateBytes: 1 << 20, PendingLabels: 2,
+		Features: 351, StateBytes: 1 << 20, PendingLabels: 2, PendingLimit: 1000,
+		SnapshotTime: copied, SnapshotBytes: 4096,
 		PrequentialBaselines: metrics.Baselines{Mean: 5, Last: 10}, ServedBaselines: metrics.Baselines{Mean: 14, Last: 7},
 		PrequentialSkill: 0.5, ServedSkill: 0.5, ServedObservations: 6, ServedRegret: 1.25,
 		Recent: metrics.Recent{Observations: 1000, MeanLoss: 0.125, Skill: 0.75},
@@ -100,12 +101,12 @@ hindsight_certificate_ok{learner="pkawv_taylor",model="energy"} 1
 # TYPE hindsight_features gauge
 hindsight_features{learner="linear_awv",model="price"} 0
 hindsight_features{learner="pkawv_taylor",model="energy"} 351
-# HELP hindsight_loss_sum Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.
-# TYPE hindsight_loss_sum untyped
-hindsight_loss_sum{kind="prequential",learner="linear_awv",model="price"} 0
-hindsight_loss_sum{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
-hindsight_loss_sum{kind="served",learner="linear_awv",model="price"} 0
-hindsight_loss_sum{kind="served",learner="pkawv_taylor",model="energy"} 3.5
+# HELP hindsight_loss_total Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.
+# TYPE hindsight_loss_total counter
+hindsight_loss_total{kind="prequential",learner="linear_awv",model="price"} 0
+hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="energy"} 2.5
+hindsight_loss_total{kind="served",learner="linear_awv",model="price"} 0
+hindsight_loss_total{kind="served",learner="pkawv_taylor",model="energy"} 3.5
 # HELP hindsight_models_aggregated Models without series of their own, shown together under the model label "other".
 # TYPE hindsight_models_aggregated gauge
 hindsight_models_aggregated 0
@@ -137,7 +138,7 @@ hindsight_regret_bound{learner="pkawv_taylor",model="energy"} 4
 # TYPE hindsight_state_bytes gauge
 hindsight_state_bytes{learner="linear_awv",model="price"} 0
 hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
-`, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_sum",
+`, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_total",
 		"hindsight_models_aggregated", "hindsight_observations_total", "hindsight_pending_labels",
 		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_age_observations",
 		"hindsight_regret_bound", "hindsight_state_bytes")
@@ -155,16 +156,16 @@ func TestPerformanceSeries(t *testing.T) {
 	}
 	src.set(energy(), fresh)
 	compare(t, m, `
-# HELP hindsight_baseline_loss_sum Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_sum of that kind: mean, the running mean of the labels; last, the last label.
-# TYPE hindsight_baseline_loss_sum untyped
-hindsight_baseline_loss_sum{baseline="last",kind="prequential",learner="linear_awv",model="fresh"} 0
-hindsight_baseline_loss_sum{baseline="last",kind="prequential",learner="pkawv_taylor",model="energy"} 10
-hindsight_baseline_loss_sum{baseline="last",kind="served",learner="linear_awv",model="fresh"} 0
-hindsight_baseline_loss_sum{baseline="last",kind="served",learner="pkawv_taylor",model="energy"} 7
-hindsight_baseline_loss_sum{baseline="mean",kind="prequential",learner="linear_awv",model="fresh"} 0
-hindsight_baseline_loss_sum{baseline="mean",kind="prequential",learner="pkawv_taylor",model="energy"} 5
-hindsight_baseline_loss_sum{baseline="mean",kind="served",learner="linear_awv",model="fresh"} 0
-hindsight_baseline_loss_sum{baseline="mean",kind="served",learner="pkawv_taylor",model="energy"} 14
+# HELP hindsight_baseline_loss_total Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total of that kind: mean, the running mean of the labels; last, the last label.
+# TYPE hindsight_baseline_loss_total counter
+hindsight_baseline_loss_total{baseline="last",kind="prequential",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_total{baseline="last",kind="prequential",learner="pkawv_taylor",model="energy"} 10
+hindsight_baseline_loss_total{baseline="last",kind="served",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_total{baseline="last",kind="served",learner="pkawv_taylor",model="energy"} 7
+hindsight_baseline_loss_total{baseline="mean",kind="prequential",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_total{baseline="mean",kind="prequential",learner="pkawv_taylor",model="energy"} 5
+hindsight_baseline_loss_total{baseline="mean",kind="served",learner="linear_awv",model="fresh"} 0
+hindsight_baseline_loss_total{baseline="mean",kind="served",learner="pkawv_taylor",model="energy"} 14
 # HELP hindsight_drift_detected_total Changes of the loss that were detected: fall, to a smaller loss, as of a model that learns; rise, to a larger one.
 # TYPE hindsight_drift_detected_total counter
 hindsight_drift_detected_total{direction="fall",learner="linear_awv",model="fresh"} 0
@@ -219,7 +220,7 @@ hindsight_served_regret{learner="pkawv_taylor",model="energy"} 1.25
 # TYPE hindsight_skill gauge
 hindsight_skill{kind="prequential",learner="pkawv_taylor",model="energy"} 0.5
 hindsight_skill{kind="served",learner="pkawv_taylor",model="energy"} 0.5
-`, "hindsight_baseline_loss_sum", "hindsight_drift_detected_total", "hindsight_drift_last_change_sequence",
+`, "hindsight_baseline_loss_total", "hindsight_drift_detected_total", "hindsight_drift_last_change_sequence",
 		"hindsight_drift_loss_after", "hindsight_drift_loss_before", "hindsight_interval_mean_score",
 		"hindsight_interval_mean_width", "hindsight_interval_nominal_coverage", "hindsight_interval_realised_coverage",
 		"hindsight_interval_recent_coverage", "hindsight_recent_loss", "hindsight_recent_skill",
@@ -252,13 +253,13 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	worse := bad
 	worse.Name = "worse" // past the limit: summed
 	src.set(bad, worse)
-	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{FsyncSeconds: math.NaN()} }); err != nil {
+	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{StallSeconds: math.NaN()} }); err != nil {
 		t.Fatal(err)
 	}
 	timings := m.Timings("bad", "linear_awv")
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		timings.Predict(v)
-		timings.Observe(v)
+		timings.Predict(v, "")
+		timings.Observe(v, "")
 	}
 	for line := range strings.Lines(expose(t, m, "text/plain")) {
 		if v := line[strings.LastIndexByte(strings.TrimSpace(line), ' ')+1:]; strings.HasPrefix(line, "hindsight") &&
@@ -266,7 +267,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 			t.Errorf("exported: %s", line)
 		}
 	}
-	for _, name := range []string{"hindsight_regret", "hindsight_regret_bound", "hindsight_store_fsync_seconds_total"} {
+	for _, name := range []string{"hindsight_regret", "hindsight_regret_bound", "hindsight_store_stall_seconds_total"} {
 		if n, err := testutil.GatherAndCount(m, name); n != 0 || err != nil {
 			t.Errorf("%s: %d series, want none; error %v", name, n, err)
 		}
@@ -280,8 +281,8 @@ func TestStoreSeries(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
 	err := metrics.Watch(m, func() metrics.StoreStats {
 		return metrics.StoreStats{
-			DiskBytes: 1, LogBytes: 2, MemTableBytes: 3, Fsyncs: 4, FsyncSeconds: 0.5,
-			RememberedIDs: 6, Compactions: 7, Failed: true,
+			DiskBytes: 1, LogBytes: 2, MemTableBytes: 3, Stalls: 4, StallSeconds: 0.5,
+			RememberedIDs: 6, Compactions: 7, Failed: true, FreeBytes: 8, SizeBytes: 9, CacheHits: 10, CacheMisses: 11,
 		}
 	})
 	if err != nil {
@@ -291,8 +292,12 @@ func TestStoreSeries(t *testing.T) {
 		"hindsight_store_disk_bytes 1",
 		"hindsight_store_log_bytes 2",
 		"hindsight_store_memtable_bytes 3",
-		"hindsight_store_fsyncs_total 4",
-		"hindsight_store_fsync_seconds_total 0.5",
+		"hindsight_store_stalls_total 4",
+		"hindsight_store_stall_seconds_total 0.5",
+		"hindsight_store_filesystem_available_bytes 8",
+		"hindsight_store_filesystem_size_bytes 9",
+		"hindsight_store_cache_hits_total 10",
+		"hindsight_store_cache_misses_total 11",
 		"hindsight_store_remembered_ids 6",
 		"hindsight_store_compactions_total 7",
 		"hindsight_store_failed 1",
@@ -380,7 +385,7 @@ func TestLossNameInOpenMetrics(t *testing.T) {
 	m, src := watch(t, 0)
 	src.set(energy())
 	for _, accept := range []string{"text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"} {
-		for _, name := range []string{"hindsight_loss_sum", "hindsight_baseline_loss_sum"} {
+		for _, name := range []string{"hindsight_loss_total", "hindsight_baseline_loss_total"} {
 			if text := expose(t, m, accept); !strings.Contains(text, "\n"+name+"{") {
 				t.Errorf("%s: no %s in\n%s", accept, name, text)
 			}
@@ -396,8 +401,8 @@ func TestLint(t *testing.T) {
 	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
 		t.Fatal(err)
 	}
-	m.Timings("energy", "pkawv_taylor").Predict(1e-4)
-	m.Timings("energy", "pkawv_taylor").Observe(1e-3)
+	m.Timings("energy", "pkawv_taylor").Predict(1e-4, "")
+	m.Timings("energy", "pkawv_taylor").Observe(1e-3, "")
 	problems, err := testutil.GatherAndLint(m)
 	if err != nil {
 		t.Fatal(err)
@@ -459,7 +464,7 @@ func value(t *testing.T, m prometheus.Gatherer, name, model string) float64 {
 			}
 			for _, l := range s.GetLabel() {
 				if l.GetName() == "model" && l.GetValue() == model {
-					return s.GetCounter().GetValue() + s.GetGauge().GetValue() + s.GetUntyped().GetValue()
+					return s.GetCounter().GetValue() + s.GetGauge().GetValue()
 				}
 			}
 		}

@@ -67,13 +67,9 @@ const recent = 1000
 
 // modelRows are the metrics of a model, by name and then by their own labels.
 func modelRows() []modelRow {
-	// The losses only grow, but OpenMetrics would show a counter of this name
-	// as hindsight_loss_sum_total, and a gauge may not end in _sum. The name
-	// stays as it is when no type is declared, and Prometheus accepts rate()
-	// of it because it ends in _sum.
 	const (
 		losses    = "Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller."
-		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_sum of that kind: mean, the running mean of the labels; last, the last label."
+		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total of that kind: mean, the running mean of the labels; last, the last label."
 		changes   = "Changes of the loss that were detected: fall, to a smaller loss, as of a model that learns; rise, to a larger one."
 		skill     = "1 less the loss divided by that of the better baseline: 1 is perfect, 0 as good as the baseline, below 0 worse."
 	)
@@ -83,24 +79,30 @@ func modelRows() []modelRow {
 		return prometheus.Labels{labelBaseline: of, labelKind: kind}
 	}
 	return append(classRows(), []modelRow{
-		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Last }}, growth, baseline("last", "prequential")},
-		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.ServedBaselines.Last }}, growth, baseline("last", "served")},
-		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.PrequentialBaselines.Mean }}, growth, baseline("mean", "prequential")},
-		{row[*Model]{"hindsight_baseline_loss_sum", baselines, untyped, func(m *Model) float64 { return m.ServedBaselines.Mean }}, growth, baseline("mean", "served")},
+		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.PrequentialBaselines.Last }}, growth, baseline("last", "prequential")},
+		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.ServedBaselines.Last }}, growth, baseline("last", "served")},
+		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.PrequentialBaselines.Mean }}, growth, baseline("mean", "prequential")},
+		{row[*Model]{"hindsight_baseline_loss_total", baselines, counter, func(m *Model) float64 { return m.ServedBaselines.Mean }}, growth, baseline("mean", "served")},
 		{row[*Model]{"hindsight_certificate_ok", "1 while the account of the regret is consistent, 0 when the state is corrupt.", gauge, func(m *Model) float64 { return flag(m.CertificateOK) }}, least, nil},
+		{row[*Model]{"hindsight_conflicts_total", "Observations that were refused, because their id stands for an observation with another label, weight or input.", counter, func(m *Model) float64 { return float64(m.Conflicts) }}, growth, nil},
+		{row[*Model]{"hindsight_dictionary_centres", "Centres in the dictionary of the model; 0 for learners without one.", gauge, func(m *Model) float64 { return float64(m.Dictionary) }}, sum, nil},
 		{row[*Model]{"hindsight_drift_detected_total", changes, counter, func(m *Model) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "fall"}},
 		{row[*Model]{"hindsight_drift_detected_total", changes, counter, func(m *Model) float64 { return float64(m.Drift.Rises) }}, growth, prometheus.Labels{labelDirection: "rise"}},
 		// Losses and sequences of different models have no common scale.
 		{row[*Model]{"hindsight_drift_last_change_sequence", "The sequence at which the loss is thought to have changed last.", gauge, func(m *Model) float64 { return m.Drift.known(float64(m.Drift.Sequence)) }}, nothing, nil},
 		{row[*Model]{"hindsight_drift_loss_after", "Mean loss after the last change, until it was detected.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossAfter) }}, nothing, nil},
 		{row[*Model]{"hindsight_drift_loss_before", "Mean loss before the last change.", gauge, func(m *Model) float64 { return m.Drift.known(m.Drift.LossBefore) }}, nothing, nil},
+		{row[*Model]{"hindsight_duplicates_total", "Observations that came again under their id: they were answered and not learned again.", counter, func(m *Model) float64 { return float64(m.Duplicates) }}, growth, nil},
 		{row[*Model]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *Model) float64 { return float64(m.ExpiredLabels) }}, growth, nil},
 		{row[*Model]{"hindsight_features", "Features of the model.", gauge, func(m *Model) float64 { return float64(m.Features) }}, sum, nil},
-		{row[*Model]{"hindsight_loss_sum", losses, untyped, func(m *Model) float64 { return m.PrequentialLoss }}, growth, prequential},
-		{row[*Model]{"hindsight_loss_sum", losses, untyped, func(m *Model) float64 { return m.ServedLoss }}, growth, served},
+		{row[*Model]{"hindsight_follower_behind_observations", "Observations of the model that this one follows which it has not learned yet. Models that follow none have no series.", gauge, func(m *Model) float64 { return m.Behind }}, most, nil},
+		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.PrequentialLoss }}, growth, prequential},
+		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.ServedLoss }}, growth, served},
 		{row[*Model]{"hindsight_observations_total", "Observations learned.", counter, func(m *Model) float64 { return float64(m.Observations) }}, growth, nil},
 		{row[*Model]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *Model) float64 { return float64(m.PendingLabels) }}, sum, nil},
+		{row[*Model]{"hindsight_pending_labels_limit", "Most predictions that may wait for their label: that of the model, else --max-pending.", gauge, func(m *Model) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
 		{row[*Model]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *Model) float64 { return float64(m.Predictions) }}, growth, nil},
+		{row[*Model]{"hindsight_queued_observations", "Observations that wait for the model's turn.", gauge, func(m *Model) float64 { return float64(m.Queued) }}, sum, nil},
 		{row[*Model]{"hindsight_read_only", "1 when the model no longer learns, because storage failed or its state is corrupt.", gauge, func(m *Model) float64 { return flag(m.ReadOnly) }}, most, nil},
 		{row[*Model]{"hindsight_recent_loss", "Mean loss of what the caller was given over the last 1000 observations or a few more; of the prequential prediction where it was given nothing.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.MeanLoss) }}, nothing, nil},
 		{row[*Model]{"hindsight_recent_skill", "The skill over the observations of hindsight_recent_loss.", gauge, func(m *Model) float64 { return m.Recent.known(m.Recent.Skill) }}, least, nil},
@@ -110,10 +112,14 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
 		{row[*Model]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *Model) float64 { return float64(m.RegretAge) }}, most, nil},
 		{row[*Model]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *Model) float64 { return m.RegretBound }}, sum, nil},
+		{row[*Model]{"hindsight_replay_estimate_seconds", "Estimate of the time to learn again, from the log, what the newest snapshot does not have.", gauge, func(m *Model) float64 { return m.ReplaySeconds }}, sum, nil},
 		{row[*Model]{"hindsight_served_observations_total", "Observations learned whose prediction the caller was given before: those of the served losses.", counter, func(m *Model) float64 { return float64(m.ServedObservations) }}, growth, nil},
 		{row[*Model]{"hindsight_served_regret", "The regret of what the caller was given: hindsight_regret with the served predictions in the place of the prequential ones.", gauge, func(m *Model) float64 { return m.ServedRegret }}, sum, nil},
 		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.PrequentialSkill }}, least, prequential},
 		{row[*Model]{"hindsight_skill", skill, gauge, func(m *Model) float64 { return m.ServedSkill }}, least, served},
+		{row[*Model]{"hindsight_snapshot_bytes", "Size of the newest snapshot; absent until one was written or read since the start.", gauge, func(m *Model) float64 { return known(m.SnapshotBytes > 0, float64(m.SnapshotBytes)) }}, most, nil},
+		{row[*Model]{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; of a model that has had none since the start, when the server took it up.", gauge, func(m *Model) float64 { return timestamp(m.SnapshotTime) }}, least, nil},
 		{row[*Model]{"hindsight_state_bytes", "Memory that the model's state takes.", gauge, func(m *Model) float64 { return float64(m.StateBytes) }}, sum, nil},
+		{row[*Model]{"hindsight_unsnapshotted_observations", "Observations learned that the newest snapshot does not have; the log has them.", gauge, func(m *Model) float64 { return float64(m.Unsnapshotted) }}, sum, nil},
 	}...)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -58,10 +59,30 @@ type Model struct {
 	Features int
 	// StateBytes is the memory that the state takes.
 	StateBytes uint64
-	// PendingLabels counts the predictions that wait for their label.
+	// PendingLabels counts the predictions that wait for their label, of at most
+	// PendingLimit.
 	PendingLabels uint64
+	PendingLimit  int64
 	// ExpiredLabels counts the predictions whose label did not come in time.
 	ExpiredLabels uint64
+	// Duplicates counts the observations that came again under their id, Conflicts
+	// those that were refused since their id stands for another one.
+	Duplicates, Conflicts uint64
+	// Queued is how many observations wait for the model's turn.
+	Queued int
+	// Dictionary is the number of centres, 0 for a learner without any.
+	Dictionary int
+	// Behind is how many observations of the model that it follows it has not
+	// learned, NaN if it follows none.
+	Behind float64
+	// SnapshotTime is when the newest snapshot was made, or when the server took
+	// the model up. SnapshotBytes is its size, 0 if that is not known.
+	// Unsnapshotted counts the observations that it does not have, and
+	// ReplaySeconds is about what it would take to learn them again.
+	SnapshotTime  time.Time
+	SnapshotBytes int64
+	Unsnapshotted uint64
+	ReplaySeconds float64
 	// ReadOnly says that the model no longer learns.
 	ReadOnly bool
 	// Drift is what is known of changes in the loss.
@@ -236,7 +257,7 @@ func (m *models) begin() Source {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.scrapes++
-	m.mu.others = 0
+	m.mu.others, m.mu.omitted = 0, [kindsOfParts]int{}
 	return m.mu.source
 }
 
@@ -361,7 +382,7 @@ func (m *models) Collect(ch chan<- prometheus.Metric) {
 		}
 		if s.timing != nil {
 			for _, h := range s.timing {
-				ch <- h
+				ch <- h.metric()
 			}
 		}
 	}

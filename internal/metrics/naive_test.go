@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"hindsight/internal/metrics"
@@ -84,11 +85,12 @@ func growing(m metrics.Model) []float64 {
 	return append(classSums(m.Classifier),
 		float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss,
 		m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last, m.ServedBaselines.Mean, m.ServedBaselines.Last,
-		float64(m.ServedObservations), float64(m.Drift.Detected-m.Drift.Rises), float64(m.Drift.Rises))
+		float64(m.ServedObservations), float64(m.Drift.Detected-m.Drift.Rises), float64(m.Drift.Rises),
+		float64(m.Duplicates), float64(m.Conflicts))
 }
 
 // growingNumbers is how many growing yields.
-const growingNumbers = classSumsNumbers + 12
+const growingNumbers = classSumsNumbers + 14
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
@@ -128,7 +130,7 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			ExpiredLabels: uint64(g[2]), PrequentialLoss: g[3], ServedLoss: g[4],
 			PrequentialBaselines: metrics.Baselines{Mean: g[5], Last: g[6]}, ServedBaselines: metrics.Baselines{Mean: g[7], Last: g[8]},
 			ServedObservations: uint64(g[9]), Drift: metrics.Drift{Detected: uint64(g[10] + g[11]), Rises: uint64(g[11]), LossBefore: math.NaN(), LossAfter: math.NaN()},
-			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(),
+			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(), Duplicates: uint64(g[12]), Conflicts: uint64(g[13]), Behind: math.NaN(),
 			Recent:     metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
 			Classifier: togetherClasses(n.grown[learner], all),
 		}
@@ -149,6 +151,16 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			m.Features += o.Features
 			m.StateBytes += o.StateBytes
 			m.PendingLabels += o.PendingLabels
+			m.Queued += o.Queued
+			m.PendingLimit += o.PendingLimit
+			m.Dictionary += o.Dictionary
+			m.Behind = mostKnown(m.Behind, o.Behind)
+			if !o.SnapshotTime.IsZero() && (m.SnapshotTime.IsZero() || o.SnapshotTime.Before(m.SnapshotTime)) {
+				m.SnapshotTime = o.SnapshotTime
+			}
+			m.SnapshotBytes = max(m.SnapshotBytes, o.SnapshotBytes)
+			m.Unsnapshotted += o.Unsnapshotted
+			m.ReplaySeconds += o.ReplaySeconds
 		}
 		m.Intervals = together(all)
 		m.Inputs = []metrics.Input{{Shift: shift}} // Only the largest one is shown.
@@ -238,18 +250,18 @@ func (n *naive) lines(m metrics.Model) []string {
 		}
 	}
 	for name, v := range map[string]float64{
-		`hindsight_baseline_loss_sum{baseline="mean",kind="prequential",`: m.PrequentialBaselines.Mean,
-		`hindsight_baseline_loss_sum{baseline="last",kind="prequential",`: m.PrequentialBaselines.Last,
-		`hindsight_baseline_loss_sum{baseline="mean",kind="served",`:      m.ServedBaselines.Mean,
-		`hindsight_baseline_loss_sum{baseline="last",kind="served",`:      m.ServedBaselines.Last,
+		`hindsight_baseline_loss_total{baseline="mean",kind="prequential",`: m.PrequentialBaselines.Mean,
+		`hindsight_baseline_loss_total{baseline="last",kind="prequential",`: m.PrequentialBaselines.Last,
+		`hindsight_baseline_loss_total{baseline="mean",kind="served",`:      m.ServedBaselines.Mean,
+		`hindsight_baseline_loss_total{baseline="last",kind="served",`:      m.ServedBaselines.Last,
 
 		"hindsight_certificate_ok{":                        map[bool]float64{true: 1}[m.CertificateOK],
 		`hindsight_drift_detected_total{direction="fall",`: float64(m.Drift.Detected - m.Drift.Rises),
 		`hindsight_drift_detected_total{direction="rise",`: float64(m.Drift.Rises),
 		"hindsight_expired_labels_total{":                  float64(m.ExpiredLabels),
 		"hindsight_features{":                              float64(m.Features),
-		`hindsight_loss_sum{kind="prequential",`:           m.PrequentialLoss,
-		`hindsight_loss_sum{kind="served",`:                m.ServedLoss,
+		`hindsight_loss_total{kind="prequential",`:         m.PrequentialLoss,
+		`hindsight_loss_total{kind="served",`:              m.ServedLoss,
 		"hindsight_observations_total{":                    float64(m.Observations),
 		"hindsight_pending_labels{":                        float64(m.PendingLabels),
 		"hindsight_predictions_total{":                     float64(m.Predictions),
@@ -262,8 +274,23 @@ func (n *naive) lines(m metrics.Model) []string {
 		`hindsight_skill{kind="prequential",`:              m.PrequentialSkill,
 		`hindsight_skill{kind="served",`:                   m.ServedSkill,
 		"hindsight_state_bytes{":                           float64(m.StateBytes),
+
+		"hindsight_conflicts_total{":              float64(m.Conflicts),
+		"hindsight_dictionary_centres{":           float64(m.Dictionary),
+		"hindsight_duplicates_total{":             float64(m.Duplicates),
+		"hindsight_follower_behind_observations{": m.Behind,
+		"hindsight_pending_labels_limit{":         float64(m.PendingLimit),
+		"hindsight_queued_observations{":          float64(m.Queued),
+		"hindsight_replay_estimate_seconds{":      m.ReplaySeconds,
+		"hindsight_unsnapshotted_observations{":   float64(m.Unsnapshotted),
 	} {
 		show(name, v)
+	}
+	if m.SnapshotBytes > 0 {
+		show("hindsight_snapshot_bytes{", float64(m.SnapshotBytes))
+	}
+	if !m.SnapshotTime.IsZero() {
+		show("hindsight_snapshot_timestamp_seconds{", float64(m.SnapshotTime.UnixNano())/1e9)
 	}
 	show("hindsight_largest_input_shift{", largestShift(m))
 	lines = append(append(lines, classLines(m)...), partLines(m)...)
@@ -354,9 +381,9 @@ func TestScrapesAgainstNaive(t *testing.T) {
 				n.time(k, -1, 0)
 				for range rng.IntN(3) {
 					seconds := math.Exp(4*rng.NormFloat64() - 7)
-					timings[k].Predict(seconds)
+					timings[k].Predict(seconds, "")
 					n.time(k, 0, seconds)
-					timings[k].Observe(2 * seconds)
+					timings[k].Observe(2*seconds, "")
 					n.time(k, 1, 2*seconds)
 				}
 			}
@@ -394,6 +421,15 @@ func change(rng *rand.Rand, m metrics.Model) metrics.Model {
 	}
 	if rng.IntN(12) == 0 {
 		m.Regret = math.Inf(1)
+	}
+	m.Duplicates += rng.Uint64N(4)
+	m.Conflicts += rng.Uint64N(2)
+	m.PendingLimit = 1 + rng.Int64N(1000)
+	m.Queued, m.Dictionary, m.Unsnapshotted = rng.IntN(9), rng.IntN(300), rng.Uint64N(1000)
+	m.Behind, m.ReplaySeconds, m.SnapshotBytes = maybe(rng), float64(rng.IntN(100))/4, rng.Int64N(4)*1000
+	m.SnapshotTime = time.Time{}
+	if rng.IntN(4) > 0 {
+		m.SnapshotTime = time.Unix(1_700_000_000+rng.Int64N(1e6), 0)
 	}
 	return perform(rng, m)
 }

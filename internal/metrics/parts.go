@@ -60,16 +60,19 @@ type partRow struct {
 }
 
 // addParts takes the parts of mu.live into a series. What is not the first of its name
-// is left out.
+// is left out. What there is no room for is counted in mu.omitted.
 func (m *models) addParts(s *series, own bool) {
 	m.mu.adds++
 	for k := range m.kinds {
 		kind := &m.kinds[k]
+		n := kind.count(&m.mu.live)
 		if !own && !kind.shared {
+			m.mu.omitted[k] += n
 			continue
 		}
-		for at := range kind.count(&m.mu.live) {
+		for at := range n {
 			if own && len(s.parts[k]) == kind.most {
+				m.mu.omitted[k] += n - at
 				break
 			}
 			m.addPart(s, k, partOf{&m.mu.live, at}, own)
@@ -89,7 +92,11 @@ func (m *models) addPart(s *series, k int, one partOf, own bool) {
 		name = bytes.ToValidUTF8(name, []byte("?"))
 	}
 	p := s.part(k, kind, name)
-	if p == nil || p.by == m.mu.adds {
+	if p == nil {
+		m.mu.omitted[k]++
+		return
+	}
+	if p.by == m.mu.adds {
 		return
 	}
 	p.by = m.mu.adds

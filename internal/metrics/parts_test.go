@@ -100,7 +100,7 @@ func TestClassifierSeries(t *testing.T) {
 		`hindsight_reliability_probabilities_total{bin="0.5",learner="rlsc",model="digits"} 0`,
 	)
 	for name, want := range map[string][]string{
-		"hindsight_classifier_errors_total": {"digits", "digits"}, "hindsight_baseline_loss_sum": {"energy", "energy", "energy", "energy"},
+		"hindsight_classifier_errors_total": {"digits", "digits"}, "hindsight_baseline_loss_total": {"energy", "energy", "energy", "energy"},
 		"hindsight_skill": {"energy", "energy"}, "hindsight_recent_skill": {"energy"}, "hindsight_recent_loss": {"digits", "energy"},
 	} {
 		if got := models(t, m, name); !slices.Equal(got, want) {

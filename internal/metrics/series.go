@@ -20,6 +20,11 @@ const (
 	labelInput     = "input"
 	labelClass     = "class"
 	labelBin       = "bin"
+	labelPart      = "part"
+	labelReason    = "reason"
+	labelLevel     = "level"
+	// The name that OpenTelemetry gives to the label of an exemplar.
+	labelTrace = "trace_id"
 )
 
 // models decides which models have series of their own, and keeps the series.
@@ -45,9 +50,10 @@ type models struct {
 		others  int    // models among the others in the last scrape
 		places  map[key]*place
 		series  map[key]*series
-		live    Model  // the one that add takes
-		adds    uint64 // models that were taken
-		name    []byte // of a part
+		live    Model             // the one that add takes
+		adds    uint64            // models that were taken
+		name    []byte            // of a part
+		omitted [kindsOfParts]int // parts without series in the last scrape
 	}
 }
 
@@ -118,6 +124,13 @@ func (m *models) others() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return float64(m.mu.others)
+}
+
+// omitted counts the parts of a kind without series in the last scrape.
+func (m *models) omitted(k int) float64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return float64(m.mu.omitted[k])
 }
 
 // hold yields the histograms of a model and keeps the decision on it until

@@ -48,7 +48,7 @@ func (m *Metrics) Scrape() (*Scrape, error) {
 }
 
 // WriteText writes the scrape to w in the text format of Prometheus, byte for
-// byte as expfmt writes what Gather yields. A thousand models have eighty
+// byte as expfmt writes what Gather yields. A thousand models have ninety
 // thousand lines. The package expfmt is too slow for them, since it checks and
 // escapes each label on each line.
 func (s *Scrape) WriteText(w io.Writer) error {

@@ -67,17 +67,30 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 	second.Name = "second"
 	src.set(energy(), digits(), second)
 	err := errors.Join(
-		metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }),
+		metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{SizeBytes: 1} }),
 		metrics.Watch(m, func() metrics.Totals { return metrics.Totals{} }),
 		metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{} }),
-		metrics.Watch(m, func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }))
+		metrics.Watch(m, func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }),
+		metrics.Watch(m, func() metrics.ServerStats { return metrics.ServerStats{} }),
+		metrics.Watch(m, func() metrics.TLSStats { return metrics.TLSStats{NotAfter: copied} }),
+		metrics.Watch(m, func() metrics.AuthStats { return metrics.AuthStats{} }),
+		metrics.Watch(m, func() metrics.TraceStats { return metrics.TraceStats{} }),
+		metrics.Watch(m, func() metrics.Limits {
+			return metrics.Limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1, RequestBytes: 1}
+		}))
 	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := m.Refusals([]string{"OVERLOADED", "OTHER"}); err != nil {
+		tb.Fatal(err)
+	}
+	if _, _, err := m.LogLines([]string{"info", "error"}); err != nil {
 		tb.Fatal(err)
 	}
 	for _, own := range []metrics.Model{energy(), digits()} {
 		timings := m.Timings(own.Name, own.Learner)
-		timings.Predict(1e-4)
-		timings.Observe(1e-3)
+		timings.Predict(1e-4, "")
+		timings.Observe(1e-3, "")
 	}
 	return m
 }
@@ -147,7 +160,7 @@ func TestANameIsGivenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor")
-	for _, name := range []string{"hindsight_regret", "hindsight_loss_sum", "hindsight_interval_mean_width", "hindsight_input_mean", "hindsight_predict_seconds"} {
+	for _, name := range []string{"hindsight_regret", "hindsight_loss_total", "hindsight_interval_mean_width", "hindsight_input_mean", "hindsight_predict_seconds"} {
 		if err := registry.Register(prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: "Another."})); err == nil {
 			t.Errorf("%s is given twice", name)
 		}
@@ -245,8 +258,8 @@ func BenchmarkScrape(b *testing.B) {
 			fill(rng, &models[i])
 			timings[i] = m.Timings(models[i].Name, models[i].Learner)
 			for range c.durations {
-				timings[i].Predict(1e-4 * math.Exp(rng.NormFloat64()))
-				timings[i].Observe(1e-3 * math.Exp(rng.NormFloat64()))
+				timings[i].Predict(1e-4*math.Exp(rng.NormFloat64()), "")
+				timings[i].Observe(1e-3*math.Exp(rng.NormFloat64()), "")
 			}
 		}
 		src.set(models...)
@@ -270,8 +283,8 @@ func BenchmarkScrape(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					for i := range c.used {
-						timings[i].Predict(1e-4)
-						timings[i].Observe(1e-3)
+						timings[i].Predict(1e-4, "")
+						timings[i].Observe(1e-3, "")
 						(*src)[i].Observations++
 					}
 					w.bytes = 0

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sort"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -49,18 +50,19 @@ func (m *Metrics) Forget(model, learner string) {
 	m.models.release(newKey(model, learner))
 }
 
-// Predict takes the duration of one Predict call.
-func (t Timings) Predict(seconds float64) {
+// Predict takes the duration of one Predict call. A trace is the id of the sampled
+// trace that it belongs to, empty without one: it becomes an exemplar.
+func (t Timings) Predict(seconds float64, trace string) {
 	if t.of != nil {
-		t.of[predict].take(seconds)
+		t.of[predict].take(seconds, trace)
 	}
 }
 
 // Observe takes the duration of one Observe call, from its arrival to its
-// answer.
-func (t Timings) Observe(seconds float64) {
+// answer, and the trace as Predict does.
+func (t Timings) Observe(seconds float64, trace string) {
 	if t.of != nil {
-		t.of[observe].take(seconds)
+		t.of[observe].take(seconds, trace)
 	}
 }
 
@@ -76,7 +78,19 @@ type histogram struct {
 	prometheus.Histogram
 	buckets [bounds + 1]atomic.Uint64
 	sum     atomic.Uint64 // bits of a float64, in seconds
+	// exemplars are the newest ones of the classic buckets; nil before the first.
+	exemplars atomic.Pointer[exemplars]
 }
+
+// exemplars are the newest ones of buckets.
+type exemplars [bounds + 1]atomic.Pointer[prometheus.Exemplar]
+
+// Native buckets are a tenth wide, and there are at most nativeBuckets of them.
+const (
+	nativeFactor  = 1.1
+	nativeZero    = 1e-9
+	nativeBuckets = 100
+)
 
 // classic is the classic side of a histogram at one moment.
 type classic struct {
@@ -95,9 +109,9 @@ func newTiming(k key) *timing {
 			Name:                           r.name,
 			Help:                           r.help,
 			ConstLabels:                    prometheus.Labels{labelModel: k.model, labelLearner: k.learner},
-			NativeHistogramBucketFactor:    1.1,
-			NativeHistogramZeroThreshold:   1e-9,
-			NativeHistogramMaxBucketNumber: 100,
+			NativeHistogramBucketFactor:    nativeFactor,
+			NativeHistogramZeroThreshold:   nativeZero,
+			NativeHistogramMaxBucketNumber: nativeBuckets,
 		})}
 	}
 	return t
@@ -105,20 +119,54 @@ func newTiming(k key) *timing {
 
 // take counts a duration. A negative one, of a clock that was set back, counts as
 // 0. One that is not finite is not counted: it would spoil the sum.
-func (h *histogram) take(seconds float64) {
+func (h *histogram) take(seconds float64, trace string) {
 	if !finite(seconds) {
 		return
 	}
 	seconds = max(seconds, 0)
 	h.Observe(seconds)
 	limits := timingBuckets()
-	h.buckets[sort.SearchFloat64s(limits[:], seconds)].Add(1)
+	bucket := sort.SearchFloat64s(limits[:], seconds)
+	h.buckets[bucket].Add(1)
+	if trace != "" {
+		h.exemplify(bucket, seconds, trace)
+	}
 	for {
 		old := h.sum.Load()
 		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+seconds)) {
 			return
 		}
 	}
+}
+
+// exemplify keeps the newest exemplar of a bucket.
+func (h *histogram) exemplify(bucket int, seconds float64, trace string) {
+	all := h.exemplars.Load()
+	if all == nil {
+		h.exemplars.CompareAndSwap(nil, new(exemplars))
+		all = h.exemplars.Load()
+	}
+	now := time.Now() //nolint:forbidigo // The time of an exemplar; nothing depends on it.
+	all[bucket].Store(&prometheus.Exemplar{Value: seconds, Labels: prometheus.Labels{labelTrace: trace}, Timestamp: now})
+}
+
+// metric is the histogram with its exemplars.
+func (h *histogram) metric() prometheus.Metric {
+	all := h.exemplars.Load()
+	if all == nil {
+		return h
+	}
+	var newest []prometheus.Exemplar
+	for i := range all {
+		if e := all[i].Load(); e != nil {
+			newest = append(newest, *e)
+		}
+	}
+	traced, err := prometheus.NewMetricWithExemplars(h, newest...)
+	if err != nil {
+		return h // A trace id that no label can have.
+	}
+	return traced
 }
 
 // classic reads the classic buckets.

@@ -20,9 +20,9 @@ func TestTimings(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
 	for _, s := range []float64{1e-6, 2.6e-6, 0.3, -1, math.NaN(), math.Inf(1)} {
-		timings.Predict(s)
+		timings.Predict(s, "")
 	}
-	timings.Observe(20)
+	timings.Observe(20, "")
 	families, err := m.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestDurationsOfAllSizes(t *testing.T) {
 	timings := m.Timings("a", learner)
 	n := uint64(0)
 	for seconds := 1e-9; seconds < 1e5; seconds *= 1.02 {
-		timings.Predict(seconds)
+		timings.Predict(seconds, "")
 		n++
 	}
 	if text, general := both(t, m, true); text != general {
@@ -99,7 +99,7 @@ func TestAHistogramHoldsTogether(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for seconds := 1e-6; !done.Load(); seconds = math.Mod(1.5*seconds, 1) + 1e-6 {
-				timings.Predict(seconds)
+				timings.Predict(seconds, "")
 			}
 		})
 	}
@@ -136,15 +136,15 @@ func TestAHistogramHoldsTogether(t *testing.T) {
 func TestTimingsAfterForget(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
 	old := m.Timings("a", learner)
-	old.Predict(1)
+	old.Predict(1, "")
 	m.Forget("a", learner)
 	m.Forget("a", learner)
 	m.Forget("never seen", learner)
-	old.Predict(1)
+	old.Predict(1, "")
 	if n := histograms(t, m); n != 0 {
 		t.Errorf("%d histograms after Forget", n)
 	}
-	m.Timings("a", learner).Predict(1)
+	m.Timings("a", learner).Predict(1, "")
 	if got := count(t, m, "a"); got != 1 {
 		t.Errorf("a new model of the name begins with %d calls, want 1", got)
 	}
@@ -152,8 +152,8 @@ func TestTimingsAfterForget(t *testing.T) {
 
 func TestZeroTimings(*testing.T) {
 	var timings metrics.Timings
-	timings.Predict(1)
-	timings.Observe(1)
+	timings.Predict(1, "")
+	timings.Observe(1, "")
 }
 
 // host is a source as an engine is one: it calls Timings and Forget under the
@@ -206,8 +206,8 @@ func TestConcurrentUse(t *testing.T) {
 			for i := range rounds {
 				name := fmt.Sprint("model-", w, "-", i%3)
 				timings := h.create(name)
-				timings.Predict(1e-5)
-				timings.Observe(1e-4)
+				timings.Predict(1e-5, "")
+				timings.Observe(1e-4, "")
 				if i%2 == 0 {
 					h.remove(name)
 				}
@@ -267,11 +267,11 @@ func (h *host) names() map[string]struct{} {
 func TestTimingsDoNotAllocate(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
-	timings.Predict(1e-5)
-	timings.Observe(1e-4)
+	timings.Predict(1e-5, "")
+	timings.Observe(1e-4, "")
 	if n := testing.AllocsPerRun(1000, func() {
-		timings.Predict(1e-5)
-		timings.Observe(1e-4)
+		timings.Predict(1e-5, "")
+		timings.Observe(1e-4, "")
 	}); n != 0 {
 		t.Errorf("%v allocations for a call, want none", n)
 	}
@@ -283,7 +283,7 @@ func BenchmarkTimingsPredict(b *testing.B) {
 	seconds := 1e-6
 	b.ReportAllocs()
 	for b.Loop() {
-		timings.Predict(seconds)
+		timings.Predict(seconds, "")
 		if seconds *= 1.01; seconds > 1e-3 {
 			seconds = 1e-6
 		}
@@ -296,7 +296,7 @@ func BenchmarkTimingsPredictParallel(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			timings.Predict(1e-5)
+			timings.Predict(1e-5, "")
 		}
 	})
 }

@@ -136,9 +136,13 @@ func (b *budget) give(n int64) { b.held.Add(-n) }
 type Stats struct {
 	// RequestBytes are the requests and the models in progress.
 	RequestBytes int64
+	// RequestLimit bounds the requests, and bounds the models apart from them.
+	RequestLimit int64
 }
 
 // Stats are the figures of this moment.
 func (s *Server) Stats() Stats {
-	return Stats{RequestBytes: s.admission.requests.held.Load() + s.admission.transfers.held.Load()}
+	return Stats{
+		RequestBytes: s.admission.requests.held.Load() + s.admission.transfers.held.Load(), RequestLimit: s.admission.requests.limit,
+	}
 }

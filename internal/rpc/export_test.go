@@ -37,8 +37,8 @@ func Sentinels() []error {
 	return out
 }
 
-// Reasons are the reasons of the table, some of them more than once.
-func Reasons() []string {
+// TableReasons are the reasons of the table, some of them more than once.
+func TableReasons() []string {
 	var out []string
 	for _, r := range table() {
 		out = append(out, r.reason)

@@ -71,7 +71,7 @@ func (l *Local) Close() error { return l.streams.Close() }
 
 // NewStream implements grpc.ClientConnInterface.
 func (l *Local) NewStream(ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	return l.streams.NewStream(ctx, description, method, options...)
+	return l.streams.NewStream(carried(ctx), description, method, options...)
 }
 
 var errNotMessage = errors.New("rpc: not a message")

@@ -26,6 +26,8 @@ type predictions struct {
 	records records
 	// receivers are the goroutines that read the requests of sessions.
 	receivers sync.WaitGroup
+	tracing   *tracing
+	refusals  *refusals
 }
 
 func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {

@@ -11,6 +11,7 @@ import (
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -24,17 +25,22 @@ import (
 	"hindsight/internal/engine"
 )
 
-// Options of a server. Every field but MemoryLimit is required.
+// Options of a server. Engine, Log, Metrics and the limits of messages are required.
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
-	// Metrics counts and times the calls.
-	Metrics *grpcprom.ServerMetrics
+	// Metrics counts and times the calls, as Observed says.
+	Metrics  *grpcprom.ServerMetrics
+	Observed []grpcprom.Option
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
 	// progress may hold an eighth of it together, models in transfer another.
 	MemoryLimit int64
+	// Tracer makes a span of every call; nil makes none.
+	Tracer trace.TracerProvider
+	// Refused is told why a call was refused or failed, one of Reasons. It may be nil.
+	Refused func(reason string)
 	// Reflection lets tools like grpcurl ask for the services.
 	Reflection bool
 	// admission is newAdmission(MemoryLimit), but in tests.
@@ -72,17 +78,24 @@ type Server struct {
 // New is a server that does not listen yet. Its health is SERVING, because the
 // engine that it is given is open.
 func New(o Options) *Server {
-	recovered := recovery.WithRecoveryHandler(func(p any) error {
-		o.Log.Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	recovered := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
+		o.Log.With(traceFields(ctx)...).Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
-	unary := chain(o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered))
+	refusals, tracing := newRefusals(&o), newTracing(o.Tracer)
+	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
+	if tracing != nil {
+		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
+	}
+	unary := chain(append(unaries,
+		o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary, admission.unary, recovery.UnaryServerInterceptor(recovered))...)
+	streams = append(streams,
+		o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream, recovery.StreamServerInterceptor(recovered))
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
-			grpc.ChainStreamInterceptor(
-				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
+			grpc.ChainStreamInterceptor(streams...),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
@@ -97,6 +110,7 @@ func New(o Options) *Server {
 		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
 			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
+			tracing: tracing, refusals: refusals,
 		},
 	}
 	services := registrar{s.Server, s.methods}
@@ -135,33 +149,4 @@ func (s *Server) Drain(ctx context.Context) {
 		s.Stop()
 		<-ended
 	}
-}
-
-// unaryErrors turns the errors of handlers into statuses. It logs the errors whose
-// cause the client is not told.
-func unaryErrors(log *zap.Logger) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		response, err := handle(ctx, request)
-		return response, report(log, info.FullMethod, err)
-	}
-}
-
-func streamErrors(log *zap.Logger) grpc.StreamServerInterceptor {
-	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-		return report(log, info.FullMethod, handle(service, stream))
-	}
-}
-
-func report(log *zap.Logger, method string, err error) error {
-	if err == nil {
-		return nil
-	}
-	s := statusOf(err)
-	switch s.Code() {
-	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
-		log.Error("call failed", zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))
-	default:
-		log.Debug("call refused", zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))
-	}
-	return s.Err()
 }

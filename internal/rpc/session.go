@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -14,11 +15,20 @@ import (
 	"hindsight/internal/model"
 )
 
+// The names of the spans of a session's calls.
+const (
+	sessionCall    = "hindsight.v1.PredictionService/Session"
+	sessionPredict = sessionCall + "/Predict"
+	sessionObserve = sessionCall + "/Observe"
+)
+
 // sessionAnswer is the answer to a call of a session, before it is sent.
 type sessionAnswer struct {
 	response *hindsightv1.SessionResponse
 	// observation is waited for when it has a ticket.
 	observation submitted
+	// span is that of the call, until it is answered.
+	span trace.Span
 }
 
 // Session answers the calls of a stream in their order. A Predict is answered
@@ -56,7 +66,7 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 			}
 		}
 	})
-	group.Go(func() error { return send(ctx, stream, answers) })
+	group.Go(func() error { return p.send(ctx, stream, answers) })
 	if err := group.Wait(); err != nil || !draining {
 		return err
 	}
@@ -64,18 +74,19 @@ func (p *predictions) Session(stream grpc.BidiStreamingServer[hindsightv1.Sessio
 }
 
 // send sends the answers in their order. It waits for the tickets.
-func send(
+func (p *predictions) send(
 	ctx context.Context, stream grpc.BidiStreamingServer[hindsightv1.SessionRequest, hindsightv1.SessionResponse],
 	answers <-chan sessionAnswer,
 ) error {
 	for a := range answers {
 		if a.observation.ticket != nil {
-			outcome, err := a.observation.wait(ctx)
+			outcome, err := a.observation.wait(trace.ContextWithSpan(ctx, a.span))
 			if err != nil {
-				a.response.Answer = refusalAnswer(err)
+				a.response.Answer = p.refusalAnswer(err)
 			} else {
 				a.response.Answer = &hindsightv1.SessionResponse_Outcome{Outcome: outcome}
 			}
+			end(a.span, err)
 		}
 		if err := stream.Send(a.response); err != nil {
 			return fmt.Errorf("rpc: session: %w", err)
@@ -117,23 +128,31 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 	var err error
 	switch call := r.GetCall().(type) {
 	case *hindsightv1.SessionRequest_Predict:
+		ctx, a.span = p.tracing.call(ctx, sessionPredict, call.Predict)
 		var prediction *hindsightv1.Prediction
 		if prediction, err = p.predict(ctx, call.Predict); err == nil {
 			a.response.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: prediction}
 		}
 	case *hindsightv1.SessionRequest_Observe:
+		ctx, a.span = p.tracing.call(ctx, sessionObserve, call.Observe)
 		a.observation, err = p.submit(ctx, call.Observe)
 	default:
+		_, a.span = p.tracing.call(ctx, sessionCall, nil)
 		err = &model.FieldError{
 			Field: "call", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "predict or observe",
 		}
 	}
 	if err != nil {
-		a.response.Answer = refusalAnswer(err)
+		a.response.Answer = p.refusalAnswer(err)
+	}
+	if a.observation.ticket == nil {
+		end(a.span, err)
 	}
 	return a
 }
 
-func refusalAnswer(err error) *hindsightv1.SessionResponse_Error {
-	return &hindsightv1.SessionResponse_Error{Error: statusOf(err).Proto()}
+func (p *predictions) refusalAnswer(err error) *hindsightv1.SessionResponse_Error {
+	s := statusOf(err)
+	p.refusals.count(s)
+	return &hindsightv1.SessionResponse_Error{Error: s.Proto()}
 }

@@ -91,7 +91,7 @@ func TestEveryReasonHasASentinelOfTheClient(t *testing.T) {
 	}
 	slices.Sort(sentinels)
 	// Two errors of the table may have one reason; a sentinel is there once.
-	reasons := rpc.Reasons()
+	reasons := rpc.TableReasons()
 	slices.Sort(reasons)
 	if reasons = slices.Compact(reasons); !slices.Equal(sentinels, reasons) {
 		t.Errorf("sentinels of the client %v\nreasons of the table %v", sentinels, reasons)

@@ -23,6 +23,9 @@ type database struct {
 	// place in looking.
 	looked  atomic.Int64
 	looking chan struct{}
+	// stalls counts the calls that waited for room, stalled the nanoseconds that they
+	// waited.
+	stalls, stalled atomic.Int64
 }
 
 // room waits while flushes and compactions are behind, or until the context
@@ -52,6 +55,8 @@ func (db *database) room(ctx context.Context) error {
 		if again == nil {
 			again = time.NewTicker(roomInterval)
 			defer again.Stop()
+			db.stalls.Add(1)
+			defer db.stall(time.Now()) //nolint:forbidigo // A duration for the metrics; nothing depends on it.
 		}
 		select {
 		case <-again.C:
@@ -61,6 +66,9 @@ func (db *database) room(ctx context.Context) error {
 		}
 	}
 }
+
+// stall counts the time that a call waited for room.
+func (db *database) stall(began time.Time) { db.stalled.Add(int64(time.Since(began))) }
 
 func waited(ctx context.Context) error {
 	return fmt.Errorf("wait for flushes and compactions: %w", context.Cause(ctx))

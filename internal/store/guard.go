@@ -71,9 +71,11 @@ type guardFS struct {
 	lazy  bool
 	// rotations counts the write-ahead logs that were begun.
 	rotations atomic.Int64
-	// syncs and nanoseconds account for the syncs of write-ahead logs.
-	syncs, nanoseconds atomic.Int64
-	open               struct {
+	// syncs counts the syncs of write-ahead logs, and synced takes what each took, in
+	// seconds. It may be nil.
+	syncs  atomic.Int64
+	synced func(seconds float64)
+	open   struct {
 		sync.Mutex
 		logs map[*guardFile]struct{}
 	}
@@ -334,7 +336,9 @@ func (f *guardFile) measured(sync func() error) error {
 		return err
 	}
 	f.fs.syncs.Add(1)
-	f.fs.nanoseconds.Add(int64(time.Since(started)))
+	if f.fs.synced != nil {
+		f.fs.synced(time.Since(started).Seconds())
+	}
 	return nil
 }
 

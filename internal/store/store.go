@@ -59,6 +59,8 @@ type Options struct {
 	Cache int64
 	// PendingSync syncs every PutWaiting before it returns.
 	PendingSync bool
+	// Synced is told what each sync of a write-ahead log took, in seconds. It may be nil.
+	Synced func(seconds float64)
 	// Logger may be nil.
 	Logger *zap.Logger
 	// memTable is the size of both databases' memory tables, in bytes; 0 is
@@ -100,6 +102,7 @@ type Store struct {
 	cache            *pebble.Cache
 	logDB, pendingDB *database
 	guard            *guard
+	synced           func(seconds float64)
 	// readOnly says that nothing may be changed.
 	readOnly bool
 
@@ -134,7 +137,7 @@ type Store struct {
 }
 
 func newStore(dir string, o Options) *Store {
-	s := &Store{fs: o.FS, dir: dir, log: o.Logger, guard: newGuard(), stop: make(chan struct{})}
+	s := &Store{fs: o.FS, dir: dir, log: o.Logger, guard: newGuard(), synced: o.Synced, stop: make(chan struct{})}
 	if s.fs == nil {
 		s.fs = vfs.Default
 	}
@@ -256,6 +259,7 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 	out := &database{
 		fs: newGuardFS(s.fs, s.guard, lazy), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
 	}
+	out.fs.synced = s.synced
 	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
 	options := &pebble.Options{
 		FS: out.fs, Cache: s.cache, MemTableSize: memTable,

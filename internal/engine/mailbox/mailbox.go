@@ -95,6 +95,13 @@ func (b *Box[T]) Put(item T, rows int) error {
 	return nil
 }
 
+// Rows are those of the items that wait.
+func (b *Box[T]) Rows() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mu.rows
+}
+
 // Do runs work at its turn and gives its error. When the context ends first,
 // Do fails with its cause: the work is then skipped, or goes on without a
 // caller if it had begun.

@@ -283,7 +283,7 @@ func scrape(ctx context.Context, url string) ([]string, error) {
 	for lines.Scan() {
 		name, _, _ := strings.Cut(lines.Text(), "{")
 		switch name {
-		case "hindsight_observations_total", "hindsight_loss_sum", "hindsight_baseline_loss_sum",
+		case "hindsight_observations_total", "hindsight_loss_total", "hindsight_baseline_loss_total",
 			"hindsight_regret", "hindsight_drift_detected_total":
 			found = append(found, lines.Text())
 		}

@@ -49,6 +49,7 @@ type Config struct {
 	LogLevel         LogLevel
 	LogFormat        LogFormat
 	MetricsMaxModels int
+	OTLPEndpoint     string // "" is that of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.
 
 	// File is the file that was read, "" when there was none.
 	File string

@@ -72,6 +72,7 @@ func settings(c *Config) []setting {
 		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "least level that is logged"},
 		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
+		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
 		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
 	}
 }
@@ -124,6 +125,14 @@ func bucket(field *string) kind {
 			return u.Host != "" && strings.Trim(u.Path, "/") == ""
 		}
 		return u.Scheme == "file" && slices.Contains([]string{"", "localhost", "."}, u.Host) && u.Path != ""
+	})
+}
+
+// collector is the URL of a collector of traces, or nothing.
+func collector(field *string) kind {
+	return word("URL", "nothing, http://HOST:PORT or https://HOST:PORT without a user", field, func(s string) bool {
+		u, err := url.Parse(s)
+		return s == "" || (err == nil && u.Host != "" && u.User == nil && (u.Scheme == "http" || u.Scheme == "https"))
 	})
 }
 

@@ -56,6 +56,10 @@ type Stats struct {
 	// Copied and Failed count snapshots. Failed includes those that were dropped to
 	// make room. A snapshot that a newer one of its model replaced is in neither.
 	Copied, Failed int64
+	// CopiedBytes is the size of those copied. Waiting snapshots of WaitingBytes are to
+	// be copied.
+	CopiedBytes           int64
+	Waiting, WaitingBytes int
 	// LastSuccess is when the last copy was done, the zero time before the first.
 	LastSuccess time.Time
 }
@@ -79,6 +83,7 @@ type Copier struct {
 	done           chan struct{}
 	stop           context.CancelFunc
 	copied, failed atomic.Int64
+	bytes          atomic.Int64 // of those copied
 	last           atomic.Int64
 }
 
@@ -239,6 +244,7 @@ func (c *Copier) copyWithRetries(ctx context.Context, model string, s snapshot) 
 	}
 	c.last.Store(time.Now().UnixNano())
 	c.copied.Add(1)
+	c.bytes.Add(int64(len(s.data)))
 	if err := c.retire(ctx, model, s); err != nil {
 		c.o.Log.Warn("old copies not removed", zap.String("model", model), zap.Error(err))
 	}
@@ -326,7 +332,10 @@ func (c *Copier) retire(ctx context.Context, model string, s snapshot) (err erro
 
 // Stats are the figures of this moment.
 func (c *Copier) Stats() Stats {
-	s := Stats{Copied: c.copied.Load(), Failed: c.failed.Load()}
+	s := Stats{Copied: c.copied.Load(), Failed: c.failed.Load(), CopiedBytes: c.bytes.Load()}
+	c.mu.Lock()
+	s.Waiting, s.WaitingBytes = len(c.mu.order), c.mu.bytes
+	c.mu.Unlock()
 	if last := c.last.Load(); last != 0 {
 		s.LastSuccess = time.Unix(0, last)
 	}

@@ -1,0 +1,156 @@
+// Package tracing sends the spans of the server to a collector of OpenTelemetry, over
+// OTLP and gRPC. It is off unless an endpoint is given, by the caller or in the
+// environment of OpenTelemetry; further variables of that, for instance
+// OTEL_TRACES_SAMPLER, OTEL_EXPORTER_OTLP_HEADERS and OTEL_SERVICE_NAME, count then.
+package tracing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+)
+
+// serviceName is what the spans are of, unless OTEL_SERVICE_NAME says otherwise.
+const serviceName = "hindsight-server"
+
+// Options of tracing.
+type Options struct {
+	// Endpoint is the URL of the collector, for instance http://localhost:4317; empty is
+	// that of the environment.
+	Endpoint string
+	// Env is os.LookupEnv or its like. The libraries read the process's own.
+	Env func(string) (string, bool)
+	// Version is that of the server.
+	Version string
+	Log     *zap.Logger
+}
+
+// Stats are the figures of tracing.
+type Stats struct {
+	// Ended counts the sampled spans that ended, Exported those that the collector took,
+	// Failed those that it did not take. The rest waits, or was dropped because too many
+	// waited.
+	Ended, Exported, Failed uint64
+}
+
+// Tracing makes spans and exports them. A nil Tracing is off.
+type Tracing struct {
+	provider                *sdk.TracerProvider
+	ended, exported, failed atomic.Uint64
+	log                     *zap.Logger
+}
+
+// Open starts tracing. It is nil where no endpoint is given. It does not wait for the
+// collector, which may come later.
+func Open(ctx context.Context, o Options) (*Tracing, error) {
+	endpoint, ok, err := o.endpoint()
+	if err != nil || !ok {
+		return nil, err
+	}
+	about, err := resource.New(ctx,
+		resource.WithAttributes(semconv.ServiceName(serviceName), semconv.ServiceVersion(o.Version)),
+		resource.WithHost(), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return nil, fmt.Errorf("tracing: what the spans are of: %w", err)
+	}
+	exporter, err := otlptracegrpc.New(ctx, otlptracegrpc.WithEndpointURL(endpoint))
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %s: %w", endpoint, err)
+	}
+	t := &Tracing{log: o.Log}
+	// The sampler, the queue and the limits are those of the environment.
+	t.provider = sdk.NewTracerProvider(
+		sdk.WithResource(about), sdk.WithSpanProcessor(counted{sdk.NewBatchSpanProcessor(told{exporter, t}), t}))
+	o.Log.Info("traces are exported", zap.String("endpoint", endpoint))
+	return t, nil
+}
+
+// endpoint is where spans go, if tracing is on.
+func (o *Options) endpoint() (endpoint string, on bool, err error) {
+	env := func(name string) string {
+		text, _ := o.Env(name)
+		return strings.TrimSpace(text)
+	}
+	endpoint = cmp.Or(o.Endpoint, env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), env("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	if endpoint == "" || strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") || env("OTEL_TRACES_EXPORTER") == "none" {
+		return "", false, nil
+	}
+	if protocol := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), "grpc"); protocol != "grpc" {
+		return "", false, fmt.Errorf("tracing: OTEL_EXPORTER_OTLP_PROTOCOL is %q, want grpc", protocol)
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
+		return "", false, errors.New("tracing: the endpoint is not a URL such as http://localhost:4317 or https://collector:4317 without a user")
+	}
+	return endpoint, true, nil
+}
+
+// Provider makes the spans; nil when tracing is off.
+func (t *Tracing) Provider() trace.TracerProvider {
+	if t == nil {
+		return nil // A nil of another type would not be nil.
+	}
+	return t.provider
+}
+
+// Stats are the figures of this moment.
+func (t *Tracing) Stats() Stats {
+	if t == nil {
+		return Stats{}
+	}
+	return Stats{Ended: t.ended.Load(), Exported: t.exported.Load(), Failed: t.failed.Load()}
+}
+
+// Close exports the spans that wait, until the context ends.
+func (t *Tracing) Close(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	if err := t.provider.Shutdown(ctx); err != nil {
+		return fmt.Errorf("tracing: close: %w", err)
+	}
+	return nil
+}
+
+// counted counts the sampled spans that end.
+type counted struct {
+	sdk.SpanProcessor
+	of *Tracing
+}
+
+// OnEnd implements sdk.SpanProcessor.
+func (c counted) OnEnd(s sdk.ReadOnlySpan) {
+	if s.SpanContext().IsSampled() {
+		c.of.ended.Add(1)
+	}
+	c.SpanProcessor.OnEnd(s)
+}
+
+// told counts and logs what an exporter does. The library would print its errors to
+// standard error.
+type told struct {
+	sdk.SpanExporter
+	of *Tracing
+}
+
+// ExportSpans implements sdk.SpanExporter.
+func (e told) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		e.of.failed.Add(uint64(len(spans)))
+		e.of.log.Warn("spans were not exported", zap.Int("spans", len(spans)), zap.Error(err))
+		return nil
+	}
+	e.of.exported.Add(uint64(len(spans)))
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/metrics"
+)
+
+// Of the log lines of one second with the same level and message the first loggedFirst
+// are written, then one in loggedThereafter.
+const (
+	loggedFirst      = 100
+	loggedThereafter = 100
+	// A request that sets the level is short.
+	maxLevelBytes = 1 << 10
+)
+
+// newLogger logs to stderr. Its level can be changed while it is used.
+func newLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, zap.AtomicLevel, error) {
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	encoder := zapcore.NewJSONEncoder(encoding)
+	if c.LogFormat == config.LogConsole {
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	}
+	at := zap.NewAtomicLevelAt(level(c.LogLevel))
+	written, dropped, err := instruments.LogLines([]string{
+		zapcore.DebugLevel.String(), zapcore.InfoLevel.String(), zapcore.WarnLevel.String(), zapcore.ErrorLevel.String(),
+	})
+	if err != nil {
+		return nil, at, err
+	}
+	core := zapcore.NewSamplerWithOptions(
+		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), at), time.Second, loggedFirst, loggedThereafter,
+		zapcore.SamplerHook(func(e zapcore.Entry, d zapcore.SamplingDecision) {
+			if d&zapcore.LogDropped != 0 {
+				dropped.Count(e.Level.String())
+				return
+			}
+			written.Count(e.Level.String())
+		}))
+	return zap.New(core), at, nil
+}
+
+// levels answers the level of the log to GET, and sets it to PUT.
+func levels(at zap.AtomicLevel, log *zap.Logger) http.Handler {
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before := at.Level()
+		r.Body = http.MaxBytesReader(w, r.Body, maxLevelBytes)
+		at.ServeHTTP(w, r)
+		if now := at.Level(); now != before {
+			// At a level that is always written: who looks at the log is to know.
+			log.Error("log level changed", zap.Stringer("before", before), zap.Stringer("level", now))
+		}
+	}))
+}
+
+func level(l config.LogLevel) zapcore.Level {
+	switch l {
+	case config.LogDebug:
+		return zapcore.DebugLevel
+	case config.LogWarn:
+		return zapcore.WarnLevel
+	case config.LogError:
+		return zapcore.ErrorLevel
+	case config.LogInfo:
+	}
+	return zapcore.InfoLevel
+}

@@ -1,0 +1,105 @@
+package main_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	server "hindsight/cmd/server"
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/metrics"
+)
+
+// logTo is a logger to a buffer, what answers its level, and its instruments.
+func logTo(t *testing.T, stderr *bytes.Buffer) (*zap.Logger, http.Handler, *metrics.Metrics) {
+	t.Helper()
+	instruments, err := metrics.New(prometheus.NewRegistry(), metrics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, level, err := server.NewLogger(config.Config{LogLevel: config.LogInfo, LogFormat: config.LogJSON}, stderr, instruments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, level, instruments
+}
+
+// Of many lines that are alike some are left out, and are counted.
+func TestLogLinesAreSampled(t *testing.T) {
+	var stderr bytes.Buffer
+	log, _, instruments := logTo(t, &stderr)
+	const lines = 1000
+	for range lines {
+		log.Info("alike")
+	}
+	log.Debug("not logged")
+	log.Error("another")
+	written := map[string]float64{}
+	families, err := instruments.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if name := f.GetName(); strings.HasPrefix(name, "hindsight_log_lines") {
+				written[name+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	some, dropped := written["hindsight_log_lines_total info"], written["hindsight_log_lines_dropped_total info"]
+	if some < 100 || some+dropped != lines || dropped == 0 {
+		t.Errorf("%v lines, %v dropped, of %d", some, dropped, lines)
+	}
+	if got := strings.Count(stderr.String(), `"alike"`); float64(got) != some {
+		t.Errorf("%d lines, %v were counted", got, some)
+	}
+	if written["hindsight_log_lines_total error"] != 1 || written["hindsight_log_lines_total debug"] != 0 || written["hindsight_log_lines_dropped_total debug"] != 0 {
+		t.Errorf("counted %v", written)
+	}
+}
+
+// The level can be read and set while the server runs, but by no page of another origin.
+func TestLogLevel(t *testing.T) {
+	var stderr bytes.Buffer
+	log, level, _ := logTo(t, &stderr)
+	ask := func(method, kind, body string, header ...string) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), method, "/debug/loglevel", strings.NewReader(body))
+		r.Header.Set("Content-Type", kind)
+		for n := 0; n < len(header); n += 2 {
+			r.Header.Set(header[n], header[n+1])
+		}
+		w := httptest.NewRecorder()
+		level.ServeHTTP(w, r)
+		return w.Code, strings.TrimSpace(w.Body.String())
+	}
+	const form = "application/x-www-form-urlencoded"
+	for _, c := range []struct {
+		method, kind, body string
+		header             []string
+		code               int
+		answer             string
+	}{
+		{http.MethodGet, "", "", nil, http.StatusOK, `{"level":"info"}`},
+		{http.MethodPut, form, "level=debug", []string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden, "cross-origin"},
+		{http.MethodPut, form, "level=loud", nil, http.StatusBadRequest, "loud"},
+		{http.MethodPut, form, "level=" + strings.Repeat("x", 1<<11), nil, http.StatusBadRequest, ""},
+		{http.MethodPost, form, "level=debug", nil, http.StatusMethodNotAllowed, ""},
+		{http.MethodGet, "", "", nil, http.StatusOK, `{"level":"info"}`},
+		{http.MethodPut, form, "level=debug", nil, http.StatusOK, `{"level":"debug"}`},
+		{http.MethodPut, "application/json", `{"level":"error"}`, nil, http.StatusOK, `{"level":"error"}`},
+		{http.MethodPut, "application/json", `{"level":"debug"}`, nil, http.StatusOK, `{"level":"debug"}`},
+	} {
+		if code, answer := ask(c.method, c.kind, c.body, c.header...); code != c.code || !strings.Contains(answer, c.answer) {
+			t.Errorf("%s %.30s: %d %s, want %d %s", c.method, c.body, code, answer, c.code, c.answer)
+		}
+	}
+	log.Debug("of the new level")
+	if text := stderr.String(); !strings.Contains(text, "of the new level") || strings.Count(text, "log level changed") != 3 {
+		t.Errorf("the log is %s", text)
+	}
+}

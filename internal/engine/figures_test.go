@@ -1,0 +1,215 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/store/memory"
+)
+
+// figures keeps what an engine tells of its stages and calls.
+type figures struct {
+	mu     sync.Mutex
+	told   map[string]int
+	rows   int
+	traces map[string]bool
+}
+
+func newFigures() *figures { return &figures{told: map[string]int{}, traces: map[string]bool{}} }
+
+func (f *figures) tell(what, trace string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told[what]++
+	if trace != "" {
+		f.traces[what+" "+trace] = true
+	}
+}
+
+func (f *figures) Queue(_ float64, trace string)   { f.tell("queue", trace) }
+func (f *figures) Learn(_ float64, trace string)   { f.tell("learn", trace) }
+func (f *figures) Snapshot(float64)                { f.tell("snapshot", "") }
+func (f *figures) Predict(_ float64, trace string) { f.tell("predict", trace) }
+func (f *figures) Observe(_ float64, trace string) { f.tell("observe", trace) }
+
+func (f *figures) Commit(n int, _ float64, trace string) {
+	f.tell("commit", trace)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.rows += n
+}
+
+func (f *figures) options(o *engine.Options) {
+	o.Stages = f
+	o.Timings = func(string, string) engine.Timings { return f }
+}
+
+// live is what a scrape reads of a model.
+func (h *host) live(t *testing.T, id string) (found engine.Live) {
+	t.Helper()
+	h.Each(func(l engine.Live) {
+		if l.ID == id {
+			found = l
+		}
+	})
+	if found.ID == "" {
+		t.Fatalf("no model %q", id)
+	}
+	return found
+}
+
+func TestFiguresOfObservations(t *testing.T) {
+	f := newFigures()
+	h := start(t, inMemory{memory.New(time.Now)}, newClock(), f.options)
+	h.create(t, "m", linear(1))
+	o := engine.Observation{Features: []float64{1}, Labels: []float64{2}, ObservationID: "a"}
+	h.observe(t, "m", o)
+	h.observe(t, "m", o)
+	h.observe(t, "m", o, engine.Observation{Features: []float64{2}, Labels: []float64{3}})
+	o.Labels, o.Weight = []float64{3}, 1
+	if _, err := h.Observe(t.Context(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrConflict) {
+		t.Fatal(err)
+	}
+	l := h.live(t, "m")
+	if l.Observations != 2 || l.Duplicates != 2 || l.Conflicts != 1 || l.Queued != 0 || l.PendingLimit != 1000 || l.Behind != -1 {
+		t.Errorf("%d observations, %d duplicates, %d conflicts, %d queued, limit %d, behind %d",
+			l.Observations, l.Duplicates, l.Conflicts, l.Queued, l.PendingLimit, l.Behind)
+	}
+	h.stop(t)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	// Of four calls two brought something to learn. The snapshot is that of the end.
+	for what, want := range map[string]int{"queue": 4, "commit": 2, "learn": 2, "observe": 4, "snapshot": 1} {
+		if f.told[what] != want {
+			t.Errorf("%s was told %d times, want %d", what, f.told[what], want)
+		}
+	}
+	if f.rows != 2 || len(f.traces) != 0 {
+		t.Errorf("commits of %d observations, traces %v", f.rows, f.traces)
+	}
+}
+
+func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := startOn(t, fs, c)
+	h.create(t, "m", linear(1))
+	for n := range 5 {
+		h.observe(t, "m", engine.Observation{Features: []float64{float64(n)}, Labels: []float64{1}})
+	}
+	begun := c.now()
+	if l := h.live(t, "m"); l.Unsnapshotted != 5 || l.SnapshotBytes != 0 || !l.SnapshotMade.Equal(begun) || l.Replay <= 0 {
+		t.Errorf("without a snapshot: %d observations beyond %d bytes of %v, replay %v", l.Unsnapshotted, l.SnapshotBytes, l.SnapshotMade, l.Replay)
+	}
+	c.advance(time.Minute)
+	s, err := h.SnapshotModel(t.Context(), "m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+	}
+	if l := h.live(t, "m"); l.Unsnapshotted != 3 || l.SnapshotBytes != s.Bytes || !l.SnapshotMade.Equal(c.now()) {
+		t.Errorf("with a snapshot of %d bytes: %d observations beyond %d bytes of %v", s.Bytes, l.Unsnapshotted, l.SnapshotBytes, l.SnapshotMade)
+	}
+	cut := fs.CrashClone(vfs.CrashCloneCfg{})
+	h.stop(t)
+	h = startOn(t, cut, c)
+	h.stats(t, "m")
+	if l := h.live(t, "m"); l.Unsnapshotted != 3 || l.SnapshotBytes != s.Bytes {
+		t.Errorf("after a crash: %d observations beyond %d bytes", l.Unsnapshotted, l.SnapshotBytes)
+	}
+	for !h.Totals().StartDone {
+		runtime.Gosched()
+	}
+	if all := h.Totals(); all.Starting != 1 || all.Started != 1 || all.StartFailed != 0 || all.Replayed != 3 || all.Replaying != 0 || all.SnapshotFailures != 0 {
+		t.Errorf("after a crash: %+v", all)
+	}
+}
+
+func TestFiguresOfFollowers(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "shadow", "leader", linear(2))
+	if _, err := h.SetAlias(t.Context(), "current", "leader", ""); err != nil {
+		t.Fatal(err)
+	}
+	h.feed(t, 0, 10)
+	h.caughtUp(t, "leader")
+	if leader, shadow := h.live(t, "leader").Behind, h.live(t, "shadow").Behind; leader != -1 || shadow != 0 {
+		t.Errorf("the leader is %d behind, its follower %d", leader, shadow)
+	}
+	if all := h.Totals(); all.Followers != 1 || all.Aliases != 1 || all.Deleted != 0 {
+		t.Errorf("%d followers, %d aliases, %d deleted", all.Followers, all.Aliases, all.Deleted)
+	}
+}
+
+// A call whose trace is sampled has spans for its stages, and its trace is told. Another
+// one has none.
+func TestSpansOfAnObservation(t *testing.T) {
+	f, spans := newFigures(), tracetest.NewSpanRecorder()
+	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
+	h := start(t, inMemory{memory.New(time.Now)}, newClock(), f.options)
+	h.create(t, "m", linear(1))
+	ctx, root := tracer.Start(t.Context(), "root")
+	observe := func(ctx context.Context) {
+		t.Helper()
+		if _, err := h.Observe(ctx, "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{2}, Weight: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	observe(ctx)
+	observe(t.Context())
+	if _, err := h.Predict(ctx, "m", vectors([]float64{1}), engine.PredictOptions{Remember: true}); err != nil {
+		t.Fatal(err)
+	}
+	root.End()
+	h.stop(t)
+	var names []string
+	for _, s := range spans.Ended() {
+		names = append(names, s.Name())
+		if s.Name() != "root" && s.Parent().SpanID() != root.SpanContext().SpanID() {
+			t.Errorf("%s is no child", s.Name())
+		}
+		if s.EndTime().Before(s.StartTime()) {
+			t.Errorf("%s ends before it starts", s.Name())
+		}
+	}
+	if want := []string{"queue", "commit", "learn", "remember", "root"}; !slices.Equal(names, want) {
+		t.Errorf("spans %v, want %v", names, want)
+	}
+	id := root.SpanContext().TraceID().String()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, what := range []string{"queue", "commit", "learn", "observe", "predict"} {
+		if !f.traces[what+" "+id] {
+			t.Errorf("%s was not told the trace", what)
+		}
+	}
+}
+
+// Without a trace, and in one that is not sampled, nothing is allocated.
+func TestNoTraceAllocatesNothing(t *testing.T) {
+	never := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample())).Tracer("test")
+	dropped, span := never.Start(t.Context(), "dropped")
+	defer span.End()
+	for name, ctx := range map[string]context.Context{"none": t.Context(), "not sampled": dropped} {
+		if n := testing.AllocsPerRun(100, func() {
+			if id := engine.TraceID(ctx); id != "" {
+				t.Errorf("%s: trace %q", name, id)
+			}
+			engine.Begin(ctx, "child").End()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package rpc
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// otherReason is told of a refusal without a known reason or code.
+const otherReason = "OTHER"
+
+// Reasons are what Refused may be told: the reasons of the error table, the codes of
+// refusals that have none of them, and OTHER, which is the last.
+func Reasons() []string {
+	seen := map[string]bool{}
+	var all []string
+	add := func(reason string) {
+		if !seen[reason] {
+			seen[reason] = true
+			all = append(all, reason)
+		}
+	}
+	for _, r := range table() {
+		add(r.reason)
+	}
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		add(codeName(c))
+	}
+	add(otherReason)
+	return all
+}
+
+// refusals turn the errors of handlers into statuses, count them, and log those whose
+// cause the client is not told.
+type refusals struct {
+	log     *zap.Logger
+	known   map[string]bool
+	refused func(reason string)
+}
+
+func newRefusals(o *Options) *refusals {
+	r := &refusals{log: o.Log, known: map[string]bool{}, refused: o.Refused}
+	for _, reason := range Reasons() {
+		r.known[reason] = true
+	}
+	return r
+}
+
+// count counts a refusal.
+func (r *refusals) count(s *status.Status) {
+	if r.refused == nil {
+		return
+	}
+	reason := reasonOf(s)
+	if !r.known[reason] {
+		reason = codeName(s.Code())
+	}
+	if !r.known[reason] {
+		reason = otherReason
+	}
+	r.refused(reason)
+}
+
+func (r *refusals) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	response, err := handle(ctx, request)
+	return response, r.report(ctx, info.FullMethod, err)
+}
+
+func (r *refusals) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	return r.report(stream.Context(), info.FullMethod, handle(service, stream))
+}
+
+func (r *refusals) report(ctx context.Context, method string, err error) error {
+	if err == nil {
+		return nil
+	}
+	s := statusOf(err)
+	r.count(s)
+	level := zap.DebugLevel
+	message := "call refused"
+	switch s.Code() {
+	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
+		level, message = zap.ErrorLevel, "call failed"
+	default: // The client is told why.
+	}
+	if line := r.log.Check(level, message); line != nil {
+		line.Write(append(traceFields(ctx), zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))...)
+	}
+	return s.Err()
+}

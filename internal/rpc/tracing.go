@@ -1,0 +1,169 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Attributes of the spans that are not of OpenTelemetry's conventions.
+const (
+	modelKey  = attribute.Key("hindsight.model")
+	reasonKey = attribute.Key("hindsight.reason")
+)
+
+// tracing makes a span of every call, and one of every call of a session. The caller's
+// trace goes on, in the W3C format. A nil tracing makes none.
+type tracing struct {
+	tracer trace.Tracer
+	w3c    propagation.TraceContext
+}
+
+// newTracing is nil without a provider.
+func newTracing(provider trace.TracerProvider) *tracing {
+	if provider == nil {
+		return nil
+	}
+	return &tracing{tracer: provider.Tracer("hindsight/internal/rpc", trace.WithSchemaURL(semconv.SchemaURL))}
+}
+
+// start begins the span of a call. A call from within the process brings the caller's
+// trace in its context, others in their headers.
+func (t *tracing) start(ctx context.Context, method string) (context.Context, trace.Span) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		headers, _ := metadata.FromIncomingContext(ctx)
+		ctx = t.w3c.Extract(ctx, carrier(headers))
+	}
+	name := strings.TrimPrefix(method, "/")
+	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
+}
+
+// call begins the span of a call of a session: a trace of its own, linked to the
+// session's span, since a session may last for days.
+func (t *tracing) call(ctx context.Context, name string, request any) (context.Context, trace.Span) {
+	if t == nil {
+		return ctx, noop.Span{}
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithLinks(trace.LinkFromContext(ctx)), trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
+	setModel(span, request)
+	return ctx, span
+}
+
+// setModel notes the model that a request names.
+func setModel(span trace.Span, request any) {
+	if named, ok := request.(interface{ GetModel() string }); ok && span.IsRecording() {
+		span.SetAttributes(modelKey.String(named.GetModel()))
+	}
+}
+
+// end ends the span of a call with what the client is told.
+func end(span trace.Span, err error) {
+	defer span.End()
+	if !span.IsRecording() {
+		return
+	}
+	s := statusOf(err)
+	span.SetAttributes(semconv.RPCResponseStatusCode(codeName(s.Code())))
+	if reason := reasonOf(s); reason != "" {
+		span.SetAttributes(reasonKey.String(reason))
+	}
+	switch s.Code() {
+	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		span.SetStatus(otelcodes.Error, s.Message())
+		span.SetAttributes(semconv.ErrorTypeKey.String(codeName(s.Code())))
+	default: // The others are the caller's.
+	}
+}
+
+func (t *tracing) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	ctx, span := t.start(ctx, info.FullMethod)
+	setModel(span, request)
+	response, err := handle(ctx, request)
+	end(span, err)
+	return response, err
+}
+
+func (t *tracing) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	ctx, span := t.start(stream.Context(), info.FullMethod)
+	err := handle(service, tracedStream{stream, ctx})
+	end(span, err)
+	return err
+}
+
+// tracedStream is a stream with the context of its span.
+type tracedStream struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // It is what Context gives.
+}
+
+// Context implements grpc.ServerStream.
+func (s tracedStream) Context() context.Context { return s.ctx }
+
+// carrier reads and writes the headers of a call.
+type carrier metadata.MD
+
+// Get implements propagation.TextMapCarrier.
+func (c carrier) Get(key string) string {
+	return strings.Join(metadata.MD(c).Get(key), ",")
+}
+
+// Set implements propagation.TextMapCarrier.
+func (c carrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
+
+// Keys implements propagation.TextMapCarrier.
+func (c carrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for key := range c {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// carried is a context whose outgoing headers carry its trace, where it has one.
+func carried(ctx context.Context) context.Context {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx
+	}
+	headers, ok := metadata.FromOutgoingContext(ctx)
+	if !ok {
+		headers = metadata.MD{}
+	}
+	propagation.TraceContext{}.Inject(ctx, carrier(headers))
+	return metadata.NewOutgoingContext(ctx, headers)
+}
+
+// traceFields say in a log line which trace and span it is of.
+func traceFields(ctx context.Context) []zap.Field {
+	s := trace.SpanContextFromContext(ctx)
+	if !s.IsValid() {
+		return nil
+	}
+	return []zap.Field{zap.Stringer("trace_id", s.TraceID()), zap.Stringer("span_id", s.SpanID())}
+}
+
+// codeName is the name of a code as the gRPC specification writes it.
+func codeName(c codes.Code) string { return code.Code(c).String() }
+
+// reasonOf is the reason in the details of a status, empty without one.
+func reasonOf(s *status.Status) string {
+	for _, detail := range s.Details() {
+		if info, ok := detail.(interface{ GetReason() string }); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
