@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -127,10 +128,18 @@ func unit(name string) string {
 	return ""
 }
 
-// The documents name no metric that does not exist.
+// The documents and the dashboards name no metric that does not exist.
 func TestDocsNameMetricsThatExist(t *testing.T) {
 	shown := shownNames(t)
-	for _, path := range []string{"../../docs/operating.md", "../../docs/metrics.md"} {
+	paths := []string{"../../docs/operating.md", "../../docs/metrics.md"}
+	for _, pattern := range []string{"../../docs/runbooks/*.md", "../../deploy/grafana/dashboards/*.json"} {
+		more, err := filepath.Glob(pattern)
+		if err != nil || len(more) == 0 {
+			t.Fatalf("nothing is at %s (%v)", pattern, err)
+		}
+		paths = append(paths, more...)
+	}
+	for _, path := range paths {
 		for _, name := range named(read(t, path)) {
 			if !slices.Contains(shown, name) {
 				t.Errorf("%s names %s, which the server does not show", path, name)
