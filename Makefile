@@ -161,6 +161,10 @@ web/node_modules: web/package-lock.json
 	cd web && npm ci
 	@touch $@
 
+.PHONY: dashboards
+dashboards: ## write the Grafana dashboards from deploy/grafana
+	$(GO) run ./deploy/grafana/generate deploy/grafana/dashboards
+
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed
 	@if command -v hadolint >/dev/null 2>&1; then hadolint Dockerfile; \

@@ -1,0 +1,188 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/deploy/grafana"
+)
+
+// prometheus is a running Prometheus.
+type prometheus struct{ url string }
+
+// watchBy starts a Prometheus that scrapes a server each second, with the rules that are
+// committed.
+func watchBy(t *testing.T, program string, p *process) prometheus {
+	t.Helper()
+	dir := t.TempDir()
+	rules, err := filepath.Abs("../../deploy/prometheus/hindsight.rules.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := fmt.Sprintf(`{global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}, rule_files: [%q],
+		scrape_configs: [{job_name: hindsight, static_configs: [{targets: [%q]}]}]}`, rules, strings.TrimPrefix(p.http, "http://"))
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Prometheus does not tell which port it took, so that it is given one that was free.
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), program, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
+	command.SysProcAttr = attributes()
+	var log strings.Builder
+	command.Stderr = &log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		if command.Wait(); t.Failed() {
+			t.Logf("the log of Prometheus:\n%s", log.String())
+		}
+	})
+	return prometheus{"http://" + address}
+}
+
+// get reads an answer of the API into data, and tells whether it was a success.
+func (m prometheus) get(t *testing.T, path string, data any) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", response.Status, text)
+	}
+	return json.Unmarshal(text, data)
+}
+
+// value is the newest value of a query with one series, "" if it has none.
+func (m prometheus) value(t *testing.T, query string) (string, error) {
+	t.Helper()
+	var answer struct {
+		Data struct {
+			Result []struct{ Value []any }
+		}
+	}
+	if err := m.get(t, "/api/v1/query?query="+url.QueryEscape(query), &answer); err != nil || len(answer.Data.Result) != 1 {
+		return "", err
+	}
+	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
+}
+
+// firing are the alerts that fire.
+func (m prometheus) firing(t *testing.T) (names []string) {
+	t.Helper()
+	var answer struct {
+		Data struct {
+			Alerts []struct {
+				Labels map[string]string
+				State  string
+			}
+		}
+	}
+	if err := m.get(t, "/api/v1/alerts", &answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range answer.Data.Alerts {
+		if a.State == "firing" {
+			names = append(names, a.Labels["alertname"])
+		}
+	}
+	return names
+}
+
+// await waits until something is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !so(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after a minute: not %s", what)
+		}
+	}
+}
+
+// A real Prometheus scrapes a real server. Its numbers are those of the server, it
+// understands every query of every dashboard, and when the disk is full the alert fires.
+func TestPrometheus(t *testing.T) {
+	program, err := exec.LookPath("prometheus")
+	if err != nil {
+		t.Skip("prometheus is not installed: the server is not scraped; it is in Debian's package prometheus")
+	}
+	// A full disk is imitated by a limit of 2 MiB for a file.
+	p := launchBy(t, t.TempDir(), []string{"/bin/sh", "-c", `ulimit -f 4096; exec "$0" "$@"`, binary})
+	m := watchBy(t, program, p)
+	const dimension = 50
+	spec := &hindsightv1.ModelSpec{Dimension: dimension, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
+	if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
+		t.Fatal(err)
+	}
+	observe := func() error {
+		r := &hindsightv1.ObserveBatchRequest{Model: "m"}
+		for range 100 {
+			r.Observations = append(r.Observations, &hindsightv1.ObserveRequest{Features: make([]float64, dimension), Target: &hindsightv1.ObserveRequest_Label{Label: 1}})
+		}
+		_, err := p.predictor.ObserveBatch(t.Context(), r)
+		return err
+	}
+	if err := observe(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "100 observations of m", func() bool {
+		got, _ := m.value(t, `hindsight_observations_total{model="m"}`) // It may not listen yet.
+		return got == "100"
+	})
+	await(t, "one call of ObserveBatch", func() bool {
+		got, _ := m.value(t, `sum(grpc_server_handled_total{grpc_method="ObserveBatch", grpc_code="OK"})`)
+		return got == "1"
+	})
+	if names := m.firing(t); len(names) > 0 {
+		t.Errorf("of a server that is well: %v", names)
+	}
+	variables := strings.NewReplacer("$instance", ".*", "$model", "m", "$__rate_interval", "1m")
+	for _, d := range grafana.Dashboards() {
+		for _, panel := range d.Panels {
+			for _, target := range panel.Targets {
+				if err := m.get(t, "/api/v1/query?query="+url.QueryEscape(variables.Replace(target.Expr)), new(any)); err != nil {
+					t.Errorf("%s, %s: %v", d.Title, panel.Title, err)
+				}
+			}
+		}
+	}
+	for n := 0; observe() == nil; n++ {
+		if n == 200 {
+			t.Fatal("the disk does not become full")
+		}
+	}
+	await(t, "HindsightStoreFailed", func() bool { return slices.Contains(m.firing(t), "HindsightStoreFailed") })
+	p.kill(t)
+}
