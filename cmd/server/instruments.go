@@ -80,8 +80,8 @@ func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), and the front's.
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front) (http.Handler, error) {
+// is not draining), /debug/pprof/ if it is asked for, and the front's.
+func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, profiled bool) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
@@ -104,6 +104,9 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *f
 		}
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
+	if profiled {
+		profiles(mux, administrator)
+	}
 	mux.Handle("/", open)
 	return mux, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/credentials"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
@@ -63,13 +63,19 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP on %s: %w", c.HTTPAddress, err)
 	}
+	defer func() { _ = httpListener.Close() }() // Closed by the HTTP server as a rule.
+	warnExposed(log, c, grpcListener.Addr(), httpListener.Addr())
 	registry := prometheus.NewRegistry()
 	instruments, err := metrics.New(registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
+	keeper, err := openTLS(c, log, instruments)
+	if err != nil {
+		return err
+	}
 	open := new(front)
-	handler, err := routes(registry, instruments, open)
+	handler, err := routes(registry, instruments, open, c.Pprof)
 	if err != nil {
 		return err
 	}
@@ -79,15 +85,16 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := web.Serve(netutil.LimitListener(httpListener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve HTTP: %w", err)
-		}
-		return nil
-	})
+	group.Go(func() error { return serveHTTP(web, limited(httpListener, keeper), keeper) })
+	if keeper != nil {
+		group.Go(func() error {
+			keeper.Run(groupCtx)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		defer open.cut()
-		return host(groupCtx, c, log, registry, instruments, open, grpcListener, httpListener.Addr())
+		return host(groupCtx, c, log, registry, instruments, open, limited(grpcListener, keeper), grpcCredentials(keeper), httpListener.Addr())
 	})
 	return group.Wait()
 }
@@ -97,7 +104,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 func host(
 	ctx context.Context, c config.Config, log *zap.Logger,
 	registry *prometheus.Registry, instruments *metrics.Metrics, open *front,
-	listener net.Listener, httpAddress net.Addr,
+	listener net.Listener, transport credentials.TransportCredentials, httpAddress net.Addr,
 ) (err error) {
 	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
 		Cache: c.MemoryLimit / 8,
@@ -144,7 +151,7 @@ func host(
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: log, Metrics: calls,
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: c.MemoryLimit,
+		MemoryLimit: c.MemoryLimit, Credentials: transport,
 	})
 	if err := watchCalls(instruments, server); err != nil {
 		server.Drain(ctx)
@@ -159,7 +166,7 @@ func host(
 	open.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {
+		if err := server.Serve(listener); err != nil {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil
@@ -183,7 +190,7 @@ func host(
 	open.ready.Store(true)
 	log.Info("serving",
 		zap.String("grpc_address", listener.Addr().String()), zap.String("http_address", httpAddress.String()),
-		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
+		zap.Bool("tls", transport != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
 	err = group.Wait()
 	log.Info("stopped serving")
 	return err

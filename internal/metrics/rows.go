@@ -122,6 +122,25 @@ func (CopyStats) rows() []row[CopyStats] {
 	}
 }
 
+// TLSStats is what the certificates and connections of the server say at one moment.
+type TLSStats struct {
+	// Reloads and ReloadFailures count changes of the files, HandshakeFailures and Closed
+	// count connections.
+	Reloads, ReloadFailures, HandshakeFailures, Closed uint64
+	// Expires is when the server's certificate expires.
+	Expires time.Time
+}
+
+func (TLSStats) rows() []row[TLSStats] {
+	return []row[TLSStats]{
+		{"hindsight_tls_reloads_total", "Changes of the certificate files that were taken.", counter, func(s TLSStats) float64 { return float64(s.Reloads) }},
+		{"hindsight_tls_reload_failures_total", "Changes of the certificate files that could not be used.", counter, func(s TLSStats) float64 { return float64(s.ReloadFailures) }},
+		{"hindsight_tls_handshake_failures_total", "Connections that ended before their TLS handshake was done.", counter, func(s TLSStats) float64 { return float64(s.HandshakeFailures) }},
+		{"hindsight_tls_connections_closed_total", "Connections that were closed because their client's certificate had expired or lost its authority.", counter, func(s TLSStats) float64 { return float64(s.Closed) }},
+		{"hindsight_tls_certificate_expiry_timestamp_seconds", "When the server's certificate expires.", gauge, func(s TLSStats) float64 { return float64(s.Expires.Unix()) }},
+	}
+}
+
 // CallStats is what the calls as a whole take at one moment.
 type CallStats struct {
 	// RequestBytes is the size of the requests in progress.

@@ -70,6 +70,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 		metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }),
 		metrics.Watch(m, func() metrics.Totals { return metrics.Totals{} }),
 		metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{} }),
+		metrics.Watch(m, func() metrics.TLSStats { return metrics.TLSStats{Expires: copied} }),
 		metrics.Watch(m, func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }))
 	if err != nil {
 		tb.Fatal(err)

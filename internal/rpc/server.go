@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -24,7 +25,7 @@ import (
 	"hindsight/internal/engine"
 )
 
-// Options of a server. Every field but MemoryLimit is required.
+// Options of a server. Every field but MemoryLimit and Credentials is required.
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
@@ -35,6 +36,8 @@ type Options struct {
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
 	// progress may hold an eighth of it together, models in transfer another.
 	MemoryLimit int64
+	// Credentials secure connections from outside; nil is plaintext.
+	Credentials credentials.TransportCredentials
 	// Reflection lets tools like grpcurl ask for the services.
 	Reflection bool
 	// admission is newAdmission(MemoryLimit), but in tests.
@@ -83,6 +86,7 @@ func New(o Options) *Server {
 			grpc.UnaryInterceptor(unary),
 			grpc.ChainStreamInterceptor(
 				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
+			grpc.Creds(newHandshakes(o.Credentials, o.Log)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
