@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -83,7 +84,7 @@ func (t *transport) ClientHandshake(ctx context.Context, authority string, c net
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (*transport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, fmt.Errorf("the credentials are those of a client")
+	return nil, nil, errors.New("the credentials are those of a client")
 }
 
 // Info implements credentials.TransportCredentials.
@@ -96,5 +97,5 @@ func (t *transport) Clone() credentials.TransportCredentials { return t }
 
 // OverrideServerName implements credentials.TransportCredentials.
 func (*transport) OverrideServerName(string) error {
-	return fmt.Errorf("the name of the server is that of TLS.ServerName")
+	return errors.New("the name of the server is that of TLS.ServerName")
 }
