@@ -28,7 +28,7 @@ const (
 	wrongHost           = "the server's certificate is for another host: call the server by a name of the certificate, or give that name as server name"
 	certificateRequired = "the server asks for a certificate of the client: give the files of a certificate and its key"
 	mayWantTLS          = "the server ended the connection before the call: it may want TLS"
-	tokenWanted         = "the server wants to know who calls: give a token" //nolint:gosec // G101: it is no token
+	tokenWanted         = "the server wants to know who calls: give a token"
 	tokenRefused        = "the server does not take the token: it is wrong, expired or revoked"
 )
 

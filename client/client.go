@@ -113,6 +113,9 @@ func Dial(address string, options ...Option) (*Client, error) {
 			return nil, fmt.Errorf("TLS: %w", err)
 		}
 		s.dial = append(s.dial, grpc.WithTransportCredentials(s.tls))
+		if name := s.tls.files.ServerName; name != "" {
+			s.dial = append(s.dial, grpc.WithAuthority(name))
+		}
 	}
 	if s.token != nil {
 		s.dial = append(s.dial, grpc.WithPerRPCCredentials(bearer{s.token, s.plaintextToken || isLocal(target)}))

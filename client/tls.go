@@ -36,7 +36,7 @@ func WithTLS(t TLS) Option {
 
 // config reads the files.
 func (t TLS) config() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
 		text, err := os.ReadFile(filepath.Clean(t.CA))
 		if err != nil {
@@ -88,8 +88,8 @@ func (*transport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, err
 }
 
 // Info implements credentials.TransportCredentials.
-func (t *transport) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls", ServerName: t.files.ServerName}
+func (*transport) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
 
 // Clone implements credentials.TransportCredentials. The copy shares what was asked.

@@ -95,7 +95,8 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{"authorization": "Bearer " + text}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials. gRPC keeps to it.
+// RequireTransportSecurity implements credentials.PerRPCCredentials. The library
+// keeps to it.
 func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 var _ credentials.PerRPCCredentials = bearer{}

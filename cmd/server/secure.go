@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // G108: the server never serves the default mux, to which the package adds itself
+	"net/http/pprof"
 	"time"
 
 	"go.uber.org/zap"

@@ -18,7 +18,7 @@ type connection struct {
 }
 
 // tokenEnv has a token. No flag has one: others see the arguments of a process.
-const tokenEnv = "HINDSIGHT_TOKEN" //nolint:gosec // G101: the name of a variable
+const tokenEnv = "HINDSIGHT_TOKEN"
 
 // flags adds the flags. The environment variable of each changes its default.
 func (c *connection) flags(flags *pflag.FlagSet) {

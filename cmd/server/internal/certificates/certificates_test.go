@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -287,12 +288,7 @@ func TestReload(t *testing.T) {
 		if len(logged) != n+1 {
 			t.Fatalf("%s: %d lines are logged", bad.name, len(logged))
 		}
-		text := logged[n].Message
-		for _, f := range logged[n].Context {
-			if e, ok := f.Interface.(error); ok {
-				text += ": " + e.Error()
-			}
-		}
+		text := fmt.Sprint(logged[n].Message, logged[n].ContextMap())
 		if !strings.Contains(text, bad.say) {
 			t.Errorf("%s: the log says %s", bad.name, text)
 		}
