@@ -1,6 +1,11 @@
 package main
 
 import (
+	"net"
+
+	"go.uber.org/zap"
+
+	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 )
@@ -12,4 +17,9 @@ func Shown(models []engine.Live, read func(metrics.Model)) {
 	for i := range models {
 		read(room.model(&models[i]))
 	}
+}
+
+// WarnExposed is warnExposed.
+func WarnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
+	warnExposed(log, c, addresses...)
 }
