@@ -28,7 +28,8 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
 FROM gcr.io/distroless/static-debian12:nonroot
 COPY --from=build /out/hindsight-server /out/hindsight /
 COPY --from=build --chown=65532:65532 /out/data /data
-ENV HINDSIGHT_DATA_DIR=/data
+# A container's own loopback interface is of no use to others.
+ENV HINDSIGHT_DATA_DIR=/data HINDSIGHT_GRPC_ADDRESS=:50051 HINDSIGHT_HTTP_ADDRESS=:9464
 # nonroot, by its number: Kubernetes' runAsNonRoot takes no name's word for it.
 USER 65532:65532
 # After the directory has its owner: what comes later is not in the volume.

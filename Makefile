@@ -15,6 +15,7 @@ BUF_VERSION                := v1.57.2
 PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 GRPC_GATEWAY_VERSION       := v2.32.0
+GOVULNCHECK_VERSION        := v1.8.0
 
 # The name of a stamp has the version, so a new version is installed.
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
@@ -23,6 +24,7 @@ PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION).stamp
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).stamp
 PROTOC_GEN_GATEWAY := $(TOOLS)/protoc-gen-grpc-gateway-$(GRPC_GATEWAY_VERSION).stamp
 PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stamp
+GOVULNCHECK        := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION).stamp
 PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_GATEWAY) $(PROTOC_GEN_OPENAPI)
 
 # buf looks for its plugins on the path.
@@ -81,7 +83,7 @@ fuzz: ## run every fuzz target for a short time (FUZZTIME=10s)
 	done
 
 .PHONY: check
-check: lint proto-check proto-breaking vet tidy-check web-check ## all checks that are not tests
+check: lint proto-check proto-breaking vet tidy-check web-check vuln ## all checks that are not tests
 
 .PHONY: vet
 vet: ## go vet
@@ -94,6 +96,16 @@ tidy-check: ## check go.mod and go.sum
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint
 	$(TOOLS)/golangci-lint run ./...
+
+# A scan of the modules alone takes a second. It tells whether the database answers before
+# the scan of all packages begins.
+.PHONY: vuln
+vuln: $(GOVULNCHECK) ## govulncheck: known vulnerabilities in what the programs call
+	@said=$$($(TOOLS)/govulncheck -scan module -C web 2>&1); \
+	case "$$said" in \
+	*'fetching vulnerabilities:'*) echo "vuln: the database of vulnerabilities does not answer, nothing checked: $${said##*fetching vulnerabilities: }";; \
+	*) $(TOOLS)/govulncheck ./...;; \
+	esac
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) $(BUF) ## format Go and proto files in place
@@ -175,6 +187,7 @@ clean: ## remove bin and the tools
 	rm -rf bin .tools
 
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+$(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
 $(PROTOC_GEN_GATEWAY): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway@$(GRPC_GATEWAY_VERSION)

@@ -32,6 +32,8 @@ type Client struct {
 	address     string
 	timeout     time.Duration
 	retry       Retry
+	tls         *transport // nil without WithTLS
+	hasToken    bool
 }
 
 // Option changes how Dial connects and calls.
@@ -42,6 +44,10 @@ type settings struct {
 	timeout time.Duration
 	retry   Retry
 	dial    []grpc.DialOption
+	tls     *transport
+	token   Token
+	// hasToken: calls have credentials. plaintextToken: the token is sent without TLS.
+	hasToken, plaintextToken bool
 }
 
 // WithTimeout bounds every try of a call, DefaultTimeout unless it is given. The
@@ -55,15 +61,18 @@ func WithRetry(retry Retry) Option {
 	return func(s *settings) { s.retry = retry }
 }
 
-// WithTransportCredentials encrypts the connection, by credentials.NewTLS for example.
-// Without it the connection is not encrypted.
+// WithTransportCredentials encrypts the connection as WithTLS does not, by credentials.NewTLS
+// for example. Without both the connection is not encrypted.
 func WithTransportCredentials(c credentials.TransportCredentials) Option {
 	return WithDialOptions(grpc.WithTransportCredentials(c))
 }
 
 // WithPerRPCCredentials adds credentials, such as a token, to every call.
 func WithPerRPCCredentials(c credentials.PerRPCCredentials) Option {
-	return WithDialOptions(grpc.WithPerRPCCredentials(c))
+	return func(s *settings) {
+		s.hasToken = true
+		s.dial = append(s.dial, grpc.WithPerRPCCredentials(c))
+	}
 }
 
 // WithKeepalive says how a connection that is silent is tried. Without it a connection
@@ -85,6 +94,7 @@ func Dial(address string, options ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &Client{address: target}
 	s := settings{timeout: DefaultTimeout, retry: DefaultRetry(), dial: []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
@@ -93,23 +103,33 @@ func Dial(address string, options ...Option) (*Client, error) {
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
-		grpc.WithChainUnaryInterceptor(translated),
+		grpc.WithChainUnaryInterceptor(c.translated),
 	}}
 	for _, option := range options {
 		option(&s)
 	}
+	if s.tls != nil {
+		if _, err := s.tls.files.config(); err != nil {
+			return nil, fmt.Errorf("TLS: %w", err)
+		}
+		s.dial = append(s.dial, grpc.WithTransportCredentials(s.tls))
+		if name := s.tls.files.ServerName; name != "" {
+			s.dial = append(s.dial, grpc.WithAuthority(name))
+		}
+	}
+	if s.token != nil {
+		s.dial = append(s.dial, grpc.WithPerRPCCredentials(bearer{s.token, s.plaintextToken || isLocal(target)}))
+	}
 	conn, err := grpc.NewClient(target, s.dial...)
+	if err != nil && s.token != nil && strings.Contains(err.Error(), "require transport level security") {
+		return nil, fmt.Errorf("address %q: a token is not sent in plaintext to another machine: use TLS", address)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("address %q: %w", address, err)
 	}
-	return &Client{
-		conn:        conn,
-		models:      hindsightv1.NewModelServiceClient(conn),
-		predictions: hindsightv1.NewPredictionServiceClient(conn),
-		address:     target,
-		timeout:     s.timeout,
-		retry:       s.retry,
-	}, nil
+	c.conn, c.timeout, c.retry, c.tls, c.hasToken = conn, s.timeout, s.retry, s.tls, s.hasToken
+	c.models, c.predictions = hindsightv1.NewModelServiceClient(conn), hindsightv1.NewPredictionServiceClient(conn)
+	return c, nil
 }
 
 // Address completes an address: without a port it gets DefaultPort. Targets of gRPC
@@ -150,31 +170,29 @@ func (c *Client) Models() hindsightv1.ModelServiceClient { return c.models }
 // Close ends the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// failed translates the error of a call.
-func (c *Client) failed(err error) error { return failed(c.conn, err) }
-
-// failed translates the error of a call over a connection. A call whose time passed
-// before there was a connection is marked as one that no server answered.
-func failed(conn *grpc.ClientConn, err error) error {
+// failed translates the error of a call. A call whose time passed before there was a
+// connection is marked as one that no server answered.
+func (c *Client) failed(err error) error {
 	e := FromError(err)
 	if e == nil {
 		return err
 	}
-	if e.timedOut() && conn.GetState() != connectivity.Ready {
+	if e.timedOut() && c.conn.GetState() != connectivity.Ready {
 		e.unreachable = true
 	}
 	if e.unreachable {
-		e.address = conn.Target()
+		e.address = c.conn.Target()
 	}
+	e.advice = c.adviseOn(e)
 	return e
 }
 
 // translated makes a unary call and translates its error.
-func translated(
+func (c *Client) translated(
 	ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
 	if err := invoker(ctx, method, request, answer, conn, options...); err != nil {
-		return failed(conn, err)
+		return c.failed(err)
 	}
 	return nil
 }

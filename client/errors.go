@@ -31,6 +31,7 @@ type Error struct {
 	asked       bool   // the server asks to repeat the call
 	unreachable bool   // no server answered
 	address     string // where none answered
+	advice      string // what to do about it, if that is known
 	context     string // what the error that was translated said before it
 }
 
@@ -158,8 +159,8 @@ func fromStatus(s *status.Status) *Error {
 	return e
 }
 
-// Error returns one line: the message, the name of the code, the reason, and the fields
-// that are wrong, as far as the message does not say it.
+// Error returns one line: the message, the name of the code, the reason, the fields that
+// are wrong, as far as the message does not say it, and the advice.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.context)
@@ -173,6 +174,9 @@ func (e *Error) Error() string {
 		if what := v.Field + ": " + v.Description; !strings.Contains(e.Message, what) {
 			b.WriteString("; " + what)
 		}
+	}
+	if e.advice != "" {
+		b.WriteString("; " + e.advice)
 	}
 	return strings.Join(strings.Fields(b.String()), " ")
 }
@@ -204,6 +208,10 @@ func (e *Error) GRPCStatus() *status.Status { return e.status }
 
 // Address is where no server answered, empty for other errors.
 func (e *Error) Address() string { return e.address }
+
+// Advice says what to do about an error of TLS or of a token. It is empty if that is not
+// known.
+func (e *Error) Advice() string { return e.advice }
 
 // timedOut tells whether the time of the call has passed.
 func (e *Error) timedOut() bool { return e.Code == codes.DeadlineExceeded }

@@ -41,7 +41,7 @@ var tested = map[string]string{
 }
 
 // command is how a line begins that is a command.
-var command = regexp.MustCompile(`^(bin/\S+|hindsight(-server|-bench)?|make|curl|grpcurl|go|pip|npm|node|python3|protoc|cd|mkdir|git|docker|systemctl|apt-get|sudo) `)
+var command = regexp.MustCompile(`^(bin/\S+|hindsight(-server|-bench)?|make|curl|grpcurl|openssl|go|pip|npm|node|python3|protoc|cd|mkdir|git|docker|systemctl|apt-get|sudo) `)
 
 // serve is a command that starts a server.
 var serve = regexp.MustCompile(`^(?:bin/)?hindsight-server((?: --\S+ \S+)*)(?: &)?$`)
@@ -168,6 +168,11 @@ func (r *reader) serve(t *testing.T, flags []string) {
 	dir, err := os.MkdirTemp(r.dir, "data-") //nolint:usetesting // the server outlives the subtest that starts it
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i, f := range flags {
+		if file := filepath.Join(r.dir, f); filepath.IsLocal(f) && exists(file) {
+			flags[i] = file
+		}
 	}
 	flags = append(flags, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -329,6 +334,7 @@ func TestDocuments(t *testing.T) {
 	targets := makeTargets(t, root)
 	ran := 0
 	for _, document := range documents(t, root) {
+		before := r.server
 		for _, b := range blocks(document, read(t, filepath.Join(root, document))) {
 			name, _, _ := strings.Cut(b.text, "\n")
 			t.Run(document+": "+name, func(t *testing.T) {
@@ -350,6 +356,9 @@ func TestDocuments(t *testing.T) {
 				default: // It shows an output, a formula or files.
 				}
 			})
+		}
+		if document == "docs/tls.md" { // The others are about a server without TLS.
+			r.server = before
 		}
 	}
 	if ran < 10 {
@@ -452,6 +461,11 @@ func makeTargets(t *testing.T, root string) map[string]bool {
 		targets[match[1]] = true
 	}
 	return targets
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // read returns the text of a file.

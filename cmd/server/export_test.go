@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 
 	"go.uber.org/zap"
@@ -24,4 +25,9 @@ func Shown(models []engine.Live, read func(metrics.Model)) {
 func NewLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, http.Handler, error) {
 	log, at, err := newLogger(c, stderr, instruments)
 	return log, levels(at, log), err
+}
+
+// WarnExposed is warnExposed.
+func WarnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
+	warnExposed(log, c, addresses...)
 }

@@ -151,9 +151,9 @@ func closeTracing(ctx context.Context, spans *tracing.Tracing, log *zap.Logger) 
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), /debug/loglevel, and the front's. Traced offers the format of
-// scrapes that has exemplars.
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced bool) (http.Handler, error) {
+// is not draining), /debug/loglevel, /debug/pprof/ if it is asked for, and the front's.
+// Traced offers the format of scrapes that has exemplars.
+func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced, profiled bool) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
@@ -181,6 +181,9 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *f
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
 	mux.Handle("/debug/loglevel", level)
+	if profiled {
+		profiles(mux, administrator)
+	}
 	mux.Handle("/", open)
 	return mux, nil
 }

@@ -19,12 +19,12 @@ import (
 	"hindsight/deploy/grafana"
 )
 
-// prometheus is a running Prometheus.
-type prometheus struct{ url string }
+// watcher is a running Prometheus.
+type watcher struct{ url string }
 
 // watchBy starts a Prometheus that scrapes a server each second, with the rules that are
 // committed.
-func watchBy(t *testing.T, program string, p *process) prometheus {
+func watchBy(t *testing.T, program string, p *process) watcher {
 	t.Helper()
 	dir := t.TempDir()
 	rules, err := filepath.Abs("../../deploy/prometheus/hindsight.rules.yml")
@@ -60,11 +60,11 @@ func watchBy(t *testing.T, program string, p *process) prometheus {
 			t.Logf("the log of Prometheus:\n%s", log.String())
 		}
 	})
-	return prometheus{"http://" + address}
+	return watcher{"http://" + address}
 }
 
 // get reads an answer of the API into data, and tells whether it was a success.
-func (m prometheus) get(t *testing.T, path string, data any) error {
+func (m watcher) get(t *testing.T, path string, data any) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+path, http.NoBody)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m prometheus) get(t *testing.T, path string, data any) error {
 }
 
 // value is the newest value of a query with one series, "" if it has none.
-func (m prometheus) value(t *testing.T, query string) (string, error) {
+func (m watcher) value(t *testing.T, query string) (string, error) {
 	t.Helper()
 	var answer struct {
 		Data struct {
@@ -100,7 +100,7 @@ func (m prometheus) value(t *testing.T, query string) (string, error) {
 }
 
 // firing are the alerts that fire.
-func (m prometheus) firing(t *testing.T) (names []string) {
+func (m watcher) firing(t *testing.T) (names []string) {
 	t.Helper()
 	var answer struct {
 		Data struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/credentials"
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
@@ -71,13 +71,19 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen for HTTP on %s: %w", c.HTTPAddress, err)
 	}
+	defer func() { _ = httpListener.Close() }() // Closed by the HTTP server as a rule.
+	warnExposed(log, c, grpcListener.Addr(), httpListener.Addr())
 	spans, err := openTracing(ctx, c, log, instruments)
 	if err != nil {
 		return err
 	}
 	defer closeTracing(ctx, spans, log)
+	keeper, err := openTLS(c, log, instruments)
+	if err != nil {
+		return err
+	}
 	open := new(front)
-	handler, err := routes(registry, instruments, open, levels(logLevel, log), spans != nil)
+	handler, err := routes(registry, instruments, open, levels(logLevel, log), spans != nil, c.Pprof)
 	if err != nil {
 		return err
 	}
@@ -87,30 +93,40 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if err := web.Serve(netutil.LimitListener(httpListener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve HTTP: %w", err)
-		}
-		return nil
-	})
+	group.Go(func() error { return serveHTTP(web, limited(httpListener, keeper), keeper) })
+	if keeper != nil {
+		group.Go(func() error {
+			keeper.Run(groupCtx)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		defer open.cut()
-		return host(groupCtx, c, log, registry, instruments, spans, open, grpcListener, httpListener.Addr())
+		return host(groupCtx, c, log, surroundings{
+			registry, instruments, spans, open, limited(grpcListener, keeper), grpcCredentials(keeper), httpListener.Addr(),
+		})
 	})
 	return group.Wait()
 }
 
+// surroundings is what opens before the models and closes after them.
+type surroundings struct {
+	registry    *prometheus.Registry
+	instruments *metrics.Metrics
+	spans       *tracing.Tracing
+	open        *front
+	listener    net.Listener
+	transport   credentials.TransportCredentials
+	httpAddress net.Addr
+}
+
 // host opens the store and the engine, and serves gRPC and the gateway to it until the
 // context ends.
-func host(
-	ctx context.Context, c config.Config, log *zap.Logger,
-	registry *prometheus.Registry, instruments *metrics.Metrics, spans *tracing.Tracing, open *front,
-	listener net.Listener, httpAddress net.Addr,
-) (err error) {
+func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings) (err error) {
 	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
 		Cache: c.MemoryLimit / 8,
 		Async: c.Durability == config.DurabilityAsync, PendingSync: c.PendingDurability == config.PendingSync, Logger: log.Named("store"),
-		Synced: instruments.Stages.Fsync,
+		Synced: s.instruments.Stages.Fsync,
 	})
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
@@ -120,8 +136,8 @@ func host(
 			err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
 		}
 	}()
-	options := engineOptions(c, log, disk, instruments)
-	copier, err := copies(ctx, c, log, instruments)
+	options := engineOptions(c, log, disk, s.instruments)
+	copier, err := copies(ctx, c, log, s.instruments)
 	if err != nil {
 		return err
 	}
@@ -146,32 +162,32 @@ func host(
 		}
 	}()
 	calls := newCalls()
-	if err := watch(registry, instruments, calls, models, disk); err != nil {
+	if err := watch(s.registry, s.instruments, calls, models, disk); err != nil {
 		return err
 	}
-	refusals, err := instruments.Refusals(rpc.Reasons())
+	refusals, err := s.instruments.Refusals(rpc.Reasons())
 	if err != nil {
 		return fmt.Errorf("instruments of refusals: %w", err)
 	}
 	server := rpc.New(rpc.Options{
-		Engine: models, Log: log, Metrics: calls, Observed: exemplars(spans != nil),
+		Engine: models, Log: log, Metrics: calls, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: c.MemoryLimit, Tracer: spans.Provider(), Refused: refusals.Count,
+		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: refusals.Count, Credentials: s.transport,
 	})
-	if err := watchCalls(instruments, c, server); err != nil {
+	if err := watchCalls(s.instruments, c, server); err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, listener.Addr(), spans != nil)
+	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil)
 	if err != nil {
 		server.Drain(ctx)
 		return err
 	}
 	defer func() { err = errors.Join(err, closeAPI()) }()
-	open.calls.Store(api)
+	s.open.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {
+		if err := server.Serve(s.listener); err != nil {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil
@@ -179,12 +195,12 @@ func host(
 	group.Go(func() error {
 		<-groupCtx.Done()
 		log.Info("draining")
-		open.ready.Store(false)
+		s.open.ready.Store(false)
 		limit, cancel := context.WithTimeout(context.WithoutCancel(groupCtx), c.ShutdownTimeout)
 		defer cancel()
 		var ended sync.WaitGroup
 		ended.Go(func() {
-			stop := context.AfterFunc(limit, open.cut)
+			stop := context.AfterFunc(limit, s.open.cut)
 			api.Drain()
 			stop()
 		})
@@ -192,10 +208,10 @@ func host(
 		ended.Wait()
 		return nil
 	})
-	open.ready.Store(true)
+	s.open.ready.Store(true)
 	log.Info("serving",
-		zap.String("grpc_address", listener.Addr().String()), zap.String("http_address", httpAddress.String()),
-		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
+		zap.String("grpc_address", s.listener.Addr().String()), zap.String("http_address", s.httpAddress.String()),
+		zap.Bool("tls", s.transport != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
 	err = group.Wait()
 	log.Info("stopped serving")
 	return err

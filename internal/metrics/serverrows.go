@@ -194,21 +194,22 @@ func (Limits) rows() []row[Limits] {
 	}
 }
 
-// TLSStats is what the server's certificate says at one moment.
+// TLSStats is what the certificates and connections of the server say at one moment.
 type TLSStats struct {
-	// NotAfter is when the first certificate of the chain expires, the zero time if
-	// there is none.
-	NotAfter time.Time
-	// Reloads counts the certificates that were read again and taken, ReloadFailures
-	// those that could not be.
-	Reloads, ReloadFailures uint64
+	// Reloads and ReloadFailures count changes of the files, HandshakeFailures and Closed
+	// count connections.
+	Reloads, ReloadFailures, HandshakeFailures, Closed uint64
+	// Expires is when the server's certificate expires.
+	Expires time.Time
 }
 
 func (TLSStats) rows() []row[TLSStats] {
 	return []row[TLSStats]{
-		{"hindsight_tls_certificate_expiry_timestamp_seconds", "When the server's TLS certificate expires; absent without TLS.", gauge, func(s TLSStats) float64 { return timestamp(s.NotAfter) }},
-		{"hindsight_tls_reloads_total", "TLS certificates that were read again and taken.", counter, func(s TLSStats) float64 { return float64(s.Reloads) }},
-		{"hindsight_tls_reload_failures_total", "TLS certificates that could not be read again; the one before stays.", counter, func(s TLSStats) float64 { return float64(s.ReloadFailures) }},
+		{"hindsight_tls_reloads_total", "Changes of the certificate files that were taken.", counter, func(s TLSStats) float64 { return float64(s.Reloads) }},
+		{"hindsight_tls_reload_failures_total", "Changes of the certificate files that could not be used; those before stay.", counter, func(s TLSStats) float64 { return float64(s.ReloadFailures) }},
+		{"hindsight_tls_handshake_failures_total", "Connections that ended before their TLS handshake was done.", counter, func(s TLSStats) float64 { return float64(s.HandshakeFailures) }},
+		{"hindsight_tls_connections_closed_total", "Connections that were closed because their client's certificate had expired or lost its authority.", counter, func(s TLSStats) float64 { return float64(s.Closed) }},
+		{"hindsight_tls_certificate_expiry_timestamp_seconds", "When the server's TLS certificate expires; absent without TLS.", gauge, func(s TLSStats) float64 { return timestamp(s.Expires) }},
 	}
 }
 

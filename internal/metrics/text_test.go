@@ -72,7 +72,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 		metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{} }),
 		metrics.Watch(m, func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }),
 		metrics.Watch(m, func() metrics.ServerStats { return metrics.ServerStats{} }),
-		metrics.Watch(m, func() metrics.TLSStats { return metrics.TLSStats{NotAfter: copied} }),
+		metrics.Watch(m, func() metrics.TLSStats { return metrics.TLSStats{Expires: copied} }),
 		metrics.Watch(m, func() metrics.AuthStats { return metrics.AuthStats{} }),
 		metrics.Watch(m, func() metrics.TraceStats { return metrics.TraceStats{} }),
 		metrics.Watch(m, func() metrics.Limits {

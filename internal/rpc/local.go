@@ -61,7 +61,7 @@ func (s *Server) Local() (*Local, error) {
 		return nil, fmt.Errorf("rpc: local connection: %w", err)
 	}
 	s.listeners.Go(func() {
-		_ = s.Serve(listener) // It ends with the server, and has no other error.
+		_ = s.Serve(localListener{listener}) // It ends with the server, and has no other error.
 	})
 	return &Local{s, streams}, nil
 }

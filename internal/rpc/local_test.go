@@ -2,6 +2,7 @@ package rpc_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -129,5 +131,25 @@ func TestLocalStreams(t *testing.T) {
 	s.server.Drain(t.Context())
 	if _, err := session.Recv(); err == nil {
 		t.Error("the session goes on after the server ended")
+	}
+}
+
+// A connection from outside needs the server's credentials, one from within does not.
+func TestLocalNeedsNoTLS(t *testing.T) {
+	s := serve(t, func(o *rpc.Options) { o.Credentials = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}) })
+	within := hindsightv1.NewModelServiceClient(s.local(t))
+	if _, err := within.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: linear(2)}); err != nil {
+		t.Errorf("a unary call: %v", err)
+	}
+	stream, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		t.Errorf("a stream: %v", err)
+	}
+	outside := hindsightv1.NewModelServiceClient(s.connection)
+	if _, err := outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); status.Code(err) != codes.Unavailable {
+		t.Errorf("plaintext from outside: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -41,6 +42,8 @@ type Options struct {
 	Tracer trace.TracerProvider
 	// Refused is told why a call was refused or failed, one of Reasons. It may be nil.
 	Refused func(reason string)
+	// Credentials secure connections from outside; nil is plaintext.
+	Credentials credentials.TransportCredentials
 	// Reflection lets tools like grpcurl ask for the services.
 	Reflection bool
 	// admission is newAdmission(MemoryLimit), but in tests.
@@ -96,6 +99,7 @@ func New(o Options) *Server {
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
 			grpc.ChainStreamInterceptor(streams...),
+			grpc.Creds(newHandshakes(o.Credentials, o.Log)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),

@@ -11,6 +11,7 @@ import grpc
 from hindsight import _calls, errors, messages
 from hindsight._calls import UNCHANGED, Call, Unchanged
 from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
+from hindsight._security import Path, Security, Token
 from hindsight._values import Input, Label, Span, Spec
 from hindsight.retry import Retry, Tries
 from hindsight.session import Session
@@ -28,10 +29,11 @@ class Client:
 
     def __init__(
         self, channel: grpc.Channel, *, address: str = "the given channel", timeout: float = DEFAULT_TIMEOUT,
-        retry: Optional[Retry] = None,
+        retry: Optional[Retry] = None, security: Optional[Security] = None,
     ) -> None:
         """Takes over a channel; see connect for the usual way."""
         self._channel = channel
+        self._security = security or Security(address)
         self._address = address
         self.timeout = timeout
         self.retry = retry or Retry()
@@ -46,6 +48,13 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT,
         retry: Optional[Retry] = None,
         keepalive: Optional[float] = 30.0,
+        tls: bool = False,
+        ca: Optional[Path] = None,
+        cert: Optional[Path] = None,
+        key: Optional[Path] = None,
+        server_name: str = "",
+        token: Optional[Token] = None,
+        token_in_plaintext: bool = False,
         credentials: Optional[grpc.ChannelCredentials] = None,
         channel_options: Optional[dict[str, Any]] = None,
     ) -> Client:
@@ -53,15 +62,29 @@ class Client:
 
         The connection is made with the first call. timeout is the deadline of a call in
         seconds, all its tries together. keepalive is after how many quiet seconds the
-        server is asked whether it is there. Without credentials the connection is not
-        encrypted. channel_options are options of gRPC.
+        server is asked whether it is there. channel_options are options of gRPC.
+
+        tls, or one of the next four, encrypts the connection. ca is the file of the
+        authorities that may sign the server's certificate, those of the system without
+        it. cert and key are the files that say who the client is. server_name is the name
+        in the server's certificate, if it is not that of the address. credentials are
+        those of gRPC in their place.
+
+        token says who calls: a text, a function that returns it, or the file of it as a
+        pathlib.Path, which may change. It is sent over TLS or to this machine alone,
+        unless token_in_plaintext is true.
         """
-        name, settings = target(address), options(keepalive, channel_options)
-        if credentials is None:
+        name = target(address)
+        security = Security(
+            name, tls=tls, ca=ca, cert=cert, key=key, server_name=server_name, token=token,
+            token_in_plaintext=token_in_plaintext, credentials=credentials,
+        )
+        settings = options(keepalive, security.options | (channel_options or {}))
+        if security.credentials is None:
             channel = grpc.insecure_channel(name, settings)
         else:
-            channel = grpc.secure_channel(name, credentials, settings)
-        return cls(channel, address=name, timeout=timeout, retry=retry)
+            channel = grpc.secure_channel(name, security.credentials, settings)
+        return cls(channel, address=name, timeout=timeout, retry=retry, security=security)
 
     def close(self) -> None:
         """Closes the connection. Calls in flight end."""
@@ -152,31 +175,33 @@ class Client:
         while True:
             left = tries.begin()
             try:
-                return call.read(method(call.request if request is None else request(), timeout=left))
+                message = call.request if request is None else request()
+                return call.read(method(message, timeout=left, metadata=self._security.metadata()))
             except grpc.RpcError as e:
-                error = errors.of_call(e, self._address)
+                error = self._security.error(e, self._address)
             if tries.count > 1 and call.done and error.reason == call.done:
                 return call.read(None)
             time.sleep(tries.wait(error))
 
     def stream(self, call: Call[T], timeout: Optional[float] = None) -> Iterator[T]:
         """The answers of a call that has many."""
-        answers = getattr(self._stubs[call.service], call.method)(call.request, timeout=timeout)
+        method = getattr(self._stubs[call.service], call.method)
+        answers = method(call.request, timeout=timeout, metadata=self._security.metadata())
         try:
             for answer in answers:
                 yield call.read(answer)
         except grpc.RpcError as e:
-            raise errors.of_call(e, self._address) from None
+            raise self._security.error(e, self._address) from None
         finally:
             answers.cancel()
 
     def open_session(self, requests: Iterator[Any]) -> Any:
         """One stream of a session."""
-        return self._stubs["PredictionService"].Session(requests)
+        return self._stubs["PredictionService"].Session(requests, metadata=self._security.metadata())
 
     def error(self, e: Any) -> errors.HindsightError:
         """The error of a call that gRPC ended with an error."""
-        return errors.of_call(e, self._address)
+        return self._security.error(e, self._address)
 
 
 class Model:

@@ -201,6 +201,10 @@ class PermissionDenied(HindsightError):
     """The caller may not do this."""
 
 
+class Unauthenticated(PermissionDenied):
+    """The server does not know who calls: the token is missing, wrong, expired or revoked."""
+
+
 class Internal(HindsightError):
     """The server has a defect. Its log says more."""
 
@@ -223,7 +227,7 @@ _BY_CODE: dict[grpc.StatusCode, type[HindsightError]] = {
     _Code.DATA_LOSS: StateCorrupt,
     _Code.UNIMPLEMENTED: Unimplemented,
     _Code.PERMISSION_DENIED: PermissionDenied,
-    _Code.UNAUTHENTICATED: PermissionDenied,
+    _Code.UNAUTHENTICATED: Unauthenticated,
     _Code.INTERNAL: Internal,
 }
 _BY_REASON: dict[str, type[HindsightError]] = {

@@ -136,6 +136,8 @@ class Session:
                     settle()
         except grpc.RpcError as e:
             error = self._client.error(e)
+        except errors.HindsightError as e:  # There is no token.
+            error = e
         except ValueError as e:  # The channel is closed.
             error = errors.SessionClosed(str(e))
         with self._lock:

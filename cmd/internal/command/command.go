@@ -52,6 +52,8 @@ type Program struct {
 	// colour in the SGR sequence, such as 32 for green.
 	Colours map[string]string
 
+	connection connection
+
 	format  format
 	root    *cobra.Command
 	server  bool // ServerFlags was called
@@ -96,6 +98,7 @@ func (p *Program) ServerFlags(flags *pflag.FlagSet) {
 	}
 	flags.StringVar(&p.Address, "address", address, "address of the server, port 50051 if it has none; the environment variable "+addressEnv+" changes the default")
 	flags.DurationVar(&p.Timeout, "timeout", defaultTimeout, "longest wait for the answer to a call")
+	p.connection.flags(flags)
 	p.server = true
 }
 
@@ -180,7 +183,7 @@ type Failure struct {
 func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	f := &Failure{Message: strings.Join(strings.Fields(err.Error()), " "), ExitCode: p.exitCode(ctx, err)}
 	if f.ExitCode == exitUnreachable {
-		f.Message = p.unreachable(f.Message)
+		f.Message = p.unreachable(err, f.Message)
 	}
 	if refused := client.FromError(err); refused != nil {
 		f.Code, f.Reason = client.CodeName(refused.Code), refused.Reason
@@ -188,8 +191,11 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	return f
 }
 
-// unreachable says what to do when no server answered.
-func (p *Program) unreachable(message string) string {
+// unreachable says what to do when no server answered. The error may say it.
+func (p *Program) unreachable(err error, message string) string {
+	if client.FromError(err).Advice() != "" {
+		return fmt.Sprintf("no answer of the server at %s: %s", p.Address, message)
+	}
 	return fmt.Sprintf("no server answered at %s: %s; start one with \"hindsight-server --data-dir DIR\", or name another with --address or %s",
 		p.Address, message, addressEnv)
 }

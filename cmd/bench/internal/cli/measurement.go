@@ -58,15 +58,15 @@ func (m *measurement) check(cmd *cobra.Command) error {
 // measure calls do with the server that the flags name. The ids of its models begin
 // with the name of the command.
 func (m *measurement) measure(ctx context.Context, p *command.Program, name string, do func(context.Context, *remote.Server) error) error {
-	at := func(address string) error {
+	at := func(dial func() (*client.Client, error)) error {
 		drawn := make([]byte, 4)
 		if _, err := rand.Read(drawn); err != nil {
 			return fmt.Errorf("draw a run: %w", err)
 		}
 		timeout := max(p.Timeout, leastTimeout)
-		c, err := client.Dial(address)
+		c, err := dial()
 		if err != nil {
-			return &command.UsageError{Err: err}
+			return err
 		}
 		return errors.Join(do(ctx, &remote.Server{
 			Models: c.Models(), Predictions: c.Predictions(),
@@ -75,7 +75,9 @@ func (m *measurement) measure(ctx context.Context, p *command.Program, name stri
 		}), c.Close())
 	}
 	if m.server == "" {
-		return at(p.Address)
+		return at(func() (*client.Client, error) { return p.Dial() })
 	}
-	return child.Serve(ctx, m.server, func(s *child.Server) error { return at(s.GRPC) })
+	return child.Serve(ctx, m.server, func(s *child.Server) error {
+		return at(func() (*client.Client, error) { return client.Dial(s.GRPC) })
+	})
 }

@@ -18,8 +18,14 @@ const (
 	completionModels  = 100
 )
 
-// dial prepares a connection. No call is sent again unless a command asks for it.
-func dial(address string, timeout time.Duration) (*client.Client, error) {
+// dial prepares a connection to the server of the flags. No call is sent again unless a
+// command asks for it.
+func (e *env) dial(timeout time.Duration) (*client.Client, error) {
+	return e.Dial(client.WithTimeout(timeout), client.WithRetry(client.Retry{}))
+}
+
+// dialChild prepares a connection to a server that the program has started.
+func dialChild(address string, timeout time.Duration) (*client.Client, error) {
 	c, err := client.Dial(address, client.WithTimeout(timeout), client.WithRetry(client.Retry{}))
 	if err != nil {
 		return nil, &command.UsageError{Err: err}
@@ -29,7 +35,7 @@ func dial(address string, timeout time.Duration) (*client.Client, error) {
 
 // withClient calls do with a connection to the server.
 func (e *env) withClient(do func(*client.Client) error) error {
-	c, err := dial(e.Address, e.Timeout)
+	c, err := e.dial(e.Timeout)
 	if err != nil {
 		return err
 	}
@@ -83,7 +89,7 @@ func (e *env) completeAlias(cmd *cobra.Command, args []string, prefix string) ([
 
 // complete asks the server for completions.
 func (e *env) complete(ask func(*client.Client) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
-	c, err := dial(e.Address, completionTimeout)
+	c, err := e.dial(completionTimeout)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

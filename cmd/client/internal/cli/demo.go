@@ -143,7 +143,7 @@ func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err e
 	if err != nil {
 		return err
 	}
-	c, err := dial(server.GRPC, e.Timeout)
+	c, err := dialChild(server.GRPC, e.Timeout)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 	if err != nil {
 		return nil, err
 	}
-	c, err := dial(server.GRPC, e.Timeout)
+	c, err := dialChild(server.GRPC, e.Timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -123,8 +123,8 @@ func (f *fake) start(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func (f *fake) serve(l net.Listener) func() {
-	s := grpc.NewServer()
+func (f *fake) serve(l net.Listener, options ...grpc.ServerOption) func() {
+	s := grpc.NewServer(options...)
 	hindsightv1.RegisterModelServiceServer(s, f)
 	hindsightv1.RegisterPredictionServiceServer(s, f)
 	done := make(chan struct{})

@@ -24,13 +24,16 @@ var ErrHelp = pflag.ErrHelp
 // settings.go says what each setting means, its default and its range.
 type Config struct {
 	GRPCAddress, HTTPAddress    string
+	TLSCert, TLSKey             string // Files; "" is no TLS.
+	TLSClientCA                 string // A file; "" asks clients for no certificate.
+	TLSClientAuth               ClientAuth
 	CORSOrigins                 string // Between commas; "" is none. See Origins.
 	MaxMessageBytes             int64
 	MaxBatchRows, Queue         int
 	MemoryLimit                 int64 // 0 is no limit.
 	MaxModels                   int
 	MaxPending, MaxPendingTotal int
-	Reflection                  bool
+	Reflection, Pprof           bool
 	ShutdownTimeout             time.Duration
 
 	DataDir           string
@@ -54,6 +57,17 @@ type Config struct {
 	// File is the file that was read, "" when there was none.
 	File string
 }
+
+// ClientAuth says whether a client must have a certificate.
+type ClientAuth string
+
+// The values of ClientAuth.
+const (
+	// ClientRequired refuses the connection of a client without a certificate.
+	ClientRequired ClientAuth = "require"
+	// ClientOptional lets a client come without one, with a token for example.
+	ClientOptional ClientAuth = "optional"
+)
 
 // Durability says when an Observe is answered.
 type Durability string
@@ -150,11 +164,26 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 			return Config{}, v.refuse(s.name, s.want)
 		}
 	}
-	if samePort(c.GRPCAddress, c.HTTPAddress) {
-		return Config{}, chosen("http-address", "").refuse("http-address",
-			fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+	if err := c.check(chosen); err != nil {
+		return Config{}, err
 	}
 	return c, nil
+}
+
+// check refuses settings that do not go together.
+func (c Config) check(chosen func(name, standard string) value) error {
+	refuse := func(name, want string) error { return chosen(name, "").refuse(name, want) }
+	switch {
+	case samePort(c.GRPCAddress, c.HTTPAddress):
+		return refuse("http-address", fmt.Sprintf("another port than that of grpc-address, %q", c.GRPCAddress))
+	case c.TLSCert != "" && c.TLSKey == "":
+		return refuse("tls-key", "the file of the key, because tls-cert is set")
+	case c.TLSCert == "" && c.TLSKey != "":
+		return refuse("tls-cert", "the file of the certificate, because tls-key is set")
+	case c.TLSCert == "" && c.TLSClientCA != "":
+		return refuse("tls-cert", "the file of the certificate, because tls-client-ca is set")
+	}
+	return nil
 }
 
 // Origins are those of CORSOrigins.

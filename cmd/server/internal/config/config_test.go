@@ -42,8 +42,9 @@ func load(t *testing.T, args []string, env environment) config.Config {
 
 func defaults() config.Config {
 	return config.Config{
-		GRPCAddress:       ":50051",
-		HTTPAddress:       ":9464",
+		GRPCAddress:       "127.0.0.1:50051",
+		HTTPAddress:       "127.0.0.1:9464",
+		TLSClientAuth:     config.ClientRequired,
 		MaxMessageBytes:   16 << 20,
 		MaxBatchRows:      4096,
 		Queue:             1024,
@@ -80,6 +81,10 @@ func every() map[string]string {
 	return map[string]string{
 		"grpc-address":       "127.0.0.1:1",
 		"http-address":       "[::1]:2",
+		"tls-cert":           "server.crt",
+		"tls-key":            "server.key",
+		"tls-client-ca":      "ca.crt",
+		"tls-client-auth":    "optional",
 		"cors-origins":       "https://a.example,http://b.example:8080",
 		"max-message-bytes":  "2MiB",
 		"max-batch-rows":     "3",
@@ -89,6 +94,7 @@ func every() map[string]string {
 		"max-pending":        "14",
 		"max-pending-total":  "15",
 		"reflection":         "false",
+		"pprof":              "true",
 		"shutdown-timeout":   "5s",
 		"data-dir":           "/var/lib/hindsight",
 		"durability":         "async",
@@ -113,6 +119,10 @@ func everyLoaded() config.Config {
 	return config.Config{
 		GRPCAddress:       "127.0.0.1:1",
 		HTTPAddress:       "[::1]:2",
+		TLSCert:           "server.crt",
+		TLSKey:            "server.key",
+		TLSClientCA:       "ca.crt",
+		TLSClientAuth:     config.ClientOptional,
 		CORSOrigins:       "https://a.example,http://b.example:8080",
 		MaxMessageBytes:   2 << 20,
 		MaxBatchRows:      3,
@@ -122,6 +132,7 @@ func everyLoaded() config.Config {
 		MaxPending:        14,
 		MaxPendingTotal:   15,
 		Reflection:        false,
+		Pprof:             true,
 		ShutdownTimeout:   5 * time.Second,
 		DataDir:           "/var/lib/hindsight",
 		Durability:        config.DurabilityAsync,
@@ -255,7 +266,7 @@ func TestBadValues(t *testing.T) {
 		{"grpc-address", ":http", "65535"},
 		{"grpc-address", "::1:50051", "want HOST:PORT"},
 		{"http-address", "local host:1", "want HOST:PORT"},
-		{"http-address", ":50051", `want another port than that of grpc-address, ":50051"`},
+		{"http-address", ":50051", `want another port than that of grpc-address, "127.0.0.1:50051"`},
 		{"http-address", "127.0.0.1:50051", "want another port"},
 		{"cors-origins", "a.example", "want nothing, * or origins between commas, such as https://example.com"},
 		{"cors-origins", "https://a.example/", "want nothing, * or origins"},
@@ -385,6 +396,9 @@ func TestBadCommandLines(t *testing.T) {
 		args []string
 		want string
 	}{
+		{[]string{"--tls-cert=a"}, `tls-key (from default): got "", want the file of the key, because tls-cert is set`},
+		{[]string{"--tls-key=a"}, `tls-cert (from default): got "", want the file of the certificate, because tls-key is set`},
+		{[]string{"--tls-client-ca=a"}, `tls-cert (from default): got "", want the file of the certificate, because tls-client-ca is set`},
 		{[]string{"--qeue=1"}, "command line: unknown flag: --qeue; --help lists the flags"},
 		{[]string{"-q"}, "command line: unknown shorthand flag"},
 		{[]string{"--queue"}, "command line: flag needs an argument: --queue"},
@@ -430,13 +444,13 @@ func TestEverySettingIsDocumented(t *testing.T) {
 		rows[row[1]] = row[2]
 	}
 	for name := range every() {
-		// The help text says the default, but for 0 and nothing.
+		// The help text says the default, but for 0, false and nothing.
 		standard, said := "", regexp.MustCompile(`(?ms)^  --`+name+` .*?(?:\(default\s+(\S+)\)\n|^  --|\n\n)`).FindStringSubmatch(config.Usage())
 		if said != nil {
 			standard = said[1]
 		}
 		row, ok := rows[name]
-		unsaid := standard == "" && (row == "0" || row == "none")
+		unsaid := standard == "" && (row == "0" || row == "false" || row == "none")
 		if !ok || (row != standard && !unsaid) {
 			t.Errorf("--%s: the document says %q (%t), the program %q", name, row, ok, standard)
 		}

@@ -44,8 +44,12 @@ type kind struct {
 // settings is the one table of settings. They are read into c.
 func settings(c *Config) []setting {
 	return []setting{
-		{serving, "grpc-address", ":50051", address(&c.GRPCAddress), "where the gRPC services listen"},
-		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
+		{serving, "grpc-address", "127.0.0.1:50051", address(&c.GRPCAddress), "where the gRPC services listen; :50051 is all interfaces"},
+		{serving, "http-address", "127.0.0.1:9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
+		{serving, "tls-cert", "", file(&c.TLSCert), "certificate for both ports, in PEM; none is no TLS"},
+		{serving, "tls-key", "", file(&c.TLSKey), "its key"},
+		{serving, "tls-client-ca", "", file(&c.TLSClientCA), "authorities of the clients' certificates, in PEM; none asks for no certificate"},
+		{serving, "tls-client-auth", "require", oneOf(&c.TLSClientAuth, ClientRequired, ClientOptional), "refuse clients without a certificate, or let them come"},
 		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
 		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
 		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
@@ -55,6 +59,7 @@ func settings(c *Config) []setting {
 		{serving, "max-pending", "1000000", count(1, many, &c.MaxPending), "most predictions of one model that wait for their labels"},
 		{serving, "max-pending-total", "4000000", count(1, many, &c.MaxPendingTotal), "most predictions of all models that wait for their labels"},
 		{serving, "reflection", "true", truth(&c.Reflection), "serve gRPC reflection"},
+		{serving, "pprof", "false", truth(&c.Pprof), "serve profiles of the program under /debug/pprof/"},
 		{serving, "shutdown-timeout", "10s", duration(0, time.Hour, &c.ShutdownTimeout), "how long calls in flight have to end"},
 
 		{data, "data-dir", "./data", path(&c.DataDir), "directory of all that is kept"},
@@ -87,6 +92,11 @@ func word[T ~string](placeholder, want string, field *T, good func(string) bool)
 
 func path(field *string) kind {
 	return word("PATH", "a path", field, func(s string) bool { return s != "" && !strings.ContainsRune(s, 0) })
+}
+
+// file is the path of a file, or nothing.
+func file(field *string) kind {
+	return word("FILE", "nothing or a path", field, func(s string) bool { return !strings.ContainsRune(s, 0) })
 }
 
 func address(field *string) kind {

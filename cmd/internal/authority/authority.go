@@ -1,0 +1,149 @@
+// Package authority issues certificates for tests.
+package authority
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Authority signs certificates.
+type Authority struct {
+	// PEM is its certificate.
+	PEM         []byte
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// Leaf is what a certificate says. Without times it is valid now.
+type Leaf struct {
+	Name string
+	// Hosts are names and addresses of a server. A certificate without them is a
+	// client's.
+	Hosts       []string
+	From, Until time.Time
+}
+
+// New is an authority with a key of its own.
+func New(tb testing.TB, name string) *Authority {
+	tb.Helper()
+	a := &Authority{key: newKey(tb)}
+	template := &x509.Certificate{
+		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.certificate = a.sign(tb, template, template, &a.key.PublicKey)
+	a.PEM = encode("CERTIFICATE", a.certificate.Raw)
+	return a
+}
+
+// Issue is a certificate and its key, in PEM.
+func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
+	tb.Helper()
+	template := &x509.Certificate{
+		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: l.Name},
+		NotBefore: l.From, NotAfter: l.Until, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if l.From.IsZero() {
+		template.NotBefore = time.Now().Add(-time.Hour)
+	}
+	if l.Until.IsZero() {
+		template.NotAfter = time.Now().Add(time.Hour)
+	}
+	for _, host := range l.Hosts {
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	private := newKey(tb)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	signed := a.sign(tb, template, a.certificate, &private.PublicKey)
+	return encode("CERTIFICATE", signed.Raw), encode("PRIVATE KEY", der)
+}
+
+// Pair is Issue for a program.
+func (a *Authority) Pair(tb testing.TB, l Leaf) tls.Certificate {
+	tb.Helper()
+	pair, err := tls.X509KeyPair(a.Issue(tb, l))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pair
+}
+
+// Files is Issue into the files name.crt and name.key of a directory.
+func (a *Authority) Files(tb testing.TB, dir, name string, l Leaf) (certificate, key string) {
+	tb.Helper()
+	c, k := a.Issue(tb, l)
+	return Write(tb, dir, name+".crt", c), Write(tb, dir, name+".key", k)
+}
+
+// Pool has the authority alone.
+func (a *Authority) Pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}
+
+// Write writes a file and returns its path.
+func Write(tb testing.TB, dir, name string, text []byte) string {
+	tb.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+func (a *Authority) sign(tb testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
+	tb.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
+}
+
+func serial(tb testing.TB) *big.Int {
+	tb.Helper()
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return n
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}

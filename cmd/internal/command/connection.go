@@ -1,0 +1,62 @@
+package command
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"hindsight/client"
+)
+
+// connection is how the server is called: whom the program trusts, and who it is.
+type connection struct {
+	tls            bool
+	files          client.TLS
+	tokenFile      string
+	plaintextToken bool
+}
+
+// tokenEnv has a token. No flag has one: others see the arguments of a process.
+const tokenEnv = "HINDSIGHT_TOKEN"
+
+// flags adds the flags. The environment variable of each changes its default.
+func (c *connection) flags(flags *pflag.FlagSet) {
+	text := func(field *string, name, usage string) {
+		env := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		flags.StringVar(field, name, os.Getenv(env), usage+"; or "+env)
+	}
+	flags.BoolVar(&c.tls, "tls", os.Getenv("HINDSIGHT_TLS") == "true", "encrypt the connection; --ca, --cert and --server-name do too; or HINDSIGHT_TLS=true")
+	text(&c.files.CA, "ca", "file of the authorities that may sign the server's certificate, those of the system if it is empty")
+	text(&c.files.Cert, "cert", "file of the certificate that says who the client is")
+	text(&c.files.Key, "key", "file of its key")
+	text(&c.files.ServerName, "server-name", "name in the server's certificate, if it is not that of the address")
+	text(&c.tokenFile, "token-file", "file of the token that says who the client is; "+tokenEnv+" is a token itself")
+	flags.BoolVar(&c.plaintextToken, "token-in-plaintext", false, "send the token to another machine without TLS")
+}
+
+// options are those of client.Dial.
+func (c *connection) options() []client.Option {
+	var options []client.Option
+	if c.tls || c.files != (client.TLS{}) {
+		options = append(options, client.WithTLS(c.files))
+	}
+	if c.tokenFile != "" {
+		options = append(options, client.WithToken(client.TokenFile(c.tokenFile)))
+	} else if token := os.Getenv(tokenEnv); token != "" {
+		options = append(options, client.WithToken(client.TokenText(strings.TrimSpace(token))))
+	}
+	if c.plaintextToken {
+		options = append(options, client.WithTokenInPlaintext())
+	}
+	return options
+}
+
+// Dial prepares a connection to the server of the flags. Close must be called.
+func (p *Program) Dial(options ...client.Option) (*client.Client, error) {
+	c, err := client.Dial(p.Address, append(p.connection.options(), options...)...)
+	if err != nil {
+		return nil, &UsageError{Err: err}
+	}
+	return c, nil
+}

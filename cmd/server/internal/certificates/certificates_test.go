@@ -1,0 +1,521 @@
+package certificates_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"hindsight/cmd/internal/authority"
+	"hindsight/cmd/server/internal/certificates"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server echoes what comes over TLS.
+type server struct {
+	*certificates.Keeper
+	dir     string
+	address string
+	log     *observer.ObservedLogs
+	clock   clock
+	// taken has a value for each set of files that was taken.
+	taken chan struct{}
+	// failed has the error of each handshake, nil for those that were done.
+	failed chan error
+}
+
+// clock is set by a test.
+type clock struct {
+	sync.Mutex
+	now time.Time
+}
+
+func (c *clock) read() time.Time {
+	c.Lock()
+	defer c.Unlock()
+	return c.now
+}
+
+func (c *clock) set(now time.Time) {
+	c.Lock()
+	defer c.Unlock()
+	c.now = now
+}
+
+var host = authority.Leaf{Name: "server", Hosts: []string{"127.0.0.1", "hindsight.example"}}
+
+// serve serves with the pair of a until the test ends. Clients need certificates of b, if
+// it is there.
+func serve(t *testing.T, a, b *authority.Authority, leaf authority.Leaf) *server {
+	t.Helper()
+	s := &server{dir: t.TempDir(), taken: make(chan struct{}, 100), failed: make(chan error, 100)}
+	s.clock.set(time.Now())
+	core, log := observer.New(zap.InfoLevel)
+	s.log = log
+	var files certificates.Files
+	files.Certificate, files.Key = a.Files(t, s.dir, "server", leaf)
+	if b != nil {
+		files.ClientCA = authority.Write(t, s.dir, "ca.crt", b.PEM)
+	}
+	taken := zap.Hooks(func(e zapcore.Entry) error {
+		if e.Message == "certificate" {
+			s.taken <- struct{}{}
+		}
+		return nil
+	})
+	keeper, err := certificates.Open(certificates.Options{Files: files, Log: zap.New(core, taken), Now: s.clock.read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Keeper = keeper
+	var listen net.ListenConfig
+	inner, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = inner.Addr().String()
+	l := tls.NewListener(keeper.Listener(inner), keeper.Config("echo"))
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			ended.Go(func() { s.echo(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		ended.Wait()
+	})
+	return s
+}
+
+func (s *server) echo(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	secured, ok := c.(*tls.Conn)
+	if !ok {
+		s.failed <- errors.New("no TLS")
+		return
+	}
+	err := secured.HandshakeContext(context.Background())
+	s.failed <- err
+	if err == nil {
+		_, _ = io.Copy(c, c)
+	}
+}
+
+// dial connects, and makes sure that the server takes the connection.
+func (s *server) dial(t *testing.T, c *tls.Config) (net.Conn, error) {
+	t.Helper()
+	dialer := tls.Dialer{Config: c}
+	connection, err := dialer.DialContext(t.Context(), "tcp", s.address)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = connection.Close() })
+	return connection, ping(connection)
+}
+
+// ping sends a byte and waits for its echo.
+func ping(c net.Conn) error {
+	if _, err := c.Write([]byte{1}); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err
+}
+
+// serial is the serial number of the certificate that the server shows.
+func (s *server) serial(t *testing.T, c *tls.Config) string {
+	t.Helper()
+	connection, err := s.dial(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured, ok := connection.(*tls.Conn)
+	if !ok {
+		t.Fatal("no TLS")
+	}
+	return secured.ConnectionState().PeerCertificates[0].SerialNumber.String()
+}
+
+func trusts(a *authority.Authority, own ...tls.Certificate) *tls.Config {
+	return &tls.Config{RootCAs: a.Pool(), Certificates: own, MinVersion: tls.VersionTLS12, NextProtos: []string{"echo"}}
+}
+
+// Whom the handshake refuses, on which side, and what the error says.
+func TestHandshakes(t *testing.T) {
+	a, b := authority.New(t, "servers"), authority.New(t, "clients")
+	good := b.Pair(t, authority.Leaf{Name: "client"})
+	long := time.Now().Add(-time.Hour)
+	past := authority.Leaf{Name: "client", From: long.Add(-time.Hour), Until: long}
+	for name, c := range map[string]struct {
+		leaf           authority.Leaf
+		client         *tls.Config
+		client1, serve string // of the client's error and of the server's
+	}{
+		"good":                       {host, trusts(a, good), "", ""},
+		"wrong authority of server":  {host, trusts(b, good), "signed by unknown authority", "bad certificate"},
+		"wrong host":                 {authority.Leaf{Hosts: []string{"other.example"}}, trusts(a, good), "cannot validate certificate for 127.0.0.1", "bad certificate"},
+		"expired server":             {authority.Leaf{Hosts: host.Hosts, From: past.From, Until: past.Until}, trusts(a, good), "certificate has expired", "bad certificate"},
+		"expired client":             {host, trusts(a, b.Pair(t, past)), "expired certificate", "certificate has expired"},
+		"client not yet valid":       {host, trusts(a, b.Pair(t, authority.Leaf{From: time.Now().Add(time.Hour), Until: time.Now().Add(2 * time.Hour)})), "expired certificate", "not yet valid"},
+		"no client certificate":      {host, trusts(a), "certificate required", "didn't provide a certificate"},
+		"client of other authority":  {host, forced(trusts(a), a.Pair(t, authority.Leaf{Name: "client"})), "unknown certificate authority", "signed by unknown authority"},
+		"a server's as the client's": {host, trusts(a, b.Pair(t, host)), "bad certificate", "incompatible key usage"},
+		"TLS 1.1":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version", "unsupported versions"},
+		"TLS 1.2":                    {host, &tls.Config{RootCAs: a.Pool(), Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, a, b, c.leaf)
+			_, err := s.dial(t, c.client)
+			compare(t, "client", err, c.client1)
+			compare(t, "server", <-s.failed, c.serve)
+		})
+	}
+}
+
+// forced shows a certificate also to a server that does not want it.
+func forced(c *tls.Config, own tls.Certificate) *tls.Config {
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
+	return c
+}
+
+func compare(t *testing.T, side string, err error, want string) {
+	t.Helper()
+	if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {
+		t.Errorf("%s: %v, want %q", side, err, want)
+	}
+}
+
+// A connection that says no word of TLS is refused and counted.
+func TestPlaintext(t *testing.T) {
+	a := authority.New(t, "servers")
+	s := serve(t, a, nil, host)
+	var dialer net.Dialer
+	c, err := dialer.DialContext(t.Context(), "tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "server", <-s.failed, "does not look like a TLS handshake")
+	_, _ = io.ReadAll(c)
+	_ = c.Close()
+	if n := s.Stats().HandshakeFailures; n != 1 {
+		t.Errorf("%d failures are counted", n)
+	}
+}
+
+// Look twice takes what the files hold, and once does not: somebody may be writing them.
+func TestReload(t *testing.T) {
+	a := authority.New(t, "servers")
+	s := serve(t, a, nil, host)
+	first := s.serial(t, trusts(a))
+	open, err := s.dial(t, trusts(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Look()
+	s.Look()
+	c, k := a.Issue(t, host)
+	authority.Write(t, s.dir, "server.crt", c)
+	s.Look() // The key is not there yet.
+	authority.Write(t, s.dir, "server.key", k)
+	s.Look()
+	if got := s.serial(t, trusts(a)); got != first || s.Stats().ReloadFailures != 0 {
+		t.Errorf("files that are being written were read: %+v", s.Stats())
+	}
+	s.Look()
+	second := s.serial(t, trusts(a))
+	if stats := s.Stats(); second == first || stats.Reloads != 1 || stats.ReloadFailures != 0 {
+		t.Errorf("after the change: serial %s, before %s, %+v", second, first, stats)
+	}
+	if err := ping(open); err != nil {
+		t.Errorf("the change ended a connection: %v", err)
+	}
+
+	expired, expiredKey := a.Issue(t, authority.Leaf{Hosts: host.Hosts, From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
+	_, otherKey := a.Issue(t, host)
+	for n, bad := range []struct {
+		name             string
+		certificate, key []byte
+		say              string
+	}{
+		{"another key", c, otherKey, "private key does not match public key"},
+		{"no PEM", []byte("hello"), otherKey, "failed to find any PEM data"},
+		{"half a key", c, k[:len(k)/2], "failed to find any PEM data in key input"},
+		{"expired", expired, expiredKey, "the certificate expired at "},
+		{"a directory", nil, k, "no such file"},
+	} {
+		authority.Write(t, s.dir, "server.key", bad.key)
+		if bad.certificate == nil {
+			if err := os.Remove(filepath.Join(s.dir, "server.crt")); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			authority.Write(t, s.dir, "server.crt", bad.certificate)
+		}
+		for range 5 {
+			s.Look()
+		}
+		if got := s.serial(t, trusts(a)); got != second {
+			t.Errorf("%s: the server shows another certificate", bad.name)
+		}
+		if stats := s.Stats(); stats.Reloads != 1 || stats.ReloadFailures != uint64(n)+1 {
+			t.Errorf("%s: %+v", bad.name, stats)
+		}
+		logged := s.log.FilterLevelExact(zapcore.ErrorLevel).All()
+		if len(logged) != n+1 {
+			t.Fatalf("%s: %d lines are logged", bad.name, len(logged))
+		}
+		text := fmt.Sprint(logged[n].Message, logged[n].ContextMap())
+		if !strings.Contains(text, bad.say) {
+			t.Errorf("%s: the log says %s", bad.name, text)
+		}
+		if body := strings.Split(string(k), "\n")[1]; strings.Contains(text, body) {
+			t.Errorf("%s: the log has the key", bad.name)
+		}
+	}
+	// What is mended is taken.
+	authority.Write(t, s.dir, "server.crt", c)
+	authority.Write(t, s.dir, "server.key", k)
+	s.Look()
+	s.Look()
+	if stats := s.Stats(); stats.Reloads != 2 {
+		t.Errorf("mended: %+v", stats)
+	}
+}
+
+// Kubernetes exchanges a link to a directory.
+func TestReloadOfLinks(t *testing.T) {
+	a := authority.New(t, "servers")
+	dir := t.TempDir()
+	version := func(name string) {
+		t.Helper()
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		a.Files(t, filepath.Join(dir, name), "tls", host)
+		if err := os.Symlink(name, filepath.Join(dir, "..new")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("..1")
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k, err := certificates.Open(certificates.Options{
+		Files: certificates.Files{Certificate: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")},
+		Log:   zap.NewNop(), Now: time.Now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version("..2")
+	k.Look()
+	k.Look()
+	if stats := k.Stats(); stats.Reloads != 1 || stats.ReloadFailures != 0 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// A client whose authority is gone loses its connection and does not come back, not by a
+// ticket of before either. While both authorities are there, both clients stay.
+func TestClientCARotation(t *testing.T) {
+	a, old, next := authority.New(t, "servers"), authority.New(t, "old"), authority.New(t, "next")
+	s := serve(t, a, old, host)
+	resuming := trusts(a, old.Pair(t, authority.Leaf{Name: "one"}))
+	resuming.ClientSessionCache = tls.NewLRUClientSessionCache(8)
+	other := trusts(a, next.Pair(t, authority.Leaf{Name: "two"}))
+	before, err := s.dial(t, resuming)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replace := func(text []byte) {
+		authority.Write(t, s.dir, "ca.crt", text)
+		s.Look()
+		s.Look()
+	}
+	replace(bytes.Join([][]byte{old.PEM, next.PEM}, nil))
+	after, err := s.dial(t, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ping(before); err != nil {
+		t.Errorf("both authorities: %v", err)
+	}
+	replace(next.PEM)
+	if err := ping(before); err == nil {
+		t.Error("a client without an authority keeps its connection")
+	}
+	if err := ping(after); err != nil {
+		t.Errorf("a client with an authority: %v", err)
+	}
+	if _, err := s.dial(t, resuming); err == nil {
+		t.Error("a client without an authority came back")
+	}
+	if stats := s.Stats(); stats.Closed != 1 || stats.Reloads != 2 {
+		t.Errorf("%+v", stats)
+	}
+	replace(append(bytes.Clone(next.PEM), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...))
+	if stats := s.Stats(); stats.ReloadFailures != 1 || stats.Reloads != 2 {
+		t.Errorf("a part that is no certificate was passed over: %+v", stats)
+	}
+	if err := ping(after); err != nil {
+		t.Errorf("after a file that cannot be used: %v", err)
+	}
+}
+
+// A connection does not outlive the certificate of its client.
+func TestClientExpires(t *testing.T) {
+	a, b := authority.New(t, "servers"), authority.New(t, "clients")
+	s := serve(t, a, b, host)
+	short, err := s.dial(t, trusts(a, b.Pair(t, authority.Leaf{Name: "short", Until: time.Now().Add(time.Minute)})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := s.dial(t, trusts(a, b.Pair(t, authority.Leaf{Name: "long"})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Look()
+	if err := errors.Join(ping(short), ping(long)); err != nil {
+		t.Error(err)
+	}
+	s.clock.set(time.Now().Add(2 * time.Minute))
+	s.Look()
+	if err := ping(short); err == nil {
+		t.Error("the connection outlives the certificate")
+	}
+	if err := ping(long); err != nil {
+		t.Errorf("another connection: %v", err)
+	}
+	if stats := s.Stats(); stats.Closed != 1 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// A client with a certificate is verified also if it need not have one.
+func TestOptional(t *testing.T) {
+	a, b := authority.New(t, "servers"), authority.New(t, "clients")
+	dir := t.TempDir()
+	files := certificates.Files{ClientCA: authority.Write(t, dir, "ca.crt", b.PEM), Optional: true}
+	files.Certificate, files.Key = a.Files(t, dir, "server", host)
+	k, err := certificates.Open(certificates.Options{Files: files, Log: zap.NewNop(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		client *tls.Config
+		chains int
+		ok     bool
+	}{
+		"none":  {trusts(a), 0, true},
+		"good":  {trusts(a, b.Pair(t, authority.Leaf{Name: "client"})), 1, true},
+		"other": {forced(trusts(a), a.Pair(t, authority.Leaf{Name: "client"})), 0, false},
+	} {
+		var listen net.ListenConfig
+		inner, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := k.Listener(inner)
+		var dialed sync.WaitGroup
+		dialed.Go(func() {
+			connection, err := (&tls.Dialer{Config: c.client}).DialContext(t.Context(), "tcp", inner.Addr().String())
+			if err == nil {
+				_, _ = io.ReadAll(connection)
+				_ = connection.Close()
+			}
+		})
+		accepted, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		secured := tls.Server(accepted, k.Config("echo"))
+		err = secured.HandshakeContext(t.Context())
+		if chains := len(secured.ConnectionState().VerifiedChains); (err == nil) != c.ok || chains != c.chains {
+			t.Errorf("%s: %d chains, %v", name, chains, err)
+		}
+		_, _ = secured.Close(), l.Close()
+		dialed.Wait()
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	a, dir := authority.New(t, "servers"), t.TempDir()
+	certificate, key := a.Files(t, dir, "server", host)
+	for want, f := range map[string]certificates.Files{
+		"no such file":                    {Certificate: filepath.Join(dir, "none"), Key: key},
+		"found a certificate rather than": {Certificate: certificate, Key: certificate},
+		"block 1 is a PRIVATE KEY":        {Certificate: certificate, Key: key, ClientCA: key},
+		"it has no certificate in PEM":    {Certificate: certificate, Key: key, ClientCA: authority.Write(t, dir, "empty", nil)},
+		"is a directory":                  {Certificate: certificate, Key: key, ClientCA: dir},
+	} {
+		_, err := certificates.Open(certificates.Options{Files: f, Log: zap.NewNop(), Now: time.Now})
+		compare(t, "Open", err, want)
+		if err == nil {
+			t.Errorf("%+v is taken", f)
+		}
+	}
+}
+
+// Run takes a change by itself and ends with its context.
+func TestRun(t *testing.T) {
+	a := authority.New(t, "servers")
+	s := serve(t, a, nil, host)
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { s.Run(ctx) })
+	<-s.taken
+	a.Files(t, s.dir, "server", host)
+	<-s.taken
+	cancel()
+	ended.Wait()
+	if stats := s.Stats(); stats.Reloads != 1 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+// FuzzClientCA looks for a file that is taken though it has no certificate.
+func FuzzClientCA(f *testing.F) {
+	a := authority.New(f, "clients")
+	dir := f.TempDir()
+	certificate, key := a.Files(f, dir, "server", host)
+	f.Add(a.PEM)
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		_, err := certificates.Open(certificates.Options{
+			Files: certificates.Files{Certificate: certificate, Key: key, ClientCA: authority.Write(t, t.TempDir(), "ca.crt", text)},
+			Log:   zap.NewNop(), Now: time.Now,
+		})
+		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
+			t.Error("no certificate is taken for one")
+		}
+	})
+}

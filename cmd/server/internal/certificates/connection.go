@@ -1,0 +1,137 @@
+package certificates
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Listener is for a server with a Config of the keeper. It is the outermost listener below
+// the handshake.
+func (k *Keeper) Listener(l net.Listener) net.Listener { return listener{l, k} }
+
+type listener struct {
+	net.Listener
+	keeper *Keeper
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &connection{Conn: c, keeper: l.keeper}, nil
+}
+
+// connection is a connection below TLS.
+type connection struct {
+	net.Conn
+	keeper *Keeper
+	// done: the handshake is.
+	done  atomic.Bool
+	close sync.Once
+	// chain is the client's certificate and what came with it, good until expires. gone:
+	// Close was called. The lock of the keeper is theirs.
+	chain   []*x509.Certificate
+	expires time.Time
+	gone    bool
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	c.close.Do(func() {
+		if !c.done.Load() {
+			c.keeper.handshakeFailures.Add(1)
+		}
+		c.keeper.mu.Lock()
+		defer c.keeper.mu.Unlock()
+		c.gone = true
+		delete(c.keeper.mu.clients, c)
+	})
+	return c.Conn.Close()
+}
+
+// enter ends a handshake that began with m. A certificate whose authority is gone since
+// then is refused here: sweep did not see the connection.
+func (k *Keeper) enter(c *connection, m *material, s tls.ConnectionState) error {
+	if len(s.PeerCertificates) == 0 {
+		c.done.Store(true)
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	chains := s.VerifiedChains
+	if now := k.current.Load(); now != m {
+		var err error
+		if chains, err = now.verify(s.PeerCertificates, k.o.Now()); err != nil {
+			return err
+		}
+	}
+	if c.gone { // The time for its handshake was over.
+		return net.ErrClosed
+	}
+	c.chain, c.expires = s.PeerCertificates, expiry(chains)
+	k.mu.clients[c] = struct{}{}
+	if len(k.mu.clients) == 1 || c.expires.Before(k.mu.soonest) {
+		k.mu.soonest = c.expires
+	}
+	c.done.Store(true)
+	return nil
+}
+
+// expiry is when the last of the chains ends. A chain ends with the first of its
+// certificates.
+func expiry(chains [][]*x509.Certificate) time.Time {
+	var last time.Time
+	for _, chain := range chains {
+		first := chain[0].NotAfter
+		for _, c := range chain {
+			if c.NotAfter.Before(first) {
+				first = c.NotAfter
+			}
+		}
+		if first.After(last) {
+			last = first
+		}
+	}
+	return last
+}
+
+// sweep closes the connections whose clients' certificates have expired, and after a
+// change those that are no longer verified. It costs O(1) when nothing has changed and
+// none has expired.
+func (k *Keeper) sweep(changed bool) {
+	now, m := k.o.Now(), k.current.Load()
+	var bad []*connection
+	k.mu.Lock()
+	if changed || (len(k.mu.clients) > 0 && now.After(k.mu.soonest)) {
+		k.mu.soonest = time.Time{}
+		for c := range k.mu.clients {
+			if changed {
+				chains, _ := m.verify(c.chain, now) // Without a chain it has expired.
+				c.expires = expiry(chains)
+			}
+			if now.After(c.expires) {
+				bad = append(bad, c)
+				continue
+			}
+			if k.mu.soonest.IsZero() || c.expires.Before(k.mu.soonest) {
+				k.mu.soonest = c.expires
+			}
+		}
+	}
+	k.mu.Unlock()
+	for _, c := range bad {
+		_ = c.Close() // Its server closes it too.
+	}
+	if len(bad) > 0 {
+		k.closed.Add(uint64(len(bad)))
+		k.o.Log.Info("connections closed whose clients' certificates have expired or lost their authority", zap.Int("connections", len(bad)))
+	}
+}
