@@ -10,9 +10,13 @@ WORKDIR /src
 # Modules change more seldom than code and get a layer of their own.
 COPY go.mod go.sum ./
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
+# TestImageHasItsSources fails when the programs need a directory that is not
+# here, or that .dockerignore leaves out.
 COPY api api
+COPY client client
 COPY cmd cmd
 COPY internal internal
+COPY web web
 ARG VERSION=dev
 # The empty directory is what a fresh volume on /data starts from, owner and
 # all.

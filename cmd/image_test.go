@@ -1,0 +1,182 @@
+package cmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
+)
+
+var buildImage = flag.Bool("image", false, "TestImageHasItsSources also builds the programs, as the Dockerfile does")
+
+// instructions returns the instructions of the first stage of a Dockerfile.
+func instructions(dockerfile string) []string {
+	var found []string
+	line, stages := "", 0
+	for text := range strings.Lines(dockerfile) {
+		if strings.HasPrefix(text, "#") {
+			continue
+		}
+		begin, more := strings.CutSuffix(strings.TrimSpace(text), `\`)
+		line += begin
+		if more || line == "" {
+			continue
+		}
+		if strings.HasPrefix(line, "FROM ") {
+			stages++
+		}
+		if stages == 1 {
+			found = append(found, line)
+		}
+		line = ""
+	}
+	return found
+}
+
+// copyContext copies what COPY of one source takes of the build context, to its place in
+// the image.
+func copyContext(t *testing.T, root, dir, source, destination string, ignored *patternmatcher.PatternMatcher) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(root, source), func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		inContext, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		if skip, err := ignored.MatchesOrParentMatches(inContext); err != nil || skip {
+			return err
+		}
+		below, err := filepath.Rel(source, inContext)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, destination, below)
+		if destination == "./" {
+			to = filepath.Join(dir, filepath.Base(source))
+		}
+		data, err := os.ReadFile(name) //nolint:gosec // a file of the repository
+		if err != nil {
+			return err
+		}
+		write(t, to, string(data))
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("COPY %s: %v", source, err)
+	}
+}
+
+// sources returns the files of the module, below dir, that the programs are built from.
+func sources(t *testing.T, dir string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,Standard,Module,GoFiles,SFiles,EmbedFiles", "./cmd/server", "./cmd/client")
+	list.Dir = dir
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOWORK=off")
+	var problems bytes.Buffer
+	list.Stderr = &problems
+	out, err := list.Output()
+	if err != nil {
+		t.Fatalf("the programs cannot be built from what the Dockerfile copies: %v\n%s", err, problems.String())
+	}
+	files := map[string]bool{}
+	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			Dir                         string
+			Standard                    bool
+			Module                      struct{ Main bool }
+			GoFiles, SFiles, EmbedFiles []string
+		}
+		if err := packages.Decode(&p); errors.Is(err, io.EOF) {
+			return slices.Sorted(maps.Keys(files))
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if p.Standard || !p.Module.Main {
+			continue
+		}
+		below, err := filepath.Rel(dir, p.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range slices.Concat(p.GoFiles, p.SFiles, p.EmbedFiles) {
+			files[path.Join(filepath.ToSlash(below), filepath.ToSlash(file))] = true
+		}
+	}
+}
+
+// TestImageHasItsSources replays the first stage of the Dockerfile on exactly the files
+// that it copies: they are those that the repository builds the programs from. With
+// -image it also runs the stage's commands, and the server that they build.
+func TestImageHasItsSources(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	patterns, err := ignorefile.ReadAll(strings.NewReader(read(t, filepath.Join(root, ".dockerignore"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignored, err := patternmatcher.New(patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "src")
+	var commands []string
+	for _, line := range instructions(read(t, filepath.Join(root, "Dockerfile"))) {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "COPY":
+			last := len(words) - 1
+			for _, source := range words[1:last] {
+				copyContext(t, root, dir, source, words[last], ignored)
+			}
+		case "RUN":
+			commands = append(commands, strings.Join(slices.DeleteFunc(words[1:], func(word string) bool {
+				return strings.HasPrefix(word, "--mount=")
+			}), " "))
+		}
+	}
+	if len(commands) != 2 {
+		t.Errorf("the first stage has the commands %q, want the download and the build", commands)
+	}
+	here, there := sources(t, root), sources(t, dir)
+	if !slices.Equal(here, there) {
+		t.Errorf("in the image the programs are built from\n%q\nand not from\n%q", there, here)
+	}
+	if len(here) < 100 {
+		t.Errorf("the programs have %d files: they were not found", len(here))
+	}
+	if !*buildImage {
+		return
+	}
+	out := filepath.Join(filepath.Dir(dir), "out")
+	for _, line := range commands {
+		run := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(line, " /out", " "+out)) //nolint:gosec // the Dockerfile's commands
+		run.Dir = dir
+		run.Env = append(os.Environ(), "VERSION=v0.0.0-replayed", "GOWORK=off")
+		if text, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, text)
+		}
+	}
+	for _, program := range []string{"hindsight-server", "hindsight"} {
+		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "version").CombinedOutput() //nolint:gosec // just built
+		if err != nil || !strings.Contains(string(text), "v0.0.0-replayed") {
+			t.Errorf("%s version prints %q, %v", program, text, err)
+		}
+	}
+}
