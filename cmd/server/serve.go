@@ -157,6 +157,11 @@ func host(
 	}
 	defer func() { err = errors.Join(err, closeAPI()) }()
 	open.calls.Store(api)
+	supervise, err := supervised(server, models, log.Named("systemd"))
+	if err != nil {
+		server.Drain(ctx)
+		return err
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {
@@ -181,6 +186,7 @@ func host(
 		return nil
 	})
 	open.ready.Store(true)
+	group.Go(func() error { return supervise(groupCtx) })
 	log.Info("serving",
 		zap.String("grpc_address", listener.Addr().String()), zap.String("http_address", httpAddress.String()),
 		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))

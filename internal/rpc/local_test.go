@@ -131,3 +131,16 @@ func TestLocalStreams(t *testing.T) {
 		t.Error("the session goes on after the server ended")
 	}
 }
+
+// A server is healthy until it drains.
+func TestHealthFromWithin(t *testing.T) {
+	s := serve(t)
+	within := s.local(t)
+	if err := within.Healthy(t.Context()); err != nil {
+		t.Errorf("a server that serves: %v", err)
+	}
+	s.server.Drain(t.Context())
+	if err := within.Healthy(t.Context()); err == nil {
+		t.Error("a server that has drained is healthy")
+	}
+}
