@@ -44,7 +44,7 @@ func run(version, path string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6)
+	return cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true).EncodeVersion(bom, cyclonedx.SpecVersion1_6)
 }
 
 // bill is the bill of materials of a program. It depends on the program alone, so the same
