@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -19,6 +20,8 @@ import (
 	"testing"
 	"time"
 )
+
+var packages = flag.Bool("packages", false, "run TestPackage, with nfpm in .tools")
 
 // installed is a directory that a package was installed into, as if it were the machine.
 type installed struct {
@@ -56,7 +59,7 @@ func build(t *testing.T) (deb, rpm string) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(nfpm); err != nil {
-		t.Skip("nfpm is not in .tools: make deploy-check builds it")
+		t.Fatal("nfpm is not in .tools: make deploy-check builds it")
 	}
 	out := t.TempDir()
 	script := exec.CommandContext(t.Context(), "../deploy/package/build.sh", out, runtime.GOARCH)
@@ -231,8 +234,8 @@ func (i *installed) call(t *testing.T, s *service, args ...string) string {
 // TestPackage builds the packages, installs the deb into an empty directory, lets systemd
 // judge its unit, runs the unit's command from there, uses it, and removes it.
 func TestPackage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the programs and packs them")
+	if !*packages {
+		t.Skip("it compiles the programs once more and packs them: make deploy-check runs it")
 	}
 	deb, rpm := build(t)
 	t.Run("rpm", func(t *testing.T) { sameFiles(t, deb, rpm) })
