@@ -267,3 +267,27 @@ func checkPorts(t *testing.T, all *objects, server *corev1.Container) {
 		}
 	}
 }
+
+// TestKubernetesTLS checks that with the component everybody speaks TLS.
+func TestKubernetesTLS(t *testing.T) {
+	all := build(t, "example")
+	server := all.sets[0].Spec.Template.Spec.Containers[0]
+	if got := server.LivenessProbe.HTTPGet; got.Scheme != corev1.URISchemeHTTPS || got.Path != "/healthz" {
+		t.Errorf("the probe of life asks %+v", got)
+	}
+	if got := server.ReadinessProbe.Exec; got == nil || !slices.Equal(got.Command, []string{"/hindsight-server", "healthcheck"}) {
+		t.Errorf("the probe of readiness runs %+v", got)
+	}
+	for _, service := range all.services {
+		if got := service.Spec.Ports[0].AppProtocol; got == nil || *got != "https" {
+			t.Errorf("service %s says another protocol", service.Name)
+		}
+	}
+	endpoint := all.monitors[0].Spec.Endpoints[0]
+	if endpoint.Scheme == nil || *endpoint.Scheme != "https" || endpoint.TLSConfig == nil || endpoint.TLSConfig.CA.Secret.Name != "hindsight-tls" {
+		t.Errorf("Prometheus scrapes with %+v", endpoint)
+	}
+	if got := server.Image; got != "registry.example/hindsight:v0.0.0" {
+		t.Errorf("the image is %s", got)
+	}
+}
