@@ -69,7 +69,7 @@ func copyContext(t *testing.T, root, dir, source, destination string, ignored *p
 		if destination == "./" {
 			to = filepath.Join(dir, filepath.Base(source))
 		}
-		data, err := os.ReadFile(name) //nolint:gosec // a file of the repository
+		data, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func TestImageHasItsSources(t *testing.T) {
 	}
 	out := filepath.Join(filepath.Dir(dir), "out")
 	for _, line := range commands {
-		run := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(line, " /out", " "+out)) //nolint:gosec // the Dockerfile's commands
+		run := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(line, " /out", " "+out))
 		run.Dir = dir
 		run.Env = append(os.Environ(), "VERSION=v0.0.0-replayed", "GOWORK=off")
 		if text, err := run.CombinedOutput(); err != nil {
@@ -174,7 +174,7 @@ func TestImageHasItsSources(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"hindsight-server", "hindsight"} {
-		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "version").CombinedOutput() //nolint:gosec // just built
+		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "version").CombinedOutput()
 		if err != nil || !strings.Contains(string(text), "v0.0.0-replayed") {
 			t.Errorf("%s version prints %q, %v", program, text, err)
 		}

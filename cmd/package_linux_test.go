@@ -157,7 +157,7 @@ func (i *installed) start(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	words := append(strings.Fields(i.setting(t, "ExecStart")), "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
-	s.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...) //nolint:gosec // the unit's command
+	s.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
 	s.command.Dir = state
 	s.command.Env = []string{"NOTIFY_SOCKET=/run/notify"}
 	s.command.SysProcAttr = &syscall.SysProcAttr{
@@ -287,6 +287,7 @@ func lastLine(text string) string {
 // sameFiles compares the two packages. Each has its licence and its zsh where its systems
 // look for them.
 func sameFiles(t *testing.T, deb, rpm string) {
+	t.Helper()
 	program := tool(t, "rpm", "rpm")
 	tool(t, "dpkg-deb", "dpkg")
 	own := regexp.MustCompile(`/(copyright|LICENSE|_hindsight)$`)

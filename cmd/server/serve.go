@@ -157,12 +157,9 @@ func host(
 	}
 	defer func() { err = errors.Join(err, closeAPI()) }()
 	open.calls.Store(api)
-	supervise, err := supervised(server, models, log.Named("systemd"))
-	if err != nil {
-		server.Drain(ctx)
-		return err
-	}
 	group, groupCtx := errgroup.WithContext(ctx)
+	open.ready.Store(true) // The listener holds calls until Serve takes them. A drain comes later.
+	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
 		if err := server.Serve(netutil.LimitListener(listener, maxConnections)); err != nil {
 			return fmt.Errorf("serve gRPC: %w", err)
@@ -185,8 +182,6 @@ func host(
 		ended.Wait()
 		return nil
 	})
-	open.ready.Store(true)
-	group.Go(func() error { return supervise(groupCtx) })
 	log.Info("serving",
 		zap.String("grpc_address", listener.Addr().String()), zap.String("http_address", httpAddress.String()),
 		zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))

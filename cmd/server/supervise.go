@@ -12,14 +12,15 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// supervised tells systemd of the server until the context ends: that it serves when
-// gRPC answers the health check over a connection within the process, and the engine gives
-// its table of models. The connection takes none of the places of the clients, so a
-// server whose places are all taken serves.
-func supervised(server *rpc.Server, models *engine.Engine, log *zap.Logger) (run func(context.Context) error, err error) {
+// supervised returns what tells systemd of the server until the context ends: that it
+// serves when gRPC answers the health check over a connection within the process, and the
+// engine gives its table of models. The connection takes none of the places of the
+// clients, so a server whose places are all taken serves. It is made at once, before the
+// server can drain.
+func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models *engine.Engine) func() error {
 	local, err := server.Local()
 	if err != nil {
-		return nil, err
+		return func() error { return err }
 	}
 	check := func(ctx context.Context) error {
 		if err := local.Healthy(ctx); err != nil {
@@ -31,7 +32,7 @@ func supervised(server *rpc.Server, models *engine.Engine, log *zap.Logger) (run
 		}
 		return nil
 	}
-	return func(ctx context.Context) error {
+	return func() error {
 		return errors.Join(systemd.Supervise(ctx, log, check), local.Close())
-	}, nil
+	}
 }
