@@ -3,9 +3,14 @@
 # The server, and the client beside it, in an image of nothing else.
 #
 #   docker build --build-arg VERSION="$(git describe --tags --always)" -t hindsight .
-#   docker run -v hindsight:/data -p 50051:50051 -p 9464:9464 hindsight
+#   docker run -v hindsight:/data -p 127.0.0.1:50051:50051 -p 127.0.0.1:9464:9464 hindsight
+#
+# "make docker-pin" writes the digests of the images below behind their tags.
+ARG GO_IMAGE=golang:1.26
+ARG BASE_IMAGE=gcr.io/distroless/static-debian12:nonroot
 
-FROM golang:1.26 AS build
+# The compiler runs on the machine that builds, whatever it builds for.
+FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 WORKDIR /src
 # Modules change more seldom than code and get a layer of their own.
 COPY go.mod go.sum ./
@@ -18,18 +23,30 @@ COPY cmd cmd
 COPY internal internal
 COPY web web
 ARG VERSION=dev
+ARG TARGETOS
+ARG TARGETARCH
 # The empty directory is what a fresh volume on /data starts from, owner and
 # all.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
-    CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight-server ./cmd/server && \
-    CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight ./cmd/client && \
+    export CGO_ENABLED=0 GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" && \
+    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight-server ./cmd/server && \
+    go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight ./cmd/client && \
     mkdir /out/data
 
-FROM gcr.io/distroless/static-debian12:nonroot
+FROM ${BASE_IMAGE}
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="hindsight" \
+      org.opencontainers.image.description="Online learning server: predict, observe, and know what the predictions were worth" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 COPY --from=build /out/hindsight-server /out/hindsight /
 COPY --from=build --chown=65532:65532 /out/data /data
-# A container's own loopback interface is of no use to others.
-ENV HINDSIGHT_DATA_DIR=/data HINDSIGHT_GRPC_ADDRESS=:50051 HINDSIGHT_HTTP_ADDRESS=:9464
+# The container's network is its own, so that every address of it is answered.
+ENV HINDSIGHT_DATA_DIR=/data \
+    HINDSIGHT_GRPC_ADDRESS=:50051 \
+    HINDSIGHT_HTTP_ADDRESS=:9464
 # nonroot, by its number: Kubernetes' runAsNonRoot takes no name's word for it.
 USER 65532:65532
 # After the directory has its owner: what comes later is not in the volume.

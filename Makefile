@@ -16,6 +16,8 @@ PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 GRPC_GATEWAY_VERSION       := v2.32.0
 GOVULNCHECK_VERSION        := v1.8.0
+NFPM_VERSION               := v2.45.0
+GORELEASER_VERSION         := v2.15.1
 
 # The name of a stamp has the version, so a new version is installed.
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
@@ -25,6 +27,8 @@ PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).
 PROTOC_GEN_GATEWAY := $(TOOLS)/protoc-gen-grpc-gateway-$(GRPC_GATEWAY_VERSION).stamp
 PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stamp
 GOVULNCHECK        := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION).stamp
+NFPM               := $(TOOLS)/nfpm-$(NFPM_VERSION).stamp
+GORELEASER         := $(TOOLS)/goreleaser-$(GORELEASER_VERSION).stamp
 PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_GATEWAY) $(PROTOC_GEN_OPENAPI)
 
 # buf looks for its plugins on the path.
@@ -182,6 +186,48 @@ docker-lint: ## hadolint, if it is installed
 	@if command -v hadolint >/dev/null 2>&1; then hadolint Dockerfile; \
 	else echo 'docker-lint: hadolint is not installed, nothing checked'; fi
 
+# The files that name images of registries, but for those of Kubernetes.
+IMAGE_FILES := Dockerfile deploy/compose.yaml
+
+.PHONY: docker-pin
+docker-pin: ## write the digests of the images of the Dockerfile and of compose behind their tags
+	deploy/image/pin.sh $(IMAGE_FILES)
+
+# PLATFORMS and ARGS are passed on: ARGS=--push, or ARGS=--load for one platform.
+PLATFORMS ?= linux/amd64,linux/arm64
+IMAGE     ?= hindsight:$(VERSION)
+
+.PHONY: docker
+docker: ## build the image for PLATFORMS by docker buildx, with its SBOM and provenance
+	docker buildx build --platform $(PLATFORMS) --sbom=true --provenance=mode=max \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) -t $(IMAGE) $(ARGS) .
+
+.PHONY: docker-replay
+docker-replay: ## run the build of the Dockerfile without docker, on the files that it copies
+	$(GO) test -run TestImage -count 1 -v ./cmd -image
+
+PACKAGE_ARCHES ?= amd64 arm64
+
+.PHONY: packages
+packages: $(NFPM) ## build the deb and the rpm for PACKAGE_ARCHES into bin/packages
+	GO='$(GO)' NFPM='$(TOOLS)/nfpm' VERSION='$(VERSION)' deploy/package/build.sh bin/packages $(PACKAGE_ARCHES)
+
+.PHONY: sbom
+sbom: build ## write what the programs are built from into bin/sbom, as CycloneDX
+	@mkdir -p bin/sbom
+	cd deploy/tools && for program in hindsight-server hindsight; do \
+		$(GO) run ./sbom '$(VERSION)' ../../bin/$$program >../../bin/sbom/$$program.cdx.json || exit 1; \
+	done
+
+.PHONY: deploy-check
+deploy-check: $(NFPM) ## check compose and Kubernetes by their own types, and try the packages
+	cd deploy/tools && $(GO) test ./...
+	$(GO) test -run TestPackage ./cmd -packages
+
+.PHONY: release-check
+release-check: $(GORELEASER) ## check .goreleaser.yaml; the tool takes long to compile
+	$(TOOLS)/goreleaser check
+
 .PHONY: clean
 clean: ## remove bin and the tools
 	rm -rf bin .tools
@@ -192,6 +238,8 @@ $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
 $(PROTOC_GEN_GATEWAY): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway@$(GRPC_GATEWAY_VERSION)
 $(PROTOC_GEN_OPENAPI): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3@$(GRPC_GATEWAY_VERSION)
+$(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+$(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
 $(PROTOC_GEN_GO_GRPC): PACKAGE := google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION)
 
 $(TOOLS)/%.stamp:

@@ -26,6 +26,8 @@ const limit = 5 * time.Minute
 // notRun has the beginnings of the commands and programs that do not run here, and why.
 var notRun = []struct{ begin, why string }{
 	{"make ", "a target of the Makefile; it exists"},
+	{"docker ", "it asks a daemon; TestImageHasItsSources replays the build, and deploy/tools loads the compose file"},
+	{"sudo ", "it changes the machine; TestPackage installs into a directory of its own"},
 	{"go install ", "it asks the network"},
 	{"pip install ", "it asks the network; the tests of clients/python build the package"},
 	{"cd examples/node && npm ci", "it asks the network; the tests in examples run it"},

@@ -166,7 +166,7 @@ func TestImageHasItsSources(t *testing.T) {
 	}
 	out := filepath.Join(filepath.Dir(dir), "out")
 	for _, line := range commands {
-		run := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(line, " /out", " "+out)) //nolint:gosec // the Dockerfile's commands
+		run := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(line, " /out", " "+out))
 		run.Dir = dir
 		run.Env = append(os.Environ(), "VERSION=v0.0.0-replayed", "GOWORK=off")
 		if text, err := run.CombinedOutput(); err != nil {

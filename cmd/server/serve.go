@@ -186,6 +186,8 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	defer func() { err = errors.Join(err, closeAPI()) }()
 	s.open.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
+	s.open.ready.Store(true) // The listener holds calls until Serve takes them. A drain comes later.
+	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
 		if err := server.Serve(s.listener); err != nil {
 			return fmt.Errorf("serve gRPC: %w", err)
@@ -208,7 +210,6 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		ended.Wait()
 		return nil
 	})
-	s.open.ready.Store(true)
 	log.Info("serving",
 		zap.String("grpc_address", s.listener.Addr().String()), zap.String("http_address", s.httpAddress.String()),
 		zap.Bool("tls", s.transport != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))

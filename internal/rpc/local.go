@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
@@ -68,6 +69,22 @@ func (s *Server) Local() (*Local, error) {
 
 // Close closes the connection.
 func (l *Local) Close() error { return l.streams.Close() }
+
+// errNotServing says that the server drains.
+var errNotServing = errors.New("rpc: the server does not serve")
+
+// Healthy asks the server's health service, through the gRPC server and a buffer, whether
+// it serves.
+func (l *Local) Healthy(ctx context.Context) error {
+	answer, err := healthv1.NewHealthClient(l.streams).Check(ctx, &healthv1.HealthCheckRequest{})
+	if err != nil {
+		return fmt.Errorf("rpc: health: %w", err)
+	}
+	if answer.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("%w: %s", errNotServing, answer.GetStatus())
+	}
+	return nil
+}
 
 // NewStream implements grpc.ClientConnInterface.
 func (l *Local) NewStream(ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {

@@ -153,3 +153,16 @@ func TestLocalNeedsNoTLS(t *testing.T) {
 		t.Errorf("plaintext from outside: %v", err)
 	}
 }
+
+// A server is healthy until it drains.
+func TestHealthFromWithin(t *testing.T) {
+	s := serve(t)
+	within := s.local(t)
+	if err := within.Healthy(t.Context()); err != nil {
+		t.Errorf("a server that serves: %v", err)
+	}
+	s.server.Drain(t.Context())
+	if err := within.Healthy(t.Context()); err == nil {
+		t.Error("a server that has drained is healthy")
+	}
+}

@@ -1,0 +1,332 @@
+package cmd_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var packages = flag.Bool("packages", false, "run TestPackage, with nfpm in .tools")
+
+// installed is a directory that a package was installed into, as if it were the machine.
+type installed struct {
+	root, unit string
+	uid, gid   uint32
+}
+
+// tool returns the path of a program, and skips the test where it is absent.
+func tool(t *testing.T, name, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed: on Debian, apt-get install %s", name, debian)
+	}
+	return path
+}
+
+// output runs a program and returns what it prints.
+func output(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// build makes the deb and the rpm for this machine.
+func build(t *testing.T) (deb, rpm string) {
+	t.Helper()
+	nfpm, err := filepath.Abs("../.tools/nfpm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(nfpm); err != nil {
+		t.Fatal("nfpm is not in .tools: make deploy-check builds it")
+	}
+	out := t.TempDir()
+	script := exec.CommandContext(t.Context(), "../deploy/package/build.sh", out, runtime.GOARCH)
+	script.Env = append(os.Environ(), "NFPM="+nfpm, "VERSION=v9.8.7-rc.1")
+	if text, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, text)
+	}
+	for pattern, found := range map[string]*string{"hindsight_9.8.7~rc.1*.deb": &deb, "hindsight-9.8.7~rc.1*.rpm": &rpm} {
+		files, err := filepath.Glob(filepath.Join(out, pattern))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%s: %q, %v", pattern, files, err)
+		}
+		*found = files[0]
+	}
+	return deb, rpm
+}
+
+// install installs a deb into an empty directory. Its scripts run too, told where it is.
+func install(t *testing.T, deb string) *installed {
+	t.Helper()
+	tool(t, "dpkg", "dpkg")
+	tool(t, "systemd-sysusers", "systemd")
+	if os.Getuid() != 0 {
+		t.Skip("only root installs a package")
+	}
+	i := &installed{root: t.TempDir()}
+	for _, name := range []string{"info/format", "updates/.none", "status", "available", "triggers/.none"} {
+		write(t, filepath.Join(i.root, "var/lib/dpkg", name), map[string]string{"info/format": "1\n"}[name])
+	}
+	if err := os.Remove(filepath.Join(i.root, "var/lib/dpkg/updates/.none")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"", "var", "var/lib"} {
+		if err := os.Chmod(filepath.Join(i.root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The directory has no other package, so none that this one depends on.
+	output(t, "dpkg", "--root="+i.root, "--force-script-chrootless", "--force-depends", "--install", deb)
+	i.unit = read(t, filepath.Join(i.root, "usr/lib/systemd/system/hindsight-server.service"))
+	user := regexp.MustCompile(`(?m)^hindsight:[^:]*:(\d+):(\d+):`).FindStringSubmatch(read(t, filepath.Join(i.root, "etc/passwd")))
+	if user == nil {
+		t.Fatal("the package makes no user hindsight")
+	}
+	for n, id := range []*uint32{&i.uid, &i.gid} {
+		number, err := strconv.ParseUint(user[n+1], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		*id = uint32(number)
+	}
+	return i
+}
+
+// setting returns what the unit says of a name.
+func (i *installed) setting(t *testing.T, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(i.unit)
+	if found == nil {
+		t.Fatalf("the unit has no %s", name)
+	}
+	return found[1]
+}
+
+// service is a run of the unit's command.
+type service struct {
+	command    *exec.Cmd
+	grpc, http string
+	notified   *net.UnixConn
+	log        chan []string
+}
+
+// start runs the command of the unit as systemd does: in the directory, as the unit's
+// user, in its state directory, and told whom to notify. Its ports are free ones.
+func (i *installed) start(t *testing.T) *service {
+	t.Helper()
+	state := "/var/lib/" + i.setting(t, "StateDirectory")
+	for _, dir := range []string{state, "/run"} {
+		if err := os.MkdirAll(filepath.Join(i.root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(filepath.Join(i.root, dir), int(i.uid), int(i.gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	address := filepath.Join(i.root, "run/notify")
+	_ = os.Remove(address) // Of the last run.
+	s := &service{log: make(chan []string, 1)}
+	var err error
+	if s.notified, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.notified.Close() })
+	if err := os.Chown(address, int(i.uid), int(i.gid)); err != nil {
+		t.Fatal(err)
+	}
+	words := append(strings.Fields(i.setting(t, "ExecStart")), "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
+	s.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
+	s.command.Dir = state
+	s.command.Env = []string{"NOTIFY_SOCKET=/run/notify"}
+	s.command.SysProcAttr = &syscall.SysProcAttr{
+		Chroot: i.root, Credential: &syscall.Credential{Uid: i.uid, Gid: i.gid}, Pdeathsig: syscall.SIGKILL,
+	}
+	stderr, err := s.command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	serving := make(chan struct{})
+	go func() { s.log <- s.read(stderr, serving) }()
+	select {
+	case <-serving:
+	case lines := <-s.log:
+		t.Fatalf("%q does not serve: %v\n%s", words, s.command.Wait(), strings.Join(lines, "\n"))
+	case <-time.After(limit):
+		t.Fatalf("%q does not serve", words)
+	}
+	s.told(t, "READY=1")
+	return s
+}
+
+// read reads the log to its end, and closes serving when it has the addresses.
+func (s *service) read(log io.Reader, serving chan<- struct{}) (lines []string) {
+	for scanner := bufio.NewScanner(log); scanner.Scan(); {
+		var line struct {
+			Message string `json:"msg"`
+			GRPC    string `json:"grpc_address"`
+			HTTP    string `json:"http_address"`
+		}
+		lines = append(lines, scanner.Text())
+		if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Message == "serving" {
+			s.grpc, s.http = line.GRPC, line.HTTP
+			close(serving)
+		}
+	}
+	return lines
+}
+
+// told waits for what systemd is told next.
+func (s *service) told(t *testing.T, want string) {
+	t.Helper()
+	if err := s.notified.SetReadDeadline(time.Now().Add(limit)); err != nil {
+		t.Fatal(err)
+	}
+	buffer := make([]byte, 4096)
+	if n, err := s.notified.Read(buffer); err != nil || string(buffer[:n]) != want {
+		t.Errorf("systemd was told %q, %v; want %s", buffer[:n], err, want)
+	}
+}
+
+// stop ends the service as systemd does.
+func (s *service) stop(t *testing.T) {
+	t.Helper()
+	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	s.told(t, "STOPPING=1")
+	lines := <-s.log
+	if err := s.command.Wait(); err != nil {
+		t.Errorf("the service ends with %v\n%s", err, strings.Join(lines, "\n"))
+	}
+}
+
+// call runs the installed command line on the service.
+func (i *installed) call(t *testing.T, s *service, args ...string) string {
+	t.Helper()
+	return output(t, filepath.Join(i.root, "usr/bin/hindsight"), append([]string{"--address", s.grpc}, args...)...)
+}
+
+// TestPackage builds the packages, installs the deb into an empty directory, lets systemd
+// judge its unit, runs the unit's command from there, uses it, and removes it.
+func TestPackage(t *testing.T) {
+	if !*packages {
+		t.Skip("it compiles the programs once more and packs them: make deploy-check runs it")
+	}
+	deb, rpm := build(t)
+	t.Run("rpm", func(t *testing.T) { sameFiles(t, deb, rpm) })
+	i := install(t, deb)
+	t.Run("unit", i.verify)
+	s := i.start(t)
+	if out := i.call(t, s, "version"); !strings.Contains(out, "v9.8.7-rc.1") {
+		t.Errorf("version: %s", out)
+	}
+	i.call(t, s, "model", "create", "demo", "--spec", `{"dimension": 2}`)
+	i.call(t, s, "observe", "--model", "demo", "--observation-id", "first", "--label", "0.7", "0.1", "-0.4")
+	s.stop(t)
+	s = i.start(t)
+	if out := i.call(t, s, "predict", "--model", "demo", "0.1", "-0.4"); !strings.Contains(out, "learned from   1 observation") {
+		t.Errorf("after a restart: %s", out)
+	}
+	s.stop(t)
+
+	output(t, "dpkg", "--root="+i.root, "--force-script-chrootless", "--force-depends", "--purge", "hindsight")
+	if _, err := os.Stat(filepath.Join(i.root, "usr/bin/hindsight-server")); err == nil {
+		t.Error("the server is still there after the package was removed")
+	}
+	if left, err := os.ReadDir(filepath.Join(i.root, "var/lib/hindsight")); err != nil || len(left) == 0 {
+		t.Errorf("the data have gone with the package: %v", err)
+	}
+}
+
+// verify lets systemd judge the unit, among the units of this machine.
+func (i *installed) verify(t *testing.T) {
+	analyze := tool(t, "systemd-analyze", "systemd")
+	units := filepath.Join(i.root, "usr/lib/systemd/system")
+	for _, name := range []string{"sysinit", "basic", "shutdown", "network-online", "multi-user"} {
+		write(t, filepath.Join(units, name+".target"), "[Unit]\nDescription=a target of the machine\n")
+	}
+	write(t, filepath.Join(units, "system.slice"), "[Unit]\nDescription=a slice of the machine\n")
+	if out := output(t, analyze, "verify", "--root="+i.root, "--man=no", "hindsight-server.service"); strings.Contains(out, "hindsight") {
+		t.Errorf("systemd-analyze verify:\n%s", out)
+	}
+	const worst = 15 // Of 100, the most exposed.
+	out := output(t, analyze, "security", "--offline=true", "--threshold="+strconv.Itoa(worst), "--root="+i.root, "hindsight-server.service")
+	t.Log(lastLine(out))
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// sameFiles compares the two packages. Each has its licence and its zsh where its systems
+// look for them.
+func sameFiles(t *testing.T, deb, rpm string) {
+	t.Helper()
+	program := tool(t, "rpm", "rpm")
+	tool(t, "dpkg-deb", "dpkg")
+	own := regexp.MustCompile(`/(copyright|LICENSE|_hindsight)$`)
+	files := func(list string) (shared, special []string) {
+		for line := range strings.Lines(list) {
+			switch file := strings.TrimSpace(line); {
+			case strings.HasSuffix(file, "/") || file == "/etc/hindsight":
+			case own.MatchString(file):
+				special = append(special, file)
+			default:
+				shared = append(shared, file)
+			}
+		}
+		slices.Sort(shared)
+		return shared, special
+	}
+	var listed strings.Builder
+	for line := range strings.Lines(output(t, "dpkg-deb", "--contents", deb)) {
+		words := strings.Fields(line)
+		fmt.Fprintln(&listed, strings.TrimPrefix(words[len(words)-1], "."))
+	}
+	a, aOwn := files(listed.String())
+	b, bOwn := files(output(t, program, "-qp", "--list", rpm))
+	if !slices.Equal(a, b) {
+		t.Errorf("the deb has\n%q\nand the rpm\n%q", a, b)
+	}
+	for _, wanted := range []string{
+		"/usr/bin/hindsight", "/usr/bin/hindsight-server", "/usr/share/man/man8/hindsight-server.8.gz", "/usr/share/man/man1/hindsight-model-create.1.gz",
+		"/usr/share/bash-completion/completions/hindsight", "/usr/lib/systemd/system/hindsight-server.service",
+	} {
+		if !slices.Contains(a, wanted) {
+			t.Errorf("the packages have no %s", wanted)
+		}
+	}
+	if len(aOwn) != 2 || len(bOwn) != 2 {
+		t.Errorf("a licence and zsh's completion: %q, %q", aOwn, bOwn)
+	}
+	if kept := output(t, program, "-qp", "--configfiles", rpm); strings.TrimSpace(kept) != "/etc/hindsight/hindsight-server.yaml" {
+		t.Errorf("the rpm keeps the settings %q", kept)
+	}
+	output(t, program, "--checksig", rpm)
+}

@@ -1,0 +1,126 @@
+package systemd_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/cmd/server/internal/systemd"
+)
+
+// manager is a service manager that listens. The test's own messages come to the same
+// socket, so that they are in order with the server's.
+type manager struct {
+	socket *net.UnixConn
+	path   string
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Skipf("no datagrams over a socket of Unix: %v", err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("NOTIFY_SOCKET", path)
+	return &manager{socket, path}
+}
+
+func (m *manager) next(t *testing.T) string {
+	t.Helper()
+	buffer := make([]byte, 4096)
+	n, err := m.socket.Read(buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(buffer[:n])
+}
+
+func (m *manager) say(t *testing.T, text string) {
+	t.Helper()
+	connection, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Write([]byte(text)); err != nil {
+		t.Error(err)
+	}
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatchdogIsToldWhileTheServerServes(t *testing.T) {
+	m := newManager(t)
+	t.Setenv("WATCHDOG_USEC", "30000")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers, calls := []string{"ready", "well", "ill", "ill", "well"}, 0
+	ended := make(chan error, 1)
+	go func() {
+		ended <- systemd.Supervise(ctx, zap.NewNop(), func(context.Context) error {
+			defer func() { calls++ }()
+			if calls >= len(answers) {
+				cancel()
+				return errors.New("it does not serve")
+			}
+			m.say(t, answers[calls])
+			if answers[calls] == "ill" {
+				return errors.New("it does not serve")
+			}
+			return nil
+		})
+	}()
+	want := []string{"ready", "READY=1", "well", "WATCHDOG=1", "ill", "ill", "well", "WATCHDOG=1", "STOPPING=1"}
+	got := make([]string, 0, len(want))
+	for range want {
+		got = append(got, m.next(t))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("systemd was told\n%s\nand not\n%s", strings.Join(got, ", "), strings.Join(want, ", "))
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadyWithoutWatchdog(t *testing.T) {
+	m := newManager(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- systemd.Supervise(ctx, zap.NewNop(), func(context.Context) error { return nil }) }()
+	if got := m.next(t); got != "READY=1" {
+		t.Errorf("systemd was told %s", got)
+	}
+	cancel()
+	if got := m.next(t); got != "STOPPING=1" {
+		t.Errorf("systemd was told %s", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNotReady(t *testing.T) {
+	newManager(t)
+	ill := errors.New("it does not serve")
+	err := systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return ill })
+	if !errors.Is(err, ill) {
+		t.Errorf("Supervise returns %v", err)
+	}
+	t.Setenv("WATCHDOG_USEC", "often")
+	if err := systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return nil }); err == nil {
+		t.Error("a watchdog without a time is taken")
+	}
+}

@@ -1,0 +1,293 @@
+package check_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// objects are those of one directory, by their kinds.
+type objects struct {
+	sets     []appsv1.StatefulSet
+	services []corev1.Service
+	budgets  []policyv1.PodDisruptionBudget
+	policies []networkingv1.NetworkPolicy
+	monitors []monitoringv1.ServiceMonitor
+}
+
+// strict decodes an object and refuses fields that its kind does not have.
+func strict[T any](t *testing.T, into *[]T, text []byte) {
+	t.Helper()
+	var object T
+	if err := yaml.UnmarshalStrict(text, &object); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	*into = append(*into, object)
+}
+
+// build is kustomize build of a directory.
+func build(t *testing.T, dir string) *objects {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "deploy/kubernetes", dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := new(objects)
+	for _, resource := range built.Resources() {
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch id := resource.GetApiVersion() + " " + resource.GetKind(); id {
+		case "apps/v1 StatefulSet":
+			strict(t, &all.sets, text)
+		case "v1 Service":
+			strict(t, &all.services, text)
+		case "policy/v1 PodDisruptionBudget":
+			strict(t, &all.budgets, text)
+		case "networking.k8s.io/v1 NetworkPolicy":
+			strict(t, &all.policies, text)
+		case "monitoring.coreos.com/v1 ServiceMonitor":
+			strict(t, &all.monitors, text)
+		case "v1 Namespace":
+			strict(t, new([]corev1.Namespace), text)
+		default:
+			t.Errorf("an object of %s: nothing checks it", id)
+		}
+	}
+	if len(all.sets) != 1 || len(all.services) != 2 || len(all.budgets) != 1 {
+		t.Fatalf("%d stateful sets, %d services, %d budgets", len(all.sets), len(all.services), len(all.budgets))
+	}
+	return all
+}
+
+// selects says whether a selector is one of the pods'.
+func selects(t *testing.T, selector *metav1.LabelSelector, pod *corev1.PodTemplateSpec) bool {
+	t.Helper()
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return !parsed.Empty() && parsed.Matches(labels.Set(pod.Labels))
+}
+
+// TestKubernetes builds each directory and checks that its objects fit together.
+func TestKubernetes(t *testing.T) {
+	for _, dir := range []string{"base", "example"} {
+		t.Run(dir, func(t *testing.T) {
+			all := build(t, dir)
+			pod := &all.sets[0].Spec.Template
+			server := &pod.Spec.Containers[0]
+			t.Run("set", func(t *testing.T) { checkSet(t, &all.sets[0]) })
+			t.Run("environment", func(t *testing.T) { checkEnvironment(t, server) })
+			t.Run("pod security", func(t *testing.T) { checkSecurity(t, pod) })
+			t.Run("selectors", func(t *testing.T) { checkSelectors(t, all, pod) })
+			t.Run("ports", func(t *testing.T) { checkPorts(t, all, server) })
+		})
+	}
+}
+
+func checkSet(t *testing.T, set *appsv1.StatefulSet) {
+	pod, server := &set.Spec.Template, &set.Spec.Template.Spec.Containers[0]
+	if !selects(t, set.Spec.Selector, pod) {
+		t.Error("the set does not select its pods")
+	}
+	if *set.Spec.Replicas != 1 || set.Spec.ServiceName != "hindsight-headless" {
+		t.Errorf("%d replicas behind %s", *set.Spec.Replicas, set.Spec.ServiceName)
+	}
+	volumes := map[string]bool{}
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		volumes[claim.Name] = true
+	}
+	for _, volume := range pod.Spec.Volumes {
+		volumes[volume.Name] = true
+	}
+	for _, mount := range server.VolumeMounts {
+		if !volumes[mount.Name] {
+			t.Errorf("no volume %s is mounted at %s", mount.Name, mount.MountPath)
+		}
+		delete(volumes, mount.Name)
+	}
+	if len(volumes) > 0 {
+		t.Errorf("volumes that nothing mounts: %v", volumes)
+	}
+	if server.LivenessProbe == nil || server.ReadinessProbe == nil || server.Lifecycle.PreStop.Sleep == nil {
+		t.Fatal("a probe or the hook before the stop is missing")
+	}
+	for _, probe := range []*corev1.Probe{server.LivenessProbe, server.ReadinessProbe} {
+		handlers := 0
+		for _, there := range []bool{probe.HTTPGet != nil, probe.GRPC != nil, probe.Exec != nil, probe.TCPSocket != nil} {
+			if there {
+				handlers++
+			}
+		}
+		if handlers != 1 {
+			t.Errorf("a probe asks in %d ways", handlers)
+		}
+	}
+	// --shutdown-timeout 10s, the last snapshots 5s, their copies 30s.
+	if least := server.Lifecycle.PreStop.Sleep.Seconds + 45; *pod.Spec.TerminationGracePeriodSeconds < least {
+		t.Errorf("the pod has %d s to end, it needs %d", *pod.Spec.TerminationGracePeriodSeconds, least)
+	}
+}
+
+func checkEnvironment(t *testing.T, server *corev1.Container) {
+	known := settings(t)
+	if !known["HINDSIGHT_TLS_CERT"] && slices.ContainsFunc(server.Env, func(e corev1.EnvVar) bool { return e.Name == "HINDSIGHT_TLS_CERT" }) {
+		t.Skip("this server has no TLS")
+	}
+	limited := false
+	for _, variable := range server.Env {
+		if !known[variable.Name] {
+			t.Errorf("the server has no setting %s", variable.Name)
+		}
+		if variable.Name == "HINDSIGHT_MEMORY_LIMIT" && variable.ValueFrom.ResourceFieldRef.Resource == "limits.memory" {
+			limited = true
+		}
+		path, directory := variable.Value, strings.HasPrefix(variable.Value, "/")
+		if directory && !slices.ContainsFunc(server.VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(path, m.MountPath+"/") }) {
+			t.Errorf("%s is %s, where nothing is mounted", variable.Name, path)
+		}
+	}
+	const least = 256 << 20 // Of --memory-limit.
+	if got := server.Resources.Limits.Memory().Value(); !limited || got < least {
+		t.Errorf("the limit of memory is %d bytes; the server is told: %t", got, limited)
+	}
+	if !server.Resources.Limits.Cpu().IsZero() {
+		t.Error("the processor is limited: it would throttle predictions")
+	}
+}
+
+func checkSecurity(t *testing.T, pod *corev1.PodTemplateSpec) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
+	results := evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec)
+	if len(results) < 10 {
+		t.Errorf("%d checks of the level restricted were made", len(results))
+	}
+	for _, result := range results {
+		if !result.Allowed {
+			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+		}
+	}
+	if c := pod.Spec.Containers[0].SecurityContext; c.ReadOnlyRootFilesystem == nil || !*c.ReadOnlyRootFilesystem {
+		t.Error("the server may write its image")
+	}
+	if mounts := pod.Spec.AutomountServiceAccountToken; mounts == nil || *mounts {
+		t.Error("the server has a token of the cluster")
+	}
+}
+
+func checkSelectors(t *testing.T, all *objects, pod *corev1.PodTemplateSpec) {
+	for _, service := range all.services {
+		if !selects(t, metav1.SetAsLabelSelector(service.Spec.Selector), pod) {
+			t.Errorf("service %s selects other pods", service.Name)
+		}
+	}
+	if !selects(t, all.budgets[0].Spec.Selector, pod) {
+		t.Error("the budget is for other pods")
+	}
+	for _, p := range all.policies {
+		if !selects(t, &p.Spec.PodSelector, pod) {
+			t.Errorf("policy %s is for other pods", p.Name)
+		}
+		for _, rule := range p.Spec.Ingress {
+			for _, from := range rule.From {
+				if from.PodSelector != nil && selects(t, from.PodSelector, pod) {
+					t.Errorf("policy %s lets in the server alone", p.Name)
+				}
+			}
+		}
+	}
+	for _, monitor := range all.monitors {
+		scraped := 0
+		for _, service := range all.services {
+			selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, port := range service.Spec.Ports {
+				if selector.Matches(labels.Set(service.Labels)) && port.Name == monitor.Spec.Endpoints[0].Port {
+					scraped++
+				}
+			}
+		}
+		if scraped != 1 {
+			t.Errorf("the server is scraped %d times", scraped)
+		}
+	}
+}
+
+func checkPorts(t *testing.T, all *objects, server *corev1.Container) {
+	there := map[string]bool{}
+	for _, port := range server.Ports {
+		there[port.Name], there[fmt.Sprint(port.ContainerPort)] = true, true
+	}
+	need := func(by, port string) {
+		if !there[port] {
+			t.Errorf("%s needs port %s, which the server has not", by, port)
+		}
+	}
+	for _, service := range all.services {
+		for _, port := range service.Spec.Ports {
+			need("service "+service.Name, port.TargetPort.String())
+		}
+	}
+	for _, p := range all.policies {
+		for _, rule := range p.Spec.Ingress {
+			for _, port := range rule.Ports {
+				need("policy "+p.Name, port.Port.String())
+			}
+		}
+	}
+	for _, probe := range []*corev1.Probe{server.LivenessProbe, server.ReadinessProbe} {
+		if probe.HTTPGet != nil {
+			need("a probe", probe.HTTPGet.Port.String())
+		}
+		if probe.GRPC != nil {
+			need("a probe", fmt.Sprint(probe.GRPC.Port))
+		}
+	}
+}
+
+// TestKubernetesTLS checks that with the component everybody speaks TLS.
+func TestKubernetesTLS(t *testing.T) {
+	all := build(t, "example")
+	server := all.sets[0].Spec.Template.Spec.Containers[0]
+	if got := server.LivenessProbe.HTTPGet; got.Scheme != corev1.URISchemeHTTPS || got.Path != "/healthz" {
+		t.Errorf("the probe of life asks %+v", got)
+	}
+	if got := server.ReadinessProbe.Exec; got == nil || !slices.Equal(got.Command, []string{"/hindsight-server", "healthcheck"}) {
+		t.Errorf("the probe of readiness runs %+v", got)
+	}
+	for _, service := range all.services {
+		if got := service.Spec.Ports[0].AppProtocol; got == nil || *got != "https" {
+			t.Errorf("service %s says another protocol", service.Name)
+		}
+	}
+	endpoint := all.monitors[0].Spec.Endpoints[0]
+	if endpoint.Scheme == nil || *endpoint.Scheme != "https" || endpoint.TLSConfig == nil || endpoint.TLSConfig.CA.Secret.Name != "hindsight-tls" {
+		t.Errorf("Prometheus scrapes with %+v", endpoint)
+	}
+	if got := server.Image; got != "registry.example/hindsight:v0.0.0" {
+		t.Errorf("the image is %s", got)
+	}
+}
