@@ -15,6 +15,7 @@ BUF_VERSION                := v1.57.2
 PROTOC_GEN_GO_VERSION      := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 GRPC_GATEWAY_VERSION       := v2.32.0
+HUGO_VERSION               := v0.165.0
 
 # The name of a stamp has the version, so a new version is installed.
 GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
@@ -23,6 +24,7 @@ PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION).stamp
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).stamp
 PROTOC_GEN_GATEWAY := $(TOOLS)/protoc-gen-grpc-gateway-$(GRPC_GATEWAY_VERSION).stamp
 PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stamp
+HUGO               := $(TOOLS)/hugo-$(HUGO_VERSION).stamp
 PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_GATEWAY) $(PROTOC_GEN_OPENAPI)
 
 # buf looks for its plugins on the path.
@@ -161,6 +163,21 @@ web/node_modules: web/package-lock.json
 	cd web && npm ci
 	@touch $@
 
+# The site is one directory of files; its links work below any address, and from a disk.
+DOCS_RUN := $(TOOLS)/hugo --source docs/site --quiet --panicOnWarning --noBuildLock
+
+.PHONY: docs
+docs: $(HUGO) ## write the documentation as a site into bin/docs
+	$(DOCS_RUN) --cleanDestinationDir --destination $(CURDIR)/bin/docs
+
+.PHONY: docs-serve
+docs-serve: $(HUGO) ## show the site at http://localhost:1313/ as it is written
+	$(TOOLS)/hugo server --source docs/site --noBuildLock $(ARGS)
+
+.PHONY: reference
+reference: ## write docs/reference anew from the code
+	$(GO) test -count 1 -run 'Reference$$' ./docs ./internal/rpc ./cmd/server/internal/config ./cmd/client/internal/cli -update
+
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed
 	@if command -v hadolint >/dev/null 2>&1; then hadolint Dockerfile; \
@@ -173,6 +190,9 @@ clean: ## remove bin and the tools
 $(GOLANGCI_LINT): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
+# Hugo without its optional transpiler of styles needs no C compiler.
+$(HUGO): PACKAGE := github.com/gohugoio/hugo@$(HUGO_VERSION)
+$(HUGO): export CGO_ENABLED := 0
 $(PROTOC_GEN_GATEWAY): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway@$(GRPC_GATEWAY_VERSION)
 $(PROTOC_GEN_OPENAPI): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3@$(GRPC_GATEWAY_VERSION)
 $(PROTOC_GEN_GO_GRPC): PACKAGE := google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION)

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/expfmt"
 
+	"hindsight/cmd/server/internal/book"
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
@@ -80,8 +81,8 @@ func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), and the front's.
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front) (http.Handler, error) {
+// is not draining), /docs if there is a directory for it, and the front's.
+func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, docs string) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
@@ -104,6 +105,13 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *f
 		}
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
+	if docs != "" {
+		pages, err := book.Handler(docs)
+		if err != nil {
+			return nil, fmt.Errorf("--docs-dir: %w", err)
+		}
+		mux.Handle("GET "+book.Path, pages)
+	}
 	mux.Handle("/", open)
 	return mux, nil
 }

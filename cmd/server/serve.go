@@ -69,7 +69,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return fmt.Errorf("instruments: %w", err)
 	}
 	open := new(front)
-	handler, err := routes(registry, instruments, open)
+	handler, err := routes(registry, instruments, open, c.DocsDir)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ var ErrHelp = pflag.ErrHelp
 type Config struct {
 	GRPCAddress, HTTPAddress    string
 	CORSOrigins                 string // Between commas; "" is none. See Origins.
+	DocsDir                     string // "" is no documentation.
 	MaxMessageBytes             int64
 	MaxBatchRows, Queue         int
 	MemoryLimit                 int64 // 0 is no limit.

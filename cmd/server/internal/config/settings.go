@@ -47,6 +47,7 @@ func settings(c *Config) []setting {
 		{serving, "grpc-address", ":50051", address(&c.GRPCAddress), "where the gRPC services listen"},
 		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
 		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
+		{serving, "docs-dir", "", pathOrNone(&c.DocsDir), "directory that make docs has written, served at /docs"},
 		{serving, "max-message-bytes", "16MiB", size(kib, gib, &c.MaxMessageBytes), "largest message, and largest body in JSON"},
 		{serving, "max-batch-rows", "4096", count(1, mib, &c.MaxBatchRows), "most rows in one batch"},
 		{serving, "queue", "1024", count(1, mib, &c.Queue), "most observations waiting for one model"},
@@ -86,6 +87,11 @@ func word[T ~string](placeholder, want string, field *T, good func(string) bool)
 
 func path(field *string) kind {
 	return word("PATH", "a path", field, func(s string) bool { return s != "" && !strings.ContainsRune(s, 0) })
+}
+
+// pathOrNone is path, or nothing.
+func pathOrNone(field *string) kind {
+	return word("PATH", "nothing, or a path", field, func(s string) bool { return !strings.ContainsRune(s, 0) })
 }
 
 func address(field *string) kind {
