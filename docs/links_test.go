@@ -170,8 +170,10 @@ func follow(pages map[string]page, from, link string) string {
 	if u.Path != "" {
 		target = path.Join(path.Dir(from), u.Path)
 	}
-	if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(target))); err != nil {
-		return "there is no " + target
+	if _, ok := pages[target]; !ok {
+		if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(target))); err != nil {
+			return "there is no " + target
+		}
 	}
 	if u.Fragment != "" && !pages[target].anchors[u.Fragment] {
 		return target + " has no heading " + u.Fragment
