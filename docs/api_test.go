@@ -38,7 +38,8 @@ Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
 The package is ` + "`hindsight.v1`" + `. A call has its name in gRPC, and the method and path of
 [JSON over HTTP](../using.md#json-over-http), where names are written as ` + "`predictionId`" + ` and read as
-` + "`prediction_id`" + ` too. [Errors](errors.md) has the refusals.
+` + "`prediction_id`" + ` too; that page also says how events, exports and imports are asked for. Of a
+session there is no JSON. [Errors](errors.md) has the refusals.
 
 `)
 	for _, file := range files {

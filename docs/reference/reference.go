@@ -47,7 +47,23 @@ func Compare(t *testing.T, page, text string, update bool) {
 // Plain writes a text of the code, which is on one or several lines, as Markdown on one line
 // in which no character is a mark. It may stand in the cell of a table.
 func Plain(text string) string {
+	var b strings.Builder
+	for n, word := range strings.Fields(text) {
+		if n > 0 {
+			b.WriteByte(' ')
+		}
+		if strings.Contains(word, "://") { // It is an example; as a link it would lead nowhere.
+			bare := strings.TrimRight(word, ".,;:)")
+			b.WriteString("`" + bare + "`")
+			word = word[len(bare):]
+		}
+		b.WriteString(escape(word))
+	}
+	return b.String()
+}
+
+func escape(word string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "|", `\|`, "*", `\*`, "<", "&lt;", ">", "&gt;", "[", `\[`, "]", `\]`, "`", "\\`", "~", `\~`,
-	).Replace(strings.Join(strings.Fields(text), " "))
+	).Replace(word)
 }

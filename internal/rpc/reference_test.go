@@ -40,7 +40,7 @@ type refusal struct {
 // The reference of the errors has every reason of the table and of the gateway, and what
 // docs/clients.md says of it.
 func TestErrorReference(t *testing.T) {
-	refusals := refusalsOfHTTP(t)
+	refusals, byTable := refusalsOfHTTP(t), map[string]string{}
 	for _, err := range rpc.Sentinels() {
 		s := rpc.StatusOf(err)
 		r := refusal{code: s.Code(), http: runtime.HTTPStatusFromCode(s.Code()), meaning: err.Error()}
@@ -49,10 +49,11 @@ func TestErrorReference(t *testing.T) {
 				r.wait = info.GetRetryDelay().AsDuration().String()
 			}
 		}
-		if before, twice := refusals[reason(s)]; twice && before.meaning != "" {
-			r.meaning = before.meaning + "; or " + r.meaning
+		if before, twice := byTable[reason(s)]; twice {
+			r.meaning = before + "; or " + r.meaning
 		}
-		refusals[reason(s)] = r
+		byTable[reason(s)] = r.meaning
+		refusals[reason(s)] = r // The table says more than HTTP.
 	}
 	remedies(t, refusals)
 	var b strings.Builder
@@ -148,7 +149,7 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 				if !known { // That of the code.
 					status = runtime.HTTPStatusFromCode(code)
 				}
-				found[reason] = refusal{code: code, http: status}
+				found[reason] = refusal{code: code, http: status, meaning: strings.ToLower(http.StatusText(status))}
 			}
 			return true
 		})

@@ -39,12 +39,16 @@ hindsight](../using.md#the-client) says what they are for.
 			about = c.Short + "."
 		}
 		fmt.Fprintf(&b, "## %s\n\n", c.CommandPath())
-		indent(&b, c.UseLine())
+		use := c.UseLine()
+		if !c.Runnable() {
+			use += " COMMAND"
+		}
+		indent(&b, use)
 		for paragraph := range strings.SplitSeq(about, "\n\n") {
 			if strings.HasPrefix(paragraph, " ") || strings.HasPrefix(paragraph, "\t") {
 				indent(&b, paragraph)
 			} else {
-				b.WriteString(reference.Plain(paragraph) + "\n\n")
+				b.WriteString(reference.Plain(strings.TrimLeft(paragraph, "# ")) + "\n\n")
 			}
 		}
 		if c.Example != "" {
@@ -66,10 +70,17 @@ hindsight](../using.md#the-client) says what they are for.
 	reference.Compare(t, "cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update)
 }
 
-// indent writes a text as code.
+// indent writes a text as code, without the spaces and tabs that all of its lines begin with.
 func indent(b *strings.Builder, text string) {
-	for line := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
-		b.WriteString(strings.TrimRight("    "+line, " \t") + "\n")
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+	common := len(text)
+	for _, line := range lines {
+		if bare := strings.TrimLeft(line, " \t"); bare != "" {
+			common = min(common, len(line)-len(bare))
+		}
+	}
+	for _, line := range lines {
+		b.WriteString(strings.TrimRight("    "+line[min(common, len(line)):], " \t") + "\n")
 	}
 	b.WriteString("\n")
 }
