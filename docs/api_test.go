@@ -88,7 +88,7 @@ func (a *api) service(t *testing.T, s protoreflect.ServiceDescriptor) {
 			}
 			return ""
 		}
-		fmt.Fprintf(a, "### %s\n\n", name(m))
+		fmt.Fprintf(a, "### %s\n\n", m.Name())
 		if method, path := route(t, m); path != "" {
 			fmt.Fprintf(a, "`%s %s`\n\n", method, path)
 		}
