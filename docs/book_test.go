@@ -36,7 +36,7 @@ func book(t *testing.T) []part {
 // coming are pages that have a place and are not written yet.
 func coming() []string {
 	return []string{
-		"docs/backup.md", "docs/installing.md", "docs/metrics.md", "docs/moving.md", "docs/runbooks/README.md", "docs/security.md",
+		"docs/backup.md", "docs/installing.md", "docs/metrics.md", "docs/moving.md", "docs/runbooks", "docs/security.md",
 		"docs/sizing.md", "docs/tls.md", "docs/upgrading.md",
 	}
 }
@@ -62,7 +62,7 @@ func TestEveryPageIsInTheBook(t *testing.T) {
 		for _, pattern := range patterns {
 			if found, err := path.Match(pattern, name); err != nil {
 				t.Error(err)
-			} else if found && path.Base(name) != "README.md" {
+			} else if found && (path.Base(name) != "README.md" || places[name] == 0) {
 				places[name]++
 			}
 		}

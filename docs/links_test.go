@@ -184,7 +184,7 @@ func follow(pages map[string]page, from, link string) string {
 // The test of links finds what it is to find.
 func TestLinksThatLeadNowhere(t *testing.T) {
 	pages := map[string]page{
-		"docs/a.md":  parse(t, []byte("# A\n\n## The *same*: `x_y`\n\n## The same: x_y\n\n[b](../README.md#b) <img src=\"i.png\">\n\n    [no link](x.md)\n")),
+		"docs/a.md": parse(t, []byte("# A\n\n## The *same*: `x_y`\n\n## The same: x_y\n\n[b](../README.md#b) <img src=\"i.png\">\n\n    [no link](x.md)\n")),
 		"README.md": parse(t, []byte("# B\n")),
 	}
 	if got := pages["docs/a.md"].links; !slices.Equal(got, []string{"../README.md#b", "i.png"}) {
