@@ -3,45 +3,46 @@
 package reference
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"testing"
 )
 
-// Compare fails the test if a page of this directory, such as errors.md, is not the text.
-// With update it writes the text instead.
-func Compare(t *testing.T, page, text string, update bool) {
-	t.Helper()
+// Compare is an error if a page of this directory, such as errors.md, is not the text. With
+// update it writes the text instead.
+func Compare(page, text string, update bool) error {
 	_, here, _, ok := runtime.Caller(0)
 	if !ok {
-		t.Fatal("the directory of the reference is not known")
+		return errors.New("the directory of the reference is not known")
 	}
 	name := filepath.Join(filepath.Dir(here), page)
 	if update {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil { //nolint:gosec // a page is for everybody
-			t.Fatal(err)
+			return fmt.Errorf("write the reference: %w", err)
 		}
-		return
+		return nil
 	}
 	raw, err := os.ReadFile(filepath.Clean(name))
 	if err != nil {
-		t.Fatal(err)
+		return fmt.Errorf("read the reference: %w", err)
 	}
 	got, want := strings.Split(string(raw), "\n"), strings.Split(text, "\n")
-	for i, line := range want {
-		if i >= len(got) || got[i] != line {
-			had := "nothing"
-			if i < len(got) {
-				had = got[i]
-			}
-			t.Fatalf("docs/reference/%s is not what the code says; run: make reference\nline %d is\n%s\nand should be\n%s", page, i+1, had, line)
+	for i := range max(len(got), len(want)) {
+		had, has := "nothing", "nothing"
+		if i < len(got) {
+			had = got[i]
+		}
+		if i < len(want) {
+			has = want[i]
+		}
+		if had != has {
+			return fmt.Errorf("docs/reference/%s is not what the code says; run: make reference\nline %d is\n%s\nand should be\n%s", page, i+1, had, has)
 		}
 	}
-	if len(got) > len(want) {
-		t.Fatalf("docs/reference/%s has more lines than the code says; run: make reference", page)
-	}
+	return nil
 }
 
 // Plain writes a text of the code, which is on one or several lines, as Markdown on one line

@@ -67,7 +67,9 @@ hindsight](../using.md#the-client) says what they are for.
 	if commands < 25 {
 		t.Errorf("%d commands found", commands)
 	}
-	reference.Compare(t, "cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update)
+	if err := reference.Compare("cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update); err != nil {
+		t.Error(err)
+	}
 }
 
 // indent writes a text as code, without the spaces and tabs that all of its lines begin with.
