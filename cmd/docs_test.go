@@ -31,6 +31,8 @@ var notRun = []struct{ begin, why string }{
 	{"go install ", "it asks the network"},
 	{"pip install ", "it asks the network; the tests of clients/python build the package"},
 	{"cd examples/node && npm ci", "it asks the network; the tests in examples run it"},
+	{"go test ", "make test runs them; TestCommandsOfTests of docs looks for what they name"},
+	{"sudo ", "it changes the system"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
 	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},
 	{"c, err := client.Dial", "a part of a program; that of client/README.md is whole"},

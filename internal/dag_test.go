@@ -106,6 +106,8 @@ func layers() []layer {
 		{"internal/rpc", []string{"api/...", "internal/engine", "internal/engine/account/...", "internal/model", "internal/model/input"}},
 		{"internal/gateway/...", []string{"api/...", "internal/gateway/..."}},
 		{"web", nil},
+		{"docs/reference", nil},
+		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"cmd/server", []string{
 			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/gateway", "internal/metrics",
 			"internal/rpc", "internal/store", "web",

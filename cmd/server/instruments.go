@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
+	"hindsight/cmd/server/internal/book"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
@@ -151,9 +152,10 @@ func closeTracing(ctx context.Context, spans *tracing.Tracing, log *zap.Logger) 
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), /debug/loglevel, /debug/pprof/ if it is asked for, and the front's.
+// is not draining), /debug/loglevel, /debug/pprof/ if it is asked for, /docs if there is a
+// directory for it, and the front's.
 // Traced offers the format of scrapes that has exemplars.
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced, profiled bool) (http.Handler, error) {
+func routes(c config.Config, registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced bool) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
@@ -181,8 +183,15 @@ func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *f
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
 	mux.Handle("/debug/loglevel", level)
-	if profiled {
+	if c.Pprof {
 		profiles(mux, administrator)
+	}
+	if c.DocsDir != "" {
+		pages, err := book.Handler(c.DocsDir)
+		if err != nil {
+			return nil, fmt.Errorf("--docs-dir: %w", err)
+		}
+		mux.Handle("GET "+book.Path, pages)
 	}
 	mux.Handle("/", open)
 	return mux, nil

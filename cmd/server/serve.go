@@ -83,7 +83,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 	open := new(front)
-	handler, err := routes(registry, instruments, open, levels(logLevel, log), spans != nil, c.Pprof)
+	handler, err := routes(c, registry, instruments, open, levels(logLevel, log), spans != nil)
 	if err != nil {
 		return err
 	}

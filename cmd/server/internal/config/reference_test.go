@@ -1,0 +1,50 @@
+package config_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/server/internal/config"
+	"hindsight/docs/reference"
+)
+
+var update = flag.Bool("update", false, "write the reference of the server anew")
+
+// The reference of the server is what its table of settings says.
+func TestReference(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Commands and settings of the server
+
+Generated from the table of settings by ` + "`make reference`" + `; do not edit. [Running
+hindsight](../operating.md#settings) says how they are read, and what they are for.
+
+## Commands
+
+`)
+	commands, _, found := strings.Cut(config.Usage(), "\n\n")
+	if !found {
+		t.Fatal("the help text has no list of commands")
+	}
+	for line := range strings.Lines(commands + "\n") {
+		b.WriteString("    " + line)
+	}
+	group := ""
+	for _, s := range config.Settings() {
+		if s.Group != group {
+			group = s.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| flag | environment | default | value | |\n|---|---|---|---|---|\n", group)
+		}
+		standard := "none"
+		if s.Standard != "" {
+			standard = "`" + s.Standard + "`"
+		}
+		environment := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
+		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", s.Name, environment, standard, reference.Plain(s.Want), reference.Plain(s.Usage))
+	}
+	b.WriteString("\n`--config FILE.yaml` and `HINDSIGHT_CONFIG` name a file with these settings.\n")
+	if err := reference.Compare("server.md", b.String(), *update); err != nil {
+		t.Error(err)
+	}
+}

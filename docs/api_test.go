@@ -1,0 +1,182 @@
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/bufbuild/protocompile"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"hindsight/docs/reference"
+)
+
+var update = flag.Bool("update", false, "write the reference of the API anew")
+
+// api writes the reference of the API.
+type api struct{ strings.Builder }
+
+// The reference of the API is what the proto files say.
+func TestAPIReference(t *testing.T) {
+	compiler := protocompile.Compiler{
+		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{"../api/proto", "../third_party/googleapis"}}),
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
+	const directory = "hindsight/v1/"
+	files, err := compiler.Compile(t.Context(), directory+"prediction.proto", directory+"model.proto", directory+"spec.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a api
+	a.WriteString(`# API
+
+Generated from the proto files by ` + "`make reference`" + `; do not edit.
+
+The package is ` + "`hindsight.v1`" + `. A call has its name in gRPC, and the method and path of
+[JSON over HTTP](../using.md#json-over-http), where names are written as ` + "`predictionId`" + ` and read as
+` + "`prediction_id`" + ` too; that page also says how events, exports and imports are asked for. Of a
+session there is no JSON. [Errors](errors.md) has the refusals.
+
+`)
+	for _, file := range files {
+		for n := range file.Services().Len() {
+			a.service(t, file.Services().Get(n))
+		}
+	}
+	for _, file := range files {
+		fmt.Fprintf(&a, "## Messages of %s\n\n", strings.TrimPrefix(file.Path(), directory))
+		for n := range file.Messages().Len() {
+			a.message(file.Messages().Get(n))
+		}
+		for n := range file.Enums().Len() {
+			a.enum(file.Enums().Get(n))
+		}
+	}
+	if err := reference.Compare("api.md", strings.TrimRight(a.String(), "\n")+"\n", *update); err != nil {
+		t.Error(err)
+	}
+}
+
+// comment is what the source says before a descriptor.
+func comment(d protoreflect.Descriptor) string {
+	return reference.Plain(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments)
+}
+
+// name is that of a descriptor without the package.
+func name(d protoreflect.Descriptor) string {
+	return strings.TrimPrefix(string(d.FullName()), string(d.ParentFile().Package())+".")
+}
+
+// link leads to a message or an enum of this API, and only names others.
+func link(d protoreflect.Descriptor) string {
+	if d.ParentFile().Package() != "hindsight.v1" {
+		return "`" + string(d.FullName()) + "`"
+	}
+	return fmt.Sprintf("[%s](#%s)", name(d), strings.ReplaceAll(strings.ToLower(name(d)), ".", ""))
+}
+
+func (a *api) service(t *testing.T, s protoreflect.ServiceDescriptor) {
+	t.Helper()
+	fmt.Fprintf(a, "## %s\n\n%s\n\n", s.Name(), comment(s))
+	for n := range s.Methods().Len() {
+		m := s.Methods().Get(n)
+		stream := func(is bool) string {
+			if is {
+				return "stream of "
+			}
+			return ""
+		}
+		fmt.Fprintf(a, "### %s\n\n", m.Name())
+		if method, path := route(t, m); path != "" {
+			fmt.Fprintf(a, "`%s %s`\n\n", method, path)
+		}
+		fmt.Fprintf(a, "%s%s → %s%s\n\n%s\n\n", stream(m.IsStreamingClient()), link(m.Input()), stream(m.IsStreamingServer()), link(m.Output()), comment(m))
+	}
+}
+
+// route is the method and the path of a call over HTTP, empty if it has none.
+func route(t *testing.T, m protoreflect.MethodDescriptor) (method, path string) {
+	t.Helper()
+	// The compiler does not know the extension as Go's type; its bytes do.
+	raw, err := proto.Marshal(m.Options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := new(descriptorpb.MethodOptions)
+	if err := proto.Unmarshal(raw, options); err != nil {
+		t.Fatal(err)
+	}
+	rule, ok := proto.GetExtension(options, annotations.E_Http).(*annotations.HttpRule)
+	if !ok || rule == nil {
+		return "", ""
+	}
+	for verb, path := range map[string]string{
+		"GET": rule.GetGet(), "POST": rule.GetPost(), "PUT": rule.GetPut(), "PATCH": rule.GetPatch(), "DELETE": rule.GetDelete(),
+	} {
+		if path != "" {
+			return verb, path
+		}
+	}
+	t.Fatalf("%s: a route of another kind", m.FullName())
+	return "", ""
+}
+
+func (a *api) message(m protoreflect.MessageDescriptor) {
+	if m.IsMapEntry() {
+		return
+	}
+	fmt.Fprintf(a, "### %s\n\n%s\n\n", name(m), comment(m))
+	if m.Fields().Len() == 0 {
+		a.WriteString("It has no fields.\n\n")
+	} else {
+		a.WriteString("| field | type | |\n|---|---|---|\n")
+	}
+	for n := range m.Fields().Len() {
+		f := m.Fields().Get(n)
+		fmt.Fprintf(a, "| `%s` = %d | %s | %s |\n", f.Name(), f.Number(), kind(f), comment(f))
+	}
+	a.WriteString("\n")
+	for n := range m.Messages().Len() {
+		a.message(m.Messages().Get(n))
+	}
+	for n := range m.Enums().Len() {
+		a.enum(m.Enums().Get(n))
+	}
+}
+
+// kind is the type of a field.
+func kind(f protoreflect.FieldDescriptor) string {
+	scalar := func(f protoreflect.FieldDescriptor) string {
+		switch {
+		case f.Enum() != nil:
+			return link(f.Enum())
+		case f.Message() != nil:
+			return link(f.Message())
+		}
+		return f.Kind().String()
+	}
+	switch one := f.ContainingOneof(); {
+	case f.IsMap():
+		return "map of " + scalar(f.MapKey()) + " to " + scalar(f.MapValue())
+	case f.IsList():
+		return "list of " + scalar(f)
+	case f.HasOptionalKeyword():
+		return scalar(f) + ", optional"
+	case one != nil:
+		return scalar(f) + ", one of `" + string(one.Name()) + "`"
+	}
+	return scalar(f)
+}
+
+func (a *api) enum(e protoreflect.EnumDescriptor) {
+	fmt.Fprintf(a, "### %s\n\n%s\n\n| value | |\n|---|---|\n", name(e), comment(e))
+	for n := range e.Values().Len() {
+		v := e.Values().Get(n)
+		fmt.Fprintf(a, "| `%s` = %d | %s |\n", v.Name(), v.Number(), comment(v))
+	}
+	a.WriteString("\n")
+}

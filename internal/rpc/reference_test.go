@@ -1,0 +1,184 @@
+package rpc_test
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/code"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+
+	"hindsight/docs/reference"
+	"hindsight/internal/rpc"
+)
+
+var update = flag.Bool("update", false, "write the reference of the errors anew")
+
+// refusal is what the reference says of a reason.
+type refusal struct {
+	code codes.Code
+	http int
+	// wait is the delay of the RetryInfo, and meaning what the message begins with.
+	wait, meaning string
+	// again and remedy are what docs/clients.md says.
+	again, remedy string
+}
+
+// The reference of the errors has every reason of the table and of the gateway, and what
+// docs/clients.md says of it.
+func TestErrorReference(t *testing.T) {
+	refusals, byTable := refusalsOfHTTP(t), map[string]string{}
+	for _, err := range rpc.Sentinels() {
+		s := rpc.StatusOf(err)
+		r := refusal{code: s.Code(), http: runtime.HTTPStatusFromCode(s.Code()), meaning: err.Error()}
+		for _, detail := range s.Details() {
+			if info, ok := detail.(*errdetails.RetryInfo); ok {
+				r.wait = info.GetRetryDelay().AsDuration().String()
+			}
+		}
+		if before, twice := byTable[reason(s)]; twice {
+			r.meaning = before + "; or " + r.meaning
+		}
+		byTable[reason(s)] = r.meaning
+		refusals[reason(s)] = r // The table says more than HTTP.
+	}
+	remedies(t, refusals)
+	var b strings.Builder
+	b.WriteString(`# Errors
+
+Generated from the tables of errors by ` + "`make reference`" + `; do not edit.
+
+A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + ` and one of these
+reasons. [Clients](../clients.md#what-to-do-on-each-error) says where it is, and how to try
+again. A wait is the delay of the RetryInfo.
+
+| reason | gRPC | HTTP | wait | again? | meaning | what to do |
+|---|---|---|---|---|---|---|
+`)
+	for _, name := range slices.Sorted(maps.Keys(refusals)) {
+		r := refusals[name]
+		fmt.Fprintf(&b, "| `%s` | %s | %d | %s | %s | %s | %s |\n",
+			name, code.Code(r.code), r.http, r.wait, r.again, reference.Plain(r.meaning), r.remedy)
+	}
+	if err := reference.Compare("errors.md", b.String(), *update); err != nil {
+		t.Error(err)
+	}
+}
+
+// remedies adds what docs/clients.md says to do.
+func remedies(t *testing.T, refusals map[string]refusal) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for row := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.TrimSpace(row), "|")
+		if len(cells) != 5 {
+			continue
+		}
+		for name := range strings.SplitSeq(cells[1], ",") {
+			if r, ok := refusals[strings.TrimSpace(name)]; ok {
+				again, _, _ := strings.Cut(cells[2], ",")
+				r.again, r.remedy = strings.TrimSpace(again), strings.TrimSpace(cells[3])
+				refusals[strings.TrimSpace(name)] = r
+			}
+		}
+	}
+	for name, r := range refusals {
+		if r.remedy == "" {
+			t.Errorf("docs/clients.md does not say what to do on %s", name)
+		}
+	}
+}
+
+// refusalsOfHTTP are those that the gateway finds itself: the calls of refuse in its source.
+func refusalsOfHTTP(t *testing.T) map[string]refusal {
+	t.Helper()
+	statuses, grpc := map[string]int{}, map[string]codes.Code{}
+	for n := 400; n < 600; n++ {
+		letters := func(c rune) rune {
+			if unicode.IsLetter(c) {
+				return c
+			}
+			return -1
+		}
+		statuses["Status"+strings.Map(letters, http.StatusText(n))] = n
+	}
+	for c := range codes.Code(17) {
+		grpc[c.String()] = c
+	}
+	files, err := filepath.Glob("../gateway/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]refusal{}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		constants := map[string]string{}
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.ValueSpec: // const reason = "…"
+				for i, value := range node.Values {
+					constants[node.Names[i].Name] = literal(value, nil)
+				}
+			case *ast.CallExpr:
+				if f, ok := node.Fun.(*ast.Ident); !ok || f.Name != "refuse" || len(node.Args) < 4 {
+					return true
+				}
+				reason := literal(node.Args[2], constants)
+				code, known := grpc[selected(node.Args[1])]
+				if reason == "" || !known {
+					t.Errorf("%s: a refusal that the reference cannot read", name)
+				}
+				status, known := statuses[selected(node.Args[0])]
+				if !known { // That of the code.
+					status = runtime.HTTPStatusFromCode(code)
+				}
+				found[reason] = refusal{code: code, http: status, meaning: strings.ToLower(http.StatusText(status))}
+			}
+			return true
+		})
+	}
+	if len(found) < 8 {
+		t.Errorf("%d refusals of HTTP found", len(found))
+	}
+	return found
+}
+
+// literal is the text of a string or of a constant of the file.
+func literal(e ast.Expr, constants map[string]string) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil {
+			return text
+		}
+	case *ast.Ident:
+		return constants[e.Name]
+	}
+	return ""
+}
+
+// selected is b of a.b.
+func selected(e ast.Expr) string {
+	if s, ok := e.(*ast.SelectorExpr); ok {
+		return s.Sel.Name
+	}
+	return ""
+}
