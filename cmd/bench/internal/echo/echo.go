@@ -23,8 +23,8 @@ import (
 )
 
 // New is a gRPC server that echoes. It does not listen yet.
-func New() *grpc.Server {
-	s := grpc.NewServer(grpc.WaitForHandlers(true))
+func New(options ...grpc.ServerOption) *grpc.Server {
+	s := grpc.NewServer(append(options, grpc.WaitForHandlers(true))...)
 	hindsightv1.RegisterPredictionServiceServer(s, &predictions{})
 	return s
 }
