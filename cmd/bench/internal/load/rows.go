@@ -111,3 +111,10 @@ func drawn(input *hindsightv1.Input, draw *rand.Rand) (value *structpb.Value, si
 		return structpb.NewNumberValue(x), x
 	}
 }
+
+// Labelled is the observation of the label of a prediction of the row.
+func (r *Row) Labelled(prediction string) *hindsightv1.ObserveRequest {
+	o := &hindsightv1.ObserveRequest{PredictionId: prediction}
+	r.label(o)
+	return o
+}
