@@ -193,14 +193,12 @@ func (m *Model) Disk(observations, ids, waiting float64) Disk {
 	return d
 }
 
-// overhead is what a database takes beside its rows. Rows that a memory table holds are in
-// the write-ahead log alone. Others are in tables too, while the logs of the last memory
-// tables stay.
+// overhead is what a database takes beside its rows. The newest rows are in the
+// write-ahead log alone, the others in tables. The logs of the last memory tables stay.
+// A memory table is flushed when its rows are half of it: its index takes the rest.
 func overhead(rows, memTable float64) float64 {
-	if rows < memTable {
-		return 0
-	}
-	return min(rows, keptLogs*memTable) + rows*compactionShare
+	flushed := max(0, rows-memTable/2)
+	return min(rows, keptLogs*memTable) + flushed*(1+compactionShare) - rows
 }
 
 // Recover is how many seconds a model takes to be there after a crash, with so many

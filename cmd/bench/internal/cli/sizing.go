@@ -45,12 +45,9 @@ with what "hindsight size" answers. It takes about ten minutes.`,
 			if len(cases) == 0 {
 				return command.Usagef("--only: no case has %q in its name", only)
 			}
-			rows, err := measureSizes(cmd.Context(), p, program, cases)
+			rows, err := measureSizes(cmd.Context(), p, program, out, cases)
 			if err != nil {
 				return err
-			}
-			if err := capacity.Save(out, rows); err != nil {
-				return fmt.Errorf("--out: %w", err)
 			}
 			return emitSizes(p, rows)
 		},
@@ -62,8 +59,8 @@ with what "hindsight size" answers. It takes about ten minutes.`,
 	return cmd
 }
 
-// measureSizes measures cases with an echo beside.
-func measureSizes(ctx context.Context, p *command.Program, program string, cases []capacity.Case) (rows []*capacity.Row, err error) {
+// measureSizes measures cases with an echo beside, and writes the results after each.
+func measureSizes(ctx context.Context, p *command.Program, program, out string, cases []capacity.Case) (rows []*capacity.Row, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start the echo: %w", err)
@@ -87,6 +84,9 @@ func measureSizes(ctx context.Context, p *command.Program, program string, cases
 			return nil, err
 		}
 		rows = append(rows, row)
+		if err := capacity.Save(out, rows); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
 	}
 	return rows, nil
 }

@@ -143,7 +143,7 @@ func writeSize(w *command.Page, v *hindsightv1.ValidateSpecResponse, l sizing.Lo
 
 // binary writes a number of bytes.
 func binary(bytes float64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 	n := 0
 	for ; bytes >= 1000 && n < len(units)-1; n++ {
 		bytes /= 1024
