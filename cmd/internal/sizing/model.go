@@ -70,9 +70,10 @@ const (
 	// An id that a client or the server draws has 36 bytes, and its length.
 	idBytes = 36
 	text    = idBytes + 1
-	// A row of the store has a trailer of 8 bytes behind its key, and the lengths of key and
-	// value before them.
-	trailer = 8 + 4
+	// A row of the store has its kind and the lengths of key and value before it, and a
+	// commit of the store a head of its own.
+	lengths = 4
+	commit  = 24
 	// A class is about so long.
 	classText = 12
 )
@@ -97,22 +98,32 @@ func (m *Model) notes() int {
 	return 1 + word*numbers
 }
 
-// told is what a prediction said.
+// told is what a prediction said: a number for each output, or the raw values of a
+// classifier, its class and the probabilities.
 func (m *Model) told() int {
 	if m.Classes > 0 {
-		return 2 + word*m.Classes
+		return 3 + word*(m.raw()+m.Classes)
 	}
 	return word * m.Outputs
+}
+
+// raw is how many raw values a classifier has.
+func (m *Model) raw() int {
+	if m.Classes == 2 {
+		return 1
+	}
+	return m.Classes
 }
 
 // advice is what the learner wants back with a label.
 func (m *Model) advice() int { return 1 + word*m.Advice }
 
-// logRow is the commit record of one observation that was predicted.
+// logRow is the commit record of an observation that was predicted. In a batch several
+// share one record, and take less.
 func (m *Model) logRow() float64 {
-	const key, head, record = 1 + 8 + 8, 8 + 4, 1 + 8 + 1
+	const key, checked, record = 1 + 8 + 8, 8 + 4, 1 + 8 + 1
 	observation := 1 + text + m.InputBytes + m.targets() + m.told() + word + m.notes() + m.advice()
-	return float64(key + trailer + head + record + observation)
+	return float64(commit + lengths + key + checked + record + observation)
 }
 
 // idRows are the remembered observation and its entry in the index by age.
@@ -123,14 +134,18 @@ func (m *Model) idRows() float64 {
 		outputs = 2 * classText
 	}
 	value := word + 2 + 32 + word + outputs + 4*word + word
-	return float64(key + trailer + value + aged + trailer)
+	return float64(lengths + key + value + lengths + aged)
 }
 
 // waitingRows are the prediction that waits and its entry in the index by expiry.
 func (m *Model) waitingRows() float64 {
 	const key, expiry = 1 + 8 + idBytes, 1 + 8 + 8 + idBytes
-	value := word + 2 + 2*(1+m.told()) + 3*word + m.InputBytes + m.notes() + m.advice()
-	return float64(key + trailer + value + expiry + trailer)
+	errors := 1 + word*m.Outputs
+	if m.Classes > 0 {
+		errors = 1 + classText*m.Classes // The names of the classes; it has no errors.
+	}
+	value := word + 2 + m.told() + errors + 3*word + m.InputBytes + m.notes() + m.advice()
+	return float64(commit + lengths + key + value + lengths + expiry)
 }
 
 // figures is what a model takes in memory beside the learner's state: the account of its

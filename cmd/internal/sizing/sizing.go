@@ -94,8 +94,8 @@ type CPU struct {
 	// between the two, near Alone at few calls a second and near Cores at many.
 	Cores float64 `json:"cores"`
 	Alone float64 `json:"coresAlone"`
-	// BusiestModel is the part of a processor that the turns of the busiest model take;
-	// one model learns on one processor, so that it has to stay below 1.
+	// BusiestModel is the part of a processor that learning takes of a model. One model
+	// learns on one processor, so that it has to stay below 1.
 	BusiestModel float64 `json:"busiestModel"`
 }
 
@@ -130,7 +130,7 @@ func Check(l Load, s Settings) error {
 // Estimate tells what models of one kind need under a load.
 func Estimate(m *Model, l Load, s Settings) Answer {
 	rate := l.Rate * float64(l.Models) // Of all models.
-	learn := float64(m.ObserveFlops) * secondsPerFlop
+	learn := float64(m.ObserveFlops) * observeFlopSeconds
 	between := snapshotEvery(l.Rate, learn, s) // Observations of a model between two snapshots.
 	var a Answer
 	a.Memory.PerModel = float64(m.StateBytes) + m.figures()
@@ -152,11 +152,7 @@ func Estimate(m *Model, l Load, s Settings) Answer {
 		a.Disk.SnapshotsPerDay = rate * day / between * snapshot
 	}
 
-	a.CPU.Predict = predictSeconds + float64(m.Dimension)*dimensionSeconds + float64(m.PredictFlops)*secondsPerFlop
-	a.CPU.Observe = observeSeconds + float64(m.Dimension)*dimensionSeconds + learn
-	a.CPU.Cores = rate * (a.CPU.Predict + a.CPU.Observe)
-	a.CPU.Alone = rate * (a.CPU.Predict + a.CPU.Observe + aloneSeconds)
-	a.CPU.BusiestModel = l.Rate * (turnSeconds + learn)
+	a.CPU = m.cpu(l)
 
 	a.Recovery.Start = Start(ids + waiting)
 	a.Recovery.Replayed = between
@@ -164,6 +160,23 @@ func Estimate(m *Model, l Load, s Settings) Answer {
 	a.Recovery.All = float64(l.Models) * a.Recovery.Model
 	a.Notes = notes(l, waiting, &a)
 	return a
+}
+
+// cpu is what calls take of processors.
+func (m *Model) cpu(l Load) CPU {
+	models, d, state := float64(l.Models), float64(m.Dimension), float64(m.StateBytes)
+	apart, cold := 1-1/models, state*min(1, models*state/cacheBytes)
+	learn := float64(m.ObserveFlops) * observeFlopSeconds
+	c := CPU{
+		Predict: predictSeconds + d*predictDimensionSeconds + float64(m.PredictFlops)*predictFlopSeconds +
+			apart*predictApartSeconds + cold*predictColdSeconds,
+		Observe: observeSeconds + d*observeDimensionSeconds + learn + apart*observeApartSeconds + cold*observeColdSeconds,
+	}
+	rate := l.Rate * models
+	c.Cores = rate * (c.Predict + c.Observe)
+	c.Alone = c.Cores + rate*aloneSeconds
+	c.BusiestModel = l.Rate * (replaySeconds + learn)
+	return c
 }
 
 // notes say what does not fit.
@@ -193,18 +206,18 @@ func (m *Model) Disk(observations, ids, waiting float64) Disk {
 	return d
 }
 
-// overhead is what a database takes beside its rows. The newest rows are in the
-// write-ahead log alone, the others in tables. The logs of the last memory tables stay.
-// A memory table is flushed when its rows are half of it: its index takes the rest.
+// overhead is what a database takes beside its rows. The rows of the newest memory table
+// are in the write-ahead log alone, those of the others in tables. The logs of the last
+// memory tables stay.
 func overhead(rows, memTable float64) float64 {
-	flushed := max(0, rows-memTable/2)
+	flushed := math.Floor(rows/memTable) * memTable
 	return min(rows, keptLogs*memTable) + flushed*(1+compactionShare) - rows
 }
 
 // Recover is how many seconds a model takes to be there after a crash, with so many
 // observations in the log after its newest snapshot.
 func (m *Model) Recover(observations float64) float64 {
-	return (float64(m.StateBytes)+m.figures())*readSeconds + observations*(replaySeconds+float64(m.ObserveFlops)*secondsPerFlop)
+	return openSeconds + (float64(m.StateBytes)+m.figures())*readSeconds + observations*(replaySeconds+float64(m.ObserveFlops)*observeFlopSeconds)
 }
 
 // Start is how many seconds a server takes until it serves, with so many remembered ids

@@ -41,22 +41,26 @@ type Case struct {
 // Cases are those that "make sizing" measures.
 func Cases() []Case {
 	return []Case{
-		{Name: "linear_awv, d 10", Spec: `{"dimension": 10, "linear_awv": {}}`, Models: 1, Bulk: 300_000, Alone: true},
+		{Name: "linear_awv, d 10", Spec: `{"dimension": 10, "linear_awv": {}}`, Models: 1, Bulk: 150_000, Alone: true},
 		{Name: "linear_awv, d 100", Spec: `{"dimension": 100, "linear_awv": {}}`, Models: 1},
 		{Name: "linear_awv, d 10, 1000 models", Spec: `{"dimension": 10, "linear_awv": {}}`, Models: 1000},
 		{Name: "fourier_awv, D 128", Spec: `{"dimension": 10, "fourier_awv": {"frequencies": 128}}`, Models: 1},
 		{Name: "fourier_awv, D 512", Spec: `{"dimension": 10, "fourier_awv": {"frequencies": 512}}`, Models: 1},
 		{Name: "pkawv_taylor, degree 2", Spec: `{"dimension": 10, "pkawv_taylor": {"degree": 2}}`, Models: 1},
 		{Name: "raker", Spec: `{"dimension": 10, "raker": {}}`, Models: 1},
-		{Name: "fourier_kons", Spec: `{"dimension": 10, "fourier_kons": {}}`, Models: 1},
 		{Name: "rlsc", Spec: `{"dimension": 10, "rlsc": {}}`, Models: 1},
-		{Name: "auto, d 10", Spec: `{"dimension": 10}`, Models: 1, Bulk: 30_000, Alone: true},
-		{Name: "auto, d 10, 100 models", Spec: `{"dimension": 10}`, Models: 100},
+		{Name: "auto, d 10", Spec: `{"dimension": 10}`, Models: 1, Bulk: 10_000, Alone: true},
+		{Name: "auto, d 10, 40 models", Spec: `{"dimension": 10}`, Models: 40},
 		{Name: "auto, d 100", Spec: `{"dimension": 100}`, Models: 1},
-		{Name: "semiparametric_awv, d 30", Spec: `{"dimension": 30, "semiparametric_awv": {"parametric": [0, 1, 2], "frequencies": 200}, "coverage": [0.5, 0.9]}`, Models: 20, Bulk: 60_000, Alone: true, Unseen: true},
+		{Name: "semiparametric_awv, d 30", Spec: `{"dimension": 30, "semiparametric_awv": {"parametric": [0, 1, 2], "frequencies": 200}, "coverage": [0.5, 0.9]}`, Models: 20, Bulk: 30_000, Alone: true},
 		{
-			Name: "auto, records", Models: 5, Bulk: 20_000, Alone: true, Unseen: true,
+			Name: "auto, records", Models: 5, Bulk: 10_000, Alone: true,
 			Spec: `{"inputs": [{"name": "hour", "time": {}}, {"name": "city", "categorical": {}}, {"name": "load", "vector": {"length": 12}}, {"name": "open", "boolean": {}}], "auto": {"max_microseconds": 60}}`,
+		},
+		{Name: "ada_raker, d 20", Spec: `{"dimension": 20, "ada_raker": {}}`, Models: 10, Bulk: 20_000, Alone: true, Unseen: true},
+		{
+			Name: "rlsc, 6 classes, features of a kernel", Models: 3, Bulk: 20_000, Alone: true, Unseen: true,
+			Spec: `{"dimension": 24, "rlsc": {"kernel": {"kind": "KIND_GAUSSIAN", "sigma": 2}, "frequencies": 150}, "classes": {"max_classes": 6}}`,
 		},
 	}
 }
@@ -90,16 +94,16 @@ type Row struct {
 
 // How much is measured.
 const (
-	warmup      = 2000
-	mostCalls   = 8000
-	leastCalls  = 1000
-	flopsOfCall = 3e9 // Calls times their multiply-adds are at most this.
+	warmup      = 1000
+	mostCalls   = 5000
+	leastCalls  = 500
+	flopsOfCall = 2e9 // Calls times their multiply-adds are at most this.
 	callers     = 16
 	aloneRate   = 100
-	aloneTime   = 10 * time.Second
+	aloneTime   = 5 * time.Second
 	drawn       = 1024
 	bulkRows    = remote.BatchRows
-	patience    = time.Minute
+	patience    = 5 * time.Minute
 )
 
 // Bench measures cases with one server program and an echo.

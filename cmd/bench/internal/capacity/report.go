@@ -125,3 +125,24 @@ func known(v float64) string {
 func digits(v float64) string { return markdown.Digits(v, 3) }
 
 func size(bytes float64) string { return markdown.Size(uint64(bytes)) }
+
+// Stated is what docs/sizing.md states of the ratio of answers to measurements of a
+// figure, which a test holds the committed results to.
+func Stated(figure string) (low, high float64, ok bool) {
+	switch figure {
+	case predictCPU, observeCPU, idleCPU:
+		return 0.5, 2, true
+	case modelsMemory:
+		return 1, 4, true
+	case processMemory:
+		return 0.6, 1.7, true
+	case rowsDisk:
+		return 0.6, 1.7, true
+	case snapshotDisk:
+		return 1, 2.5, true
+	case recoveryCPU:
+		return 0.5, 2, true
+	default:
+		return 0, 0, false
+	}
+}
