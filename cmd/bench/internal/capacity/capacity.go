@@ -32,6 +32,8 @@ type Case struct {
 	// Bulk is how many observations are learned in batches at the end, so that the store
 	// is full.
 	Bulk int
+	// Calls is how many calls of a kind are measured; 0: as many as take some seconds.
+	Calls int
 	// Alone says that calls to an idle server are measured too.
 	Alone bool
 	// Unseen cases were not looked at when the constants of package sizing were chosen.
@@ -71,8 +73,8 @@ type Row struct {
 
 	// Validated is the answer of ValidateSpec.
 	Validated *hindsightv1.ValidateSpecResponse
-	// Calls is how many calls of a kind were measured.
-	Calls float64
+	// Measured is how many calls of a kind were measured.
+	Measured float64
 	// PredictCPU and ObserveCPU are those of 16 callers, EchoPredictCPU and
 	// EchoObserveCPU those of the bare gRPC server. AloneCPU is that of a call at 100 calls a
 	// second, EchoAloneCPU the same.
@@ -207,7 +209,10 @@ func (b *Bench) loaded(ctx context.Context, s *host, models []string, dir string
 		}
 	}
 	rows := load.Rows(row.Validated.GetSpec(), drawn, 1)
-	row.Calls = math.Round(min(mostCalls, max(leastCalls, flopsOfCall/float64(row.Validated.GetObserveFlops()))))
+	row.Measured = float64(row.Calls)
+	if row.Calls == 0 {
+		row.Measured = math.Round(min(mostCalls, max(leastCalls, flopsOfCall/float64(row.Validated.GetObserveFlops()))))
+	}
 	if err := b.calls(ctx, s, models, rows, dir, row); err != nil {
 		return err
 	}
@@ -230,14 +235,14 @@ func (b *Bench) calls(ctx context.Context, s *host, models []string, rows []load
 	defer echo.Close()
 	metrics := "http://" + s.server.HTTP + "/metrics"
 	warm := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: max(warmup, 4*int64(len(models)))}
-	if row.Calls < mostCalls {
-		warm.Calls = int64(row.Calls) / 2
+	if row.Measured < mostCalls {
+		warm.Calls = int64(row.Measured) / 2
 	}
 	if _, err := own.Run(ctx, warm); err != nil {
 		return err
 	}
-	predict := load.Options{Mix: load.Mix{Predict: 1}, Callers: callers, Calls: int64(row.Calls)}
-	observe := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: int64(row.Calls)}
+	predict := load.Options{Mix: load.Mix{Predict: 1}, Callers: callers, Calls: int64(row.Measured)}
+	observe := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: int64(row.Measured)}
 	alone := load.Options{Mix: load.Mix{Predict: 1, Observe: 1}, Rate: aloneRate, Callers: callers, Duration: aloneTime}
 	for _, run := range []struct {
 		load    *load.Load
@@ -257,7 +262,7 @@ func (b *Bench) calls(ctx context.Context, s *host, models []string, rows []load
 			continue
 		}
 		if run.load == nil {
-			row.Waiting = row.Calls
+			row.Waiting = row.Measured
 			if row.PendingBytes, err = bytesBelow(filepath.Join(dir, "pending")); err != nil {
 				return err
 			}

@@ -28,7 +28,7 @@ type column struct {
 
 func columns() []column {
 	return []column{
-		{"calls", func(r *Row) *float64 { return &r.Calls }},
+		{"calls", func(r *Row) *float64 { return &r.Measured }},
 		{"predict_cpu_seconds", func(r *Row) *float64 { return &r.PredictCPU }},
 		{"observe_cpu_seconds", func(r *Row) *float64 { return &r.ObserveCPU }},
 		{"echo_predict_cpu_seconds", func(r *Row) *float64 { return &r.EchoPredictCPU }},

@@ -94,7 +94,7 @@ func TestAnswersNearMeasurements(t *testing.T) {
 
 // A table that was damaged is refused.
 func TestReadTable(t *testing.T) {
-	row := &capacity.Row{Case: capacity.Case{Name: "n", Models: 2}, Validated: &hindsightv1.ValidateSpecResponse{Features: 3}, Calls: 7}
+	row := &capacity.Row{Case: capacity.Case{Name: "n", Models: 2}, Validated: &hindsightv1.ValidateSpecResponse{Features: 3}, Measured: 7}
 	var table bytes.Buffer
 	if err := capacity.WriteTable(&table, []*capacity.Row{row}); err != nil {
 		t.Fatal(err)

@@ -183,17 +183,30 @@ func (f *serveFlags) run(cmd *cobra.Command, p *command.Program) error {
 	}
 	document := &serveDocument{}
 	ctx := cmd.Context()
-	at := func(address, metrics string) error { return f.measure(ctx, p, spec, address, metrics, document) }
+	options := []client.Option{client.WithTimeout(p.Timeout), client.WithRetry(client.Retry{})}
+	plain := func(address string) dialer {
+		return func() (*client.Client, error) { return client.Dial(address, options...) }
+	}
+	at := func(address string, dial dialer, metrics string) error {
+		p.Say("serve: %s, %s", address, f.what())
+		if err := f.measure(ctx, p, spec, dial, metrics, document); err != nil || !f.echo {
+			return err
+		}
+		return f.beside(ctx, p, plain, document)
+	}
 	if f.server != "" {
-		err = child.Serve(ctx, f.server, func(s *child.Server) error { return at(s.GRPC, "http://"+s.HTTP+"/metrics") })
+		err = child.Serve(ctx, f.server, func(s *child.Server) error { return at(s.GRPC, plain(s.GRPC), "http://"+s.HTTP+"/metrics") })
 	} else {
-		err = at(p.Address, f.metricsOf(p.Address))
+		err = at(p.Address, plain(p.Address), f.metricsOf(p.Address))
 	}
 	if err != nil {
 		return err
 	}
 	return p.Emit(document, document.write)
 }
+
+// dialer makes a connection to one server.
+type dialer func() (*client.Client, error)
 
 // metricsOf is where the metrics of a server are.
 func (f *serveFlags) metricsOf(address string) string {
@@ -208,9 +221,9 @@ func (f *serveFlags) metricsOf(address string) string {
 	}
 }
 
-// measure puts the load on a server and then on an echo.
-func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hindsightv1.ModelSpec, address, metrics string, to *serveDocument) (err error) {
-	c, err := client.Dial(address, client.WithTimeout(p.Timeout), client.WithRetry(client.Retry{}))
+// measure puts the load on models of a server, which it makes and removes.
+func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hindsightv1.ModelSpec, dial dialer, metrics string, to *serveDocument) (err error) {
+	c, err := dial()
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
@@ -220,9 +233,8 @@ func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hind
 		return err
 	}
 	s := &remote.Server{Models: c.Models(), Predictions: c.Predictions(), Run: run, Timeout: p.Timeout, Now: time.Now, Say: p.Say}
-	var models []string
 	defer func() {
-		for _, id := range models {
+		for _, id := range to.models {
 			err = errors.Join(err, s.Remove(ctx, id))
 		}
 	}()
@@ -232,30 +244,32 @@ func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hind
 		if completed, err = s.Create(ctx, id, spec); err != nil {
 			return err
 		}
-		models = append(models, id)
+		to.models = append(to.models, id)
 	}
-	rows := load.Rows(completed, observationsDrawn, f.Seed)
-	p.Say("serve: %s, %s", address, f.what())
-	if to.Server, err = f.load(ctx, p, address, metrics, models, rows); err != nil || !f.echo {
-		return err
-	}
+	to.rows = load.Rows(completed, observationsDrawn, f.Seed)
+	to.Server, err = f.load(ctx, p, dial, metrics, to)
+	return err
+}
+
+// beside puts the load on an echo.
+func (f *serveFlags) beside(ctx context.Context, p *command.Program, dial func(address string) dialer, to *serveDocument) (err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("start the echo: %w", err)
 	}
-	starting, cancel := context.WithTimeout(ctx, p.Timeout)
+	starting, cancel := context.WithTimeout(ctx, echoLimit)
 	defer cancel()
-	beside, err := child.Start(starting, self, "echo")
+	echo, err := child.Start(starting, self, "echo")
 	if err != nil {
 		return fmt.Errorf("start the echo: %w", err)
 	}
 	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), echoLimit)
 		defer cancel()
-		err = errors.Join(err, beside.Stop(stopping))
+		err = errors.Join(err, echo.Stop(stopping))
 	}()
 	p.Say("serve: the same on a bare gRPC server")
-	to.Echo, err = f.load(ctx, p, beside.GRPC, "http://"+beside.HTTP+"/metrics", models, rows)
+	to.Echo, err = f.load(ctx, p, dial(echo.GRPC), "http://"+echo.HTTP+"/metrics", to)
 	return err
 }
 
@@ -268,10 +282,10 @@ func (f *serveFlags) what() string {
 }
 
 // load puts the load on one server, warmed up.
-func (f *serveFlags) load(ctx context.Context, p *command.Program, address, metrics string, models []string, rows []load.Row) (side *serveSide, err error) {
-	t := load.Target{Models: models, Rows: rows, LabelTTL: f.labelTTL, Timeout: p.Timeout}
+func (f *serveFlags) load(ctx context.Context, p *command.Program, dial dialer, metrics string, of *serveDocument) (side *serveSide, err error) {
+	t := load.Target{Models: of.models, Rows: of.rows, LabelTTL: f.labelTTL, Timeout: p.Timeout}
 	for range f.connections {
-		c, err := client.Dial(address, client.WithTimeout(p.Timeout), client.WithRetry(client.Retry{}))
+		c, err := dial()
 		if err != nil {
 			return nil, &command.UsageError{Err: err}
 		}

@@ -16,6 +16,10 @@ import (
 type serveDocument struct {
 	Server *serveSide `json:"server"`
 	Echo   *serveSide `json:"echo,omitempty"`
+
+	// The models and observations that both were measured with.
+	models []string
+	rows   []load.Row
 }
 
 // serveSide is what one server did.
