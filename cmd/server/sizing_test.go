@@ -52,10 +52,10 @@ func TestSizeOfDisk(t *testing.T) {
 				seeClasses(t, p, v.GetSpec())
 			}
 			predictRounds(t, p, v.GetSpec(), random, rounds)
-			waiting := m.Disk(0, 0, float64(rounds))
+			waiting := m.Disk(sizing.Held{Waiting: float64(rounds), Predicted: float64(rounds)})
 			within(t, "waiting predictions", float64(filesBelow(t, filepath.Join(dir, "pending"))), waiting.Total, factor)
 			observeRounds(t, p, v.GetSpec(), random, rounds)
-			learned := m.Disk(float64(rounds), float64(rounds), 0)
+			learned := m.Disk(sizing.Held{Observations: float64(rounds), IDs: float64(rounds), Learned: float64(rounds)})
 			within(t, "log and ids", float64(filesBelow(t, filepath.Join(dir, "log"))), learned.Total, factor)
 			all := sizing.Estimate(m, sizing.Load{Rate: 1, Models: 1}, sizing.Defaults())
 			if state := float64(p.stats(t).GetStateBytes()); state > all.Memory.PerModel {

@@ -49,4 +49,6 @@ const (
 	maxPending      = 1_000_000
 	maxPendingTotal = 4_000_000
 	day             = 24 * 60 * 60
+	// So many seconds are the long run.
+	long = 100 * 365 * day
 )

@@ -18,7 +18,8 @@ type Model struct {
 	// Outputs is how many labels an observation has, 0 of a classifier.
 	Outputs int
 	// Levels is how many prediction intervals there are, Experts how many experts are
-	// shown in the history, Classes how many classes there may be.
+	// shown in the history, Classes how many classes there are: as many as may be, unless
+	// the caller knows better.
 	Levels, Experts, Classes int
 	// Advice is how many numbers the learner wants back with a label.
 	Advice int

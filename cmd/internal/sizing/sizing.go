@@ -144,7 +144,10 @@ func Estimate(m *Model, l Load, s Settings) Answer {
 	if rate > 0 {
 		ids = max(rate*s.IDWindow.Seconds(), float64(s.IDWindowMin))
 	}
-	a.Disk = m.Disk(float64(l.Models)*between*float64(s.SnapshotsKept), ids, waiting)
+	a.Disk = m.Disk(Held{
+		Observations: float64(l.Models) * between * float64(s.SnapshotsKept), IDs: ids, Waiting: waiting,
+		Learned: rate * long, Predicted: rate * long,
+	})
 	a.Disk.Snapshots = float64(l.Models) * snapshot * float64(s.SnapshotsKept)
 	a.Disk.Total += a.Disk.Snapshots
 	a.Disk.RowsPerDay = rate * day * (m.logRow() + m.idRows() + m.waitingRows())
@@ -197,21 +200,33 @@ func snapshotEvery(rate, learn float64, s Settings) float64 {
 	return min(rate*s.SnapshotInterval.Seconds(), s.SnapshotReplay.Seconds()/(replaySeconds+learn))
 }
 
-// Disk is what a store takes that has so many observations in its log, ids and waiting
-// predictions, without snapshots.
-func (m *Model) Disk(observations, ids, waiting float64) Disk {
-	d := Disk{Log: observations * m.logRow(), IDs: ids * m.idRows(), Waiting: waiting * m.waitingRows()}
-	d.Overhead = overhead(d.Log+d.IDs, logMemTable) + overhead(d.Waiting, pendingMemTable)
+// Held is what a store holds and held.
+type Held struct {
+	// Observations are those in the log, IDs those that are remembered, Waiting the
+	// predictions without a label.
+	Observations, IDs, Waiting float64
+	// Learned and Predicted are how many there were since the start.
+	Learned, Predicted float64
+}
+
+// Disk is what a store takes on disk, without snapshots.
+func (m *Model) Disk(h Held) Disk {
+	d := Disk{Log: h.Observations * m.logRow(), IDs: h.IDs * m.idRows(), Waiting: h.Waiting * m.waitingRows()}
+	d.Overhead = overhead(d.Log+d.IDs, h.Learned*(m.logRow()+m.idRows()), logMemTable) +
+		overhead(d.Waiting, h.Predicted*m.waitingRows(), pendingMemTable)
 	d.Total = d.Log + d.IDs + d.Waiting + d.Overhead
 	return d
 }
 
-// overhead is what a database takes beside its rows. The rows of the newest memory table
-// are in the write-ahead log alone, those of the others in tables. The logs of the last
-// memory tables stay.
-func overhead(rows, memTable float64) float64 {
-	flushed := math.Floor(rows/memTable) * memTable
-	return min(rows, keptLogs*memTable) + flushed*(1+compactionShare) - rows
+// overhead is what a database takes beside its rows, after so many bytes were written. What
+// one memory table takes is in the write-ahead log alone, from then on rows are in tables
+// too. The logs of the last memory tables stay.
+func overhead(rows, written, memTable float64) float64 {
+	logs := min(written, keptLogs*memTable)
+	if written < memTable {
+		return max(0, logs-rows)
+	}
+	return logs + rows*compactionShare
 }
 
 // Recover is how many seconds a model takes to be there after a crash, with so many

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"hindsight/cmd/bench/internal/load"
 	"hindsight/cmd/bench/internal/markdown"
 	"hindsight/cmd/internal/sizing"
 )
@@ -20,8 +21,9 @@ func (f Figure) Ratio() float64 { return f.Answered / f.Measured }
 // Figures are those of a row that package sizing speaks of.
 func (r *Row) Figures() []Figure {
 	m := sizing.Of(r.Validated)
+	m.Classes = min(m.Classes, load.Classes)
 	all := sizing.Estimate(m, sizing.Load{Rate: aloneRate, Models: r.Models}, sizing.Defaults())
-	disk := m.Disk(r.Logged, r.IDs, r.Waiting)
+	disk := m.Disk(sizing.Held{Observations: r.Logged, IDs: r.IDs, Waiting: r.Waiting, Learned: r.IDs, Predicted: r.Waiting})
 	recovery := sizing.Start(r.IDs) + float64(r.Models)*m.Recover(r.Replayed/float64(r.Models))
 	found := []Figure{
 		{predictCPU, r.PredictCPU, all.CPU.Predict},
@@ -53,13 +55,14 @@ func Report(rows []*Row) string {
 	m := &markdown.Report{}
 	m.Line("# Sizing: what was measured")
 	m.Line("")
-	m.Paragraph("`make sizing` writes this file and `sizing.csv`. docs/sizing.md says how it is measured and what",
-		"follows. The machine had two cores of a cloud machine, which other work shared. *Ratio* is the time of a bare",
-		"gRPC server with the same messages, measured at the same time. *Answer* is what `hindsight size` says, as a",
-		"multiple of what was measured. Cases in bold were not looked at when its constants were chosen.")
+	m.Paragraph("`make sizing` writes this file and `sizing.csv`. [Sizing](../sizing.md) says how it is measured and ",
+		"what follows. The machine had two cores of a cloud machine, which other work kept busy all the time. *Echo* is ",
+		"how many times the processor time of a bare gRPC server with the same messages it is. *Answer* is what ",
+		"`hindsight size` says, as a multiple of what was measured. Cases in bold were not looked at when its constants ",
+		"were chosen.")
 	m.Line("## CPU of a call, 16 callers")
 	m.Line("")
-	m.Head("", "features", "multiply-adds", "Predict, µs", "ratio", "answer", "Observe, µs", "ratio", "answer", "round, idle server, µs", "ratio", "answer")
+	m.Head("", "features", "multiply-adds", "Predict, µs", "echo", "answer", "Observe, µs", "echo", "answer", "round, idle server, µs", "echo", "answer")
 	for _, r := range rows {
 		f := figures(r)
 		m.Row(r.title(), markdown.Thousands(int(r.Validated.GetFeatures())), markdown.Thousands(int(r.Validated.GetObserveFlops())),
@@ -133,7 +136,7 @@ func Stated(figure string) (low, high float64, ok bool) {
 	case predictCPU, observeCPU, idleCPU:
 		return 0.5, 2, true
 	case modelsMemory:
-		return 1, 4, true
+		return 1, 8, true
 	case processMemory:
 		return 0.6, 1.7, true
 	case rowsDisk:

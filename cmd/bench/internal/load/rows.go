@@ -33,11 +33,12 @@ func (r *Row) label(to *hindsightv1.ObserveRequest) {
 	}
 }
 
-// What is drawn: the deviation of the noise in a label, the classes, and the categories of
-// an input.
+// Classes is how many classes labels have.
+const Classes = 4
+
+// What is drawn: the deviation of the noise in a label, and the categories of an input.
 const (
 	noise      = 0.1
-	classes    = 4
 	categories = 8
 )
 
@@ -70,7 +71,7 @@ func Rows(spec *hindsightv1.ModelSpec, count int, seed uint64) []Row {
 		y := sum + noise*draw.NormFloat64()
 		switch {
 		case spec.GetClasses() != nil:
-			row.Class = fmt.Sprintf("class %d", int(math.Abs(2*y))%classes)
+			row.Class = fmt.Sprintf("class %d", int(math.Abs(2*y))%Classes)
 		case signs:
 			row.Labels = repeated(math.Copysign(1, y), spec)
 		default:

@@ -16,11 +16,16 @@ import (
 // defaultLabelTTL is the server's --label-ttl.
 const defaultLabelTTL = 24 * time.Hour
 
+// usualClasses is the default of --classes. A prediction keeps a name and two numbers for
+// each class, and rlsc allows 256 unless its spec says otherwise.
+const usualClasses = 10
+
 // newSize builds "size".
 func newSize(e *env) *cobra.Command {
 	var (
 		spec     string
 		ttl      time.Duration
+		classes  int
 		load     sizing.Load
 		settings = sizing.Defaults()
 	)
@@ -52,6 +57,9 @@ history of a model is full.`,
 			if load.LabelDelay > ttl {
 				return command.Usagef("--label-delay %v is longer than --ttl %v, when the prediction is forgotten", load.LabelDelay, ttl)
 			}
+			if classes < 1 {
+				return command.Usagef("--classes %d is not positive", classes)
+			}
 			if err := sizing.Check(load, settings); err != nil {
 				return &command.UsageError{Err: err}
 			}
@@ -64,7 +72,9 @@ history of a model is full.`,
 				if err != nil {
 					return err
 				}
-				answer := sizing.Estimate(sizing.Of(v), load, settings)
+				model := sizing.Of(v)
+				model.Classes = min(model.Classes, classes)
+				answer := sizing.Estimate(model, load, settings)
 				return e.emit(newSizeDocument(v, load, answer), func(w *command.Page) { writeSize(w, v, load, &answer) })
 			})
 		},
@@ -75,6 +85,7 @@ history of a model is full.`,
 	flags.IntVar(&load.Models, "models", 1, "number of models")
 	flags.DurationVar(&ttl, "ttl", defaultLabelTTL, "how long a prediction waits for its label at most")
 	flags.DurationVar(&load.LabelDelay, "label-delay", 0, "how long labels take to come; without it: as long as --ttl")
+	flags.IntVar(&classes, "classes", usualClasses, "how many classes labels have, of those that the spec allows")
 	flags.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, "setting of the server")
 	flags.IntVar(&settings.IDWindowMin, "id-window-min", settings.IDWindowMin, "setting of the server")
 	flags.IntVar(&settings.SnapshotsKept, "snapshots-kept", settings.SnapshotsKept, "setting of the server")
