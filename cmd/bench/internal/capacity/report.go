@@ -136,15 +136,15 @@ func Stated(figure string) (low, high float64, ok bool) {
 	case predictCPU, observeCPU, idleCPU:
 		return 0.5, 2, true
 	case modelsMemory:
-		return 1, 8, true
+		return 1, 6, true
 	case processMemory:
-		return 0.6, 1.7, true
+		return 0.7, 1.6, true
 	case rowsDisk:
-		return 0.6, 1.7, true
+		return 0.95, 1.5, true
 	case snapshotDisk:
-		return 1, 2.5, true
+		return 1, 2.3, true
 	case recoveryCPU:
-		return 0.5, 2, true
+		return 0.6, 1.7, true
 	default:
 		return 0, 0, false
 	}
