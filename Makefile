@@ -63,6 +63,10 @@ reproduce: build ## published streams through every learner, as records too, and
 	bin/hindsight-bench records --server bin/hindsight-server
 	bin/hindsight-bench adversary
 
+.PHONY: sizing
+sizing: build ## what models cost a server, beside what "hindsight size" answers, into docs/results
+	bin/hindsight-bench sizing --server bin/hindsight-server $(ARGS)
+
 .PHONY: test
 test: ## run every test, with the race detector where there is a C compiler
 	@if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \

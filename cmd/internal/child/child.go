@@ -173,3 +173,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Kill ends the server at once, as a crash does, and waits for its end.
+func (s *Server) Kill() {
+	s.kill()
+	<-s.ended
+}

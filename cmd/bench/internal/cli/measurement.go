@@ -59,9 +59,9 @@ func (m *measurement) check(cmd *cobra.Command) error {
 // with the name of the command.
 func (m *measurement) measure(ctx context.Context, p *command.Program, name string, do func(context.Context, *remote.Server) error) error {
 	at := func(dial func() (*client.Client, error)) error {
-		drawn := make([]byte, 4)
-		if _, err := rand.Read(drawn); err != nil {
-			return fmt.Errorf("draw a run: %w", err)
+		run, err := drawRun(name)
+		if err != nil {
+			return err
 		}
 		timeout := max(p.Timeout, leastTimeout)
 		c, err := dial()
@@ -70,7 +70,7 @@ func (m *measurement) measure(ctx context.Context, p *command.Program, name stri
 		}
 		return errors.Join(do(ctx, &remote.Server{
 			Models: c.Models(), Predictions: c.Predictions(),
-			Run: name + "-" + hex.EncodeToString(drawn), Timeout: timeout,
+			Run: run, Timeout: timeout,
 			Now: time.Now, Say: p.Say,
 		}), c.Close())
 	}
@@ -80,4 +80,13 @@ func (m *measurement) measure(ctx context.Context, p *command.Program, name stri
 	return child.Serve(ctx, m.server, func(s *child.Server) error {
 		return at(func() (*client.Client, error) { return client.Dial(s.GRPC) })
 	})
+}
+
+// drawRun draws a prefix of the ids of models, which begins with the name of a command.
+func drawRun(name string) (string, error) {
+	drawn := make([]byte, 4)
+	if _, err := rand.Read(drawn); err != nil {
+		return "", fmt.Errorf("draw a run: %w", err)
+	}
+	return name + "-" + hex.EncodeToString(drawn), nil
 }

@@ -20,9 +20,10 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	p := &command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	root := &cobra.Command{
 		Use:   "hindsight-bench",
-		Short: "Measure the learners of hindsight",
+		Short: "Measure the learners and the server of hindsight",
 		Long: `hindsight-bench measures the learners of hindsight: on published streams, as
-vectors and as records of named columns, and against a greedy adversary.
+vectors and as records of named columns, and against a greedy adversary. It measures
+the server under load.
 
 Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags or a file;
 3 no server answered; 130 interrupted.
@@ -31,6 +32,6 @@ With --json every command prints exactly one JSON document on standard output.
 A command that failed prints {"error": ...}. Progress goes to standard error.`,
 	}
 	p.Root(root)
-	root.AddCommand(newPapers(p), newRecords(p), newAdversary(p)) //nolint:contextcheck // cobra gives every command the context of Run
+	root.AddCommand(newPapers(p), newRecords(p), newAdversary(p), newServe(p), newEcho(p), newSizing(p)) //nolint:contextcheck // cobra gives every command the context of Run
 	return p.Run(ctx, args)
 }

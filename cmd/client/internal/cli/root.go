@@ -54,7 +54,7 @@ go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
-		newInfer(e), newReplay(e), newSimulate(e), newDemo(e),
+		newInfer(e), newSize(e), newReplay(e), newSimulate(e), newDemo(e),
 		newTop(e), newAlias(e), newVersion(e, version), newMan(),
 	)
 	return root

@@ -1,0 +1,121 @@
+package capacity_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/bench/internal/capacity"
+)
+
+// results is where the results are committed.
+func results() string { return filepath.FromSlash("../../../../docs/results") }
+
+// committed are the rows that were committed.
+func committed(t *testing.T) []*capacity.Row {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(results(), capacity.TableName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := capacity.ReadTable(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) == 0 {
+		t.Fatal("no rows are committed")
+	}
+	return rows
+}
+
+// The committed report is that of the committed table and of the constants of package
+// sizing: who changes one of them runs "make sizing", or writes the report anew.
+func TestCommittedReport(t *testing.T) {
+	rows := committed(t)
+	raw, err := os.ReadFile(filepath.Join(results(), capacity.ReportName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := capacity.Report(rows); got != string(raw) {
+		if err := capacity.Save(t.TempDir(), rows); err != nil {
+			t.Error(err)
+		}
+		t.Errorf("the committed report is not that of the committed table; it would be\n%s", got)
+	}
+	var again bytes.Buffer
+	if err := capacity.WriteTable(&again, rows); err != nil {
+		t.Fatal(err)
+	}
+	twice, err := capacity.ReadTable(&again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range twice {
+		if !proto.Equal(r.Validated, rows[i].Validated) {
+			t.Errorf("%s: the spec is another one when it is written and read", r.Name)
+		}
+		r.Validated = rows[i].Validated
+		if !reflect.DeepEqual(r, rows[i]) {
+			t.Errorf("%+v is %+v when it is written and read", rows[i], r)
+		}
+	}
+}
+
+// What package sizing answers is within the factors that docs/sizing.md states, of all that
+// was measured.
+func TestAnswersNearMeasurements(t *testing.T) {
+	unseen := 0
+	for _, r := range committed(t) {
+		if r.Unseen {
+			unseen++
+		}
+		for _, f := range r.Figures() {
+			low, high, ok := capacity.Stated(f.Name)
+			if !ok {
+				t.Errorf("nothing is stated of %q", f.Name)
+			}
+			if ratio := f.Ratio(); ratio < low || ratio > high {
+				t.Errorf("%s, %s: measured %g, the answer %g is %.2f of it, stated are %g to %g", r.Name, f.Name, f.Measured, f.Answered, ratio, low, high)
+			}
+		}
+	}
+	if unseen < 2 {
+		t.Errorf("%d unseen cases, want two", unseen)
+	}
+}
+
+// A table that was damaged is refused.
+func TestReadTable(t *testing.T) {
+	row := &capacity.Row{Case: capacity.Case{Name: "n", Models: 2}, Validated: &hindsightv1.ValidateSpecResponse{Features: 3}, Measured: 7}
+	var table bytes.Buffer
+	if err := capacity.WriteTable(&table, []*capacity.Row{row}); err != nil {
+		t.Fatal(err)
+	}
+	for _, spoil := range [][2]string{{",7,", ",seven,"}, {",2,", ",two,"}, {"features", "feature"}, {",false,", ","}} {
+		spoilt := strings.Replace(table.String(), spoil[0], spoil[1], 1)
+		if spoilt == table.String() {
+			t.Fatalf("%q is not in %q", spoil[0], spoilt)
+		}
+		if _, err := capacity.ReadTable(strings.NewReader(spoilt)); err == nil {
+			t.Errorf("%q in place of %q is accepted", spoil[1], spoil[0])
+		}
+	}
+	if err := capacity.Save(filepath.Join(t.TempDir(), "a", "b"), []*capacity.Row{row}); err != nil {
+		t.Error(err)
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := capacity.Save(file, nil); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file as the directory: %v", err)
+	}
+}

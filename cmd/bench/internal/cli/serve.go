@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/bench/internal/echo"
+	"hindsight/cmd/bench/internal/load"
+	"hindsight/cmd/bench/internal/remote"
+	"hindsight/cmd/bench/internal/scrape"
+	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/command"
+)
+
+// What "serve" does unless its flags say otherwise.
+const (
+	serveDuration     = 10 * time.Second
+	serveWarmup       = 2 * time.Second
+	serveLabelTTL     = 10 * time.Minute
+	serveDimension    = 10
+	closedCallers     = 16
+	openCallers       = 256
+	defaultHTTPPort   = "9464"
+	observationsDrawn = 1024
+)
+
+// newServe builds "serve".
+func newServe(p *command.Program) *cobra.Command {
+	f := &serveFlags{}
+	cmd := &cobra.Command{
+		Use:   "serve [--server PATH]",
+		Short: "Put a load on a server, measure latency, rate and CPU",
+		Long: `Put a load of Predict, Observe and Session on a server and measure it: calls a
+second, latencies, errors by reason, and CPU seconds of the server a call. With
+--server the program starts a server on free ports of 127.0.0.1 with a temporary
+directory. Without it the server at --address is used. Its models are created
+before and deleted after.
+
+--mix says how often each kind of call is made. predict asks for a prediction that
+is remembered. observe sends the label of the prediction that has waited longest;
+where none waits, an observation with its features. session makes a predict and an
+observe in turn in one Session for each model and connection.
+
+With --rate the loop is open: call n is due n/RATE seconds after the begin, and its
+latency counts from then, whatever became of the calls before it. That is corrected
+for coordinated omission. A call that is due while --callers are in flight waits, and
+its waiting counts. Calls that have not begun when twice --duration has passed are
+errors with the reason UNSENT. "service" is the latency from when a call was made.
+Without --rate the loop is closed: each of --callers makes its next call when it has
+the answer to the last, and latencies are service times.
+
+The same load is then put on a bare gRPC server in a process of its own, which
+answers messages of the same kind and does no work. The ratios to it say what
+hindsight costs beyond gRPC on this machine at this time. --echo=false leaves it out.
+It speaks no TLS.
+
+CPU and memory of the server are read from --metrics, process_cpu_seconds_total
+before and after. It is known with --server, and else the port ` + defaultHTTPPort + ` of the host of
+--address. If it cannot be read, there is no figure.`,
+		Example: `  hindsight-bench serve --server bin/hindsight-server
+  hindsight-bench serve --server bin/hindsight-server --rate 2000 --mix predict=8,observe=1,session=1
+  hindsight-bench serve --spec @energy.json --models 10 --callers 32 --duration 1m`,
+		Args: command.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, p) },
+	}
+	flags := cmd.Flags()
+	p.ServerFlags(flags)
+	flags.StringVar(&f.server, "server", "", "path of the server program to start")
+	flags.StringVar(&f.metrics, "metrics", "", "URL of the metrics of the server")
+	flags.StringVar(&f.spec, "spec", "{}", "the spec of the models as JSON; @FILE reads a file")
+	flags.Int32Var(&f.dimension, "dimension", serveDimension, "dimension of a spec that has none")
+	flags.IntVar(&f.models, "models", 1, "number of models")
+	flags.StringToIntVar(&f.mix, "mix", map[string]int{"predict": 1, "observe": 1}, "how often predict, observe and session are called")
+	flags.Float64Var(&f.Rate, "rate", 0, "calls a second of all kinds together; 0: a closed loop")
+	flags.IntVar(&f.Callers, "callers", 0, "calls in flight at most; 0: "+strconv.Itoa(closedCallers)+" in a closed loop, "+strconv.Itoa(openCallers)+" in an open one")
+	flags.IntVar(&f.connections, "connections", 1, "connections that the callers share")
+	flags.DurationVar(&f.Duration, "duration", serveDuration, "how long calls begin")
+	flags.DurationVar(&f.warmup, "warmup", serveWarmup, "the same load before it, which is not measured")
+	flags.DurationVar(&f.labelTTL, "label-ttl", serveLabelTTL, "how long the server waits for a label")
+	flags.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of calls")
+	flags.BoolVar(&f.echo, "echo", true, "measure a bare gRPC server beside it")
+	return cmd
+}
+
+// newEcho builds "echo", the process that "serve" measures beside a server.
+func newEcho(p *command.Program) *cobra.Command {
+	var grpcAddress, httpAddress string
+	cmd := &cobra.Command{
+		Use:    "echo",
+		Short:  "Run the bare gRPC server that serve measures beside a server",
+		Hidden: true,
+		Args:   command.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return echo.Serve(cmd.Context(), grpcAddress, httpAddress, p.Stderr)
+		},
+	}
+	cmd.Flags().StringVar(&grpcAddress, "grpc-address", "127.0.0.1:0", "where gRPC listens")
+	cmd.Flags().StringVar(&httpAddress, "http-address", "127.0.0.1:0", "where the metrics are served")
+	return cmd
+}
+
+// serveFlags is what the flags of "serve" say.
+type serveFlags struct {
+	load.Options
+
+	server, metrics, spec string
+	dimension             int32
+	models, connections   int
+	mix                   map[string]int
+	warmup, labelTTL      time.Duration
+	echo                  bool
+}
+
+// check checks the flags and fills in what follows from others.
+func (f *serveFlags) check(cmd *cobra.Command) error {
+	if f.server != "" && cmd.Flags().Changed("address") {
+		return command.Usagef("--server starts a server, --address names a running one: give one of them")
+	}
+	if f.models < 1 || f.connections < 1 {
+		return command.Usagef("--models and --connections must be positive")
+	}
+	for kind, part := range f.mix {
+		switch kind {
+		case "predict":
+			f.Mix.Predict = part
+		case "observe":
+			f.Mix.Observe = part
+		case "session":
+			f.Mix.Session = part
+		default:
+			return command.Usagef("--mix: there is no %q; there are predict, observe, session", kind)
+		}
+	}
+	if f.Callers == 0 {
+		f.Callers = closedCallers
+		if f.Rate > 0 {
+			f.Callers = openCallers
+		}
+	}
+	if err := f.Check(); err != nil {
+		return &command.UsageError{Err: err}
+	}
+	return nil
+}
+
+// specIn parses the spec in a flag.
+func specIn(text string, dimension int32) (*hindsightv1.ModelSpec, error) {
+	raw := []byte(text)
+	if name, ok := strings.CutPrefix(text, "@"); ok {
+		var err error
+		if raw, err = os.ReadFile(name); err != nil { //nolint:gosec // the user names the file
+			return nil, command.Usagef("--spec: %w", err)
+		}
+	}
+	spec := new(hindsightv1.ModelSpec)
+	if err := protojson.Unmarshal(raw, spec); err != nil {
+		return nil, command.Usagef("--spec: %w", err)
+	}
+	if spec.GetDimension() == 0 && len(spec.GetInputs()) == 0 {
+		spec.Dimension = dimension
+	}
+	return spec, nil
+}
+
+func (f *serveFlags) run(cmd *cobra.Command, p *command.Program) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	spec, err := specIn(f.spec, f.dimension)
+	if err != nil {
+		return err
+	}
+	document := &serveDocument{}
+	ctx := cmd.Context()
+	options := []client.Option{client.WithTimeout(p.Timeout), client.WithRetry(client.Retry{})}
+	plain := func(address string) dialer {
+		return func() (*client.Client, error) { return client.Dial(address, options...) }
+	}
+	at := func(address string, dial dialer, metrics string) error {
+		p.Say("serve: %s, %s", address, f.what())
+		if err := f.measure(ctx, p, spec, dial, metrics, document); err != nil || !f.echo {
+			return err
+		}
+		return f.beside(ctx, p, plain, document)
+	}
+	if f.server != "" {
+		err = child.Serve(ctx, f.server, func(s *child.Server) error { return at(s.GRPC, plain(s.GRPC), "http://"+s.HTTP+"/metrics") })
+	} else {
+		err = at(p.Address, func() (*client.Client, error) { return p.Dial(options...) }, f.metricsOf(p.Address))
+	}
+	if err != nil {
+		return err
+	}
+	return p.Emit(document, document.write)
+}
+
+// dialer makes a connection to one server.
+type dialer func() (*client.Client, error)
+
+// metricsOf is where the metrics of a server are.
+func (f *serveFlags) metricsOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	switch {
+	case f.metrics != "":
+		return f.metrics
+	case err != nil:
+		return ""
+	default:
+		return "http://" + net.JoinHostPort(host, defaultHTTPPort) + "/metrics"
+	}
+}
+
+// measure puts the load on models of a server, which it makes and removes.
+func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hindsightv1.ModelSpec, dial dialer, metrics string, to *serveDocument) (err error) {
+	c, err := dial()
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	run, err := drawRun("serve")
+	if err != nil {
+		return err
+	}
+	s := &remote.Server{Models: c.Models(), Predictions: c.Predictions(), Run: run, Timeout: p.Timeout, Now: time.Now, Say: p.Say}
+	defer func() {
+		for _, id := range to.models {
+			err = errors.Join(err, s.Remove(ctx, id))
+		}
+	}()
+	completed := spec
+	for n := range f.models {
+		id := fmt.Sprintf("%s-%d", run, n)
+		if completed, err = s.Create(ctx, id, spec); err != nil {
+			return err
+		}
+		to.models = append(to.models, id)
+	}
+	to.rows = load.Rows(completed, observationsDrawn, f.Seed)
+	to.Server, err = f.load(ctx, p, dial, metrics, to)
+	return err
+}
+
+// beside puts the load on an echo.
+func (f *serveFlags) beside(ctx context.Context, p *command.Program, dial func(address string) dialer, to *serveDocument) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("start the echo: %w", err)
+	}
+	starting, cancel := context.WithTimeout(ctx, echoLimit)
+	defer cancel()
+	echo, err := child.Start(starting, self, "echo")
+	if err != nil {
+		return fmt.Errorf("start the echo: %w", err)
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), echoLimit)
+		defer cancel()
+		err = errors.Join(err, echo.Stop(stopping))
+	}()
+	p.Say("serve: the same on a bare gRPC server")
+	to.Echo, err = f.load(ctx, p, dial(echo.GRPC), "http://"+echo.HTTP+"/metrics", to)
+	return err
+}
+
+// what describes the load.
+func (f *serveFlags) what() string {
+	if f.Rate > 0 {
+		return fmt.Sprintf("an open loop of %g calls a second for %v", f.Rate, f.Duration)
+	}
+	return fmt.Sprintf("a closed loop of %d callers for %v", f.Callers, f.Duration)
+}
+
+// load puts the load on one server, warmed up.
+func (f *serveFlags) load(ctx context.Context, p *command.Program, dial dialer, metrics string, of *serveDocument) (side *serveSide, err error) {
+	t := load.Target{Models: of.models, Rows: of.rows, LabelTTL: f.labelTTL, Timeout: p.Timeout}
+	for range f.connections {
+		c, err := dial()
+		if err != nil {
+			return nil, &command.UsageError{Err: err}
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		t.Services = append(t.Services, c.Predictions())
+	}
+	l := load.New(t)
+	defer l.Close()
+	if f.warmup > 0 {
+		warm := f.Options
+		warm.Duration = f.warmup
+		if _, err := l.Run(ctx, warm); err != nil {
+			return nil, err
+		}
+	}
+	before, err := scrape.Read(ctx, metrics)
+	if err != nil {
+		p.Say("serve: no figures of the process: %v", err)
+	}
+	r, err := l.Run(ctx, f.Options)
+	if err != nil {
+		return nil, err
+	}
+	side = newServeSide(r)
+	if before == nil {
+		return side, nil
+	}
+	after, err := scrape.Read(ctx, metrics)
+	if err != nil {
+		return nil, err
+	}
+	side.process(before, after)
+	return side, nil
+}

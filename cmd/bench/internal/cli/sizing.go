@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hindsight/cmd/bench/internal/capacity"
+	"hindsight/cmd/internal/child"
+	"hindsight/cmd/internal/command"
+)
+
+// echoLimit bounds the start and the end of the echo.
+const echoLimit = time.Minute
+
+// newSizing builds "sizing".
+func newSizing(p *command.Program) *cobra.Command {
+	var program, out, only string
+	cmd := &cobra.Command{
+		Use:   "sizing --server PATH",
+		Short: "Measure what models cost a server, compare it with hindsight size, write a report",
+		Long: `Measure what models of several specs cost a server: CPU seconds of a call, memory,
+disk, and the time of a recovery, each on a server of its own that is killed and
+started again. A bare gRPC server is measured at the same time.
+
+--out receives sizing.csv, all that was measured, and sizing.md, which compares it
+with what "hindsight size" answers. It takes about ten minutes.`,
+		Example: `  hindsight-bench sizing --server bin/hindsight-server --out /tmp/results`,
+		Args:    command.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if program == "" {
+				return command.Usagef("--server is missing")
+			}
+			var cases []capacity.Case
+			for _, c := range capacity.Cases() {
+				if strings.Contains(c.Name, only) {
+					cases = append(cases, c)
+				}
+			}
+			if len(cases) == 0 {
+				return command.Usagef("--only: no case has %q in its name", only)
+			}
+			rows, err := measureSizes(cmd.Context(), p, program, out, cases)
+			if err != nil {
+				return err
+			}
+			return emitSizes(p, rows)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&program, "server", "", "path of the server program to start (required)")
+	flags.StringVar(&out, "out", resultsDirectory(), "directory of the results")
+	flags.StringVar(&only, "only", "", "only the cases whose name contains this; choose another --out")
+	return cmd
+}
+
+// measureSizes measures cases with an echo beside, and writes the results after each.
+func measureSizes(ctx context.Context, p *command.Program, program, out string, cases []capacity.Case) (rows []*capacity.Row, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start the echo: %w", err)
+	}
+	starting, cancel := context.WithTimeout(ctx, echoLimit)
+	defer cancel()
+	echo, err := child.Start(starting, self, "echo")
+	if err != nil {
+		return nil, fmt.Errorf("start the echo: %w", err)
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), echoLimit)
+		defer cancel()
+		err = errors.Join(err, echo.Stop(stopping))
+	}()
+	b := &capacity.Bench{Program: program, Echo: echo.GRPC, EchoMetrics: "http://" + echo.HTTP + "/metrics", Say: p.Say}
+	for n, c := range cases {
+		p.Say("sizing: %s, %d of %d", c.Name, n+1, len(cases))
+		row, err := b.Measure(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+		if err := capacity.Save(out, rows); err != nil {
+			return nil, fmt.Errorf("--out: %w", err)
+		}
+	}
+	return rows, nil
+}
+
+// sizesEntry is a figure of a case, as JSON.
+type sizesEntry struct {
+	Case     string         `json:"case"`
+	Figure   string         `json:"figure"`
+	Measured float64        `json:"measured"`
+	Answered float64        `json:"answered"`
+	Ratio    command.Finite `json:"ratio"`
+	Unseen   bool           `json:"unseen"`
+}
+
+// emitSizes writes what was measured beside the answers.
+func emitSizes(p *command.Program, rows []*capacity.Row) error {
+	document := struct {
+		Entries []sizesEntry `json:"entries"`
+	}{}
+	var table [][]any
+	for _, r := range rows {
+		for _, f := range r.Figures() {
+			document.Entries = append(document.Entries, sizesEntry{r.Name, f.Name, f.Measured, f.Answered, command.Finite(f.Ratio()), r.Unseen})
+			table = append(table, []any{r.Name, f.Name, f.Measured, f.Answered, f.Ratio()})
+		}
+	}
+	return p.EmitRows(document, []string{"case", "figure", "measured", "answered", "ratio"}, table)
+}

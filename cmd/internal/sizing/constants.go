@@ -1,0 +1,54 @@
+package sizing
+
+// What was measured. "make sizing" measures it again; docs/results/sizing.md compares.
+const (
+	// A call takes so long beside the multiply-adds: gRPC, the message, the log; so long for
+	// each number of the input, and for each multiply-add of ValidateSpec.
+	predictSeconds          = 137e-6
+	predictDimensionSeconds = 0.5e-6
+	predictFlopSeconds      = 0.45e-9
+	observeSeconds          = 234e-6
+	observeDimensionSeconds = 0.1e-6
+	observeFlopSeconds      = 0.22e-9
+	// Observations of one model share a commit, those of several do not: a call takes so
+	// much longer then. It takes so long for each byte of a state that the cache of
+	// cacheBytes does not hold.
+	predictApartSeconds = 62e-6
+	predictColdSeconds  = 0.15e-9
+	observeApartSeconds = 220e-6
+	observeColdSeconds  = 0.25e-9
+	cacheBytes          = 32 << 20
+	// A round to an idle server takes so much longer than to a busy one.
+	aloneSeconds = 1700e-6
+	// An observation takes so long to be replayed beside the multiply-adds.
+	replaySeconds = 10e-6
+	// The start of a process, a remembered id or a waiting prediction to be counted, a model
+	// to be opened, and a byte of its snapshot to be read.
+	startSeconds = 0.15
+	countSeconds = 0.4e-6
+	openSeconds  = 0.6e-3
+	readSeconds  = 20e-9
+	// A process takes processBytes without models, and collectorFactor times what its
+	// models take.
+	processBytes    = 68 << 20
+	collectorFactor = 2
+	// A database keeps the write-ahead logs of keptLogs memory tables, and rows that are
+	// deleted and not compacted yet are such a share of those that are not.
+	keptLogs        = 3
+	compactionShare = 0.2
+)
+
+// What the server defines, see docs/operating.md.
+const (
+	leastLimit  = 256 << 20
+	statesShare = 0.5
+	// The sizes of the memory tables of log/ and pending/.
+	logMemTable     = 16 << 20
+	pendingMemTable = 8 << 20
+	// The defaults of --max-pending and --max-pending-total.
+	maxPending      = 1_000_000
+	maxPendingTotal = 4_000_000
+	day             = 24 * 60 * 60
+	// So many seconds are the long run.
+	long = 100 * 365 * day
+)

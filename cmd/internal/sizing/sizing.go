@@ -1,0 +1,240 @@
+// Package sizing tells what models need of a machine: memory, disk, processors, and the
+// time of a recovery. The memory and the multiply-adds of a learner are the server's, from
+// ValidateSpec; the bytes of a row on disk are those of docs/format; the rest are
+// constants that were measured, see docs/sizing.md. Every figure is for the state that is
+// reached in the long run, with the server's memory not limited.
+package sizing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Load is what the models are asked for. A round is a Predict, whose prediction is
+// remembered, and the Observe of its label.
+type Load struct {
+	// Rate is the rounds a second of each model.
+	Rate float64
+	// Models is how many models there are.
+	Models int
+	// LabelDelay is how long a prediction waits for its label.
+	LabelDelay time.Duration
+}
+
+// Settings are those of the server that matter here, by the names of its flags.
+type Settings struct {
+	IDWindow         time.Duration
+	IDWindowMin      int
+	SnapshotsKept    int
+	SnapshotInterval time.Duration
+	SnapshotReplay   time.Duration
+}
+
+// Defaults are the server's own settings.
+func Defaults() Settings {
+	return Settings{
+		IDWindow: 24 * time.Hour, IDWindowMin: 1_000_000,
+		SnapshotsKept: 3, SnapshotInterval: 5 * time.Minute, SnapshotReplay: 250 * time.Millisecond,
+	}
+}
+
+// Answer is what models need. Bytes and seconds are of all models together unless a name
+// says otherwise.
+type Answer struct {
+	Memory   Memory   `json:"memory"`
+	Disk     Disk     `json:"disk"`
+	CPU      CPU      `json:"cpu"`
+	Recovery Recovery `json:"recovery"`
+	// Notes say what does not fit.
+	Notes []string `json:"notes"`
+}
+
+// Memory is in bytes.
+type Memory struct {
+	// PerModel is the state of a model and its figures, its history full.
+	PerModel float64 `json:"perModelBytes"`
+	// States is that of all models.
+	States float64 `json:"statesBytes"`
+	// Process is the resident memory of the process without a limit: the garbage
+	// collector lets the heap grow to twice what is used.
+	Process float64 `json:"processBytes"`
+	// Limit is the smallest --memory-limit with which all models stay in memory.
+	Limit float64 `json:"memoryLimitBytes"`
+}
+
+// Disk is in bytes.
+type Disk struct {
+	// Log holds the observations since the oldest snapshot that is kept.
+	Log float64 `json:"logBytes"`
+	// IDs are the ids that are remembered, Waiting the predictions without a label.
+	IDs     float64 `json:"idsBytes"`
+	Waiting float64 `json:"waitingBytes"`
+	// Snapshots are those that are kept.
+	Snapshots float64 `json:"snapshotsBytes"`
+	// Overhead is what the store takes beside these rows: its write-ahead logs, and rows
+	// that were deleted and are not compacted yet.
+	Overhead float64 `json:"overheadBytes"`
+	// Total is the sum.
+	Total float64 `json:"totalBytes"`
+	// RowsPerDay are the bytes of observations, ids and predictions that are written in
+	// a day, SnapshotsPerDay those of snapshots. The store writes a row several times.
+	RowsPerDay      float64 `json:"rowsPerDayBytes"`
+	SnapshotsPerDay float64 `json:"snapshotsPerDayBytes"`
+}
+
+// CPU is in seconds of one processor.
+type CPU struct {
+	// Predict and Observe are those of a call, of a server with much to do.
+	Predict float64 `json:"predictSeconds"`
+	Observe float64 `json:"observeSeconds"`
+	// Cores is how many processors the rounds keep busy. Alone is the same if every call
+	// comes to a server that is idle: it shares nothing with others. The truth is
+	// between the two, near Alone at few calls a second and near Cores at many.
+	Cores float64 `json:"cores"`
+	Alone float64 `json:"coresAlone"`
+	// BusiestModel is the part of a processor that learning takes of a model. One model
+	// learns on one processor, so that it has to stay below 1.
+	BusiestModel float64 `json:"busiestModel"`
+}
+
+// Recovery is in seconds.
+type Recovery struct {
+	// Start is until the server serves: it counts ids and predictions.
+	Start float64 `json:"startSeconds"`
+	// Model is until a model is there after a crash, when it is first used: its snapshot
+	// is read, and the log after it is replayed, at most as long as a snapshot is due.
+	Model float64 `json:"modelSeconds"`
+	// All is the same for all models, one after the other.
+	All float64 `json:"allSeconds"`
+	// Replayed is how many observations of a model are replayed at most.
+	Replayed float64 `json:"replayedObservations"`
+}
+
+// Check tells what is wrong with a load and settings.
+func Check(l Load, s Settings) error {
+	switch {
+	case !(l.Rate >= 0) || math.IsInf(l.Rate, 0):
+		return fmt.Errorf("a rate of %g rounds a second", l.Rate)
+	case l.Models < 1:
+		return fmt.Errorf("%d models", l.Models)
+	case l.LabelDelay < 0:
+		return fmt.Errorf("labels that come %v late", l.LabelDelay)
+	case s.SnapshotsKept < 1 || s.SnapshotInterval <= 0 || s.SnapshotReplay <= 0 || s.IDWindow < 0 || s.IDWindowMin < 0:
+		return errors.New("settings that the server refuses")
+	}
+	return nil
+}
+
+// Estimate tells what models of one kind need under a load.
+func Estimate(m *Model, l Load, s Settings) Answer {
+	rate := l.Rate * float64(l.Models) // Of all models.
+	learn := float64(m.ObserveFlops) * observeFlopSeconds
+	between := snapshotEvery(l.Rate, learn, s) // Observations of a model between two snapshots.
+	var a Answer
+	a.Memory.PerModel = float64(m.StateBytes) + m.figures()
+	a.Memory.States = float64(l.Models) * a.Memory.PerModel
+	a.Memory.Process = processBytes + collectorFactor*a.Memory.States
+	a.Memory.Limit = max(leastLimit, a.Memory.States/statesShare)
+
+	snapshot := a.Memory.PerModel
+	waiting := rate * l.LabelDelay.Seconds()
+	ids := 0.0
+	if rate > 0 {
+		ids = max(rate*s.IDWindow.Seconds(), float64(s.IDWindowMin))
+	}
+	a.Disk = m.Disk(Held{
+		Observations: float64(l.Models) * between * float64(s.SnapshotsKept), IDs: ids, Waiting: waiting,
+		Learned: rate * long, Predicted: rate * long,
+	})
+	a.Disk.Snapshots = float64(l.Models) * snapshot * float64(s.SnapshotsKept)
+	a.Disk.Total += a.Disk.Snapshots
+	a.Disk.RowsPerDay = rate * day * (m.logRow() + m.idRows() + m.waitingRows())
+	if between > 0 {
+		a.Disk.SnapshotsPerDay = rate * day / between * snapshot
+	}
+
+	a.CPU = m.cpu(l)
+
+	a.Recovery.Start = Start(ids + waiting)
+	a.Recovery.Replayed = between
+	a.Recovery.Model = m.Recover(between)
+	a.Recovery.All = float64(l.Models) * a.Recovery.Model
+	a.Notes = notes(l, waiting, &a)
+	return a
+}
+
+// cpu is what calls take of processors.
+func (m *Model) cpu(l Load) CPU {
+	models, d, state := float64(l.Models), float64(m.Dimension), float64(m.StateBytes)
+	apart, cold := 1-1/models, state*min(1, models*state/cacheBytes)
+	learn := float64(m.ObserveFlops) * observeFlopSeconds
+	c := CPU{
+		Predict: predictSeconds + d*predictDimensionSeconds + float64(m.PredictFlops)*predictFlopSeconds +
+			apart*predictApartSeconds + cold*predictColdSeconds,
+		Observe: observeSeconds + d*observeDimensionSeconds + learn + apart*observeApartSeconds + cold*observeColdSeconds,
+	}
+	rate := l.Rate * models
+	c.Cores = rate * (c.Predict + c.Observe)
+	c.Alone = c.Cores + rate*aloneSeconds
+	c.BusiestModel = l.Rate * (replaySeconds + learn)
+	return c
+}
+
+// notes say what does not fit.
+func notes(l Load, waiting float64, a *Answer) []string {
+	all := []string{}
+	if waiting > maxPending*float64(l.Models) || waiting > maxPendingTotal {
+		all = append(all, fmt.Sprintf("%.3g predictions wait for labels: set --max-pending and --max-pending-total, or a shorter --label-ttl", waiting))
+	}
+	if a.CPU.BusiestModel >= 1 {
+		all = append(all, "a model cannot learn so fast: it takes its observations in turn, on one core")
+	}
+	return all
+}
+
+// snapshotEvery is how many observations of a model are learned between two snapshots: as
+// many as come in the interval, or fewer if their replay would take as long as is allowed.
+func snapshotEvery(rate, learn float64, s Settings) float64 {
+	return min(rate*s.SnapshotInterval.Seconds(), s.SnapshotReplay.Seconds()/(replaySeconds+learn))
+}
+
+// Held is what a store holds and held.
+type Held struct {
+	// Observations are those in the log, IDs those that are remembered, Waiting the
+	// predictions without a label.
+	Observations, IDs, Waiting float64
+	// Learned and Predicted are how many there were since the start.
+	Learned, Predicted float64
+}
+
+// Disk is what a store takes on disk, without snapshots.
+func (m *Model) Disk(h Held) Disk {
+	d := Disk{Log: h.Observations * m.logRow(), IDs: h.IDs * m.idRows(), Waiting: h.Waiting * m.waitingRows()}
+	d.Overhead = overhead(d.Log+d.IDs, h.Learned*(m.logRow()+m.idRows()), logMemTable) +
+		overhead(d.Waiting, h.Predicted*m.waitingRows(), pendingMemTable)
+	d.Total = d.Log + d.IDs + d.Waiting + d.Overhead
+	return d
+}
+
+// overhead is what a database takes beside its rows, after so many bytes were written. What
+// one memory table takes is in the write-ahead log alone, from then on rows are in tables
+// too. The logs of the last memory tables stay.
+func overhead(rows, written, memTable float64) float64 {
+	logs := min(written, keptLogs*memTable)
+	if written < memTable {
+		return max(0, logs-rows)
+	}
+	return logs + rows*compactionShare
+}
+
+// Recover is how many seconds a model takes to be there after a crash, with so many
+// observations in the log after its newest snapshot.
+func (m *Model) Recover(observations float64) float64 {
+	return openSeconds + (float64(m.StateBytes)+m.figures())*readSeconds + observations*(replaySeconds+float64(m.ObserveFlops)*observeFlopSeconds)
+}
+
+// Start is how many seconds a server takes until it serves, with so many remembered ids
+// and waiting predictions together.
+func Start(rows float64) float64 { return startSeconds + rows*countSeconds }
