@@ -22,6 +22,7 @@ const (
 	maxAnnotationKey   = 63
 	maxAnnotationBytes = 16 << 10
 	maxPendingLimit    = 1_000_000_000
+	maxAddress         = 300
 	// MaxLabelTTL bounds how long a prediction may wait for its label.
 	MaxLabelTTL = 366 * 24 * time.Hour
 )
@@ -64,6 +65,11 @@ func CheckMetadata(m *Metadata) error {
 	}
 	if m.MaxPending < 0 || m.MaxPending > maxPendingLimit {
 		refuse("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
+	}
+	if m.Move != nil {
+		if n := len(m.Move.Address); n == 0 || n > maxAddress {
+			refuse("move.address", fmt.Sprintf("%d bytes", n), fmt.Sprintf("the address of a server, at most %d bytes", maxAddress))
+		}
 	}
 	return model.JoinFields(errs...)
 }

@@ -129,6 +129,15 @@ class FailedPrecondition(HindsightError):
     """The state of the model does not allow the call."""
 
 
+class ModelMoved(FailedPrecondition):
+    """Another server has the model: see address. Call it there, with the same ids."""
+
+    @property
+    def address(self) -> str:
+        """The address of the server that has the model."""
+        return self.metadata.get("address", "")
+
+
 class Aborted(HindsightError):
     """The model was changed in between: read it again."""
 
@@ -159,6 +168,15 @@ class StorageFailed(Unavailable):
 
 class OutcomeUnknown(Unavailable):
     """The observation may be learned or not. Send it again under its id."""
+
+
+class ModelMoving(Unavailable):
+    """The model is being moved to another server: see address. Try again here."""
+
+    @property
+    def address(self) -> str:
+        """The address of the server that is to have the model."""
+        return self.metadata.get("address", "")
 
 
 class DeadlineExceeded(HindsightError):
@@ -208,6 +226,8 @@ _BY_REASON: dict[str, type[HindsightError]] = {
     "PREDICTION_NOT_FOUND": PredictionNotFound,
     "SNAPSHOT_NOT_FOUND": SnapshotNotFound,
     "MODEL_EXISTS": ModelExists,
+    "MODEL_MOVED": ModelMoved,
+    "MODEL_MOVING": ModelMoving,
     "OBSERVATION_CONFLICT": ObservationConflict,
     "OVERLOADED": Overloaded,
     "PENDING_LIMIT": Overloaded,
