@@ -106,9 +106,10 @@ func layers() []layer {
 		{"internal/rpc", []string{"api/...", "internal/engine", "internal/engine/account/...", "internal/model", "internal/model/input"}},
 		{"internal/gateway/...", []string{"api/...", "internal/gateway/..."}},
 		{"web", nil},
+		{"internal/clock", nil},
 		{"cmd/server", []string{
 			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/gateway", "internal/metrics",
-			"internal/rpc", "internal/store", "web",
+			"internal/clock", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
 		{"client", []string{"api/..."}},
