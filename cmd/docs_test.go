@@ -30,6 +30,7 @@ var notRun = []struct{ begin, why string }{
 	{"pip install ", "it asks the network; the tests of clients/python build the package"},
 	{"cd examples/node && npm ci", "it asks the network; the tests in examples run it"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
+	{"hindsight --address old:50051 model move ", "it takes two servers; TestMoveUnderLoad and TestKillsDuringMove of cmd/server do it"},
 	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},
 	{"c, err := client.Dial", "a part of a program; that of client/README.md is whole"},
 }

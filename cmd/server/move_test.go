@@ -80,6 +80,15 @@ type follower struct {
 	elsewhere *atomic.Int64
 }
 
+// newFollower is a client over a connection.
+func newFollower(connection *grpc.ClientConn) *follower {
+	return &follower{predictor: hindsightv1.NewPredictionServiceClient(connection), elsewhere: new(atomic.Int64)}
+}
+
+func insecureTransport() grpc.DialOption {
+	return grpc.WithTransportCredentials(insecure.NewCredentials())
+}
+
 // try makes a call until it is answered.
 func (f *follower) try(call func(hindsightv1.PredictionServiceClient) error) error {
 	for {
@@ -100,7 +109,7 @@ func (f *follower) goOn(err error) bool {
 	}
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetReason() == "MODEL_MOVED" && f.connection == nil {
-			connection, err := grpc.NewClient(info.GetMetadata()["address"], grpc.WithTransportCredentials(insecure.NewCredentials()))
+			connection, err := grpc.NewClient(info.GetMetadata()["address"], insecureTransport())
 			if err != nil {
 				return false
 			}
