@@ -164,7 +164,7 @@ func (f *follower) load(ctx context.Context, k, n int, learned func()) error {
 // acknowledged is lost, nothing is learned twice, and the labels of predictions that the
 // first server made find them on the second.
 func TestMoveUnderLoad(t *testing.T) {
-	const clients, each = 4, 300
+	const clients, each = 4, 150
 	a, b := launch(t, t.TempDir()), launch(t, t.TempDir())
 	a.create(t)
 	if _, err := commandLine(); err != nil { // It takes longer than the load.
