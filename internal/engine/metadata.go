@@ -31,6 +31,14 @@ const (
 // decides.
 type Metadata = record.Metadata
 
+// Move says where a model is moved to. While a model has one, it learns nothing, keeps no
+// predictions and is not restored, so that an export has all that it was told. It goes on
+// predicting.
+type Move = record.Move
+
+// Imported is the state that a model was imported with.
+type Imported = record.Imported
+
 // CheckMetadata tells all that is wrong with metadata.
 func CheckMetadata(m *Metadata) error {
 	var errs []error

@@ -7,14 +7,6 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// Move says where a model is moved to. While a model has one, it learns nothing, keeps no
-// predictions and is not restored, so that an export has all that it was told. It goes on
-// predicting.
-type Move = record.Move
-
-// Imported is the state that a model was imported with.
-type Imported = record.Imported
-
 // here refuses a model that is moved. What it allows is still allowed at the model's turn,
 // or while keeping is held, and not afterwards.
 func (i *instance) here() error {
