@@ -121,14 +121,9 @@ func (v *move) run(ctx context.Context, m *hindsightv1.Model) (*hindsightv1.Impo
 			return nil, v.interrupted(err)
 		}
 	}
-	// From here on the model does not change: the snapshot has all that it acknowledged.
-	s, err := v.source.Model(v.id).Snapshot(ctx)
-	if err != nil {
-		return nil, v.interrupted(err)
-	}
-	state := &hindsightv1.ImportedState{Sequence: s.GetSequence(), StateDigest: s.GetStateDigest()}
+	// From here on the model does not change.
 	if begun.GetComplete() {
-		return state, nil
+		return v.state(ctx)
 	}
 	there, err := v.target.Model(v.id).Get(ctx)
 	if errors.Is(err, client.ErrModelNotFound) {
@@ -139,13 +134,23 @@ func (v *move) run(ctx context.Context, m *hindsightv1.Model) (*hindsightv1.Impo
 	if err != nil {
 		return nil, v.interrupted(err)
 	}
-	if !same(there.GetImported(), state) {
-		return nil, fmt.Errorf("the server at %s has another model %s: delete it there and give the command again, or give --cancel", v.address, v.id)
-	}
 	if begun == nil {
 		v.learnable = time.Now()
 	}
+	state, err := v.state(ctx)
+	if err != nil {
+		return nil, v.interrupted(err)
+	}
+	if !same(there.GetImported(), state) {
+		return nil, fmt.Errorf("the server at %s has another model %s: delete it there and give the command again, or give --cancel", v.address, v.id)
+	}
 	return state, v.interrupted(v.set(ctx, &hindsightv1.Move{Address: v.address, Complete: true}, ""))
+}
+
+// state is what the source has of the model, which its last snapshot has too.
+func (v *move) state(ctx context.Context) (*hindsightv1.ImportedState, error) {
+	s, err := v.source.Model(v.id).Snapshot(ctx)
+	return &hindsightv1.ImportedState{Sequence: s.GetSequence(), StateDigest: s.GetStateDigest()}, err
 }
 
 // ready refuses a move that the other server would refuse, before the model takes no
@@ -240,13 +245,13 @@ func (e *env) cancelMove(ctx context.Context, source *client.Client, m *hindsigh
 }
 
 func (v *move) cancel(ctx context.Context, m *hindsightv1.Model) error {
-	s, err := v.source.Model(v.id).Snapshot(ctx)
+	state, err := v.state(ctx)
 	if err != nil {
 		return err
 	}
 	there, err := v.target.Model(v.id).Get(ctx)
 	switch {
-	case err == nil && same(there.GetImported(), &hindsightv1.ImportedState{Sequence: s.GetSequence(), StateDigest: s.GetStateDigest()}):
+	case err == nil && same(there.GetImported(), state):
 		return fmt.Errorf("the server at %s has the model, and may have learned more: delete it there first, or give --to %[1]s", v.address)
 	case err != nil && !errors.Is(err, client.ErrModelNotFound):
 		return fmt.Errorf("it is not known whether the server at %s has the model: %w", v.address, err)
