@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// diskRoom is what a disk has to have free that was full, in bytes, before the server
-	// is started again: two tables in memory and their logs.
+	// A disk that was full has room with diskRoom bytes free: two tables in memory and
+	// their logs.
 	diskRoom = 64 << 20
-	// diskInterval is how often a full disk is looked at.
+	// A full disk is looked at every diskInterval.
 	diskInterval = time.Second
 )
 

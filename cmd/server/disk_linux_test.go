@@ -47,7 +47,7 @@ func TestFullFileSystem(t *testing.T) {
 	acknowledged := 0
 	var err error
 	for acknowledged < 20_000 && err == nil {
-		if _, err = p.predictor.ObserveBatch(t.Context(), batchFrom(acknowledged, dimension)); err == nil {
+		if _, err = p.predictor.ObserveBatch(t.Context(), batchFrom(acknowledged)); err == nil {
 			acknowledged += 100
 		}
 	}
@@ -79,7 +79,7 @@ func TestFullFileSystem(t *testing.T) {
 	}
 	p = launch(t, dir)
 	for n := 0; n <= acknowledged; n += 100 {
-		answer, err := p.predictor.ObserveBatch(t.Context(), batchFrom(n, dimension))
+		answer, err := p.predictor.ObserveBatch(t.Context(), batchFrom(n))
 		if err != nil {
 			t.Fatal(err)
 		}

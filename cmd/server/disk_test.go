@@ -33,12 +33,12 @@ func (p *process) wantHealth(t *testing.T, want healthv1.HealthCheckResponse_Ser
 	t.Fatalf("health is not %s: %v", want, err)
 }
 
-// batchFrom are a hundred observations.
-func batchFrom(from, dimension int) *hindsightv1.ObserveBatchRequest {
+// batchFrom are a hundred observations of a model of 50 features.
+func batchFrom(from int) *hindsightv1.ObserveBatchRequest {
 	r := &hindsightv1.ObserveBatchRequest{Model: "m"}
 	for n := from; n < from+100; n++ {
 		r.Observations = append(r.Observations, &hindsightv1.ObserveRequest{
-			Features: make([]float64, dimension), ObservationId: fmt.Sprint("o-", n),
+			Features: make([]float64, 50), ObservationId: fmt.Sprint("o-", n),
 			Target: &hindsightv1.ObserveRequest_Label{Label: 1},
 		})
 	}
@@ -60,7 +60,7 @@ func TestFullDisk(t *testing.T) {
 	acknowledged := 0
 	var err error
 	for acknowledged < 20_000 && err == nil {
-		if _, err = p.predictor.ObserveBatch(t.Context(), batchFrom(acknowledged, dimension)); err == nil {
+		if _, err = p.predictor.ObserveBatch(t.Context(), batchFrom(acknowledged)); err == nil {
 			acknowledged += 100
 		}
 	}
@@ -93,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 	// With room again.
 	p = launch(t, dir)
 	for n := 0; n <= acknowledged; n += 100 {
-		answer, err := p.predictor.ObserveBatch(t.Context(), batchFrom(n, dimension))
+		answer, err := p.predictor.ObserveBatch(t.Context(), batchFrom(n))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -450,7 +450,7 @@ func pack(t *testing.T, dir, to string) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Create(to) //nolint:gosec // the test names it
+	f, err := os.Create(to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,7 +468,7 @@ func pack(t *testing.T, dir, to string) {
 // unpack writes what an archive holds into a directory.
 func unpack(t *testing.T, from, dir string) {
 	t.Helper()
-	f, err := os.Open(from) //nolint:gosec // the test names it
+	f, err := os.Open(from)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,7 +223,7 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 
 // steadyClock is the clock of the models. It tells the log of jumps.
 func steadyClock(log *zap.Logger) *clock.Steady {
-	return clock.New(func(by time.Duration, followed bool) {
+	return clock.New(time.Now, func(by time.Duration, followed bool) {
 		if followed {
 			log.Warn("the clock of the machine has jumped and stayed: it is followed now", zap.Duration("by", by))
 			return

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// tolerance is the difference between the clock and the time that has passed which is
+	// A difference of at most tolerance between the clock and the time that has passed is
 	// no jump: a clock is set a little now and then.
 	tolerance = 10 * time.Second
-	// hold is how long a jump is not followed. A clock that was set wrong is corrected
-	// within it, and what would have expired has not.
+	// A jump is followed after hold. A clock that was set wrong is corrected within it, and
+	// what would have expired has not.
 	hold = time.Hour
-	// renewal is how long an anchor serves while the clock goes well.
+	// An anchor serves for renewal while the clock goes well.
 	renewal = time.Minute
 )
 
@@ -38,12 +38,12 @@ type Steady struct {
 	anchor, noticed atomic.Pointer[Reading]
 }
 
-// New is a clock over that of the machine. Jumped is told of each jump, when it is noticed
-// and when it is followed.
-func New(jumped func(by time.Duration, followed bool)) *Steady {
-	started := time.Now()
+// New is a clock over that of the machine: now is time.Now, whose times have a monotonic
+// part. Jumped is told of each jump, when it is noticed and when it is followed.
+func New(now func() time.Time, jumped func(by time.Duration, followed bool)) *Steady {
+	started := now()
 	return Over(func() Reading {
-		now := time.Now()
+		now := now()
 		return Reading{Now: now, Passed: now.Sub(started)} // By its monotonic part.
 	}, jumped)
 }
