@@ -35,7 +35,7 @@ import (
 
 // What a server of a format leaves is recorded with, for example,
 //
-//	go test ./cmd/server -run TestRecordFormat -record 5 -server bin/hindsight-server
+//	go test ./cmd/server -run TestRecordFormat -record 4 -server $PWD/bin/hindsight-server
 //
 // It is read by all later versions: a record is never changed.
 var (
