@@ -26,6 +26,9 @@ type Error struct {
 	// RetryDelay is how long the server asks to wait before the same call is sent
 	// again, 0 if it does not ask.
 	RetryDelay time.Duration
+	// MovedTo is the address of the server that has the model, with ErrModelMoved, or that
+	// is to have it, with ErrModelMoving. It is empty with other errors.
+	MovedTo string
 
 	status      *status.Status
 	asked       bool   // the server asks to repeat the call
@@ -116,6 +119,8 @@ var (
 	ErrAliasLimit          error = reason("ALIAS_LIMIT")
 	ErrModelHasAliases     error = reason("MODEL_HAS_ALIASES")
 	ErrModelFollows        error = reason("MODEL_FOLLOWS")
+	ErrModelMoving         error = reason("MODEL_MOVING")
+	ErrModelMoved          error = reason("MODEL_MOVED")
 )
 
 // ErrUnreachable says that no server answered.
@@ -145,7 +150,7 @@ func fromStatus(s *status.Status) *Error {
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			e.Reason = d.GetReason()
+			e.Reason, e.MovedTo = d.GetReason(), movedTo(d)
 		case *errdetails.RetryInfo:
 			e.RetryDelay, e.asked = d.GetRetryDelay().AsDuration(), true
 		case *errdetails.BadRequest:
@@ -157,6 +162,15 @@ func fromStatus(s *status.Status) *Error {
 	// A server that answers UNAVAILABLE itself adds a reason.
 	e.unreachable = e.Code == codes.Unavailable && e.Reason == ""
 	return e
+}
+
+// movedTo is the address of the server that a model was moved to.
+func movedTo(d *errdetails.ErrorInfo) string {
+	switch d.GetReason() {
+	case "MODEL_MOVING", "MODEL_MOVED":
+		return d.GetMetadata()["address"]
+	}
+	return ""
 }
 
 // Error returns one line: the message, the name of the code, the reason, the fields that

@@ -34,6 +34,7 @@ var notRun = []struct{ begin, why string }{
 	{"go test ", "make test runs them; TestCommandsOfTests of docs looks for what they name"},
 	{"sudo ", "it changes the system"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
+	{"hindsight --address old:50051 model move ", "it takes two servers; TestMoveUnderLoad and TestKillsDuringMove of cmd/server do it"},
 	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},
 	{"c, err := client.Dial", "a part of a program; that of client/README.md is whole"},
 }

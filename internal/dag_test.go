@@ -108,9 +108,10 @@ func layers() []layer {
 		{"web", nil},
 		{"docs/reference", nil},
 		{"deploy/grafana/...", []string{"deploy/grafana"}},
+		{"internal/clock", nil},
 		{"cmd/server", []string{
 			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/gateway", "internal/metrics",
-			"internal/rpc", "internal/store", "web",
+			"internal/clock", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
 		{"client", []string{"api/..."}},

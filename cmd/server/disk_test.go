@@ -1,18 +1,49 @@
 package main_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
+
+// wantHealth waits until the server says that it is of a health.
+func (p *process) wantHealth(t *testing.T, want healthv1.HealthCheckResponse_ServingStatus) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	stream, err := healthv1.NewHealthClient(p.connection).Watch(ctx, &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true))
+	for err == nil {
+		var r *healthv1.HealthCheckResponse
+		if r, err = stream.Recv(); err == nil && r.GetStatus() == want {
+			return
+		}
+	}
+	t.Fatalf("health is not %s: %v", want, err)
+}
+
+// batchFrom are a hundred observations of a model of 50 features.
+func batchFrom(from int) *hindsightv1.ObserveBatchRequest {
+	r := &hindsightv1.ObserveBatchRequest{Model: "m"}
+	for n := from; n < from+100; n++ {
+		r.Observations = append(r.Observations, &hindsightv1.ObserveRequest{
+			Features: make([]float64, 50), ObservationId: fmt.Sprint("o-", n),
+			Target: &hindsightv1.ObserveRequest_Label{Label: 1},
+		})
+	}
+	return r
+}
 
 // A full disk, which is imitated by a limit of 2 MiB for a file. What was
 // acknowledged is there, later observations are refused with STORAGE_FAILED,
@@ -26,20 +57,10 @@ func TestFullDisk(t *testing.T) {
 	if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
 		t.Fatal(err)
 	}
-	batch := func(from int) *hindsightv1.ObserveBatchRequest {
-		r := &hindsightv1.ObserveBatchRequest{Model: "m"}
-		for n := from; n < from+100; n++ {
-			r.Observations = append(r.Observations, &hindsightv1.ObserveRequest{
-				Features: make([]float64, dimension), ObservationId: fmt.Sprint("o-", n),
-				Target: &hindsightv1.ObserveRequest_Label{Label: 1},
-			})
-		}
-		return r
-	}
 	acknowledged := 0
 	var err error
 	for acknowledged < 20_000 && err == nil {
-		if _, err = p.predictor.ObserveBatch(t.Context(), batch(acknowledged)); err == nil {
+		if _, err = p.predictor.ObserveBatch(t.Context(), batchFrom(acknowledged)); err == nil {
 			acknowledged += 100
 		}
 	}
@@ -54,6 +75,7 @@ func TestFullDisk(t *testing.T) {
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("an observation: %v", err)
 	}
+	p.wantHealth(t, healthv1.HealthCheckResponse_NOT_SERVING)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 	// With room again.
 	p = launch(t, dir)
 	for n := 0; n <= acknowledged; n += 100 {
-		answer, err := p.predictor.ObserveBatch(t.Context(), batch(n))
+		answer, err := p.predictor.ObserveBatch(t.Context(), batchFrom(n))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
+	"hindsight/internal/clock"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -210,6 +211,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		ended.Wait()
 		return nil
 	})
+	group.Go(func() error { return watchDisk(groupCtx, disk, server, s.open, log) })
 	log.Info("serving",
 		zap.String("grpc_address", s.listener.Addr().String()), zap.String("http_address", s.httpAddress.String()),
 		zap.Bool("tls", s.transport != nil), zap.String("data_dir", c.DataDir), zap.String("durability", string(c.Durability)), zap.String("version", version))
@@ -220,7 +222,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 
 func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {
 	return engine.Options{
-		Store: disk, Now: time.Now, Log: log.Named("engine"),
+		Store: disk, Now: steadyClock(log).Now, Log: log.Named("engine"),
 		NewID: func() (string, error) {
 			id, err := uuid.NewV7()
 			if err != nil {
@@ -247,6 +249,17 @@ func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instrume
 		ReportCPU:         c.ReportCPU,
 		Sweep:             sweepInterval,
 	}
+}
+
+// steadyClock is the clock of the models. It tells the log of jumps.
+func steadyClock(log *zap.Logger) *clock.Steady {
+	return clock.New(time.Now, func(by time.Duration, followed bool) {
+		if followed {
+			log.Warn("the clock of the machine has jumped and stayed: it is followed now", zap.Duration("by", by))
+			return
+		}
+		log.Warn("the clock of the machine has jumped: nothing expires by it for an hour, unless it comes back", zap.Duration("by", by))
+	})
 }
 
 // copies opens the bucket that snapshots are copied to; nil without one.

@@ -107,8 +107,11 @@ func (i *instance) afterCommit() {
 	}
 }
 
-// ready loads the model, and refuses one that no longer learns.
+// ready loads the model, and refuses one that no longer learns or is moved.
 func (w writer) ready() error {
+	if err := w.here(); err != nil {
+		return err
+	}
 	if err := w.load(); err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func (e *Engine) noAlias(name string) error {
 
 // create registers a checked model under a claimed name.
 func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Metadata, follow *record.Follow) (Info, error) {
-	entry, value, err := e.newEntry(m, spec, follow)
+	entry, value, err := e.newEntry(m, spec, follow, nil)
 	if err != nil {
 		return Info{}, err
 	}
@@ -178,9 +178,9 @@ func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Meta
 }
 
 // newEntry is the registry entry of a new model, and its bytes.
-func (e *Engine) newEntry(m *Metadata, spec model.Spec, follow *record.Follow) (*record.Entry, []byte, error) {
+func (e *Engine) newEntry(m *Metadata, spec model.Spec, follow *record.Follow, imported *Imported) (*record.Entry, []byte, error) {
 	now := e.o.Now().UnixNano()
-	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
+	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow, Imported: imported}
 	value, err := encodeEntry(entry, spec)
 	return entry, value, err
 }

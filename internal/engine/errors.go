@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 )
 
@@ -34,6 +35,9 @@ var (
 	ErrAliased = errors.New("aliases name the model")
 	// ErrFollows is a model that learns from another one alone.
 	ErrFollows = errors.New("the model follows another one and learns its observations alone")
+	// ErrMoving is a model that is being moved, ErrMoved one that another server has.
+	ErrMoving  = errors.New("the model is being moved to another server; try again")
+	ErrMoved   = errors.New("another server has the model")
 	ErrEtag    = errors.New("the model has changed")
 	ErrUnknown = errors.New("it is not known whether the observation is durable; send it again under its id")
 	ErrClosed  = errors.New("the server is shutting down")
@@ -55,6 +59,26 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
+
+// MovedError refuses a call to a model that is moved, or being moved. It is ErrMoved or
+// ErrMoving.
+type MovedError struct {
+	Model string
+	record.Move
+}
+
+// Error says where the model is moved to.
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("model %q: %v: %s", e.Model, e.Unwrap(), e.Address)
+}
+
+// Unwrap gives the sentinel.
+func (e *MovedError) Unwrap() error {
+	if e.Complete {
+		return ErrMoved
+	}
+	return ErrMoving
+}
 
 // notFound refuses a model that is not there.
 func notFound(id string) error { return fmt.Errorf("model %q: %w", id, ErrModelNotFound) }

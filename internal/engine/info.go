@@ -28,6 +28,8 @@ type Info struct {
 	Figures *Figures
 	// Follows is the model whose observations this one learns, empty if none.
 	Follows string
+	// Imported is nil unless the model was imported.
+	Imported *Imported
 	// Aliases are those that name the model. GetModel knows them.
 	Aliases []string
 	// Inputs are what has been learned of named inputs, Classes the classes of a

@@ -276,6 +276,8 @@ type instance struct {
 	unremoved atomic.Int64
 	// choosing is held while predictions under ids of callers are kept.
 	choosing sync.Mutex
+	// keeping is held, shared, while predictions are kept.
+	keeping sync.RWMutex
 	// disk holds a token while a snapshot is written. The epoch changes when the
 	// captures of before may not be written any more.
 	disk  chan struct{}
@@ -325,7 +327,7 @@ func (i *instance) description() Info {
 	return Info{
 		Follows: follows,
 		ID:      i.id, Learner: i.name(), Spec: i.Spec, Created: entryTime(e.Created), Metadata: e.Metadata,
-		ETag: etag(e), Updated: entryTime(e.Updated), Deleted: entryTime(e.Deleted), Purge: entryTime(e.Purge),
+		Imported: e.Imported, ETag: etag(e), Updated: entryTime(e.Updated), Deleted: entryTime(e.Deleted), Purge: entryTime(e.Purge),
 	}
 }
 

@@ -22,6 +22,7 @@ const (
 	maxAnnotationKey   = 63
 	maxAnnotationBytes = 16 << 10
 	maxPendingLimit    = 1_000_000_000
+	maxAddress         = 300
 	// MaxLabelTTL bounds how long a prediction may wait for its label.
 	MaxLabelTTL = 366 * 24 * time.Hour
 )
@@ -29,6 +30,14 @@ const (
 // Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server
 // decides.
 type Metadata = record.Metadata
+
+// Move says where a model is moved to. While a model has one, it learns nothing, keeps no
+// predictions and is not restored, so that an export has all that it was told. It goes on
+// predicting.
+type Move = record.Move
+
+// Imported is the state that a model was imported with.
+type Imported = record.Imported
 
 // CheckMetadata tells all that is wrong with metadata.
 func CheckMetadata(m *Metadata) error {
@@ -64,6 +73,11 @@ func CheckMetadata(m *Metadata) error {
 	}
 	if m.MaxPending < 0 || m.MaxPending > maxPendingLimit {
 		refuse("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
+	}
+	if m.Move != nil {
+		if n := len(m.Move.Address); n == 0 || n > maxAddress {
+			refuse("move.address", fmt.Sprintf("%d bytes", n), fmt.Sprintf("the address of a server, at most %d bytes", maxAddress))
+		}
 	}
 	return model.JoinFields(errs...)
 }

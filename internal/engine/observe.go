@@ -38,6 +38,9 @@ func (e *Engine) SubmitTo(ctx context.Context, i Target, observations []Observat
 	if f := i.follows(); f != nil {
 		return nil, fmt.Errorf("model %q: %w: observe %q", i.id, ErrFollows, f.Leader)
 	}
+	if err := i.here(); err != nil {
+		return nil, err
+	}
 	t := newTicket(len(observations), e.o.Now())
 	if id := traceID(ctx); id != "" {
 		t.stages = &stages{id: id}

@@ -21,6 +21,12 @@ func (e *Engine) Predict(ctx context.Context, name string, rows []Row, o Predict
 func (e *Engine) PredictAt(ctx context.Context, i Target, rows []Row, o PredictOptions) ([]Prediction, error) {
 	started := e.o.Now()
 	i.used.Store(started.UnixNano())
+	o.Remember = o.Remember && i.follows() == nil // The labels are those of the model that it follows.
+	if o.Remember {
+		if err := i.here(); err != nil {
+			return nil, err
+		}
+	}
 	for n := range rows {
 		if err := i.checkRow(&rows[n]); err != nil {
 			return nil, &RowError{Row: n, Err: err}
@@ -30,7 +36,7 @@ func (e *Engine) PredictAt(ctx context.Context, i Target, rows []Row, o PredictO
 	if err := i.predict(ctx, answers, rows); err != nil {
 		return nil, err
 	}
-	if o.Remember && i.follows() == nil { // The labels are those of the model that it follows.
+	if o.Remember {
 		span := begin(ctx, "remember")
 		err := i.remember(answers, rows, o, started)
 		span.End()

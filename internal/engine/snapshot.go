@@ -170,9 +170,10 @@ func (i *instance) replayDue() bool {
 }
 
 // intervalDue tells whether a model that has learned since its last snapshot is
-// due for one by its age.
+// due for one by its age, of either sign: a clock that went back makes the last one one
+// of the future.
 func (i *instance) intervalDue(now time.Time) bool {
-	return now.Sub(time.Unix(0, i.snapshotTime.Load())) >= i.o.SnapshotInterval && i.changed()
+	return now.Sub(time.Unix(0, i.snapshotTime.Load())).Abs() >= i.o.SnapshotInterval && i.changed()
 }
 
 // changed tells whether there is more in memory than in the newest snapshot.

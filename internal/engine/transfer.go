@@ -60,6 +60,7 @@ func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, 
 			return err
 		}
 		carried := record.Carried{Metadata: i.entry.Load().Metadata}
+		carried.Move = nil
 		if !o.WithoutIDs {
 			err = i.readCarried(ctx, &carried)
 		}
@@ -131,7 +132,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := e.waitingRoom(id, 0, 0, int64(len(from.Waiting))); err != nil {
 		return Info{}, err
 	}
-	entry, value, err := e.newEntry(&metadata, spec, nil)
+	entry, value, err := e.newEntry(&metadata, spec, nil, &Imported{Sequence: snapshot.Sequence, Digest: snapshot.Digest})
 	if err != nil {
 		return Info{}, err
 	}

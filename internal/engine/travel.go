@@ -145,6 +145,9 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 		return Info{}, 0, err
 	}
 	defer release()
+	if err := i.here(); err != nil {
+		return Info{}, 0, err
+	}
 	last := make(chan uint64, 1)
 	err = i.box.Do(ctx, func(ctx context.Context) error {
 		end, err := i.Kept.Last()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"go.uber.org/zap"
 )
@@ -18,7 +19,8 @@ type UpdateOptions struct {
 }
 
 // UpdateModel changes the metadata of a model, durably. It neither loads the model nor
-// waits for its turn. Metadata that is as it was changes nothing.
+// waits for its turn, unless the model is moved: then what it had accepted is learned or
+// refused on return, and nothing is afterwards. Metadata that is as it was changes nothing.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
 	named, err := e.find(id)
 	if err != nil {
@@ -41,6 +43,9 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	if err := CheckMetadata(&metadata); err != nil {
 		return Info{}, err
 	}
+	if f := i.follows(); f != nil && metadata.Move != nil {
+		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", i.id, ErrFollows, f.Leader)
+	}
 	if o.ValidateOnly {
 		info, err := i.info()
 		info.Metadata = metadata
@@ -52,8 +57,11 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		if err := i.register(ctx, next); err != nil {
 			return Info{}, err
 		}
-		i.entry.Store(next)
+		i.change(next)
 		e.o.Log.Info("model updated", zap.String("model", i.id))
+	}
+	if err := i.settle(ctx); err != nil {
+		return Info{}, err
 	}
 	return i.info()
 }

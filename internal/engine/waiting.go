@@ -14,6 +14,12 @@ import (
 // chose and that waits already, with the same features, is answered with the
 // prediction first given under it.
 func (i *instance) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
+	// What is kept before the model is moved goes with it.
+	i.keeping.RLock()
+	defer i.keeping.RUnlock()
+	if err := i.here(); err != nil {
+		return err
+	}
 	metadata := &i.entry.Load().Metadata
 	if err := i.waitingRoom(i.id, metadata.MaxPending, i.waitingLabels(), int64(len(rows))); err != nil {
 		return err

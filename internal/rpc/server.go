@@ -133,6 +133,15 @@ func New(o Options) *Server {
 	return s
 }
 
+// StopServing lets health say NOT_SERVING of every service. Calls are answered as before.
+func (s *Server) StopServing() {
+	for _, service := range []string{
+		"", hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
+	} {
+		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_NOT_SERVING)
+	}
+}
+
 // Drain ends the server: health watchers are told NOT_SERVING, sessions answer
 // the calls that they have read and end, watchers of models end, and calls in flight
 // end. When the context

@@ -68,6 +68,8 @@ func table() []refusal {
 		{err: engine.ErrAliasChanged, code: codes.Aborted, reason: "ALIAS_MISMATCH"},
 		{err: engine.ErrAliasLimit, code: codes.ResourceExhausted, reason: "ALIAS_LIMIT"},
 		{err: engine.ErrAliased, code: codes.FailedPrecondition, reason: "MODEL_HAS_ALIASES"},
+		{err: engine.ErrMoving, code: codes.Unavailable, reason: "MODEL_MOVING", retryAfter: time.Second},
+		{err: engine.ErrMoved, code: codes.FailedPrecondition, reason: "MODEL_MOVED"},
 		{err: engine.ErrFollows, code: codes.FailedPrecondition, reason: "MODEL_FOLLOWS"},
 		{err: engine.ErrModelDeleted, code: codes.AlreadyExists, reason: "MODEL_EXISTS"},
 		{err: engine.ErrEtag, code: codes.Aborted, reason: "ETAG_MISMATCH"},
@@ -118,6 +120,10 @@ func statusOf(err error) *status.Status {
 		message = fields.Error()
 		info.Metadata = map[string]string{"field": fields[0].Field, "got": fields[0].Got, "want": fields[0].Want}
 		details = append(details, violations(fields))
+	}
+	var moved *engine.MovedError
+	if errors.As(err, &moved) {
+		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
 	}
 	if r.retryAfter > 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.retryAfter)})

@@ -410,3 +410,15 @@ func (s *Store) closeFiles() error {
 
 // Failed implements storage.Upkeep.
 func (s *Store) Failed() error { return s.guard.err() }
+
+// Refused is closed when the disk refuses a write for the first time; see Failed.
+func (s *Store) Refused() <-chan struct{} { return s.guard.failed }
+
+// Available is how many bytes the disk has free for this process.
+func (s *Store) Available() (uint64, error) {
+	usage, err := s.fs.GetDiskUsage(s.dir)
+	if err != nil {
+		return 0, fmt.Errorf("store: free space of %s: %w", s.dir, err)
+	}
+	return usage.AvailBytes, nil
+}

@@ -145,6 +145,15 @@ class ModelHasAliases(FailedPrecondition):
     """An alias names the model: set it to another model first, or delete it."""
 
 
+class ModelMoved(FailedPrecondition):
+    """Another server has the model: see address. Call it there, with the same ids."""
+
+    @property
+    def address(self) -> str:
+        """The address of the server that has the model."""
+        return self.metadata.get("address", "")
+
+
 class Aborted(HindsightError):
     """What the call was about has changed in between: read it again."""
 
@@ -183,6 +192,15 @@ class StorageFailed(Unavailable):
 
 class OutcomeUnknown(Unavailable):
     """The observation may be learned or not. Send it again under its id."""
+
+
+class ModelMoving(Unavailable):
+    """The model is being moved to another server: see address. Try again here."""
+
+    @property
+    def address(self) -> str:
+        """The address of the server that is to have the model."""
+        return self.metadata.get("address", "")
 
 
 class DeadlineExceeded(HindsightError):
@@ -242,6 +260,8 @@ _BY_REASON: dict[str, type[HindsightError]] = {
     "MODEL_HAS_ALIASES": ModelHasAliases,
     "ETAG_MISMATCH": EtagMismatch,
     "ALIAS_MISMATCH": AliasMismatch,
+    "MODEL_MOVED": ModelMoved,
+    "MODEL_MOVING": ModelMoving,
     "OBSERVATION_CONFLICT": ObservationConflict,
     "OVERLOADED": Overloaded,
     "PENDING_LIMIT": Overloaded,

@@ -338,6 +338,45 @@ class ModelSummary:
 
 
 @dataclass(frozen=True)
+class Move:
+    """Move says that another server has a model, or is to have it. The model that is moved learns
+    nothing, remembers no predictions and is not restored, so that ExportModel gives all that it was
+    told. Predict without remember goes on."""
+
+    #: The gRPC address of the other server, as clients reach it. At most 300 bytes.
+    address: str
+    #: The other server has the model. Before that calls are refused with MODEL_MOVING, for a
+    #: while; afterwards with MODEL_MOVED, for good.
+    complete: bool
+
+    @classmethod
+    def of(cls, m: model_pb2.Move) -> Move:
+        """Reads the message of the API."""
+        return cls(
+            address=m.address,
+            complete=m.complete,
+        )
+
+
+@dataclass(frozen=True)
+class ImportedState:
+    """ImportedState is the state that a model was imported with."""
+
+    #: How many observations it had learned.
+    sequence: int
+    #: SHA-256 of the state, in hexadecimal digits. See Snapshot.state_digest.
+    state_digest: str
+
+    @classmethod
+    def of(cls, m: model_pb2.ImportedState) -> ImportedState:
+        """Reads the message of the API."""
+        return cls(
+            sequence=m.sequence,
+            state_digest=m.state_digest,
+        )
+
+
+@dataclass(frozen=True)
 class ModelInfo:
     """ModelInfo is a named online learner."""
 
@@ -368,9 +407,9 @@ class ModelInfo:
     label_ttl: Optional[timedelta]
     #: At most this many predictions wait for their labels. Absent: the server's limit.
     max_pending_labels: Optional[int]
-    #: Changes with every change of the five fields above and of the deletion.
+    #: Changes with every change of the five fields above, of move and of the deletion.
     etag: str
-    #: When the fields above changed last.
+    #: When one of these changed last.
     update_time: Optional[datetime]
     #: When it was deleted. Absent while it is not.
     delete_time: Optional[datetime]
@@ -386,6 +425,11 @@ class ModelInfo:
     aliases: tuple[str, ...]
     #: How it is doing, if ListModels was asked for it.
     summary: Optional[ModelSummary]
+    #: Where it is moved to. Absent while it is not. UpdateModel changes it by the path move
+    #: alone.
+    move: Optional[Move]
+    #: The state that it was imported with. Absent if it was not imported.
+    imported: Optional[ImportedState]
 
     @classmethod
     def of(cls, m: model_pb2.Model) -> ModelInfo:
@@ -410,6 +454,8 @@ class ModelInfo:
             follows=m.follows,
             aliases=tuple(m.aliases),
             summary=ModelSummary.of(m.summary) if m.HasField("summary") else None,
+            move=Move.of(m.move) if m.HasField("move") else None,
+            imported=ImportedState.of(m.imported) if m.HasField("imported") else None,
         )
 
 

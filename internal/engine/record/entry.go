@@ -18,6 +18,24 @@ type Metadata struct {
 	// LabelTTL is how long a prediction waits for its label, in nanoseconds, and
 	// MaxPending how many may; 0 leaves either to the server.
 	LabelTTL, MaxPending int64
+	// Move is where the model is moved to, nil if it is not. It is never written to, and
+	// an export does not carry it.
+	Move *Move
+}
+
+// Move says that another server has the model, or is to have it.
+type Move struct {
+	// Address is that server's.
+	Address string
+	// Complete says that the other server has the model.
+	Complete bool
+}
+
+// Imported is the state that a model was imported with.
+type Imported struct {
+	Sequence uint64
+	// Digest is that of the learner's state.
+	Digest [32]byte
 }
 
 // Clone shares nothing with m.
@@ -30,10 +48,17 @@ func (m *Metadata) Clone() Metadata {
 // Equal tells whether two are the same. A map that is nil is one that is empty.
 func (m *Metadata) Equal(o *Metadata) bool {
 	return m.DisplayName == o.DisplayName && m.LabelTTL == o.LabelTTL && m.MaxPending == o.MaxPending &&
-		maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations)
+		maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations) && m.Move.equal(o.Move)
 }
 
-// append appends the bytes of the metadata to dst.
+func (m *Move) equal(o *Move) bool {
+	if m == nil || o == nil {
+		return m == o
+	}
+	return *m == *o
+}
+
+// append appends the bytes of the metadata to dst, but not where the model is moved to.
 func (m *Metadata) append(dst []byte) []byte {
 	dst = appendString(dst, m.DisplayName)
 	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(m.LabelTTL)), uint64(m.MaxPending))
@@ -125,21 +150,72 @@ type Entry struct {
 	Metadata
 	// Follow is nil unless the model follows another. It is never written to.
 	Follow *Follow
+	// Imported is nil unless the model was imported. It is never written to.
+	Imported *Imported
 	// Spec is the spec as JSON.
 	Spec []byte
 }
 
-// Encode gives the bytes of the entry.
+// What the flags of an entry say that it has.
+const (
+	entryMoved    = 1
+	entryComplete = 2
+	entryImported = 4
+)
+
+// Encode gives the bytes of the entry, in the oldest version that has room for it.
 func (e *Entry) Encode() []byte {
-	out := append(make([]byte, 0, 64+len(e.Spec)), versionEntry)
+	version := byte(versionFollow)
+	if e.Move != nil || e.Imported != nil {
+		version = versionEntry
+	}
+	out := append(make([]byte, 0, 64+len(e.Spec)), version)
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
 	}
-	return append(e.Follow.append(e.append(out)), e.Spec...)
+	out = e.Follow.append(e.append(out))
+	if version == versionEntry {
+		out = e.appendPlace(out)
+	}
+	return append(out, e.Spec...)
+}
+
+// appendPlace appends where the model is moved to and what it was imported with.
+func (e *Entry) appendPlace(out []byte) []byte {
+	at := len(out)
+	out = append(out, 0)
+	if e.Move != nil {
+		out[at] |= entryMoved
+		if e.Move.Complete {
+			out[at] |= entryComplete
+		}
+		out = appendString(out, e.Move.Address)
+	}
+	if e.Imported != nil {
+		out[at] |= entryImported
+		out = append(codec.AppendUint64(out, e.Imported.Sequence), e.Imported.Digest[:]...)
+	}
+	return out
+}
+
+// place reads what appendPlace wrote.
+func (d *decoder) place(e *Entry) {
+	flags := d.octet()
+	if flags&entryMoved != 0 {
+		e.Move = &Move{Address: d.text(), Complete: flags&entryComplete != 0}
+	}
+	if flags&entryImported != 0 {
+		e.Imported = &Imported{Sequence: d.Uint64()}
+		copy(e.Imported.Digest[:], d.Bytes(len(e.Imported.Digest)))
+	}
+	if flags == 0 || flags&entryMoved == 0 && flags&entryComplete != 0 || flags > entryMoved|entryComplete|entryImported {
+		d.refuse(fmt.Sprintf("flags of %d", flags))
+	}
 }
 
 // DecodeEntry reads what Encode wrote, in this version or one before: version 1 had the
-// time and the spec alone, version 2 nothing that is followed.
+// time and the spec alone, version 2 nothing that is followed, version 3 neither a move nor
+// an import.
 func DecodeEntry(data []byte) (Entry, error) {
 	d := newDecoder(data, versionEntry)
 	e := Entry{Created: int64(d.Uint64())}
@@ -148,8 +224,11 @@ func DecodeEntry(data []byte) (Entry, error) {
 		e.Updated, e.Deleted, e.Purge, e.Revision = int64(d.Uint64()), int64(d.Uint64()), int64(d.Uint64()), d.Uint64()
 		e.Metadata = d.metadata()
 	}
-	if d.version >= versionEntry {
+	if d.version >= versionFollow {
 		e.Follow = d.follow()
+	}
+	if d.version >= versionEntry {
+		d.place(&e)
 	}
 	if e.Deleted == 0 && e.Purge != 0 {
 		d.refuse("the time of a removal without a deletion")

@@ -18,7 +18,8 @@ import (
 // waiting prediction and of a remembered observation, know what the account and
 // the learner want back with a label. The next of each knows named inputs and
 // classes. Version 2 of a registry entry, and of what an export carries, has metadata;
-// version 3 of the entry says what the model follows.
+// version 3 of the entry says what the model follows, version 4 where it was moved or
+// imported from.
 const (
 	version         = 1
 	versionAdvised  = 2
@@ -27,7 +28,8 @@ const (
 	versionComplete = 2
 	versionRecord   = 4
 	versionMetadata = 2
-	versionEntry    = 3
+	versionFollow   = 3
+	versionEntry    = 4
 	versionCarried  = 2
 )
 

@@ -222,6 +222,48 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
+// An entry that says where the model is moved to, or what it was imported with, is of the
+// newest version; any other stays readable for the one before.
+func TestMovedEntry(t *testing.T) {
+	plain := sampleEntry()
+	if data := plain.Encode(); data[0] != 3 {
+		t.Errorf("version %d", data[0])
+	}
+	for name, change := range map[string]func(*record.Entry){
+		"moving":   func(e *record.Entry) { e.Move = &record.Move{Address: "b:1"} },
+		"moved":    func(e *record.Entry) { e.Move = &record.Move{Address: "b:1", Complete: true} },
+		"imported": func(e *record.Entry) { e.Imported = &record.Imported{Sequence: 9, Digest: [32]byte{1, 31: 2}} },
+		"both": func(e *record.Entry) {
+			e.Move, e.Imported = &record.Move{Address: "b:1"}, &record.Imported{Sequence: 1}
+		},
+	} {
+		want := sampleEntry()
+		change(&want)
+		data := want.Encode()
+		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) || data[0] != 4 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		for n := range len(data) - len(want.Spec) {
+			if _, err := record.DecodeEntry(data[:n]); err == nil {
+				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
+			}
+		}
+		flags := len(plain.Encode()) - len(plain.Spec)
+		for _, bad := range []byte{0, 2, 8} {
+			spoiled := bytes.Clone(data)
+			spoiled[flags] = bad
+			if _, err := record.DecodeEntry(spoiled); err == nil {
+				t.Errorf("%s: flags of %d are read", name, bad)
+			}
+		}
+	}
+	moved := sampleEntry()
+	moved.Move = &record.Move{Address: "b:1"}
+	if carried := (record.Carried{Metadata: moved.Metadata}); bytes.Contains(carried.Encode(), []byte("b:1")) {
+		t.Error("an export carries the move")
+	}
+}
+
 // What an earlier version exported has no metadata.
 func TestFirstCarried(t *testing.T) {
 	if got, err := record.DecodeCarried(codec.AppendUint64(codec.AppendUint64([]byte{1}, 0), 0), 1); err != nil || !reflect.DeepEqual(got, record.Carried{}) {
@@ -237,6 +279,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(carried.Encode())
 	f.Add([]byte{1})
 	entry := sampleEntry()
+	f.Add(entry.Encode())
+	entry.Move, entry.Imported = &record.Move{Address: "b:1", Complete: true}, &record.Imported{Sequence: 1}
 	f.Add(entry.Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := record.Decode(data); err == nil {

@@ -87,7 +87,7 @@ func (x ModelSummary_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ModelSummary_State.Descriptor instead.
 func (ModelSummary_State) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1, 0}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3, 0}
 }
 
 // Model is a named online learner.
@@ -121,9 +121,9 @@ type Model struct {
 	LabelTtl *durationpb.Duration `protobuf:"bytes,11,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
 	// At most this many predictions wait for their labels. Absent: the server's limit.
 	MaxPendingLabels *int64 `protobuf:"varint,12,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
-	// Changes with every change of the five fields above and of the deletion.
+	// Changes with every change of the five fields above, of move and of the deletion.
 	Etag string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
-	// When the fields above changed last.
+	// When one of these changed last.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
 	// When it was deleted. Absent while it is not.
 	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
@@ -138,7 +138,12 @@ type Model struct {
 	// The aliases that name it. GetModel tells them.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// How it is doing, if ListModels was asked for it.
-	Summary       *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
+	Summary *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
+	// Where it is moved to. Absent while it is not. UpdateModel changes it by the path
+	// move alone.
+	Move *Move `protobuf:"bytes,20,opt,name=move,proto3" json:"move,omitempty"`
+	// The state that it was imported with. Absent if it was not imported.
+	Imported      *ImportedState `protobuf:"bytes,21,opt,name=imported,proto3" json:"imported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +311,133 @@ func (x *Model) GetSummary() *ModelSummary {
 	return nil
 }
 
+func (x *Model) GetMove() *Move {
+	if x != nil {
+		return x.Move
+	}
+	return nil
+}
+
+func (x *Model) GetImported() *ImportedState {
+	if x != nil {
+		return x.Imported
+	}
+	return nil
+}
+
+// Move says that another server has a model, or is to have it. The model that is moved
+// learns nothing, remembers no predictions and is not restored, so that ExportModel
+// gives all that it was told. Predict without remember goes on.
+type Move struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The gRPC address of the other server, as clients reach it. At most 300 bytes.
+	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
+	// The other server has the model. Before that calls are refused with MODEL_MOVING, for
+	// a while; afterwards with MODEL_MOVED, for good.
+	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Move) Reset() {
+	*x = Move{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Move) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Move) ProtoMessage() {}
+
+func (x *Move) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Move.ProtoReflect.Descriptor instead.
+func (*Move) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Move) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Move) GetComplete() bool {
+	if x != nil {
+		return x.Complete
+	}
+	return false
+}
+
+// ImportedState is the state that a model was imported with.
+type ImportedState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many observations it had learned.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// SHA-256 of the state, in hexadecimal digits. See Snapshot.state_digest.
+	StateDigest   string `protobuf:"bytes,2,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ImportedState) Reset() {
+	*x = ImportedState{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ImportedState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ImportedState) ProtoMessage() {}
+
+func (x *ImportedState) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ImportedState.ProtoReflect.Descriptor instead.
+func (*ImportedState) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ImportedState) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ImportedState) GetStateDigest() string {
+	if x != nil {
+		return x.StateDigest
+	}
+	return ""
+}
+
 // ModelSummary is how a model is doing, in the few figures of a list.
 type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -327,7 +459,7 @@ type ModelSummary struct {
 
 func (x *ModelSummary) Reset() {
 	*x = ModelSummary{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +471,7 @@ func (x *ModelSummary) String() string {
 func (*ModelSummary) ProtoMessage() {}
 
 func (x *ModelSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[1]
+	mi := &file_hindsight_v1_model_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +484,7 @@ func (x *ModelSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSummary.ProtoReflect.Descriptor instead.
 func (*ModelSummary) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{1}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ModelSummary) GetState() ModelSummary_State {
@@ -409,7 +541,7 @@ type LearnedInput struct {
 
 func (x *LearnedInput) Reset() {
 	*x = LearnedInput{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +553,7 @@ func (x *LearnedInput) String() string {
 func (*LearnedInput) ProtoMessage() {}
 
 func (x *LearnedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[2]
+	mi := &file_hindsight_v1_model_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +566,7 @@ func (x *LearnedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnedInput.ProtoReflect.Descriptor instead.
 func (*LearnedInput) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{2}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *LearnedInput) GetName() string {
@@ -485,7 +617,7 @@ type Category struct {
 
 func (x *Category) Reset() {
 	*x = Category{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +629,7 @@ func (x *Category) String() string {
 func (*Category) ProtoMessage() {}
 
 func (x *Category) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[3]
+	mi := &file_hindsight_v1_model_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +642,7 @@ func (x *Category) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Category.ProtoReflect.Descriptor instead.
 func (*Category) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{3}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Category) GetName() string {
@@ -556,7 +688,7 @@ type CreateModelRequest struct {
 
 func (x *CreateModelRequest) Reset() {
 	*x = CreateModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +700,7 @@ func (x *CreateModelRequest) String() string {
 func (*CreateModelRequest) ProtoMessage() {}
 
 func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[4]
+	mi := &file_hindsight_v1_model_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +713,7 @@ func (x *CreateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelRequest.ProtoReflect.Descriptor instead.
 func (*CreateModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateModelRequest) GetId() string {
@@ -658,7 +790,7 @@ type CreateModelResponse struct {
 
 func (x *CreateModelResponse) Reset() {
 	*x = CreateModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +802,7 @@ func (x *CreateModelResponse) String() string {
 func (*CreateModelResponse) ProtoMessage() {}
 
 func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[5]
+	mi := &file_hindsight_v1_model_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +815,7 @@ func (x *CreateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateModelResponse.ProtoReflect.Descriptor instead.
 func (*CreateModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CreateModelResponse) GetModel() *Model {
@@ -704,7 +836,7 @@ type GetModelRequest struct {
 
 func (x *GetModelRequest) Reset() {
 	*x = GetModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +848,7 @@ func (x *GetModelRequest) String() string {
 func (*GetModelRequest) ProtoMessage() {}
 
 func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[6]
+	mi := &file_hindsight_v1_model_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +861,7 @@ func (x *GetModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelRequest.ProtoReflect.Descriptor instead.
 func (*GetModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetModelRequest) GetModel() string {
@@ -750,7 +882,7 @@ type GetModelResponse struct {
 
 func (x *GetModelResponse) Reset() {
 	*x = GetModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -762,7 +894,7 @@ func (x *GetModelResponse) String() string {
 func (*GetModelResponse) ProtoMessage() {}
 
 func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[7]
+	mi := &file_hindsight_v1_model_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -775,7 +907,7 @@ func (x *GetModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelResponse.ProtoReflect.Descriptor instead.
 func (*GetModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetModelResponse) GetModel() *Model {
@@ -814,7 +946,7 @@ type ListModelsRequest struct {
 
 func (x *ListModelsRequest) Reset() {
 	*x = ListModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +958,7 @@ func (x *ListModelsRequest) String() string {
 func (*ListModelsRequest) ProtoMessage() {}
 
 func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[8]
+	mi := &file_hindsight_v1_model_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +971,7 @@ func (x *ListModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsRequest.ProtoReflect.Descriptor instead.
 func (*ListModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListModelsRequest) GetPageSize() int32 {
@@ -920,7 +1052,7 @@ type ListModelsResponse struct {
 
 func (x *ListModelsResponse) Reset() {
 	*x = ListModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1064,7 @@ func (x *ListModelsResponse) String() string {
 func (*ListModelsResponse) ProtoMessage() {}
 
 func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[9]
+	mi := &file_hindsight_v1_model_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1077,7 @@ func (x *ListModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsResponse.ProtoReflect.Descriptor instead.
 func (*ListModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListModelsResponse) GetModels() []*Model {
@@ -976,7 +1108,8 @@ type UpdateModelRequest struct {
 	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The fields to change: display_name, labels, annotations, label_ttl,
 	// max_pending_labels, or one label or annotation as labels.KEY, which is removed if the
-	// model here has none; "*" means all five. Required.
+	// model here has none; "*" means all five. Or move: where the model is moved to; a model
+	// here that has none ends it. On return the model has learned what it had accepted. Required.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// Answer the model as it would be, with the etag that it has, and change nothing.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
@@ -986,7 +1119,7 @@ type UpdateModelRequest struct {
 
 func (x *UpdateModelRequest) Reset() {
 	*x = UpdateModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -998,7 +1131,7 @@ func (x *UpdateModelRequest) String() string {
 func (*UpdateModelRequest) ProtoMessage() {}
 
 func (x *UpdateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[10]
+	mi := &file_hindsight_v1_model_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1011,7 +1144,7 @@ func (x *UpdateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateModelRequest.ProtoReflect.Descriptor instead.
 func (*UpdateModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateModelRequest) GetModel() *Model {
@@ -1046,7 +1179,7 @@ type UpdateModelResponse struct {
 
 func (x *UpdateModelResponse) Reset() {
 	*x = UpdateModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1191,7 @@ func (x *UpdateModelResponse) String() string {
 func (*UpdateModelResponse) ProtoMessage() {}
 
 func (x *UpdateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[11]
+	mi := &file_hindsight_v1_model_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1204,7 @@ func (x *UpdateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateModelResponse.ProtoReflect.Descriptor instead.
 func (*UpdateModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateModelResponse) GetModel() *Model {
@@ -1098,7 +1231,7 @@ type DeleteModelRequest struct {
 
 func (x *DeleteModelRequest) Reset() {
 	*x = DeleteModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1243,7 @@ func (x *DeleteModelRequest) String() string {
 func (*DeleteModelRequest) ProtoMessage() {}
 
 func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[12]
+	mi := &file_hindsight_v1_model_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1256,7 @@ func (x *DeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*DeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DeleteModelRequest) GetModel() string {
@@ -1165,7 +1298,7 @@ type DeleteModelResponse struct {
 
 func (x *DeleteModelResponse) Reset() {
 	*x = DeleteModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1310,7 @@ func (x *DeleteModelResponse) String() string {
 func (*DeleteModelResponse) ProtoMessage() {}
 
 func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[13]
+	mi := &file_hindsight_v1_model_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1323,7 @@ func (x *DeleteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteModelResponse.ProtoReflect.Descriptor instead.
 func (*DeleteModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{13}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteModelResponse) GetModel() *Model {
@@ -1211,7 +1344,7 @@ type UndeleteModelRequest struct {
 
 func (x *UndeleteModelRequest) Reset() {
 	*x = UndeleteModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1356,7 @@ func (x *UndeleteModelRequest) String() string {
 func (*UndeleteModelRequest) ProtoMessage() {}
 
 func (x *UndeleteModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[14]
+	mi := &file_hindsight_v1_model_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1369,7 @@ func (x *UndeleteModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteModelRequest.ProtoReflect.Descriptor instead.
 func (*UndeleteModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{14}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UndeleteModelRequest) GetModel() string {
@@ -1257,7 +1390,7 @@ type UndeleteModelResponse struct {
 
 func (x *UndeleteModelResponse) Reset() {
 	*x = UndeleteModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1269,7 +1402,7 @@ func (x *UndeleteModelResponse) String() string {
 func (*UndeleteModelResponse) ProtoMessage() {}
 
 func (x *UndeleteModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[15]
+	mi := &file_hindsight_v1_model_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1282,7 +1415,7 @@ func (x *UndeleteModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndeleteModelResponse.ProtoReflect.Descriptor instead.
 func (*UndeleteModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{15}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *UndeleteModelResponse) GetModel() *Model {
@@ -1308,7 +1441,7 @@ type GetModelStatsRequest struct {
 
 func (x *GetModelStatsRequest) Reset() {
 	*x = GetModelStatsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1453,7 @@ func (x *GetModelStatsRequest) String() string {
 func (*GetModelStatsRequest) ProtoMessage() {}
 
 func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[16]
+	mi := &file_hindsight_v1_model_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1466,7 @@ func (x *GetModelStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetModelStatsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{16}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetModelStatsRequest) GetModel() string {
@@ -1368,7 +1501,7 @@ type GetModelStatsResponse struct {
 
 func (x *GetModelStatsResponse) Reset() {
 	*x = GetModelStatsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1380,7 +1513,7 @@ func (x *GetModelStatsResponse) String() string {
 func (*GetModelStatsResponse) ProtoMessage() {}
 
 func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[17]
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1393,7 +1526,7 @@ func (x *GetModelStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetModelStatsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{17}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetModelStatsResponse) GetStats() *ModelStats {
@@ -1522,7 +1655,7 @@ type ModelStats struct {
 
 func (x *ModelStats) Reset() {
 	*x = ModelStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1667,7 @@ func (x *ModelStats) String() string {
 func (*ModelStats) ProtoMessage() {}
 
 func (x *ModelStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[18]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1680,7 @@ func (x *ModelStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStats.ProtoReflect.Descriptor instead.
 func (*ModelStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{18}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ModelStats) GetModel() string {
@@ -1836,7 +1969,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1981,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1994,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *InputStats) GetName() string {
@@ -1958,7 +2091,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1970,7 +2103,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1983,7 +2116,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2032,7 +2165,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2177,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2190,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2104,7 +2237,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2249,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2262,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2193,7 +2326,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2338,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2351,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2275,7 +2408,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2420,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2433,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2355,7 +2488,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2367,7 +2500,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2380,7 +2513,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2430,7 +2563,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2575,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2588,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2499,7 +2632,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2511,7 +2644,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2524,7 +2657,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2584,7 +2717,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2596,7 +2729,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2609,7 +2742,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -2696,7 +2829,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2841,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2854,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -2776,7 +2909,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2788,7 +2921,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2801,7 +2934,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Expert) GetName() string {
@@ -2843,7 +2976,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2855,7 +2988,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2868,7 +3001,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -2897,7 +3030,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2909,7 +3042,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2922,7 +3055,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -2977,7 +3110,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3122,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3135,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3044,7 +3177,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3189,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3202,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3090,7 +3223,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3102,7 +3235,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3115,7 +3248,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3136,7 +3269,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3281,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3294,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3182,7 +3315,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3194,7 +3327,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3207,7 +3340,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3233,7 +3366,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3245,7 +3378,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3258,7 +3391,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3295,7 +3428,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3307,7 +3440,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3320,7 +3453,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3350,7 +3483,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3362,7 +3495,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3375,7 +3508,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3403,7 +3536,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3415,7 +3548,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3428,7 +3561,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -3451,7 +3584,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3463,7 +3596,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3476,7 +3609,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -3504,7 +3637,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3516,7 +3649,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3529,7 +3662,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -3550,7 +3683,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3562,7 +3695,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3575,7 +3708,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -3605,7 +3738,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +3750,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +3763,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -3685,7 +3818,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3830,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3843,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -3791,7 +3924,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3803,7 +3936,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3816,7 +3949,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -3857,7 +3990,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3869,7 +4002,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3882,7 +4015,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -3923,7 +4056,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4068,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4081,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4031,7 +4164,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4043,7 +4176,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4056,7 +4189,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4105,7 +4238,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4117,7 +4250,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4130,7 +4263,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4153,7 +4286,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4165,7 +4298,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4178,7 +4311,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4214,7 +4347,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4226,7 +4359,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4239,7 +4372,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4317,7 +4450,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4462,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4475,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Alias) GetAlias() string {
@@ -4388,7 +4521,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4533,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4546,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -4448,7 +4581,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4460,7 +4593,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4473,7 +4606,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -4492,7 +4625,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4504,7 +4637,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4517,7 +4650,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -4531,7 +4664,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4543,7 +4676,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4556,7 +4689,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -4577,7 +4710,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4589,7 +4722,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4602,7 +4735,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -4621,7 +4754,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4633,7 +4766,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4646,14 +4779,14 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xd9\a\n" +
+	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xba\b\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12;\n" +
@@ -4678,14 +4811,22 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"purge_time\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tpurgeTime\x12\x18\n" +
 	"\afollows\x18\x11 \x01(\tR\afollows\x12\x18\n" +
 	"\aaliases\x18\x12 \x03(\tR\aaliases\x124\n" +
-	"\asummary\x18\x13 \x01(\v2\x1a.hindsight.v1.ModelSummaryR\asummary\x1a9\n" +
+	"\asummary\x18\x13 \x01(\v2\x1a.hindsight.v1.ModelSummaryR\asummary\x12&\n" +
+	"\x04move\x18\x14 \x01(\v2\x12.hindsight.v1.MoveR\x04move\x127\n" +
+	"\bimported\x18\x15 \x01(\v2\x1b.hindsight.v1.ImportedStateR\bimported\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a>\n" +
 	"\x10AnnotationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
-	"\x13_max_pending_labels\"\x96\x03\n" +
+	"\x13_max_pending_labels\"<\n" +
+	"\x04Move\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1a\n" +
+	"\bcomplete\x18\x02 \x01(\bR\bcomplete\"N\n" +
+	"\rImportedState\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12!\n" +
+	"\fstate_digest\x18\x02 \x01(\tR\vstateDigest\"\x96\x03\n" +
 	"\fModelSummary\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .hindsight.v1.ModelSummary.StateR\x05state\x121\n" +
 	"\x06recent\x18\x02 \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x12E\n" +
@@ -5107,197 +5248,201 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
-	(*ModelSummary)(nil),            // 2: hindsight.v1.ModelSummary
-	(*LearnedInput)(nil),            // 3: hindsight.v1.LearnedInput
-	(*Category)(nil),                // 4: hindsight.v1.Category
-	(*CreateModelRequest)(nil),      // 5: hindsight.v1.CreateModelRequest
-	(*CreateModelResponse)(nil),     // 6: hindsight.v1.CreateModelResponse
-	(*GetModelRequest)(nil),         // 7: hindsight.v1.GetModelRequest
-	(*GetModelResponse)(nil),        // 8: hindsight.v1.GetModelResponse
-	(*ListModelsRequest)(nil),       // 9: hindsight.v1.ListModelsRequest
-	(*ListModelsResponse)(nil),      // 10: hindsight.v1.ListModelsResponse
-	(*UpdateModelRequest)(nil),      // 11: hindsight.v1.UpdateModelRequest
-	(*UpdateModelResponse)(nil),     // 12: hindsight.v1.UpdateModelResponse
-	(*DeleteModelRequest)(nil),      // 13: hindsight.v1.DeleteModelRequest
-	(*DeleteModelResponse)(nil),     // 14: hindsight.v1.DeleteModelResponse
-	(*UndeleteModelRequest)(nil),    // 15: hindsight.v1.UndeleteModelRequest
-	(*UndeleteModelResponse)(nil),   // 16: hindsight.v1.UndeleteModelResponse
-	(*GetModelStatsRequest)(nil),    // 17: hindsight.v1.GetModelStatsRequest
-	(*GetModelStatsResponse)(nil),   // 18: hindsight.v1.GetModelStatsResponse
-	(*ModelStats)(nil),              // 19: hindsight.v1.ModelStats
-	(*InputStats)(nil),              // 20: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 21: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 22: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 23: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 24: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 25: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 26: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 27: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 28: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 29: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 30: hindsight.v1.Drift
-	(*Expert)(nil),                  // 31: hindsight.v1.Expert
-	(*ValidateSpecRequest)(nil),     // 32: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 33: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 34: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 35: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 36: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 37: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 38: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 39: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 40: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 41: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 42: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 43: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 44: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 45: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 46: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 47: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 48: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 49: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 50: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 51: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 52: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 53: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 54: hindsight.v1.Comparison
-	(*Alias)(nil),                   // 55: hindsight.v1.Alias
-	(*SetAliasRequest)(nil),         // 56: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 57: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 58: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 59: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 60: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 61: hindsight.v1.DeleteAliasResponse
-	nil,                             // 62: hindsight.v1.Model.LabelsEntry
-	nil,                             // 63: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 64: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 65: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 66: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 67: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 68: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 69: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 70: google.protobuf.FieldMask
-	(*Outcome)(nil),                 // 71: hindsight.v1.Outcome
+	(*Move)(nil),                    // 2: hindsight.v1.Move
+	(*ImportedState)(nil),           // 3: hindsight.v1.ImportedState
+	(*ModelSummary)(nil),            // 4: hindsight.v1.ModelSummary
+	(*LearnedInput)(nil),            // 5: hindsight.v1.LearnedInput
+	(*Category)(nil),                // 6: hindsight.v1.Category
+	(*CreateModelRequest)(nil),      // 7: hindsight.v1.CreateModelRequest
+	(*CreateModelResponse)(nil),     // 8: hindsight.v1.CreateModelResponse
+	(*GetModelRequest)(nil),         // 9: hindsight.v1.GetModelRequest
+	(*GetModelResponse)(nil),        // 10: hindsight.v1.GetModelResponse
+	(*ListModelsRequest)(nil),       // 11: hindsight.v1.ListModelsRequest
+	(*ListModelsResponse)(nil),      // 12: hindsight.v1.ListModelsResponse
+	(*UpdateModelRequest)(nil),      // 13: hindsight.v1.UpdateModelRequest
+	(*UpdateModelResponse)(nil),     // 14: hindsight.v1.UpdateModelResponse
+	(*DeleteModelRequest)(nil),      // 15: hindsight.v1.DeleteModelRequest
+	(*DeleteModelResponse)(nil),     // 16: hindsight.v1.DeleteModelResponse
+	(*UndeleteModelRequest)(nil),    // 17: hindsight.v1.UndeleteModelRequest
+	(*UndeleteModelResponse)(nil),   // 18: hindsight.v1.UndeleteModelResponse
+	(*GetModelStatsRequest)(nil),    // 19: hindsight.v1.GetModelStatsRequest
+	(*GetModelStatsResponse)(nil),   // 20: hindsight.v1.GetModelStatsResponse
+	(*ModelStats)(nil),              // 21: hindsight.v1.ModelStats
+	(*InputStats)(nil),              // 22: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 23: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 24: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 25: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 26: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 27: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 28: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 29: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 30: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 31: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 32: hindsight.v1.Drift
+	(*Expert)(nil),                  // 33: hindsight.v1.Expert
+	(*ValidateSpecRequest)(nil),     // 34: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 35: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 36: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 37: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 38: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 39: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 40: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 41: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 42: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 43: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 44: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 45: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 46: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 47: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 48: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 49: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 50: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 51: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 52: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 53: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 54: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 55: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 56: hindsight.v1.Comparison
+	(*Alias)(nil),                   // 57: hindsight.v1.Alias
+	(*SetAliasRequest)(nil),         // 58: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 59: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 60: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 61: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 62: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 63: hindsight.v1.DeleteAliasResponse
+	nil,                             // 64: hindsight.v1.Model.LabelsEntry
+	nil,                             // 65: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 66: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 67: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 68: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 69: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 70: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 71: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 72: google.protobuf.FieldMask
+	(*Outcome)(nil),                 // 73: hindsight.v1.Outcome
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	67, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	68, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
-	3,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	62, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	63, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	69, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	68, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	68, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	68, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
-	2,  // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
-	0,  // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	27, // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	22, // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	4,  // 13: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	67, // 14: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	64, // 15: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	65, // 16: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	69, // 17: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
-	1,  // 18: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 19: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	66, // 20: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
-	1,  // 21: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
-	1,  // 22: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	70, // 23: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
-	1,  // 24: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 25: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 26: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
-	19, // 27: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	27, // 28: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	27, // 29: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	27, // 30: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	29, // 31: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	30, // 32: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	31, // 33: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	20, // 34: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	21, // 35: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	26, // 36: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	22, // 37: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	22, // 38: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	24, // 39: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	25, // 40: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	23, // 41: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	23, // 42: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	28, // 43: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	28, // 44: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	67, // 45: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	67, // 46: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	68, // 47: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	34, // 48: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	34, // 49: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	1,  // 50: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 51: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	47, // 52: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	48, // 53: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	68, // 54: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	27, // 55: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	22, // 56: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	68, // 57: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	69, // 58: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	51, // 59: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	19, // 60: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	47, // 61: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	71, // 62: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	68, // 63: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	54, // 64: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	27, // 65: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	27, // 66: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	22, // 67: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	22, // 68: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	68, // 69: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	55, // 70: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	55, // 71: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	5,  // 72: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	7,  // 73: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	9,  // 74: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	11, // 75: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	13, // 76: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	15, // 77: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	17, // 78: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	45, // 79: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	49, // 80: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	52, // 81: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	32, // 82: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	35, // 83: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	37, // 84: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	39, // 85: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	41, // 86: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	43, // 87: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	56, // 88: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	58, // 89: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	60, // 90: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	6,  // 91: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	8,  // 92: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	10, // 93: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	12, // 94: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	14, // 95: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	16, // 96: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	18, // 97: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	46, // 98: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	50, // 99: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	53, // 100: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	33, // 101: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	36, // 102: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	38, // 103: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	40, // 104: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	42, // 105: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	44, // 106: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	57, // 107: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	59, // 108: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	61, // 109: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	91, // [91:110] is the sub-list for method output_type
-	72, // [72:91] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	69, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	70, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	5,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
+	64, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	65, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	71, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	70, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	70, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	70, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	4,  // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
+	2,  // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
+	3,  // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
+	0,  // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
+	29, // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	24, // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	6,  // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
+	69, // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	66, // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	67, // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	71, // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	1,  // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
+	68, // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	1,  // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
+	1,  // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
+	72, // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	1,  // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
+	21, // 29: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
+	29, // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	29, // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	29, // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	31, // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	32, // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	33, // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	22, // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	23, // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	28, // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	24, // 39: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	24, // 40: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	26, // 41: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	27, // 42: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	25, // 43: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	25, // 44: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	30, // 45: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	30, // 46: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	69, // 47: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	69, // 48: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	70, // 49: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	36, // 50: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	36, // 51: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	1,  // 52: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 53: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	49, // 54: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	50, // 55: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	70, // 56: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	29, // 57: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	24, // 58: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	70, // 59: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	71, // 60: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	53, // 61: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21, // 62: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	49, // 63: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	73, // 64: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	70, // 65: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	56, // 66: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	29, // 67: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	29, // 68: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	24, // 69: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	24, // 70: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	70, // 71: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	57, // 72: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	57, // 73: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,  // 74: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,  // 75: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11, // 76: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13, // 77: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15, // 78: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17, // 79: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19, // 80: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	47, // 81: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	51, // 82: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	54, // 83: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	34, // 84: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	37, // 85: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	39, // 86: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	41, // 87: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	43, // 88: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	45, // 89: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	58, // 90: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	60, // 91: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	62, // 92: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,  // 93: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10, // 94: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12, // 95: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14, // 96: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16, // 97: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18, // 98: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20, // 99: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	48, // 100: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	52, // 101: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	55, // 102: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	35, // 103: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	38, // 104: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	40, // 105: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	42, // 106: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	44, // 107: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	46, // 108: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	59, // 109: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	61, // 110: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	63, // 111: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	93, // [93:112] is the sub-list for method output_type
+	74, // [74:93] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -5308,20 +5453,20 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_prediction_proto_init()
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_model_proto_msgTypes[0].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[1].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[2].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[3].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[19].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[6].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[38].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[46].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[49].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[40].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[48].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[51].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -5332,7 +5477,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   66,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -55,8 +55,8 @@ type ModelServiceClient interface {
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
 	// UpdateModel changes what may change of a model: its display name, labels,
-	// annotations, label_ttl and max_pending_labels. The spec is fixed: another one
-	// is another model.
+	// annotations, label_ttl and max_pending_labels, and where it is moved to. The spec is
+	// fixed: another one is another model.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
 	// DeleteModel removes a model. For as long as the server keeps deleted models,
 	// UndeleteModel brings it back with all that it had learned. Until then all calls that
@@ -342,8 +342,8 @@ type ModelServiceServer interface {
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
 	// UpdateModel changes what may change of a model: its display name, labels,
-	// annotations, label_ttl and max_pending_labels. The spec is fixed: another one
-	// is another model.
+	// annotations, label_ttl and max_pending_labels, and where it is moved to. The spec is
+	// fixed: another one is another model.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
 	// DeleteModel removes a model. For as long as the server keeps deleted models,
 	// UndeleteModel brings it back with all that it had learned. Until then all calls that

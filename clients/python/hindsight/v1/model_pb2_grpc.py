@@ -141,8 +141,8 @@ class ModelServiceServicer(object):
 
     def UpdateModel(self, request, context):
         """UpdateModel changes what may change of a model: its display name, labels,
-        annotations, label_ttl and max_pending_labels. The spec is fixed: another one
-        is another model.
+        annotations, label_ttl and max_pending_labels, and where it is moved to. The spec is
+        fixed: another one is another model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

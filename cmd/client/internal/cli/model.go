@@ -38,7 +38,7 @@ func newModel(e *env) *cobra.Command {
 		newModelCreate(e), newModelGet(e), newModelList(e),
 		newModelDelete(e), newModelStats(e), newModelValidate(e),
 		newModelSnapshot(e), newModelSnapshots(e), newModelRestore(e),
-		newModelExport(e), newModelImport(e),
+		newModelExport(e), newModelImport(e), newModelMove(e),
 		newModelUpdate(e), newModelUndelete(e), newModelCompare(e), newModelWatch(e),
 	)
 	return cmd
@@ -137,6 +137,14 @@ func writeMetadata(w *command.Page, m *hindsightv1.Model) {
 	}
 	row("aliases", strings.Join(m.GetAliases(), ", "))
 	row("follows", m.GetFollows())
+	if to := m.GetMove(); to.GetComplete() {
+		w.Row("moved to", to.GetAddress())
+	} else if to != nil {
+		w.Row("being moved to", to.GetAddress())
+	}
+	if from := m.GetImported(); from != nil {
+		w.Printf("imported with\t%d observations\n", from.GetSequence())
+	}
 	row("etag", m.GetEtag())
 	if m.GetDeleteTime() != nil {
 		w.Row("deleted", m.GetDeleteTime().AsTime().Format(time.RFC3339))

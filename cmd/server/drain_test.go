@@ -1,0 +1,86 @@
+package main_test
+
+import (
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"google.golang.org/grpc"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// A server ends by SIGTERM while clients predict and observe, as a pod that is replaced,
+// and another one begins with its directory and at its address. Health says NOT_SERVING
+// before the connections end. The server exits with 0. Nothing that was acknowledged is
+// lost, nothing is learned twice, and labels find the predictions that the first one made.
+func TestDrainUnderLoad(t *testing.T) {
+	const clients, each = 4, 100
+	dir := t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	address, connection := p.address(), p.dial(t)
+	health, err := healthv1.NewHealthClient(connection).Watch(t.Context(), &healthv1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := health.Recv(); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		t.Fatalf("health is %v, %v", r, err)
+	}
+	var learned atomic.Int64
+	third := make(chan struct{})
+	failures := make(chan error, clients)
+	for k := range clients {
+		own := p.dial(t)
+		go func() {
+			f := newFollower(own)
+			failures <- f.load(t.Context(), k, each, func() {
+				if learned.Add(1) == clients*each/3 {
+					close(third)
+				}
+			})
+		}()
+	}
+	select {
+	case <-third:
+	case err := <-failures:
+		t.Fatal(err)
+	}
+	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := health.Recv(); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("after SIGTERM health is %v, %v", r, err)
+	}
+	if err := p.await(t); err != nil {
+		t.Errorf("SIGTERM: %v", err)
+	}
+	before := learned.Load()
+	p = launch(t, dir, "--grpc-address", address)
+	if got := int64(p.stats(t).GetObservations()); got < before {
+		t.Errorf("%d observations after %d were acknowledged", got, before)
+	}
+	for range clients {
+		if err := <-failures; err != nil {
+			t.Error(err)
+		}
+	}
+	if got := p.stats(t).GetObservations(); got != clients*each {
+		t.Errorf("%d observations of %d", got, clients*each)
+	}
+	p.terminate(t)
+}
+
+// dial is a connection of its own to the server.
+func (p *process) dial(t *testing.T) *grpc.ClientConn {
+	t.Helper()
+	connection, err := grpc.NewClient(p.address(), insecureTransport())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := connection.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return connection
+}

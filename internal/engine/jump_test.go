@@ -1,0 +1,118 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	steadyclock "hindsight/internal/clock"
+	"hindsight/internal/engine"
+)
+
+// machineClock has the clocks of a machine, which the test moves.
+type machineClock struct {
+	mu sync.Mutex
+	steadyclock.Reading
+}
+
+func newMachineClock() *machineClock {
+	return &machineClock{Reading: steadyclock.Reading{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+}
+
+func (m *machineClock) read() steadyclock.Reading {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.Reading
+}
+
+// move lets time pass, and sets the time of day.
+func (m *machineClock) move(passed, set time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Now, m.Passed = m.Now.Add(passed+set), m.Passed+passed
+}
+
+// until waits until a condition holds that the upkeep of the engine brings about.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// A jump of the clock forward that is corrected within an hour expires no prediction and
+// removes no deleted model, while what really is old expires. One that stays expires them
+// after the hour.
+func TestClockJumpsForward(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, corrected := range []bool{true, false} {
+		m := newMachineClock()
+		steady := steadyclock.Over(m.read, func(time.Duration, bool) {})
+		h := startOn(t, newFS(), newClock(), func(o *engine.Options) {
+			o.Now, o.DeletedKept, o.LabelTTL = steady.Now, 24*time.Hour, 24*time.Hour
+		})
+		h.create(t, "m", linear(2))
+		h.create(t, "gone", linear(2))
+		if err := h.DeleteModel(context.Background(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+		kept := h.predict(t, "m", 1, 2)
+		_, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: true, TTL: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		steady.Now()
+		m.move(0, year)
+		steady.Now()
+		m.move(2*time.Second, 0)
+		until(t, "the prediction of a second does not expire", func() bool { return h.stats(t, "m").Pending <= 1 })
+		if corrected {
+			m.move(50*time.Minute, -year)
+			steady.Now()
+			m.move(50*time.Minute, 0)
+			if a := h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Labels: []float64{1}}); a[0].Sequence != 1 {
+				t.Errorf("the label came to %+v", a)
+			}
+			if _, err := h.UndeleteModel(context.Background(), "gone"); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		m.move(time.Hour, 0)
+		until(t, "the prediction of a day does not expire", func() bool { return h.stats(t, "m").Pending == 0 })
+		until(t, "the deleted model is not removed", func() bool {
+			_, err := h.UndeleteModel(context.Background(), "gone")
+			return errors.Is(err, engine.ErrModelNotFound)
+		})
+	}
+}
+
+// When the clock goes back, a model learns as before, its snapshots are written as
+// before, the rate is that of what it learned, and predictions find their labels.
+func TestClockGoesBack(t *testing.T) {
+	c := newClock()
+	h := startOn(t, newFS(), c, func(o *engine.Options) { o.SnapshotInterval = time.Minute })
+	h.create(t, "m", linear(2))
+	kept := h.predict(t, "m", 1, 2)
+	h.observe(t, "m", engine.Observation{Features: []float64{1, 0}, Labels: []float64{1}, ObservationID: "o-1"})
+	c.advance(-400 * 24 * time.Hour)
+	answers := h.observe(t, "m",
+		engine.Observation{PredictionID: kept.ID, Labels: []float64{1}},
+		engine.Observation{Features: []float64{1, 0}, Labels: []float64{1}, ObservationID: "o-1"})
+	if answers[0].Sequence != 2 || !answers[1].Duplicate {
+		t.Errorf("it answers %+v", answers)
+	}
+	until(t, "no snapshot is written", func() bool {
+		kept, err := h.ListSnapshots("m")
+		return err == nil && len(kept) > 0 && kept[0].Sequence == 2
+	})
+	page, err := h.Engine.ListModels(context.Background(), engine.ListOptions{Limit: 1, Figures: true})
+	if err != nil || len(page.Models) != 1 || page.Models[0].Figures.Rate < 0 || page.Models[0].Figures.Rate > 1 {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
