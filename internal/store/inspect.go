@@ -18,7 +18,7 @@ var ErrNotThere = errors.New("not a data directory")
 func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	o.Logger = nil
 	s := newStore(dir, o)
-	for _, name := range []string{"LOCK", logDirectory} {
+	for _, name := range []string{lockFile, logDirectory} {
 		if _, err := s.fs.Stat(s.path(name)); errors.Is(err, os.ErrNotExist) {
 			return nil, nil, fmt.Errorf("%w: %s has no %s", ErrNotThere, dir, name)
 		} else if err != nil {
@@ -28,13 +28,16 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.lockDirectory(); err != nil {
 		return nil, nil, err
 	}
-	s.cache = pebble.NewCache(cacheBytes)
 	s.readOnly = true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if err := s.checkRestored(o.Restoring); err != nil {
+		return nil, nil, err
+	}
+	s.cache = pebble.NewCache(cacheBytes)
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err
 	}
