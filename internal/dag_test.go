@@ -99,6 +99,12 @@ func layers() []layer {
 			"internal/engine/machine", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model/catalog", "internal/model/codec",
 		}},
+		{"internal/engine/moment", []string{
+			"internal/engine/record", "internal/engine/recovery", "internal/engine/storage", "internal/model/catalog",
+		}},
+		{"internal/engine/salvage", []string{
+			"internal/engine/machine", "internal/engine/record", "internal/engine/storage", "internal/model/catalog", "internal/model/codec",
+		}},
 		{"internal/engine", []string{
 			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
@@ -107,7 +113,7 @@ func layers() []layer {
 		{"internal/gateway/...", []string{"api/...", "internal/gateway/..."}},
 		{"web", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/gateway", "internal/metrics",
+			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/engine/moment", "internal/engine/salvage", "internal/gateway", "internal/metrics",
 			"internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},

@@ -3222,11 +3222,13 @@ type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model. An alias is refused: it may name another model by then.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The sequence of a snapshot, or any that the log still reaches from one.
-	// Required; 0 undoes all observations.
+	// The sequence of a snapshot, or any that the log still reaches from one; 0 undoes
+	// all observations. Either it or time is required.
 	Sequence *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
 	// Answer what would be undone, and restore nothing.
-	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Undo what the model has learned after this time. The log has to reach back to it.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3280,6 +3282,13 @@ func (x *RestoreModelRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *RestoreModelRequest) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
 }
 
 // RestoreModelResponse answers RestoreModel.
@@ -4977,11 +4986,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14ListSnapshotsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"M\n" +
 	"\x15ListSnapshotsResponse\x124\n" +
-	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"~\n" +
+	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"\xae\x01\n" +
 	"\x13RestoreModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\bsequence\x18\x02 \x01(\x04H\x00R\bsequence\x88\x01\x01\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnlyB\v\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04timeB\v\n" +
 	"\t_sequence\"Y\n" +
 	"\x14RestoreModelResponse\x12)\n" +
 	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\x12\x16\n" +
@@ -5233,71 +5243,72 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	68, // 47: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
 	34, // 48: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
 	34, // 49: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	1,  // 50: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 51: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	47, // 52: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	48, // 53: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	68, // 54: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	27, // 55: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	22, // 56: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	68, // 57: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	69, // 58: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	51, // 59: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	19, // 60: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	47, // 61: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	71, // 62: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	68, // 63: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	54, // 64: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	27, // 65: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	27, // 66: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	22, // 67: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	22, // 68: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	68, // 69: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	55, // 70: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	55, // 71: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	5,  // 72: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	7,  // 73: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	9,  // 74: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	11, // 75: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	13, // 76: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	15, // 77: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	17, // 78: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	45, // 79: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	49, // 80: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	52, // 81: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	32, // 82: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	35, // 83: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	37, // 84: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	39, // 85: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	41, // 86: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	43, // 87: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	56, // 88: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	58, // 89: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	60, // 90: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	6,  // 91: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	8,  // 92: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	10, // 93: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	12, // 94: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	14, // 95: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	16, // 96: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	18, // 97: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	46, // 98: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	50, // 99: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	53, // 100: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	33, // 101: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	36, // 102: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	38, // 103: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	40, // 104: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	42, // 105: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	44, // 106: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	57, // 107: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	59, // 108: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	61, // 109: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	91, // [91:110] is the sub-list for method output_type
-	72, // [72:91] is the sub-list for method input_type
-	72, // [72:72] is the sub-list for extension type_name
-	72, // [72:72] is the sub-list for extension extendee
-	0,  // [0:72] is the sub-list for field type_name
+	68, // 50: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,  // 51: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 52: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	47, // 53: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	48, // 54: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	68, // 55: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	27, // 56: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	22, // 57: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	68, // 58: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	69, // 59: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	51, // 60: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	19, // 61: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	47, // 62: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	71, // 63: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	68, // 64: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	54, // 65: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	27, // 66: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	27, // 67: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	22, // 68: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	22, // 69: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	68, // 70: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	55, // 71: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	55, // 72: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	5,  // 73: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	7,  // 74: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	9,  // 75: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	11, // 76: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	13, // 77: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	15, // 78: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	17, // 79: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	45, // 80: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	49, // 81: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	52, // 82: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	32, // 83: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	35, // 84: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	37, // 85: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	39, // 86: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	41, // 87: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	43, // 88: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	56, // 89: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	58, // 90: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	60, // 91: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	6,  // 92: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	8,  // 93: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	10, // 94: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	12, // 95: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	14, // 96: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	16, // 97: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	18, // 98: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	46, // 99: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	50, // 100: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	53, // 101: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	33, // 102: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	36, // 103: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	38, // 104: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	40, // 105: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	42, // 106: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	44, // 107: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	57, // 108: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	59, // 109: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	61, // 110: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	92, // [92:111] is the sub-list for method output_type
+	73, // [73:92] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
