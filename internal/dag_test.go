@@ -113,7 +113,8 @@ func layers() []layer {
 		{"internal/gateway/...", []string{"api/...", "internal/gateway/..."}},
 		{"web", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/engine/moment", "internal/engine/salvage", "internal/gateway", "internal/metrics",
+			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/engine/moment", "internal/engine/salvage",
+			"internal/engine/storage", "internal/gateway", "internal/metrics",
 			"internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},

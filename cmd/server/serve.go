@@ -118,10 +118,13 @@ func host(
 	}
 	if copier != nil {
 		options.OnSnapshot = copier.Copy
+		registry := registryCopier{disk: disk, copier: copier, log: log.Named("offsite")}
+		endRegistry := registry.start(ctx, registryEvery)
 		defer func() {
 			// After the engine's last snapshots.
 			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCopies)
 			defer cancel()
+			endRegistry(limit)
 			if closeErr := copier.Close(limit); closeErr != nil {
 				log.Error("copying snapshots", zap.Error(closeErr))
 			}
@@ -164,6 +167,7 @@ func host(
 		}
 		return nil
 	})
+	group.Go(func() error { return serveControl(groupCtx, c.DataDir, disk, log.Named("control")) })
 	group.Go(func() error {
 		<-groupCtx.Done()
 		log.Info("draining")

@@ -122,7 +122,7 @@ func wantCheckpoint(t *testing.T, at string, acknowledged uint64) {
 	if err != nil || found > 4 {
 		t.Errorf("%d predictions wait, %v", found, err)
 	}
-	s.Verify(func(problem error) { t.Error(problem) })
+	s.Verify(func(problem error) { t.Error(problem) }, nil)
 }
 
 // A checkpoint that cannot be written harms nothing else.

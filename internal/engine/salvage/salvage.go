@@ -24,9 +24,11 @@ const format = 1
 // Registry holds the registry entries of all models, and the aliases. The values are as
 // the store has them.
 type Registry struct {
-	Format  int     `json:"format"`
-	Models  []Entry `json:"models"`
-	Aliases []Entry `json:"aliases,omitempty"`
+	Format int `json:"format"`
+	// Written is when it was read, by the clock that created the models.
+	Written time.Time `json:"written"`
+	Models  []Entry   `json:"models"`
+	Aliases []Entry   `json:"aliases,omitempty"`
 }
 
 // Entry is a value under a name.
@@ -159,7 +161,7 @@ func read(data []byte) (storage.Import, error) {
 	return storage.Import{Sequence: s.Sequence, Snapshot: data}, nil
 }
 
-// Entry makes the registry entry of a model of which a copy of a snapshot is all that is
+// NewEntry makes the registry entry of a model of which a copy of a snapshot is all that is
 // known.
 func NewEntry(name string, created time.Time, data []byte) (Entry, error) {
 	s, err := codec.Decode(data)

@@ -76,7 +76,7 @@ keep both states. The command says what would be undone. On a terminal it asks;
 elsewhere it wants --yes.`,
 		Example: `  hindsight model restore energy --sequence 12000 --yes
   hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
-		Args:    command.Exactly("ID"), ValidArgsFunction: e.completeModel,
+		Args: command.Exactly("ID"), ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request := &hindsightv1.RestoreModelRequest{}
 			switch byNumber := cmd.Flags().Changed("sequence"); {

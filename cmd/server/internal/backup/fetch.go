@@ -59,7 +59,7 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) (
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	for _, d := range directories {
-		if err := syncDirectory(d); err != nil {
+		if err := SyncDirectory(d); err != nil {
 			return nil, fmt.Errorf("backup: %w", err)
 		}
 	}

@@ -172,7 +172,7 @@ func (p *Place) settle(key string) error {
 		return err
 	}
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
-		if err := syncDirectory(dir); err != nil || dir == p.root || len(dir) <= len(p.root) {
+		if err := SyncDirectory(dir); err != nil || dir == p.root || len(dir) <= len(p.root) {
 			return err
 		}
 	}
@@ -189,8 +189,8 @@ func syncFile(name string) error {
 	return nil
 }
 
-// syncDirectory does nothing on Windows, which has no sync of directories.
-func syncDirectory(name string) error {
+// SyncDirectory makes the names in a directory durable. It does nothing on Windows, which has no sync of directories.
+func SyncDirectory(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -138,7 +139,19 @@ func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
 // put digests every file and writes those that are not there.
 func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[string]int64, tell Tell) (Taken, error) {
 	taken := Taken{Manifest: m}
-	var files, bytes atomic.Int64
+	var mu sync.Mutex
+	// claim answers whether a file is to be written: of equal ones the first is.
+	claim := func(f *File) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if size, ok := there[key(f.SHA256)]; ok && size == f.Bytes {
+			return false
+		}
+		there[key(f.SHA256)] = f.Bytes
+		taken.NewFiles++
+		taken.NewBytes += f.Bytes
+		return true
+	}
 	progress := newCounter(tell, m.Files)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(transfers)
@@ -153,19 +166,16 @@ func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[stri
 			if f.SHA256, err = digest(name, f.Bytes); err != nil {
 				return err
 			}
-			if size, ok := there[key(f.SHA256)]; !ok || size != f.Bytes {
+			if claim(f) {
 				if err := p.upload(ctx, name, f); err != nil {
 					return err
 				}
-				files.Add(1)
-				bytes.Add(f.Bytes)
 			}
 			progress.add(1, f.Bytes)
 			return nil
 		})
 	}
 	err := group.Wait()
-	taken.NewFiles, taken.NewBytes = int(files.Load()), bytes.Load()
 	return taken, err
 }
 
