@@ -142,12 +142,15 @@ func (f *File) check() error {
 	return nil
 }
 
+// lockFile is made anew by who opens a database.
+const lockFile = "LOCK"
+
 // belongs tells whether a file of a data directory is backed up.
 func belongs(name string) bool {
 	first, rest, _ := strings.Cut(name, "/")
 	switch first {
 	case "log", "pending":
-		return rest != "" && !strings.Contains(rest, "/")
+		return rest != "" && rest != lockFile && !strings.Contains(rest, "/")
 	case "snapshots":
 		return strings.Count(rest, "/") == 1 && strings.HasSuffix(rest, ".hs")
 	}
