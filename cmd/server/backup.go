@@ -130,7 +130,7 @@ func take(ctx context.Context, dir, to string, keep int, p *progress) (_ outcome
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
-	started := time.Now() //nolint:forbidigo // The time of the backup.
+	started := time.Now()
 	at, err := hold(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (p *progress) copied(at backup.Progress) {
 
 // sequences tells how far the models of a directory are that no server has open.
 func sequences(ctx context.Context, dir string, o store.Options) (_ []backup.Model, err error) {
-	disk, waiting, err := store.Inspect(dir, o) //nolint:contextcheck // A directory is opened whole or not at all.
+	disk, waiting, err := store.Inspect(dir, o)
 	if err != nil {
 		return nil, err
 	}

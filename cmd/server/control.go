@@ -55,13 +55,13 @@ type control struct {
 func serveControl(ctx context.Context, dir string, disk *store.Store, log *zap.Logger) error {
 	path := filepath.Join(dir, controlSocket)
 	// The directory is locked: what is there is of a server that has ended.
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // The operator names the directory.
 		log.Warn("no backups while serving: the control socket is in the way", zap.Error(err))
 		return nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
 	if err == nil {
-		err = os.Chmod(path, socketMode)
+		err = os.Chmod(path, socketMode) //nolint:gosec // As above.
 	}
 	if err != nil {
 		log.Warn("no backups while serving: no control socket", zap.Error(err))
@@ -110,7 +110,7 @@ func (c *control) checkpoint(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	started := time.Now() //nolint:forbidigo // For the log alone.
+	started := time.Now()
 	dir, err := c.disk.Checkpoint(r.Context())
 	if err != nil {
 		c.log.Error("no checkpoint", zap.Error(err))

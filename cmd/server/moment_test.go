@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -99,13 +100,13 @@ func TestRestoreOfATime(t *testing.T) {
 	p.observeAs(t, "m", 0, 60)
 	p.observeAs(t, "deleted", 0, 10)
 	p.observeAs(t, "leader", 0, 30)
-	p.follows(t, "follower", 30)
+	p.follows(t, 30)
 	p.alias(t, "live", "m")
 	want := map[string]string{"m": p.digest(t, "m"), "leader": p.digest(t, "leader"), "follower": p.digest(t, "follower"), "deleted": p.digest(t, "deleted")}
 	at := between()
 	p.observeAs(t, "m", 60, 90)
 	p.observeAs(t, "leader", 30, 40)
-	p.follows(t, "follower", 40)
+	p.follows(t, 40)
 	p.createAs(t, "later", "")
 	p.observeAs(t, "later", 0, 5)
 	p.alias(t, "live", "leader")
@@ -152,7 +153,7 @@ func TestRestoreOfATime(t *testing.T) {
 		t.Errorf("%d duplicates, want 60", got)
 	}
 	p.observeAs(t, "leader", 30, 40)
-	p.follows(t, "follower", 40)
+	p.follows(t, 40)
 	p.terminate(t)
 	if a := execute(t, "fsck", "--data-dir", restored); a.code != 0 {
 		t.Errorf("fsck: %s%s", a.out, a.errors)
@@ -168,9 +169,10 @@ func TestRestoreOfATime(t *testing.T) {
 	}
 }
 
-// follows waits until a follower has learned as many observations: a comparison learns
+// follows waits until the follower has learned as many observations: a comparison learns
 // what is left.
-func (p *process) follows(t *testing.T, id string, sequence uint64) {
+func (p *process) follows(t *testing.T, sequence uint64) {
+	const id = "follower"
 	t.Helper()
 	for {
 		if _, err := p.models.CompareModels(t.Context(), &hindsightv1.CompareModelsRequest{Model: id}); err != nil {
@@ -243,7 +245,7 @@ func (p *process) importAs(t *testing.T, id string, data []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: data}); err != nil && err != io.EOF {
+	if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: data}); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	if _, err := stream.CloseAndRecv(); err != nil {
@@ -272,7 +274,7 @@ func TestBurntMachine(t *testing.T) {
 	for _, id := range []string{"purged", "deleted", "leader"} {
 		p.observeAs(t, id, 0, 20)
 	}
-	p.follows(t, "follower", 20)
+	p.follows(t, 20)
 	update := &hindsightv1.UpdateModelRequest{
 		Model: &hindsightv1.Model{Id: "m", DisplayName: "the first"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
 	}

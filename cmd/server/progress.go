@@ -50,7 +50,7 @@ func (p *progress) tell(line func() string) {
 	if p.terminal {
 		every = terminalEvery
 	}
-	now := time.Now() //nolint:forbidigo // For the terminal alone.
+	now := time.Now()
 	if now.Sub(p.mu.last) < every {
 		return
 	}

@@ -48,7 +48,7 @@ func (r *rebuilt) write(w io.Writer) {
 
 // rebuild makes a data directory of copies of snapshots.
 func rebuild(ctx context.Context, dir, bucketURL string) (_ outcome, err error) {
-	started := time.Now() //nolint:forbidigo // A duration for the user.
+	started := time.Now()
 	from, err := offsite.NewReader(ctx, bucketURL)
 	if err != nil {
 		return nil, err

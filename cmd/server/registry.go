@@ -58,7 +58,7 @@ func (r *registryCopier) start(ctx context.Context, every time.Duration) (end fu
 }
 
 func (r *registryCopier) copyChanged(ctx context.Context) error {
-	now := time.Now() //nolint:forbidigo // The clock of the engine.
+	now := time.Now()
 	registry, err := salvage.Read(ctx, r.disk)
 	if err != nil {
 		return err

@@ -158,7 +158,7 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
-	started := time.Now() //nolint:forbidigo // A duration for the user.
+	started := time.Now()
 	r := &restored{DataDir: dir, Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
 	err = filled(dir, func() error {
 		if err := fetch(ctx, place, m, dir, p); err != nil || at.IsZero() {
@@ -291,7 +291,7 @@ func exportOne(ctx context.Context, c config.Config, which selection, at time.Ti
 	if !slices.ContainsFunc(m.Models, func(o backup.Model) bool { return o.ID == model }) {
 		return nil, fmt.Errorf("backup %s has no model %q", m.Name, model)
 	}
-	started := time.Now() //nolint:forbidigo // A duration for the user.
+	started := time.Now()
 	dir, err := os.MkdirTemp("", "hindsight-restore-")
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)

@@ -61,7 +61,7 @@ func verifyBackup(ctx context.Context, which selection, p *progress) (_ outcome,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
-	started := time.Now() //nolint:forbidigo // A duration for the user.
+	started := time.Now()
 	dir, err := os.MkdirTemp("", "hindsight-verify-")
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)

@@ -269,7 +269,7 @@ func (e *Engine) SequenceAt(ctx context.Context, id string, at time.Time) (uint6
 	if err != nil {
 		return 0, err
 	}
-	sequence, err := i.Source.SequenceAt(ctx, entryTime(i.entry.Load().Created), at)
+	sequence, err := i.SequenceAt(ctx, entryTime(i.entry.Load().Created), at)
 	if errors.Is(err, recovery.ErrBefore) {
 		return 0, fmt.Errorf("model %q at %s: %w: %w", id, at.UTC().Format(time.RFC3339Nano), ErrSnapshotNotFound, err)
 	}

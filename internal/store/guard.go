@@ -190,7 +190,7 @@ func (f *guardFS) change(do func() error) error {
 // removes the file at the next start.
 func (f *guardFS) Remove(name string) error {
 	if f.guard.err() != nil && !f.isApart(name) {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+		return nil // Nothing is changed after a failure, and Pebble is not told.
 	}
 	return f.FS.Remove(name)
 }
@@ -198,7 +198,7 @@ func (f *guardFS) Remove(name string) error {
 // RemoveAll implements vfs.FS.
 func (f *guardFS) RemoveAll(name string) error {
 	if f.guard.err() != nil && !f.isApart(name) {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+		return nil // Nothing is changed after a failure, and Pebble is not told.
 	}
 	return f.FS.RemoveAll(name)
 }

@@ -118,7 +118,7 @@ func (db *database) before(k []byte) uint64 {
 
 // size is what the tables take on the disk.
 func (db *database) size() (sum uint64) {
-	m := db.DB.Metrics()
+	m := db.Metrics()
 	for n := range m.Levels {
 		sum += uint64(m.Levels[n].TablesSize)
 	}

@@ -99,7 +99,7 @@ func (p *Place) download(ctx context.Context, f *File, name string, progress io.
 		return fmt.Errorf("read %s: %w", key(f.SHA256), err)
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	to, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // The manifest names files of a data directory alone.
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}

@@ -30,8 +30,7 @@ const (
 	transfers = 4
 	// maxManifestBytes bounds what is read before it is known to be a manifest.
 	maxManifestBytes = 1 << 30
-	// A manifest's name and the directory are made for the user alone.
-	directoryMode = 0o700
+	directoryMode    = 0o700
 )
 
 // Place is where backups are.
@@ -41,9 +40,9 @@ type Place struct {
 	root string
 }
 
-// Open opens a place: a directory, or the URL of a bucket. With make a directory is
+// Open opens a place: a directory, or the URL of a bucket. With create a directory is
 // made that is not there.
-func Open(ctx context.Context, place string, make bool) (*Place, error) {
+func Open(ctx context.Context, place string, create bool) (*Place, error) {
 	address, err := bucket.URL(place)
 	if err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
@@ -54,7 +53,7 @@ func Open(ctx context.Context, place string, make bool) (*Place, error) {
 		if runtime.GOOS == "windows" {
 			p.root = strings.TrimPrefix(p.root, `\`)
 		}
-		if make {
+		if create {
 			if err := os.MkdirAll(p.root, directoryMode); err != nil {
 				return nil, fmt.Errorf("backup: %w", err)
 			}
@@ -179,7 +178,7 @@ func (p *Place) settle(key string) error {
 }
 
 func syncFile(name string) error {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	f, err := os.OpenFile(name, os.O_RDWR, 0) //nolint:gosec // The operator names the place.
 	if err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
@@ -194,7 +193,7 @@ func SyncDirectory(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	f, err := os.Open(name)
+	f, err := os.Open(name) //nolint:gosec // The operator names the directory.
 	if err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}

@@ -47,8 +47,8 @@ func TestReader(t *testing.T) {
 		}
 	}
 	// A restore to before 8, and then 8 was learned again.
-	for sequence, age := range map[uint64]time.Duration{7: 2, 9: 3, 8: 1} {
-		at := time.Now().Add(-age * time.Hour)
+	for sequence, age := range map[uint64]time.Duration{7: 2 * time.Hour, 9: 3 * time.Hour, 8: time.Hour} {
+		at := time.Now().Add(-age)
 		if err := os.Chtimes(filepath.Join(dir, filepath.FromSlash(key("b", sequence))), at, at); err != nil {
 			t.Fatal(err)
 		}
