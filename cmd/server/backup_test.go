@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,7 +256,7 @@ func TestBackupIsIncremental(t *testing.T) {
 	}
 }
 
-// A server that is killed during a backup leaves no half backup: it is there, and good,
+// A server that is killed at any moment of a backup leaves no half backup: it is there, and good,
 // or not at all. The next start removes what was left.
 func TestServerKilledDuringBackup(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -295,19 +298,49 @@ func TestServerKilledDuringBackup(t *testing.T) {
 	t.Logf("exit codes %v", ended)
 }
 
-// The server that holds a checkpoint is gone: the backup is given up.
+// A server is killed while its checkpoint is copied: the backup is given up and says why.
+// The place has no backup.
 func TestBackupIsGivenUpWithItsServer(t *testing.T) {
 	dir := t.TempDir()
 	p := launch(t, dir)
 	p.create(t)
 	p.observe(t, 0, 10, new(atomic.Int64))
+	writes, manifests := make(chan struct{}, 100), new(atomic.Int64)
+	s3 := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated></ListBucketResult>`)
+			return
+		}
+		if strings.Contains(r.URL.Path, "backups/") {
+			manifests.Add(1)
+		}
+		writes <- struct{}{}
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done() // It never answers.
+	}))
+	defer s3.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "x")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
+	url := "s3://bucket?region=r&use_path_style=true&endpoint=" + s3.URL
+	ended := make(chan answered, 1)
+	go func() { ended <- execute(t, "backup", "--data-dir", dir, "--to", url) }()
+	<-writes
+	if _, err := os.Stat(filepath.Join(dir, "checkpoint", "log")); err != nil {
+		t.Error(err)
+	}
 	p.kill(t)
+	if a := <-ended; a.code != 1 || !strings.Contains(a.errors, "the server ended") || manifests.Load() > 0 {
+		t.Errorf("%+v, %d manifests", a, manifests.Load())
+	}
 	if a := execute(t, "backup", "--data-dir", filepath.Join(dir, "none"), "--to", t.TempDir()); a.code != 1 || !strings.Contains(a.errors, "not a data directory") {
 		t.Errorf("%+v", a)
 	}
-	// The socket of the killed server is left, and nobody answers.
+	// The socket and the checkpoint of the killed server are left, and nobody answers.
 	if a := execute(t, "backup", "--data-dir", dir, "--to", t.TempDir()); a.code != 0 {
 		t.Errorf("%+v", a)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 	if a := execute(t, "backup", "--data-dir", dir); a.code != 2 || !strings.Contains(a.errors, "--to") {
 		t.Errorf("%+v", a)

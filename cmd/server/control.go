@@ -29,7 +29,7 @@ const (
 	controlURL  = "http://hindsight"
 	socketMode  = 0o600
 	dialTimeout = 5 * time.Second
-	// placeTimeout is how long a backup waits for the one before.
+	// A backup waits for placeTimeout until the one before has left.
 	placeTimeout = 10 * time.Second
 )
 

@@ -58,7 +58,7 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	writer.Go(func() {
 		for n := uint64(1); ctx.Err() == nil; n++ {
-			if err := round(t.Context(), s, m, n); err != nil {
+			if err := round(context.WithoutCancel(ctx), s, m, n); err != nil {
 				t.Error(err)
 				return
 			}

@@ -26,9 +26,9 @@ const (
 	extension = ".json"
 	// A name sorts by its time.
 	nameLayout = "20060102T150405.000Z"
-	// transfers is how many files are on their way at once.
+	// At most transfers files are on their way at once.
 	transfers = 4
-	// maxManifestBytes bounds what is read before it is known to be a manifest.
+	// At most maxManifestBytes are read before it is known that they are a manifest.
 	maxManifestBytes = 1 << 30
 	directoryMode    = 0o700
 )
