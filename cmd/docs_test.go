@@ -132,7 +132,7 @@ type reader struct {
 	server    *child.Server
 	// data is the directory of the server.
 	data string
-	stop      []func() error
+	stop []func() error
 }
 
 // run runs a program as the reader and returns what it prints.
