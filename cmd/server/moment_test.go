@@ -172,8 +172,8 @@ func TestRestoreOfATime(t *testing.T) {
 // follows waits until the follower has learned as many observations: a comparison learns
 // what is left.
 func (p *process) follows(t *testing.T, sequence uint64) {
-	const id = "follower"
 	t.Helper()
+	const id = "follower"
 	for {
 		if _, err := p.models.CompareModels(t.Context(), &hindsightv1.CompareModelsRequest{Model: id}); err != nil {
 			t.Fatal(err)
