@@ -135,7 +135,9 @@ func (b block) isCommand() bool {
 type reader struct {
 	root, dir string
 	server    *child.Server
-	stop      []func() error
+	// data is the directory of the server.
+	data string
+	stop []func() error
 }
 
 // run runs a program as the reader and returns what it prints.
@@ -157,8 +159,9 @@ func (r *reader) run(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// here makes the addresses of a text those of the server.
+// here makes the addresses and the data directory of a text those of the server.
 func (r *reader) here(text string) string {
+	text = strings.ReplaceAll(text, "--data-dir /var/lib/hindsight ", "--data-dir "+r.data+" ")
 	return addresses.ReplaceAllStringFunc(text, func(address string) string {
 		if strings.HasSuffix(address, ":9464") {
 			return r.server.HTTP
@@ -186,7 +189,7 @@ func (r *reader) serve(t *testing.T, flags []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.server = server
+	r.server, r.data = server, dir
 	r.stop = append(r.stop, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		defer cancel()

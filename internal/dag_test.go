@@ -99,6 +99,12 @@ func layers() []layer {
 			"internal/engine/machine", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model/catalog", "internal/model/codec",
 		}},
+		{"internal/engine/moment", []string{
+			"internal/engine/record", "internal/engine/recovery", "internal/engine/storage", "internal/model/catalog",
+		}},
+		{"internal/engine/salvage", []string{
+			"internal/engine/machine", "internal/engine/record", "internal/engine/storage", "internal/model/catalog", "internal/model/codec",
+		}},
 		{"internal/engine", []string{
 			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
@@ -110,8 +116,8 @@ func layers() []layer {
 		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"internal/clock", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/gateway", "internal/metrics",
-			"internal/clock", "internal/rpc", "internal/store", "web",
+			"api/...", "cmd/server/internal/...", "internal/clock", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/engine/moment",
+			"internal/engine/salvage", "internal/engine/storage", "internal/gateway", "internal/metrics", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},
 		{"client", []string{"api/..."}},

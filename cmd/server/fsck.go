@@ -11,6 +11,7 @@ import (
 
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine/check"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
@@ -28,6 +29,7 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 	own := pflag.NewFlagSet("fsck", pflag.ContinueOnError)
 	asJSON := own.Bool("json", false, "")
 	truncate := own.Bool("truncate", false, "")
+	asked := own.Bool("progress", false, "")
 	c, err := config.Load(args, env, own)
 	if errors.Is(err, config.ErrHelp) {
 		fmt.Fprint(stdout, config.Usage())
@@ -35,7 +37,7 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 	}
 	var r report
 	if err == nil {
-		r, err = examine(ctx, c.DataDir, *truncate)
+		r, err = examine(ctx, c.DataDir, *truncate, newProgress(stderr, *asked))
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "hindsight-server: fsck: %v\n", err)
@@ -59,7 +61,7 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 
 // examine checks first and repairs afterwards, so that a directory without problems
 // is not changed.
-func examine(ctx context.Context, dir string, truncate bool) (report, error) {
+func examine(ctx context.Context, dir string, truncate bool, p *progress) (report, error) {
 	r := report{DataDir: dir, Findings: []check.Finding{}}
 	disk, waiting, err := store.Inspect(dir, store.Options{})
 	switch {
@@ -78,13 +80,15 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 			Meaning: "the server cuts off what a power cut left, or puts them aside, when it starts: labels that come for them are not found",
 		})
 	}
+	ofTables, ofModels := p.watched()
 	disk.Verify(func(problem error) {
 		r.Findings = append(r.Findings, check.Finding{
 			Place: "the database's files", Problem: problem.Error(), Refused: true,
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
 		})
-	})
-	findings, checked, err := check.Store(ctx, disk, false)
+	}, ofTables)
+	findings, checked, err := check.Store(ctx, disk, check.Options{Tell: ofModels, Size: diskBytes})
+	p.end(fmt.Sprintf("2/2 models: %d of %d", checked.Models, checked.Models))
 	if ctx.Err() != nil {
 		return r, errors.Join(err, disk.Close())
 	}
@@ -106,12 +110,44 @@ func examine(ctx context.Context, dir string, truncate bool) (report, error) {
 	if disk, err = store.Open(dir, store.Options{}); err != nil { //nolint:contextcheck // A directory is opened whole or not at all.
 		return r, fmt.Errorf("open for repair: %w", err)
 	}
-	repaired, _, err := check.Store(ctx, disk, true)
+	repaired, _, err := check.Store(ctx, disk, check.Options{Repair: true})
 	if err := errors.Join(err, disk.Close()); err != nil {
 		return r, fmt.Errorf("repair: %w", err)
 	}
 	r.Findings = append(r.Findings[:len(r.Findings)-len(findings)], repaired...)
 	return r, nil
+}
+
+// watched are the functions that a check tells its progress; nil where nobody looks,
+// since an estimate of what is left costs time.
+func (p *progress) watched() (tables func(store.Verified), models func(check.Progress)) {
+	if p == nil {
+		return nil, nil
+	}
+	return p.verified, p.checked
+}
+
+// verified tells how far the reading of the tables is.
+func (p *progress) verified(at store.Verified) {
+	p.tell(func() string {
+		return fmt.Sprintf("1/2 tables: %d records, %s, %.0f %%", at.Records, megabytes(at.Bytes), 100*min(at.Share, 1))
+	})
+}
+
+// checked tells how far the recovery of the models is.
+func (p *progress) checked(at check.Progress) {
+	p.tell(func() string {
+		return fmt.Sprintf("2/2 models: %d of %d, %d records, %s, %.0f %%",
+			at.Models, at.TotalModels, at.Records, megabytes(at.Bytes), 100*min(at.Share, 1))
+	})
+}
+
+// diskBytes is what is kept of a model.
+func diskBytes(m storage.Model) int64 {
+	if kept, ok := m.(*store.Model); ok {
+		return kept.DiskBytes()
+	}
+	return 0
 }
 
 func (r report) write(w io.Writer) {

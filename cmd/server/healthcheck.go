@@ -60,8 +60,8 @@ func unverified() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}, InsecureSkipVerify: true} //nolint:gosec // G402: see above
 }
 
-// errNoServer says that something else has the port.
-var errNoServer = errors.New("it asks for no certificate of the client")
+// errNotAsked says that something else has the port.
+var errNotAsked = errors.New("it asks for no certificate of the client")
 
 // handshake asks a server that requires a certificate of its clients, which the
 // healthcheck has not. The server accepts connections from when it serves until it drains,
@@ -81,7 +81,7 @@ func handshake(ctx context.Context, target string) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.Join(errNoServer, connection.Close())
+		err = errors.Join(errNotAsked, connection.Close())
 	}
 	return fmt.Errorf("health of %s: %w", target, err)
 }

@@ -39,6 +39,12 @@ func run(ctx context.Context, args []string, env func(string) (string, bool), st
 		switch args[0] {
 		case "fsck":
 			return fsck(ctx, args[1:], env, stdout, stderr)
+		case "backup":
+			return backUp(ctx, args[1:], env, stdout, stderr)
+		case "restore":
+			return restore(ctx, args[1:], env, stdout, stderr)
+		case "verify":
+			return verify(ctx, args[1:], env, stdout, stderr)
 		case "healthcheck":
 			command, args = healthcheck, args[1:]
 		case "version", "--version":

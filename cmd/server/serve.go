@@ -144,10 +144,13 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	}
 	if copier != nil {
 		options.OnSnapshot = copier.Copy
+		registry := registryCopier{disk: disk, copier: copier, log: log.Named("offsite")}
+		endRegistry := registry.start(ctx, registryEvery)
 		defer func() {
 			// After the engine's last snapshots.
 			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCopies)
 			defer cancel()
+			endRegistry(limit)
 			if closeErr := copier.Close(limit); closeErr != nil {
 				log.Error("copying snapshots", zap.Error(closeErr))
 			}
@@ -195,6 +198,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		}
 		return nil
 	})
+	group.Go(func() error { return serveControl(groupCtx, c.DataDir, disk, log.Named("control")) })
 	group.Go(func() error {
 		<-groupCtx.Done()
 		log.Info("draining")

@@ -72,8 +72,8 @@ func look(t *testing.T, fs vfs.FS) ([]check.Finding, check.Checked) {
 	if waiting != nil {
 		t.Error(waiting)
 	}
-	s.Verify(func(problem error) { t.Error(problem) })
-	findings, checked, err := check.Store(context.Background(), s, false)
+	s.Verify(func(problem error) { t.Error(problem) }, nil)
+	findings, checked, err := check.Store(context.Background(), s, check.Options{})
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func repair(t *testing.T, fs vfs.FS) []check.Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	findings, _, err := check.Store(context.Background(), s, true)
+	findings, _, err := check.Store(context.Background(), s, check.Options{Repair: true})
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}

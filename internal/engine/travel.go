@@ -209,7 +209,7 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 		return i.errorf(fmt.Sprintf("restore sequence %d", sequence), err)
 	}
 	took := i.o.Now().Sub(started)
-	cut, err := i.cutRecord(ctx, sequence)
+	cut, err := i.Cut(ctx, sequence)
 	if err != nil {
 		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), recovery.StorageError(err))
 	}
@@ -264,23 +264,17 @@ func (i *instance) restorable(sequence uint64) error {
 		i.id, sequence, ErrSnapshotNotFound, kept[len(kept)-1])
 }
 
-// cutRecord is the record that a sequence is inside of, cut to end with it; nil
-// when one ends there.
-func (i *instance) cutRecord(ctx context.Context, sequence uint64) (cut *storage.Record, err error) {
-	err = i.Kept.Replay(ctx, sequence, func(logged storage.Record) error {
-		if logged.First > sequence {
-			return recovery.ErrReached
-		}
-		r, err := record.Decode(logged.Data)
-		if err != nil {
-			return err
-		}
-		r.Observations = r.Observations[:sequence-logged.First+1]
-		cut = &storage.Record{First: logged.First, Last: sequence, Data: r.Append(nil)}
-		return recovery.ErrReached
-	})
-	if errors.Is(err, recovery.ErrReached) || errors.Is(err, storage.ErrCorrupt) {
-		return cut, nil // Beyond the sequence a record may be anything.
+// SequenceAt is the sequence that a model had at a time: how many observations it had
+// learned by then. RestoreModel takes the model back to it. A time that the log does not
+// reach back to is ErrSnapshotNotFound. The log is read for it.
+func (e *Engine) SequenceAt(ctx context.Context, id string, at time.Time) (uint64, error) {
+	i, err := e.findID(id)
+	if err != nil {
+		return 0, err
 	}
-	return cut, err
+	sequence, err := i.SequenceAt(ctx, entryTime(i.entry.Load().Created), at)
+	if errors.Is(err, recovery.ErrBefore) {
+		return 0, fmt.Errorf("model %q at %s: %w: %w", id, at.UTC().Format(time.RFC3339Nano), ErrSnapshotNotFound, err)
+	}
+	return sequence, i.errorf("find a time in the log", recovery.StorageError(err))
 }

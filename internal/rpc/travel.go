@@ -42,16 +42,35 @@ func snapshotToProto(s engine.Snapshot) *hindsightv1.Snapshot {
 }
 
 func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
-	if r.Sequence == nil { // 0 is a sequence: it undoes all observations.
-		return nil, &model.FieldError{
-			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence; 0 undoes all observations",
-		}
+	sequence, err := m.restoreTo(ctx, r)
+	if err != nil {
+		return nil, err
 	}
-	info, undone, err := m.engine.RestoreModel(ctx, r.GetModel(), r.GetSequence(), r.GetValidateOnly())
+	info, undone, err := m.engine.RestoreModel(ctx, r.GetModel(), sequence, r.GetValidateOnly())
 	if err != nil {
 		return nil, err
 	}
 	return &hindsightv1.RestoreModelResponse{Model: infoToProto(&info), Undone: undone}, nil
+}
+
+// restoreTo is the sequence that a request to restore names, or that of its time.
+func (m *models) restoreTo(ctx context.Context, r *hindsightv1.RestoreModelRequest) (uint64, error) {
+	switch {
+	case r.Sequence == nil && r.GetTime() == nil: // 0 is a sequence: it undoes all observations.
+		return 0, &model.FieldError{
+			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence or a time; 0 undoes all observations",
+		}
+	case r.Sequence != nil && r.GetTime() != nil:
+		return 0, &model.FieldError{
+			Field: "time", Err: engine.ErrInvalidRequest, Got: "a time and a sequence", Want: "one of the two",
+		}
+	case r.Sequence != nil:
+		return r.GetSequence(), nil
+	}
+	if err := r.GetTime().CheckValid(); err != nil {
+		return 0, &model.FieldError{Field: "time", Err: engine.ErrInvalidRequest, Got: err.Error(), Want: "a time from year 1 to 9999"}
+	}
+	return m.engine.SequenceAt(ctx, r.GetModel(), r.GetTime().AsTime())
 }
 
 // chunkBytes is the size of a piece of an exported model.

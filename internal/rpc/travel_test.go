@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -90,6 +91,16 @@ func TestTimeTravel(t *testing.T) {
 	}
 	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(3)})
 	refused(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND", "sequence 3", "2 observations")
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2), Time: timestamppb.Now()})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Time: &timestamppb.Timestamp{Nanos: -1}})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Time: &timestamppb.Timestamp{Seconds: 1}})
+	refused(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
+	now, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Time: timestamppb.Now()})
+	if err != nil || now.GetUndone() != 0 || digest("m") != at2 {
+		t.Errorf("%v, %v", now, err)
+	}
 	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m"})
 	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "sequence")
 	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "nobody"})

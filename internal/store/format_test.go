@@ -146,5 +146,5 @@ func wantGolden(t *testing.T, s *store.Store) {
 	}
 	s.Verify(func(problem error) {
 		t.Error(problem)
-	})
+	}, nil)
 }

@@ -69,6 +69,9 @@ type guardFS struct {
 	vfs.FS
 	guard *guard
 	lazy  bool
+	// apart is a directory whose files are not the database's: their failures are
+	// passed on.
+	apart string
 	// rotations counts the write-ahead logs that were begun.
 	rotations atomic.Int64
 	// syncs counts the syncs of write-ahead logs, and synced takes what each took, in
@@ -81,8 +84,8 @@ type guardFS struct {
 	}
 }
 
-func newGuardFS(fs vfs.FS, g *guard, lazy bool) *guardFS {
-	f := &guardFS{FS: fs, guard: g, lazy: lazy}
+func newGuardFS(fs vfs.FS, g *guard, lazy bool, apart string) *guardFS {
+	f := &guardFS{FS: fs, guard: g, lazy: lazy, apart: apart}
 	f.open.logs = make(map[*guardFile]struct{})
 	return f
 }
@@ -90,8 +93,14 @@ func newGuardFS(fs vfs.FS, g *guard, lazy bool) *guardFS {
 // Unwrap implements vfs.FS.
 func (f *guardFS) Unwrap() vfs.FS { return f.FS }
 
+// isApart tells whether a file is not the database's.
+func (f *guardFS) isApart(name string) bool { return strings.HasPrefix(name, f.apart) }
+
 // Create implements vfs.FS.
 func (f *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	if f.isApart(name) {
+		return f.FS.Create(name, category)
+	}
 	return f.writable(name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 }
 
@@ -147,19 +156,25 @@ func (f *guardFS) track(file *guardFile) {
 // OpenDir implements vfs.FS.
 func (f *guardFS) OpenDir(name string) (vfs.File, error) {
 	d, err := f.FS.OpenDir(name)
-	if err != nil {
-		return nil, err
+	if err != nil || f.isApart(name) {
+		return d, err
 	}
 	return &guardDir{File: d, guard: f.guard}, nil
 }
 
 // Rename implements vfs.FS.
 func (f *guardFS) Rename(oldName, newName string) error {
+	if f.isApart(newName) {
+		return f.FS.Rename(oldName, newName)
+	}
 	return f.change(func() error { return f.FS.Rename(oldName, newName) })
 }
 
 // Link implements vfs.FS.
 func (f *guardFS) Link(oldName, newName string) error {
+	if f.isApart(newName) {
+		return f.FS.Link(oldName, newName)
+	}
 	return f.change(func() error { return f.FS.Link(oldName, newName) })
 }
 
@@ -176,16 +191,16 @@ func (f *guardFS) change(do func() error) error {
 // Remove implements vfs.FS. Its failure is no failure of the store: Pebble
 // removes the file at the next start.
 func (f *guardFS) Remove(name string) error {
-	if f.guard.err() != nil {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+	if f.guard.err() != nil && !f.isApart(name) {
+		return nil // Nothing is changed after a failure, and Pebble is not told.
 	}
 	return f.FS.Remove(name)
 }
 
 // RemoveAll implements vfs.FS.
 func (f *guardFS) RemoveAll(name string) error {
-	if f.guard.err() != nil {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+	if f.guard.err() != nil && !f.isApart(name) {
+		return nil // Nothing is changed after a failure, and Pebble is not told.
 	}
 	return f.FS.RemoveAll(name)
 }

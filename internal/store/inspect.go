@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -18,7 +19,7 @@ var ErrNotThere = errors.New("not a data directory")
 func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	o.Logger = nil
 	s := newStore(dir, o)
-	for _, name := range []string{"LOCK", logDirectory} {
+	for _, name := range []string{lockFile, logDirectory} {
 		if _, err := s.fs.Stat(s.path(name)); errors.Is(err, os.ErrNotExist) {
 			return nil, nil, fmt.Errorf("%w: %s has no %s", ErrNotThere, dir, name)
 		} else if err != nil {
@@ -28,13 +29,16 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.lockDirectory(); err != nil {
 		return nil, nil, err
 	}
-	s.cache = pebble.NewCache(cacheBytes)
 	s.readOnly = true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if err := s.checkRestored(o.Restoring); err != nil {
+		return nil, nil, err
+	}
+	s.cache = pebble.NewCache(cacheBytes)
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err
 	}
@@ -52,9 +56,24 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	return s, waiting, nil
 }
 
+// Verified is how far Verify is.
+type Verified struct {
+	Records, Bytes int64
+	// Share of what the databases take on the disk, from 0 to 1.
+	Share float64
+}
+
+// verifiedEvery is after how many records Verify tells how far it is.
+const verifiedEvery = 16 << 10
+
 // Verify reads all that the databases hold and calls f for each part that is
-// damaged.
-func (s *Store) Verify(f func(problem error)) {
+// damaged. It calls tell every so often, which may be nil.
+func (s *Store) Verify(f func(problem error), tell func(Verified)) {
+	var at Verified
+	done, whole := uint64(0), s.logDB.size()
+	if s.pendingDB != nil {
+		whole += s.pendingDB.size()
+	}
 	for _, db := range []struct {
 		*database
 		name     string
@@ -69,11 +88,67 @@ func (s *Store) Verify(f func(problem error)) {
 		if err := db.CheckLevels(nil); err != nil {
 			f(fmt.Errorf("tables of %s: %w", db.name, err))
 		}
+		slices.Sort(db.families) // The share grows by the keys before.
 		for _, family := range db.families {
-			err := db.scan([]byte{family}, []byte{family + 1}, func([]byte, []byte) (bool, error) { return true, nil })
+			err := db.scan([]byte{family}, []byte{family + 1}, func(k, v []byte) (bool, error) {
+				at.Records++
+				at.Bytes += int64(len(k) + len(v))
+				if tell != nil && at.Records%verifiedEvery == 0 {
+					at.Share = float64(done+db.before(k)) / float64(max(whole, 1))
+					tell(at)
+				}
+				return true, nil
+			})
 			if err != nil {
 				f(fmt.Errorf("keys %q of %s: %w", family, db.name, err))
 			}
 		}
+		done += db.size()
 	}
+}
+
+// before estimates what the keys before one take on the disk.
+func (db *database) before(k []byte) uint64 {
+	n, err := db.EstimateDiskUsage(nil, k)
+	if err != nil {
+		return 0 // What cannot be read is told elsewhere.
+	}
+	return n
+}
+
+// size is what the tables take on the disk.
+func (db *database) size() (sum uint64) {
+	m := db.Metrics()
+	for n := range m.Levels {
+		sum += uint64(m.Levels[n].TablesSize)
+	}
+	return sum
+}
+
+// DiskBytes estimates what is kept of the model on the disk.
+func (m *Model) DiskBytes() int64 {
+	s := m.store
+	sum := uint64(0)
+	for _, r := range []struct {
+		db     *database
+		family byte
+	}{{s.logDB, familyLog}, {s.logDB, familyID}, {s.pendingDB, familyWaiting}} {
+		if r.db == nil {
+			continue
+		}
+		lower, upper := modelRange(r.family, m.number)
+		if n, err := r.db.EstimateDiskUsage(lower, upper); err == nil {
+			sum += n
+		}
+	}
+	kept, err := m.snapshots()
+	if err != nil {
+		return int64(sum)
+	}
+	for _, sequence := range kept {
+		if info, err := s.fs.Stat(m.snapshotPath(sequence)); err == nil {
+			sum += uint64(info.Size())
+		}
+	}
+	return int64(sum)
 }

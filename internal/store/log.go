@@ -221,6 +221,8 @@ func (m *Model) Truncate(through uint64) error {
 	if err := db.room(context.Background()); err != nil {
 		return m.failed("truncate the log", err)
 	}
+	m.store.files.RLock()
+	defer m.store.files.RUnlock()
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	last, err := m.last()

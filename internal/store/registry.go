@@ -117,7 +117,7 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 		if from.Sequence > 0 {
 			begin = &storage.Record{First: from.Sequence, Last: from.Sequence}
 		}
-		err = s.register(m, value, begin)
+		err = s.endImport(m, value, begin)
 	}
 	if err == nil {
 		return m, nil
@@ -130,6 +130,13 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 	}
 	s.dropHandle(m)
 	return nil, fmt.Errorf("store: import model %q: %w", name, err)
+}
+
+// endImport registers a model of which all else is there.
+func (s *Store) endImport(m *Model, value []byte, begin *storage.Record) error {
+	s.files.RLock()
+	defer s.files.RUnlock()
+	return s.register(m, value, begin)
 }
 
 // importPortion bounds the batches of an import.

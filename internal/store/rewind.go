@@ -30,6 +30,8 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	if err := db.room(ctx); err != nil {
 		return err
 	}
+	m.store.files.RLock()
+	defer m.store.files.RUnlock()
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {

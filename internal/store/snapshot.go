@@ -24,6 +24,8 @@ const (
 // temporary name, synced, then renamed, so that it is there whole or not at
 // all.
 func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
+	m.store.files.RLock()
+	defer m.store.files.RUnlock()
 	return m.failed(fmt.Sprintf("write the snapshot %d", sequence), m.writeSnapshot(sequence, data))
 }
 
@@ -169,6 +171,8 @@ func absent(err error) error {
 // RemoveSnapshot implements storage.Snapshots. It is durable because a snapshot
 // that came back after the log was cut before it would contradict the log.
 func (m *Model) RemoveSnapshot(sequence uint64) error {
+	m.store.files.RLock()
+	defer m.store.files.RUnlock()
 	err := m.gone()
 	if err == nil {
 		err = absent(m.store.fs.Remove(m.snapshotPath(sequence)))
@@ -203,6 +207,8 @@ func (m *Model) removeSnapshotsAfter(sequence uint64) error {
 
 // SetSnapshotAside implements storage.Snapshots: it renames the file.
 func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
+	m.store.files.RLock()
+	defer m.store.files.RUnlock()
 	from := m.snapshotPath(sequence)
 	place = from + damagedSuffix
 	if err = m.gone(); err == nil {

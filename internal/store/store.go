@@ -41,6 +41,8 @@ import (
 var (
 	// ErrInUse is a directory that another process has open.
 	ErrInUse = errors.New("in use by another process")
+	// ErrRestoring is a directory that was not restored to its end.
+	ErrRestoring = errors.New("store: a restore into the data directory did not end: empty the directory and restore again")
 	// ErrNewer is a directory of a later format.
 	ErrNewer = errors.New("store: data directory was written by a newer version")
 )
@@ -61,6 +63,8 @@ type Options struct {
 	PendingSync bool
 	// Synced is told what each sync of a write-ahead log took, in seconds. It may be nil.
 	Synced func(seconds float64)
+	// Restoring opens a directory that has the file RestoringMark.
+	Restoring bool
 	// Logger may be nil.
 	Logger *zap.Logger
 	// memTable is the size of both databases' memory tables, in bytes; 0 is
@@ -90,7 +94,12 @@ const (
 	logDirectory     = "log"
 	pendingDirectory = "pending"
 	snapshots        = "snapshots"
+	lockFile         = "LOCK"
 )
+
+// RestoringMark is the file of a data directory that is being restored. The directory
+// is opened by who restores it alone.
+const RestoringMark = "restoring"
 
 // Store is open over one data directory. It implements storage.Store.
 type Store struct {
@@ -121,6 +130,9 @@ type Store struct {
 	}
 	// remembered counts the remembered ids of all models.
 	remembered atomic.Int64
+	// files is held, shared, by what adds or removes snapshots, cuts logs or ends an
+	// import. A checkpoint takes it whole. No other lock is taken before it.
+	files sync.RWMutex
 	// ids keeps the sweeps, which take it whole, from dropping an id that is
 	// remembered again between their look at it and their commit. No other lock
 	// is taken under it.
@@ -169,6 +181,12 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.lockDirectory(); err != nil {
 		return nil, err
 	}
+	if err := s.checkRestored(o.Restoring); err != nil {
+		return nil, err
+	}
+	if err := s.RemoveCheckpoint(); err != nil {
+		return nil, err
+	}
 	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))
 	if err := s.openDatabases(o); err != nil {
 		return nil, err
@@ -210,7 +228,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 
 // lockDirectory keeps other processes away. The lock ends with the process.
 func (s *Store) lockDirectory() error {
-	lock, err := s.fs.Lock(s.path("LOCK"))
+	lock, err := s.fs.Lock(s.path(lockFile))
 	var path *iofs.PathError
 	switch {
 	case errors.As(err, &path): // The file could not even be made.
@@ -220,6 +238,18 @@ func (s *Store) lockDirectory() error {
 	}
 	s.lock = lock
 	return nil
+}
+
+// checkRestored refuses a directory that was not restored to its end.
+func (s *Store) checkRestored(restoring bool) error {
+	_, err := s.fs.Stat(s.path(RestoringMark))
+	switch {
+	case errors.Is(err, iofs.ErrNotExist), err == nil && restoring:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s", ErrRestoring, s.dir)
+	}
+	return fmt.Errorf("store: %w", err)
 }
 
 func (s *Store) makeDirectories() error {
@@ -257,7 +287,7 @@ func (s *Store) syncDirectory(path string) error {
 
 func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, error) {
 	out := &database{
-		fs: newGuardFS(s.fs, s.guard, lazy), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
+		fs: newGuardFS(s.fs, s.guard, lazy, s.path(checkpointDirectory)), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
 	}
 	out.fs.synced = s.synced
 	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}

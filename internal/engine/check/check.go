@@ -43,6 +43,7 @@ type Checked struct {
 // checker goes through a store that no engine has open.
 type checker struct {
 	repair   bool
+	meter    *meter
 	findings []Finding
 	checked  Checked
 }
@@ -58,14 +59,19 @@ type examined struct {
 // store has to be open for writing, what keeps a model from being recovered is
 // cut away: the log behind the last record that can be learned, snapshots that
 // cannot be read, ids that cannot be told.
-func Store(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Checked, error) {
-	c := &checker{repair: repair}
+func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Checked, error) {
+	c := &checker{repair: o.Repair}
 	models := map[string]bool{}
-	err := disk.Models(ctx, func(entry storage.Entry) error {
+	var err error
+	if c.meter, err = newMeter(ctx, disk, o); err != nil {
+		return nil, c.checked, err
+	}
+	err = disk.Models(ctx, func(entry storage.Entry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
+		c.meter.begin(entry.Name)
 		models[entry.Name] = true
 		from, _, err := recovery.DecodeEntry(entry, catalog.New)
 		if err != nil {
@@ -75,7 +81,7 @@ func Store(ctx context.Context, disk storage.Store, repair bool) ([]Finding, Che
 			})
 			return nil //nolint:nilerr // It is a finding.
 		}
-		if entry.Rewinding != nil && repair {
+		if entry.Rewinding != nil && c.repair {
 			c.found(Finding{
 				Model: entry.Name, Place: fmt.Sprintf("a restore of sequence %d", *entry.Rewinding), Problem: "it was interrupted",
 				Meaning: "the server completes it when it starts; nothing of the model is repaired before that",
@@ -107,6 +113,7 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	}
 	err := i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
+		c.meter.read(len(p.Value))
 		if _, err := record.DecodeWaiting(p.Value, i.Spec.Outputs); err != nil {
 			c.found(Finding{
 				Model: i.id, Place: fmt.Sprintf("the prediction %q that waits", p.ID), Problem: err.Error(),
@@ -130,6 +137,9 @@ func (c *checker) snapshots(i examined) error {
 	for _, sequence := range kept {
 		c.checked.Snapshots++
 		_, err := i.Restore(sequence)
+		if file, statErr := i.Kept.StatSnapshot(sequence, 0); statErr == nil {
+			c.meter.read(int(file.Bytes))
+		}
 		if err == nil {
 			continue
 		}
@@ -174,6 +184,8 @@ func (c *checker) log(ctx context.Context, i examined) error {
 			return err
 		}
 		good = r.Last
+		c.meter.part = float64(good-snapshot) / float64(last-min(snapshot, last-1))
+		c.meter.read(len(r.Data))
 		return nil
 	})
 	c.checked.Observations += good
@@ -235,6 +247,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 	unreadable := 0
 	err := i.Kept.EachID(ctx, func(id storage.ID) error {
 		c.checked.IDs++
+		c.meter.read(len(id.Value))
 		if _, err := record.DecodeSeen(id.Value, i.Spec.Outputs); err != nil {
 			unreadable++
 			c.found(Finding{

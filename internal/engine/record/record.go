@@ -176,6 +176,16 @@ func Decode(data []byte) (Record, error) {
 	return r, nil
 }
 
+// Time reads the time of a record alone.
+func Time(data []byte) (int64, error) {
+	d := newDecoder(data, versionRecord)
+	at := int64(d.Uint64())
+	if err := d.Err(); err != nil {
+		return 0, fmt.Errorf("record: commit record: %w", err)
+	}
+	return at, nil
+}
+
 func (d *decoder) observation(flags byte) Observation {
 	o := Observation{ID: d.text(), Weight: 1}
 	if flags&flagNamed != 0 {

@@ -3355,11 +3355,13 @@ type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model. An alias is refused: it may name another model by then.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The sequence of a snapshot, or any that the log still reaches from one.
-	// Required; 0 undoes all observations.
+	// The sequence of a snapshot, or any that the log still reaches from one; 0 undoes
+	// all observations. Either it or time is required.
 	Sequence *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
 	// Answer what would be undone, and restore nothing.
-	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// Undo what the model has learned after this time. The log has to reach back to it.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3413,6 +3415,13 @@ func (x *RestoreModelRequest) GetValidateOnly() bool {
 		return x.ValidateOnly
 	}
 	return false
+}
+
+func (x *RestoreModelRequest) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
 }
 
 // RestoreModelResponse answers RestoreModel.
@@ -5118,11 +5127,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14ListSnapshotsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"M\n" +
 	"\x15ListSnapshotsResponse\x124\n" +
-	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"~\n" +
+	"\tsnapshots\x18\x01 \x03(\v2\x16.hindsight.v1.SnapshotR\tsnapshots\"\xae\x01\n" +
 	"\x13RestoreModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\bsequence\x18\x02 \x01(\x04H\x00R\bsequence\x88\x01\x01\x12#\n" +
-	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnlyB\v\n" +
+	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12.\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04timeB\v\n" +
 	"\t_sequence\"Y\n" +
 	"\x14RestoreModelResponse\x12)\n" +
 	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\x12\x16\n" +
@@ -5378,71 +5388,72 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	70, // 49: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
 	36, // 50: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
 	36, // 51: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	1,  // 52: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 53: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	49, // 54: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	50, // 55: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	70, // 56: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	29, // 57: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	24, // 58: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	70, // 59: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	71, // 60: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	53, // 61: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21, // 62: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	49, // 63: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	73, // 64: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	70, // 65: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	56, // 66: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	29, // 67: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	29, // 68: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	24, // 69: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	24, // 70: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	70, // 71: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	57, // 72: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	57, // 73: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,  // 74: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,  // 75: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11, // 76: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13, // 77: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15, // 78: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17, // 79: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19, // 80: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	47, // 81: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	51, // 82: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	54, // 83: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	34, // 84: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	37, // 85: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	39, // 86: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	41, // 87: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	43, // 88: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	45, // 89: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	58, // 90: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	60, // 91: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	62, // 92: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,  // 93: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10, // 94: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12, // 95: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14, // 96: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16, // 97: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18, // 98: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20, // 99: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	48, // 100: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	52, // 101: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	55, // 102: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	35, // 103: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	38, // 104: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	40, // 105: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	42, // 106: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	44, // 107: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	46, // 108: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	59, // 109: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	61, // 110: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	63, // 111: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	93, // [93:112] is the sub-list for method output_type
-	74, // [74:93] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	70, // 52: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,  // 53: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 54: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	49, // 55: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	50, // 56: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	70, // 57: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	29, // 58: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	24, // 59: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	70, // 60: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	71, // 61: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	53, // 62: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21, // 63: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	49, // 64: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	73, // 65: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	70, // 66: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	56, // 67: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	29, // 68: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	29, // 69: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	24, // 70: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	24, // 71: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	70, // 72: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	57, // 73: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	57, // 74: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,  // 75: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,  // 76: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11, // 77: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13, // 78: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15, // 79: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17, // 80: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19, // 81: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	47, // 82: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	51, // 83: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	54, // 84: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	34, // 85: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	37, // 86: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	39, // 87: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	41, // 88: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	43, // 89: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	45, // 90: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	58, // 91: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	60, // 92: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	62, // 93: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,  // 94: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10, // 95: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12, // 96: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14, // 97: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16, // 98: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18, // 99: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20, // 100: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	48, // 101: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	52, // 102: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	55, // 103: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	35, // 104: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	38, // 105: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	40, // 106: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	42, // 107: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	44, // 108: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	46, // 109: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	59, // 110: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	61, // 111: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	63, // 112: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	94, // [94:113] is the sub-list for method output_type
+	75, // [75:94] is the sub-list for method input_type
+	75, // [75:75] is the sub-list for extension type_name
+	75, // [75:75] is the sub-list for extension extendee
+	0,  // [0:75] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }

@@ -674,14 +674,16 @@ class ReliabilityBin(_message.Message):
     def __init__(self, low: _Optional[float] = ..., high: _Optional[float] = ..., members: _Optional[int] = ..., predicted: _Optional[float] = ..., found: _Optional[float] = ...) -> None: ...
 
 class RestoreModelRequest(_message.Message):
-    __slots__ = ["model", "sequence", "validate_only"]
+    __slots__ = ["model", "sequence", "time", "validate_only"]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
     model: str
     sequence: int
+    time: _timestamp_pb2.Timestamp
     validate_only: bool
-    def __init__(self, model: _Optional[str] = ..., sequence: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., sequence: _Optional[int] = ..., validate_only: bool = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RestoreModelResponse(_message.Message):
     __slots__ = ["model", "undone"]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
@@ -63,33 +64,38 @@ func newModelSnapshots(e *env) *cobra.Command {
 
 func newModelRestore(e *env) *cobra.Command {
 	var sequence uint64
+	var at string
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "restore ID --sequence N --yes",
-		Short: "Take a model back to an earlier sequence",
-		Long: `Take a model back to the sequence of a snapshot, or to a later sequence that the
-server's log still contains. The observations after it are undone for ever, and
+		Use:   "restore ID --sequence N|--at TIME --yes",
+		Short: "Take a model back to an earlier sequence or time",
+		Long: `Take a model back to the sequence of a snapshot, or to a later sequence or time
+that the server's log still contains. The observations after it are undone for ever, and
 their ids are forgotten: they can be learned again. Export the model first to
 keep both states. The command says what would be undone. On a terminal it asks;
 elsewhere it wants --yes.`,
-		Example: `  hindsight model restore energy --sequence 12000 --yes`,
-		Args:    command.Exactly("ID"), ValidArgsFunction: e.completeModel,
+		Example: `  hindsight model restore energy --sequence 12000 --yes
+  hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
+		Args: command.Exactly("ID"), ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("sequence") {
-				return command.Usagef("--sequence is missing (0 undoes all observations)")
+			request := &hindsightv1.RestoreModelRequest{}
+			switch byNumber := cmd.Flags().Changed("sequence"); {
+			case byNumber == (at != ""):
+				return command.Usagef("one of --sequence and --at is wanted (--sequence 0 undoes all observations)")
+			case byNumber:
+				request.Sequence = &sequence
+			default:
+				t, err := time.Parse(time.RFC3339Nano, at)
+				if err != nil {
+					return command.Usagef("--at: got %q, want a time such as 2026-03-01T09:30:00Z", at)
+				}
+				request.Time = timestamppb.New(t)
 			}
 			return e.withClient(func(c *client.Client) error {
-				m, err := c.Model(args[0]).Get(cmd.Context())
-				if err != nil {
+				if err := e.confirmRestore(cmd.Context(), c.Model(args[0]), request, yes); err != nil {
 					return err
 				}
-				if !yes {
-					undone := m.GetSequence() - min(sequence, m.GetSequence())
-					if err := e.confirm(fmt.Sprintf("%d of %d observations of %s would be undone", undone, m.GetSequence(), args[0])); err != nil {
-						return err
-					}
-				}
-				answer, err := c.Model(args[0]).Restore(cmd.Context(), &hindsightv1.RestoreModelRequest{Sequence: &sequence})
+				answer, err := c.Model(args[0]).Restore(cmd.Context(), request)
 				if err != nil {
 					return err
 				}
@@ -97,9 +103,23 @@ elsewhere it wants --yes.`,
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&sequence, "sequence", 0, "how many observations to keep (required)")
+	cmd.Flags().Uint64Var(&sequence, "sequence", 0, "how many observations to keep")
+	cmd.Flags().StringVar(&at, "at", "", "keep what was learned up to this time")
 	cmd.Flags().BoolVar(&yes, "yes", false, "undo the later observations")
 	return cmd
+}
+
+// confirmRestore says what would be undone and asks, unless the user has said yes.
+func (e *env) confirmRestore(ctx context.Context, m *client.Model, request *hindsightv1.RestoreModelRequest, yes bool) error {
+	if yes {
+		return nil
+	}
+	answer, err := m.Restore(ctx, &hindsightv1.RestoreModelRequest{Sequence: request.Sequence, Time: request.GetTime(), ValidateOnly: true})
+	if err != nil {
+		return err
+	}
+	there := answer.GetModel().GetSequence()
+	return e.confirm(fmt.Sprintf("%d of %d observations of %s would be undone", answer.GetUndone(), there, answer.GetModel().GetId()))
 }
 
 func newModelExport(e *env) *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"hindsight/cmd/internal/child"
 )
@@ -112,6 +113,17 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	}
 	if r := run(t, "model", "restore", "m", "--yes"); r.code != 2 || !strings.Contains(r.errors, "--sequence") {
 		t.Errorf("without a sequence: %+v", r)
+	}
+	for _, wrong := range [][]string{{"--at", "yesterday"}, {"--at", "2026-03-01T09:30:00Z", "--sequence", "2"}} {
+		if r := run(t, append([]string{"model", "restore", "m", "--yes"}, wrong...)...); r.code != 2 || !strings.Contains(r.errors, "--at") || digest("m") != whole {
+			t.Errorf("%v: %+v", wrong, r)
+		}
+	}
+	if r := run(t, "model", "restore", "m", "--at", "2001-03-01T09:30:00Z", "--yes"); r.code != 1 || !strings.Contains(r.errors, "was created at") {
+		t.Errorf("a time before the model: %+v", r)
+	}
+	if d := document(t, 0, "model", "restore", "m", "--at", time.Now().Format(time.RFC3339Nano), "--yes"); d["sequence"] != 3.0 || digest("m") != whole {
+		t.Errorf("restored %v", d)
 	}
 	if d := document(t, 0, "model", "restore", "m", "--sequence", "2", "--yes"); d["sequence"] != 2.0 || digest("m") != kept["stateDigest"] {
 		t.Errorf("restored %v", d)

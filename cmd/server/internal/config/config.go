@@ -240,9 +240,21 @@ func Usage() string {
 	b.WriteString(`Usage:
   hindsight-server [flags]              serve until a signal ends it
   hindsight-server healthcheck [flags]  ask the server of these flags: exit 0 if it serves
-  hindsight-server fsck [--truncate] [--json] [flags]
+  hindsight-server fsck [--truncate] [--json] [--progress] [flags]
                                         check a data directory; --truncate
                                         removes what the server would refuse
+  hindsight-server backup --to PLACE [--keep N] [--json] [--progress] [flags]
+                                        back up the data directory, also while a
+                                        server has it open
+  hindsight-server restore --from PLACE [--backup NAME] [--at TIME] [flags]
+                                        restore an empty data directory, as it was
+                                        at a time; --list lists the backups;
+                                        --model ID --export FILE takes one model out
+  hindsight-server restore --from-snapshots URL [flags]
+                                        make a data directory of what
+                                        --snapshot-url has copied
+  hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
+                                        check a backup: digests, and fsck of it
   hindsight-server version              print the version
 `)
 	sets := flagSets(settings(&Config{}))
@@ -256,6 +268,7 @@ func Usage() string {
 Every flag is also an environment variable (--data-dir is HINDSIGHT_DATA_DIR)
 and a key of the file (data-dir). A flag wins over the environment, the
 environment over the file. On and off are --reflection and --reflection=false.
+A PLACE is a directory or the URL of a bucket.
 `)
 	return b.String()
 }

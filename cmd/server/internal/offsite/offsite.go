@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -20,8 +19,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"gocloud.dev/blob"
-	"gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/s3blob" // It opens s3:// URLs.
+
+	"hindsight/cmd/server/internal/bucket"
 )
 
 // Limits of the copying.
@@ -96,47 +95,21 @@ type snapshot struct {
 // Open opens a bucket by its URL, for instance s3://bucket?prefix=hindsight/ or
 // file:///var/backups, and starts the copier. Close ends it.
 func Open(ctx context.Context, bucketURL string, o Options) (*Copier, error) {
-	settled, err := settle(bucketURL)
+	b, err := bucket.Open(ctx, bucketURL)
 	if err != nil {
-		return nil, fmt.Errorf("offsite: open %s: %w", bucketURL, err)
+		return nil, fmt.Errorf("offsite: %w", err)
 	}
-	bucket, err := blob.OpenBucket(ctx, settled)
-	if err != nil {
-		return nil, fmt.Errorf("offsite: open %s: %w", bucketURL, err)
-	}
-	return start(bucket, o), nil //nolint:contextcheck // It lives until Close.
+	return start(b, o), nil //nolint:contextcheck // It lives until Close.
 }
 
-// settle completes a file:// URL with our defaults. A temporary file is made beside
-// the copy, because renaming it from os.TempDir fails across file systems. Only the
-// server's user may read the copies, like the data directory. No file of attributes
-// is written beside a copy.
-func settle(bucketURL string) (string, error) {
-	u, err := url.Parse(bucketURL)
-	if err != nil {
-		return "", err
-	}
-	if u.Scheme != fileblob.Scheme {
-		return bucketURL, nil
-	}
-	query := u.Query()
-	for name, standard := range map[string]string{"no_tmp_dir": "true", "metadata": "skip", "dir_file_mode": "0700"} {
-		if !query.Has(name) {
-			query.Set(name, standard)
-		}
-	}
-	u.RawQuery = query.Encode()
-	return u.String(), nil
-}
-
-func start(bucket *blob.Bucket, o Options) *Copier {
+func start(b *blob.Bucket, o Options) *Copier {
 	if o.Backoff == 0 {
 		o.Backoff = firstBackoff
 	}
 	o.Log = o.Log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, loggedEvery, logged, 0)
 	}))
-	c := &Copier{bucket: bucket, o: o, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Copier{bucket: b, o: o, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	c.mu.waiting = map[string]snapshot{}
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -277,7 +250,7 @@ func key(model string, s snapshot) string {
 }
 
 func (c *Copier) upload(ctx context.Context, model string, s snapshot) (err error) {
-	defer contain(&err)
+	defer bucket.Contain(&err)
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	sum := md5.Sum(s.data) //nolint:gosec // See the import.
@@ -289,21 +262,12 @@ func (c *Copier) upload(ctx context.Context, model string, s snapshot) (err erro
 	return nil
 }
 
-// contain turns a panic into an error. A driver may panic over a server's answer
-// (that of S3 does for a listed object without a size), and that must not end the
-// server.
-func contain(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("offsite: the bucket's driver panicked: %v", p)
-	}
-}
-
 // retire removes copies of a model, but for the newest Keep up to the one just made.
 // Copies beyond that one stay until the model has learned past them: a RestoreModel
 // has undone what they hold, or the data directory came from an older backup and
 // nothing else holds it.
 func (c *Copier) retire(ctx context.Context, model string, s snapshot) (err error) {
-	defer contain(&err)
+	defer bucket.Contain(&err)
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	prefix, newest := prefix(model, s.created), key(model, s)

@@ -1,0 +1,431 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// answered is what a command of the server printed, and its exit code.
+type answered struct {
+	code        int
+	out, errors string
+}
+
+// execute runs a command of the server.
+func execute(t *testing.T, arguments ...string) answered {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), binary, arguments...)
+	var out, errs bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errs
+	err := command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return answered{command.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// succeed runs a command that has to succeed, and reads the JSON that it printed.
+func succeed[T any](t *testing.T, arguments ...string) (out T) {
+	t.Helper()
+	a := execute(t, append(arguments, "--json")...)
+	if a.code != 0 {
+		t.Fatalf("%v: exit %d, %s%s", arguments, a.code, a.out, a.errors)
+	}
+	if err := json.Unmarshal([]byte(a.out), &out); err != nil {
+		t.Fatalf("%v: %v: %s", arguments, err, a.out)
+	}
+	return out
+}
+
+type backedUp struct {
+	Backup       string `json:"backup"`
+	Models       int    `json:"models"`
+	Files        int    `json:"files"`
+	NewFiles     int    `json:"new_files"`
+	Backups      int    `json:"removed_backups"`
+	RemovedFiles int    `json:"removed_files"`
+}
+
+type manifest struct {
+	Models []struct {
+		ID       string `json:"id"`
+		Sequence uint64 `json:"sequence"`
+	} `json:"models"`
+	Files []struct {
+		Path   string `json:"path"`
+		SHA256 string `json:"sha256"`
+	} `json:"files"`
+}
+
+func manifestOf(t *testing.T, place, name string) (m manifest) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(place, "backups", name+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sealed struct {
+		Manifest *manifest `json:"manifest"`
+	}
+	sealed.Manifest = &m
+	if err := json.Unmarshal(data, &sealed); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// objectsOf are the digests of what a place holds.
+func objectsOf(t *testing.T, place string) map[string]bool {
+	t.Helper()
+	out := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(place, "objects"), func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out[d.Name()] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (m manifest) digests() map[string]bool {
+	out := map[string]bool{}
+	for _, f := range m.Files {
+		out[f.SHA256] = true
+	}
+	return out
+}
+
+// observe sends the observations from one to another, and counts those that were
+// acknowledged. It ends when the server is gone.
+func (p *process) observe(t *testing.T, from, to int, acknowledged *atomic.Int64) (duplicates int) {
+	t.Helper()
+	for n := from; n < to; n++ {
+		r, err := p.predictor.Observe(t.Context(), observation(n))
+		if status.Code(err) == codes.Unavailable {
+			return duplicates
+		}
+		if err != nil {
+			t.Error(err)
+			return duplicates
+		}
+		if r.GetOutcome().GetDuplicate() {
+			duplicates++
+		}
+		acknowledged.Store(int64(n + 1))
+	}
+	return duplicates
+}
+
+// A backup is taken while a client observes. What is restored has every observation that
+// was acknowledged before the backup, each once, and is bit for bit the state of a server
+// that has learned as many. A client that sends all again ends with the state of the
+// server that went on. A second backup writes new files alone.
+func TestBackupUnderLoad(t *testing.T) {
+	dir, place := t.TempDir(), t.TempDir()
+	p := launch(t, dir, "--snapshot-replay", "1ms", "--snapshots-kept", "1")
+	p.create(t)
+	var acknowledged atomic.Int64
+	p.observe(t, 0, 50, &acknowledged)
+	var client sync.WaitGroup
+	const all = 1500
+	client.Go(func() { p.observe(t, 50, all, &acknowledged) })
+	var before [2]int64
+	var taken [2]backedUp
+	for n := range taken {
+		before[n] = acknowledged.Load()
+		taken[n] = succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
+	}
+	client.Wait()
+	want := p.stats(t)
+	p.terminate(t)
+	known := map[string]bool{}
+	for n, b := range taken {
+		m := manifestOf(t, place, b.Backup)
+		if len(m.Models) != 1 || m.Models[0].Sequence < uint64(before[n]) || b.Files != len(m.Files) {
+			t.Errorf("backup %d after %d observations: %+v", n, before[n], m.Models)
+		}
+		fresh := 0
+		for digest := range m.digests() {
+			if !known[digest] {
+				fresh++
+			}
+			known[digest] = true
+		}
+		if b.NewFiles != fresh {
+			t.Errorf("backup %d wrote %d files, %d are new of %d", n, b.NewFiles, fresh, b.Files)
+		}
+	}
+	restored := filepath.Join(t.TempDir(), "data")
+	succeed[struct{}](t, "restore", "--from", place, "--backup", taken[0].Backup, "--data-dir", restored)
+	sequence := int(manifestOf(t, place, taken[0].Backup).Models[0].Sequence)
+	t.Logf("backups of %d to %d of %d observations; %+v", before[0], sequence, all, taken)
+	calm := launch(t, t.TempDir(), "--durability", "async")
+	calm.create(t)
+	calm.observe(t, 0, sequence, new(atomic.Int64))
+	p = launch(t, restored)
+	if got, want := p.stats(t), calm.stats(t); got.GetObservations() != uint64(sequence) || got.GetStateDigest() != want.GetStateDigest() {
+		t.Errorf("restored %v, want %v", got, want)
+	}
+	if duplicates := p.observe(t, 0, all, new(atomic.Int64)); duplicates != sequence {
+		t.Errorf("%d duplicates, want %d", duplicates, sequence)
+	}
+	if got := p.stats(t); got.GetObservations() != all || got.GetStateDigest() != want.GetStateDigest() {
+		t.Errorf("after all was sent again %v, want %v", got, want)
+	}
+}
+
+// Files that two backups share are written once: all tables, if nothing was learned. --keep removes older backups and what
+// they alone had. A backup is the same with a server and without.
+func TestBackupIsIncremental(t *testing.T) {
+	dir, place := t.TempDir(), t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	var acknowledged atomic.Int64
+	p.observe(t, 0, 200, &acknowledged)
+	first := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
+	if first.NewFiles != len(objectsOf(t, place)) || first.Models != 1 {
+		t.Errorf("the first backup: %+v", first)
+	}
+	second := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", "file://"+filepath.ToSlash(place))
+	one, two := manifestOf(t, place, first.Backup), manifestOf(t, place, second.Backup)
+	fresh, tables := 0, 0
+	for digest := range two.digests() {
+		if !one.digests()[digest] {
+			fresh++
+		}
+	}
+	for _, f := range two.Files {
+		if one.digests()[f.SHA256] && strings.HasSuffix(f.Path, ".sst") {
+			tables++
+		}
+	}
+	if second.NewFiles != fresh || tables == 0 {
+		t.Errorf("the second backup wrote %d files of %d, %d are new; it shares %d tables", second.NewFiles, second.Files, fresh, tables)
+	}
+	p.observe(t, 200, 220, &acknowledged)
+	p.terminate(t)
+	third := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "2")
+	if third.Backups != 1 || third.RemovedFiles == 0 {
+		t.Errorf("the third backup: %+v", third)
+	}
+	three := manifestOf(t, place, third.Backup)
+	wanted := two.digests()
+	for digest := range three.digests() {
+		wanted[digest] = true
+	}
+	if there := objectsOf(t, place); len(there) != len(wanted) || slices.ContainsFunc(three.Files, func(f struct {
+		Path   string `json:"path"`
+		SHA256 string `json:"sha256"`
+	},
+	) bool {
+		return !there[f.SHA256]
+	}) {
+		t.Errorf("%d objects, want %d", len(there), len(wanted))
+	}
+	for _, name := range []string{second.Backup, third.Backup} {
+		if a := execute(t, "verify", "--from", place, "--backup", name); a.code != 0 {
+			t.Errorf("%s: %s%s", name, a.out, a.errors)
+		}
+	}
+	if a := execute(t, "verify", "--from", place, "--backup", first.Backup); a.code != 1 || !strings.Contains(a.errors, "no such backup") {
+		t.Errorf("the removed backup: %+v", a)
+	}
+	if a := execute(t, "restore", "--list", "--from", place); a.out != second.Backup+"\n"+third.Backup+"\n" {
+		t.Errorf("listed %q", a.out)
+	}
+}
+
+// A server that is killed at any moment of a backup leaves no half backup: it is there, and good,
+// or not at all. The next start removes what was left.
+func TestServerKilledDuringBackup(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 7))
+	dir, place := t.TempDir(), t.TempDir()
+	ended := map[int]int{}
+	for range 6 {
+		p := launch(t, dir, "--snapshot-replay", "1ms")
+		p.create(t)
+		var client sync.WaitGroup
+		client.Go(func() { p.observe(t, 0, 1<<20, new(atomic.Int64)) })
+		victim := p.command.Process
+		timer := time.AfterFunc(time.Duration(20+rng.IntN(100))*time.Millisecond, func() { _ = victim.Kill() })
+		a := execute(t, "backup", "--data-dir", dir, "--to", place)
+		timer.Stop()
+		p.kill(t)
+		client.Wait()
+		ended[a.code]++
+		if a.code == 1 && a.errors == "" {
+			t.Error("a backup failed without a word")
+		}
+	}
+	p := launch(t, dir)
+	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	last := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "100")
+	p.terminate(t)
+	names := strings.Fields(execute(t, "restore", "--list", "--from", place).out)
+	if len(names) != ended[0]+1 || names[len(names)-1] != last.Backup {
+		t.Errorf("backups %v after exits %v", names, ended)
+	}
+	for _, name := range names {
+		if a := execute(t, "verify", "--from", place, "--backup", name); a.code != 0 {
+			t.Errorf("%s: %s%s", name, a.out, a.errors)
+		}
+	}
+	t.Logf("exit codes %v", ended)
+}
+
+// A server is killed while its checkpoint is copied: the backup is given up and says why.
+// The place has no backup.
+func TestBackupIsGivenUpWithItsServer(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	p.observe(t, 0, 10, new(atomic.Int64))
+	writes, manifests := make(chan struct{}, 100), new(atomic.Int64)
+	s3 := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated></ListBucketResult>`)
+			return
+		}
+		if strings.Contains(r.URL.Path, "backups/") {
+			manifests.Add(1)
+		}
+		writes <- struct{}{}
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-r.Context().Done() // It never answers.
+	}))
+	defer s3.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "x")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
+	url := "s3://bucket?region=r&use_path_style=true&endpoint=" + s3.URL
+	ended := make(chan answered, 1)
+	go func() { ended <- execute(t, "backup", "--data-dir", dir, "--to", url) }()
+	<-writes
+	if _, err := os.Stat(filepath.Join(dir, "checkpoint", "log")); err != nil {
+		t.Error(err)
+	}
+	p.kill(t)
+	if a := <-ended; a.code != 1 || !strings.Contains(a.errors, "the server ended") || manifests.Load() > 0 {
+		t.Errorf("%+v, %d manifests", a, manifests.Load())
+	}
+	if a := execute(t, "backup", "--data-dir", filepath.Join(dir, "none"), "--to", t.TempDir()); a.code != 1 || !strings.Contains(a.errors, "not a data directory") {
+		t.Errorf("%+v", a)
+	}
+	// The socket and the checkpoint of the killed server are left, and nobody answers.
+	if a := execute(t, "backup", "--data-dir", dir, "--to", t.TempDir()); a.code != 0 {
+		t.Errorf("%+v", a)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if a := execute(t, "backup", "--data-dir", dir); a.code != 2 || !strings.Contains(a.errors, "--to") {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A damaged backup is refused by verify and by restore, which names the file and leaves
+// the directory empty.
+func TestDamagedBackupIsRefused(t *testing.T) {
+	dir, place := t.TempDir(), t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	p.observe(t, 0, 100, new(atomic.Int64))
+	p.terminate(t)
+	b := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
+	m := manifestOf(t, place, b.Backup)
+	wanted := filepath.Join(t.TempDir(), "restored")
+	refused := func(what, named string) {
+		t.Helper()
+		if a := execute(t, "verify", "--from", place); a.code != 1 || !strings.Contains(a.out+a.errors, named) {
+			t.Errorf("%s: verify: %+v", what, a)
+		}
+		if a := execute(t, "restore", "--from", place, "--data-dir", wanted); a.code != 1 || !strings.Contains(a.errors, named) {
+			t.Errorf("%s: restore: %+v", what, a)
+		}
+		if left, err := os.ReadDir(wanted); err == nil && len(left) > 0 {
+			t.Errorf("%s: left %v", what, left)
+		}
+	}
+	for _, kind := range []string{".sst", ".hs", "MANIFEST-"} {
+		at := slices.IndexFunc(m.Files, func(f struct {
+			Path   string `json:"path"`
+			SHA256 string `json:"sha256"`
+		},
+		) bool {
+			return strings.Contains(f.Path, kind)
+		})
+		if at < 0 {
+			t.Fatalf("no %s among %v", kind, m.Files)
+		}
+		f := m.Files[at]
+		object := filepath.Join(place, "objects", f.SHA256[:2], f.SHA256)
+		good, err := os.ReadFile(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, bad := range map[string][]byte{
+			"flipped": append(append(slices.Clone(good[:len(good)/2]), good[len(good)/2]^1), good[len(good)/2+1:]...),
+			"short":   good[:len(good)-1], "empty": {},
+		} {
+			if kind != ".sst" && what != "flipped" {
+				continue // What is wrong of a file is one matter of its digest.
+			}
+			if err := os.WriteFile(object, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			refused(kind+" "+what, f.Path)
+		}
+		if err := os.Remove(object); err != nil {
+			t.Fatal(err)
+		}
+		refused(kind+" missing", f.Path)
+		if err := os.WriteFile(object, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "more"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := execute(t, "restore", "--from", place, "--data-dir", dir); a.code != 1 || !strings.Contains(a.errors, "not empty") {
+		t.Errorf("a directory that is not empty: %+v", a)
+	}
+	name := filepath.Join(place, "backups", b.Backup+".json")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, bytes.Replace(data, []byte(`"sequence":100`), []byte(`"sequence":101`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused("manifest", "damaged")
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a := execute(t, "restore", "--from", place, "--data-dir", wanted); a.code != 0 {
+		t.Errorf("whole again: %+v", a)
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/store"
+)
+
+// controlSocket is a Unix socket in the data directory, by which the commands of this
+// program ask a running server. Its permissions are those of the directory: who may
+// connect may read and remove every file of it anyway. It is not reached from the
+// network.
+const controlSocket = "control.sock"
+
+const (
+	checkpointRoute = "/checkpoint"
+	// The name of the host in a request over the socket says nothing.
+	controlURL  = "http://hindsight"
+	socketMode  = 0o600
+	dialTimeout = 5 * time.Second
+	// A backup waits for placeTimeout until the one before has left.
+	placeTimeout = 10 * time.Second
+)
+
+// held is the first line of the answer to POST /checkpoint. The checkpoint stays until
+// the caller leaves.
+type held struct {
+	// Directory is within the data directory.
+	Directory string `json:"directory"`
+	Error     string `json:"error,omitempty"`
+}
+
+// control answers on the socket.
+type control struct {
+	disk *store.Store
+	log  *zap.Logger
+	// place is taken by the one checkpoint.
+	place chan struct{}
+}
+
+// serveControl answers on the socket of a data directory until the context ends. A
+// checkpoint that somebody holds then is removed. Without a socket the server goes on:
+// its directory cannot be backed up while it serves.
+func serveControl(ctx context.Context, dir string, disk *store.Store, log *zap.Logger) error {
+	path := filepath.Join(dir, controlSocket)
+	// The directory is locked: what is there is of a server that has ended.
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // The operator names the directory.
+		log.Warn("no backups while serving: the control socket is in the way", zap.Error(err))
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err == nil {
+		err = os.Chmod(path, socketMode) //nolint:gosec // As above.
+	}
+	if err != nil {
+		log.Warn("no backups while serving: no control socket", zap.Error(err))
+		if listener != nil {
+			return listener.Close()
+		}
+		return nil
+	}
+	c := &control{disk: disk, log: log, place: make(chan struct{}, 1)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+checkpointRoute, c.checkpoint)
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: readHeaderTimeout, MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() {
+		<-ctx.Done()
+		// Handlers end with the context.
+		ended <- server.Shutdown(context.WithoutCancel(ctx))
+	}()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the control socket: %w", err)
+	}
+	if err := <-ended; err != nil {
+		return fmt.Errorf("close the control socket: %w", err)
+	}
+	return nil
+}
+
+// checkpoint makes a checkpoint, and removes it when the caller leaves.
+func (c *control) checkpoint(w http.ResponseWriter, r *http.Request) {
+	answer := func(h held) {
+		_ = json.NewEncoder(w).Encode(h) // An error means that the caller has left.
+		_ = http.NewResponseController(w).Flush()
+	}
+	// The one before may have left, and its checkpoint is being removed.
+	wait := time.NewTimer(placeTimeout)
+	defer wait.Stop()
+	select {
+	case c.place <- struct{}{}:
+		defer func() { <-c.place }()
+	case <-wait.C:
+		answer(held{Error: "another backup is in progress"})
+		return
+	case <-r.Context().Done():
+		return
+	}
+	started := time.Now()
+	dir, err := c.disk.Checkpoint(r.Context())
+	if err != nil {
+		c.log.Error("no checkpoint", zap.Error(err))
+		answer(held{Error: err.Error()})
+		return
+	}
+	c.log.Info("checkpoint made", zap.String("directory", dir), zap.Duration("took", time.Since(started)))
+	answer(held{Directory: filepath.Base(dir)})
+	<-r.Context().Done()
+	if err := c.disk.RemoveCheckpoint(); err != nil {
+		c.log.Error("the checkpoint is not removed", zap.Error(err))
+		return
+	}
+	c.log.Info("checkpoint removed", zap.Duration("held", time.Since(started)))
+}
+
+// errNoServer says that no server answers on the socket.
+var errNoServer = errors.New("no server answers")
+
+// checkpoint is a directory that does not change until it is released.
+type checkpoint struct {
+	directory string
+	// gone ends when the directory is not to be read any more before it was released.
+	gone    context.Context //nolint:containedctx // It stands for the server that holds the directory.
+	release func() error
+}
+
+// holdRunning asks the server of a data directory for a checkpoint.
+func holdRunning(ctx context.Context, dir string) (*checkpoint, error) {
+	path := filepath.Join(dir, controlSocket)
+	dialer := net.Dialer{Timeout: dialTimeout}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, "unix", path)
+		if err != nil {
+			return nil, fmt.Errorf("%w on %s: %w", errNoServer, path, err)
+		}
+		return conn, nil
+	}}
+	gone, end := context.WithCancelCause(ctx)
+	request, err := http.NewRequestWithContext(gone, http.MethodPost, controlURL+checkpointRoute, http.NoBody)
+	if err != nil {
+		end(err)
+		return nil, fmt.Errorf("ask for a checkpoint: %w", err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		end(err)
+		return nil, fmt.Errorf("ask for a checkpoint: %w", err)
+	}
+	var answer held
+	lines := json.NewDecoder(response.Body)
+	err = lines.Decode(&answer)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("ask for a checkpoint: the server ended: %w", err)
+	case answer.Error != "":
+		err = fmt.Errorf("the server: %s", answer.Error) //nolint:err113 // It is the server's.
+	case !filepath.IsLocal(answer.Directory):
+		err = fmt.Errorf("the server names the checkpoint %q", answer.Directory)
+	}
+	if err != nil {
+		end(err)
+		_ = response.Body.Close() // The first error is the one to report.
+		return nil, err
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// Nothing comes any more. The end comes with the server, or with the release.
+		_, _ = io.Copy(io.Discard, response.Body)
+		end(errors.New("the server ended, and its checkpoint with it"))
+	}()
+	return &checkpoint{directory: filepath.Join(dir, answer.Directory), gone: gone, release: func() error {
+		end(context.Canceled)
+		<-ended
+		_ = response.Body.Close() // It was ended before.
+		transport.CloseIdleConnections()
+		return nil
+	}}, nil
+}
+
+// hold asks the server of a data directory for a checkpoint, or makes one if no server
+// has the directory open.
+func hold(ctx context.Context, dir string) (*checkpoint, error) {
+	c, err := holdRunning(ctx, dir)
+	if !errors.Is(err, errNoServer) {
+		return c, err
+	}
+	// A directory that is not there must not be made.
+	if _, statErr := os.Stat(filepath.Join(dir, "log")); statErr != nil {
+		return nil, fmt.Errorf("%w: %s", store.ErrNotThere, dir)
+	}
+	disk, openErr := store.Open(dir, store.Options{}) //nolint:contextcheck // A directory is opened whole or not at all.
+	if openErr != nil {
+		return nil, fmt.Errorf("%w; %w", openErr, err)
+	}
+	at, err := disk.Checkpoint(ctx)
+	if err != nil {
+		return nil, errors.Join(err, disk.Close())
+	}
+	return &checkpoint{directory: at, gone: ctx, release: func() error { return errors.Join(disk.RemoveCheckpoint(), disk.Close()) }}, nil
+}

@@ -1,0 +1,221 @@
+package backup_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hindsight/cmd/server/internal/backup"
+)
+
+// files are those of a data directory; what is not backed up is among them.
+func files() map[string]string {
+	return map[string]string{
+		"LOCK": "", "log/LOCK": "", "control.sock": "", "log.async": "", "checkpoint/log/1.sst": "no",
+		"log/000001.sst": "one", "log/MANIFEST-1": "", "pending/marker": "", "pending/000002.log": "one",
+		"snapshots/7/00000000000000000009.hs": "nine", "snapshots/7/00000000000000000010.hs.tmp": "no",
+	}
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func place(t *testing.T, dir string) *backup.Place {
+	t.Helper()
+	p, err := backup.Open(t.Context(), dir, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func at(minute int) backup.Manifest {
+	return backup.Manifest{
+		Created: time.Date(2026, 3, 1, 9, minute, 0, 0, time.UTC), Version: "test",
+		Models: []backup.Model{{ID: "m", Sequence: 9}},
+	}
+}
+
+// A backup has the files that belong to it, equal ones once, and what is fetched is what
+// was taken.
+func TestTakeAndFetch(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "place")
+	write(t, from, files())
+	p := place(t, to)
+	var last backup.Progress
+	taken, err := p.Take(t.Context(), from, at(0), nil)
+	if err != nil || taken.NewFiles != 3 || taken.NewBytes != 7 || len(taken.Manifest.Files) != 5 || taken.Manifest.Bytes() != 10 {
+		t.Fatalf("%+v, %v", taken, err)
+	}
+	write(t, from, map[string]string{"log/000003.sst": "three"})
+	if again, err := p.Take(t.Context(), from, at(1), nil); err != nil || again.NewFiles != 1 || again.NewBytes != 5 {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if _, err := p.Take(t.Context(), from, at(1), nil); err == nil {
+		t.Error("two backups of one name")
+	}
+	m, err := p.Find(t.Context(), "20260301T090000.000Z")
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := t.TempDir()
+	damaged, err := p.Fetch(t.Context(), m, restored, func(p backup.Progress) {
+		if p.Files == p.TotalFiles {
+			last = p
+		}
+	})
+	if err != nil || len(damaged) > 0 || last.Bytes != 10 || last.TotalBytes != 10 || last.TotalFiles != 5 {
+		t.Errorf("%v, %v, %+v", damaged, err, last)
+	}
+	for _, f := range m.Files {
+		got, err := os.ReadFile(filepath.Join(restored, filepath.FromSlash(f.Path)))
+		if want := files()[f.Path]; err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", f.Path, got, err, want)
+		}
+	}
+}
+
+// The backup of a time is the first that was begun then or later.
+func TestFind(t *testing.T) {
+	from := t.TempDir()
+	write(t, from, files())
+	p := place(t, t.TempDir())
+	if _, err := p.Find(t.Context(), ""); !errors.Is(err, backup.ErrNoBackup) {
+		t.Error(err)
+	}
+	for minute := range 3 {
+		if _, err := p.Take(t.Context(), from, at(10*minute), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for minute, want := range map[int]string{-5: "20260301T090000.000Z", 0: "20260301T090000.000Z", 1: "20260301T091000.000Z", 59: "20260301T092000.000Z"} {
+		if m, err := p.Since(t.Context(), at(minute).Created); err != nil || m.Name != want {
+			t.Errorf("%d: %+v, %v, want %s", minute, m, err, want)
+		}
+	}
+	for _, none := range []string{"20260301T093000.000Z", "x", "../objects"} {
+		if _, err := p.Find(t.Context(), none); !errors.Is(err, backup.ErrNoBackup) {
+			t.Errorf("%s: %v", none, err)
+		}
+	}
+}
+
+// Retain keeps the newest backups whole. While one of them cannot be read it removes
+// nothing, because it is not known what that needs.
+func TestRetain(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	p := place(t, to)
+	for minute := range 4 {
+		write(t, from, map[string]string{"log/000001.sst": fmt.Sprint("table ", minute), "log/000002.sst": "all have it"})
+		if _, err := p.Take(t.Context(), from, at(minute), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, to, map[string]string{"objects/ab/unfinished.tmp": "left"})
+	kept := filepath.Join(to, "backups", "20260301T090300.000Z.json")
+	good, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, to, map[string]string{"backups/20260301T090300.000Z.json": "{}"})
+	if r, err := p.Retain(t.Context(), 2); !errors.Is(err, backup.ErrDamaged) || r != (backup.Retired{}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	write(t, to, map[string]string{"backups/20260301T090300.000Z.json": string(good)})
+	if r, err := p.Retain(t.Context(), 2); err != nil || r.Backups != 2 || r.Files != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	names, err := p.Names(t.Context())
+	if err != nil || len(names) != 2 {
+		t.Errorf("%v, %v", names, err)
+	}
+	for _, name := range names {
+		m, err := p.Find(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if damaged, err := p.Fetch(t.Context(), m, t.TempDir(), nil); err != nil || len(damaged) > 0 {
+			t.Errorf("%s: %v, %v", name, damaged, err)
+		}
+	}
+}
+
+// A manifest with a good digest may still lie: what it names has to be within a data
+// directory.
+func TestManifestsThatAreRefused(t *testing.T) {
+	to := t.TempDir()
+	p := place(t, to)
+	digest := strings.Repeat("ab", sha256.Size)
+	good := func() map[string]any {
+		return map[string]any{
+			"format": 1, "name": "20260301T090000.000Z", "created": "2026-03-01T09:00:00Z", "version": "x", "models": nil,
+			"files": []any{map[string]any{"path": "log/1.sst", "bytes": 3, "sha256": digest}},
+		}
+	}
+	seal := func(body []byte) string {
+		sum := sha256.Sum256(body)
+		return fmt.Sprintf(`{"sha256":%q,"manifest":%s}`, hex.EncodeToString(sum[:]), body)
+	}
+	find := func(text string) error {
+		write(t, to, map[string]string{"backups/20260301T090000.000Z.json": text})
+		_, err := p.Find(t.Context(), "")
+		return err
+	}
+	body, err := json.Marshal(good())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := find(seal(body)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "{}", "[]", seal([]byte("7")), seal([]byte("null")), string(bytes.Replace([]byte(seal(body)), []byte("1.sst"), []byte("2.sst"), 1))} {
+		if err := find(text); !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, path := range []string{"", "log", "log/", "/etc/passwd", "../x", "log/../../x", "log/a/b", "snapshots/1.hs", "snapshots/../x.hs", "LOCK", "log/LOCK", "log//x"} {
+		m := good()
+		m["files"] = []any{map[string]any{"path": path, "bytes": 3, "sha256": digest}}
+		body, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := find(seal(body)); !errors.Is(err, backup.ErrDamaged) {
+			t.Errorf("path %q: %v", path, err)
+		}
+	}
+	for name, value := range map[string]any{"format": 2, "name": "other"} {
+		m := good()
+		m[name] = value
+		body, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := find(seal(body)); !errors.Is(err, backup.ErrDamaged) && !errors.Is(err, backup.ErrNewer) {
+			t.Errorf("%s %v: %v", name, value, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"gocloud.dev/gcerrors"
+	"golang.org/x/sync/errgroup"
+
+	"hindsight/cmd/server/internal/bucket"
+)
+
+// Damage is a file of a backup that is not what was written.
+type Damage struct {
+	Path, Problem string
+}
+
+// Fetch writes the files of a backup into a directory, durably, and tells which are
+// damaged: those are not there then. It goes on behind a damaged file, so that all are
+// told.
+func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) ([]Damage, error) {
+	directories, err := makeDirectories(m, dir)
+	if err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	var found struct {
+		sync.Mutex
+		damaged []Damage
+	}
+	progress := newCounter(tell, m.Files)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(transfers)
+	for n := range m.Files {
+		f := &m.Files[n]
+		group.Go(func() error {
+			if groupCtx.Err() != nil {
+				return fmt.Errorf("interrupted: %w", context.Cause(groupCtx))
+			}
+			err := p.download(groupCtx, f, filepath.Join(dir, filepath.FromSlash(f.Path)), progress)
+			if errors.Is(err, ErrDamaged) {
+				found.Lock()
+				defer found.Unlock()
+				found.damaged = append(found.damaged, Damage{f.Path, err.Error()})
+				err = nil
+			}
+			progress.add(1, 0)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	for _, d := range directories {
+		if err := SyncDirectory(d); err != nil {
+			return nil, fmt.Errorf("backup: %w", err)
+		}
+	}
+	slices.SortFunc(found.damaged, func(a, b Damage) int { return strings.Compare(a.Path, b.Path) })
+	return found.damaged, nil
+}
+
+// makeDirectories makes what the files of a backup are in, and tells all of it, the
+// deepest first.
+func makeDirectories(m *Manifest, dir string) ([]string, error) {
+	made := map[string]bool{dir: true}
+	for _, f := range m.Files {
+		for d := filepath.Dir(filepath.Join(dir, filepath.FromSlash(f.Path))); !made[d]; d = filepath.Dir(d) {
+			made[d] = true
+			if err := os.MkdirAll(d, directoryMode); err != nil {
+				return nil, fmt.Errorf("make a directory: %w", err)
+			}
+		}
+	}
+	out := make([]string, 0, len(made))
+	for d := range made {
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out, nil
+}
+
+// download writes one file. It is ErrDamaged, and the file is removed, if its bytes are
+// not those that were digested.
+func (p *Place) download(ctx context.Context, f *File, name string, progress io.Writer) (err error) {
+	defer bucket.Contain(&err)
+	from, err := p.bucket.NewReader(ctx, key(f.SHA256), nil)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return fmt.Errorf("%w: %s is missing", ErrDamaged, key(f.SHA256))
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key(f.SHA256), err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // The manifest names files of a data directory alone.
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	h := sha256.New()
+	n, err := io.Copy(io.MultiWriter(to, h, progress), from)
+	if err == nil {
+		err = to.Sync()
+	}
+	if err := errors.Join(err, to.Close()); err != nil {
+		return fmt.Errorf("restore %s: %w", f.Path, err)
+	}
+	if got := sum(h); got != f.SHA256 || n != f.Bytes {
+		return errors.Join(fmt.Errorf("%w: %s has %d bytes with the digest %s, want %d", ErrDamaged, key(f.SHA256), n, got, f.Bytes), os.Remove(name))
+	}
+	return nil
+}

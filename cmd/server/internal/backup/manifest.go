@@ -1,0 +1,161 @@
+// Package backup copies a data directory to an object store and back. A place holds
+// any number of backups of one server:
+//
+//	objects/<2 hex>/<sha256, hex>   a file, under the digest of its bytes
+//	backups/<name>.json             a backup: its files, by their digests
+//
+// Tables and snapshots never change, so that a backup writes those alone that no
+// backup before it has. A backup is there from the moment that its manifest is, which
+// is written last.
+package backup
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Sentinels of reading a place.
+var (
+	// ErrDamaged is a backup that is not what was written.
+	ErrDamaged = errors.New("the backup is damaged")
+	// ErrNewer is a backup of a later format.
+	ErrNewer = errors.New("a newer version of the server made the backup")
+	// ErrNoBackup is a place without the backup that was asked for.
+	ErrNoBackup = errors.New("no such backup")
+)
+
+const format = 1
+
+// Manifest describes a backup.
+type Manifest struct {
+	Format int `json:"format"`
+	// Name is the time at which the backup was begun, in UTC.
+	Name    string    `json:"name"`
+	Created time.Time `json:"created"`
+	// Version is that of the server's program.
+	Version string  `json:"version"`
+	Models  []Model `json:"models"`
+	Files   []File  `json:"files"`
+}
+
+// Model is a model of a backup.
+type Model struct {
+	ID string `json:"id"`
+	// Sequence is how many observations it has learned.
+	Sequence uint64 `json:"sequence"`
+	// Deleted says that the model is deleted and can be brought back.
+	Deleted bool `json:"deleted,omitempty"`
+}
+
+// File is a file of a data directory.
+type File struct {
+	// Path is within the data directory, with slashes.
+	Path   string `json:"path"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// Bytes is the size of all files.
+func (m *Manifest) Bytes() (sum int64) {
+	for _, f := range m.Files {
+		sum += f.Bytes
+	}
+	return sum
+}
+
+// sealed is a manifest as it is written, with its digest.
+type sealed struct {
+	SHA256   string          `json:"sha256"`
+	Manifest json.RawMessage `json:"manifest"`
+}
+
+func (m *Manifest) encode() ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode a manifest: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	out, err := json.Marshal(sealed{SHA256: hex.EncodeToString(sum[:]), Manifest: body})
+	if err != nil {
+		return nil, fmt.Errorf("encode a manifest: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+// decode reads what encode wrote, and refuses a manifest that names files outside of a
+// data directory.
+func decode(name string, data []byte) (*Manifest, error) {
+	damaged := func(err error) error { return fmt.Errorf("manifest of %s: %w: %w", name, ErrDamaged, err) }
+	var s sealed
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, damaged(err)
+	}
+	if sum := sha256.Sum256(s.Manifest); hex.EncodeToString(sum[:]) != s.SHA256 {
+		return nil, damaged(fmt.Errorf("digest %x, want %s", sum, s.SHA256))
+	}
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(s.Manifest, &head); err != nil {
+		return nil, damaged(err)
+	}
+	if head.Format > format {
+		return nil, fmt.Errorf("manifest of %s: %w: format %d, this version reads up to %d", name, ErrNewer, head.Format, format)
+	}
+	m := new(Manifest)
+	decoder := json.NewDecoder(bytes.NewReader(s.Manifest))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(m); err != nil {
+		return nil, damaged(err)
+	}
+	if m.Format < 1 || m.Name != name {
+		return nil, damaged(fmt.Errorf("format %d, name %q", m.Format, m.Name))
+	}
+	seen := map[string]bool{}
+	for _, f := range m.Files {
+		if err := f.check(); err != nil {
+			return nil, damaged(err)
+		}
+		if seen[f.Path] {
+			return nil, damaged(fmt.Errorf("file %q twice", f.Path))
+		}
+		seen[f.Path] = true
+	}
+	return m, nil
+}
+
+// check refuses a file that no backup has.
+func (f *File) check() error {
+	digest, err := hex.DecodeString(f.SHA256)
+	local := filepath.IsLocal(filepath.FromSlash(f.Path)) && path.Clean(f.Path) == f.Path
+	if err != nil || len(digest) != sha256.Size || f.Bytes < 0 || !local || !belongs(f.Path) {
+		return fmt.Errorf("file %q of %d bytes, digest %q", f.Path, f.Bytes, f.SHA256)
+	}
+	return nil
+}
+
+// lockFile is made anew by who opens a database.
+const lockFile = "LOCK"
+
+// belongs tells whether a file of a data directory is backed up.
+func belongs(name string) bool {
+	first, rest, _ := strings.Cut(name, "/")
+	switch first {
+	case "log", "pending":
+		return rest != "" && rest != lockFile && !strings.Contains(rest, "/")
+	case "snapshots":
+		return strings.Count(rest, "/") == 1 && strings.HasSuffix(rest, ".hs")
+	}
+	return false
+}
+
+// key is where a file of a digest is.
+func key(digest string) string { return objects + digest[:2] + "/" + digest }

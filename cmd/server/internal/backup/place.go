@@ -1,0 +1,204 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/blob/fileblob"
+	"gocloud.dev/gcerrors"
+
+	"hindsight/cmd/server/internal/bucket"
+)
+
+const (
+	objects   = "objects/"
+	manifests = "backups/"
+	extension = ".json"
+	// A name sorts by its time.
+	nameLayout = "20060102T150405.000Z"
+	// At most transfers files are on their way at once.
+	transfers = 4
+	// At most maxManifestBytes are read before it is known that they are a manifest.
+	maxManifestBytes = 1 << 30
+	directoryMode    = 0o700
+)
+
+// Place is where backups are.
+type Place struct {
+	bucket *blob.Bucket
+	// root is the directory of a place on this machine, whose objects are synced.
+	root string
+}
+
+// Open opens a place: a directory, or the URL of a bucket. With create a directory is
+// made that is not there.
+func Open(ctx context.Context, place string, create bool) (*Place, error) {
+	address, err := bucket.URL(place)
+	if err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	p := new(Place)
+	if u, err := url.Parse(address); err == nil && u.Scheme == fileblob.Scheme {
+		p.root = filepath.FromSlash(u.Path)
+		if runtime.GOOS == "windows" {
+			p.root = strings.TrimPrefix(p.root, `\`)
+		}
+		if create {
+			if err := os.MkdirAll(p.root, directoryMode); err != nil {
+				return nil, fmt.Errorf("backup: %w", err)
+			}
+		}
+	}
+	if p.bucket, err = bucket.Open(ctx, address); err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	return p, nil
+}
+
+// Close closes the place.
+func (p *Place) Close() error {
+	if err := p.bucket.Close(); err != nil {
+		return fmt.Errorf("backup: close: %w", err)
+	}
+	return nil
+}
+
+// each calls f for every object below a prefix.
+func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject)) (err error) {
+	defer bucket.Contain(&err)
+	list := p.bucket.List(&blob.ListOptions{Prefix: prefix})
+	for {
+		object, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list %s: %w", prefix, err)
+		}
+		f(object)
+	}
+}
+
+// Names are the backups, the oldest first.
+func (p *Place) Names(ctx context.Context) (names []string, err error) {
+	err = p.each(ctx, manifests, func(o *blob.ListObject) {
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
+			names = append(names, name)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// isName tells whether a name is that of a backup: an unfinished object is none.
+func isName(name string) bool {
+	_, err := time.Parse(nameLayout, name)
+	return err == nil
+}
+
+// Find reads the backup of a name, or the newest one if the name is empty.
+func (p *Place) Find(ctx context.Context, name string) (*Manifest, error) {
+	if name == "" {
+		names, err := p.Names(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 {
+			return nil, fmt.Errorf("backup: %w: the place has none", ErrNoBackup)
+		}
+		name = names[len(names)-1]
+	}
+	if !isName(name) {
+		return nil, fmt.Errorf("backup: %w: %q is no name of a backup", ErrNoBackup, name)
+	}
+	return p.read(ctx, name)
+}
+
+// Since is the oldest backup that was begun at a time or after it, or the newest one if
+// there is none.
+func (p *Place) Since(ctx context.Context, at time.Time) (*Manifest, error) {
+	names, err := p.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if begun, err := time.Parse(nameLayout, name); err == nil && !begun.Before(at) {
+			return p.read(ctx, name)
+		}
+	}
+	return p.Find(ctx, "")
+}
+
+func (p *Place) read(ctx context.Context, name string) (m *Manifest, err error) {
+	defer bucket.Contain(&err)
+	from, err := p.bucket.NewReader(ctx, manifests+name+extension, nil)
+	if gcerrors.Code(err) == gcerrors.NotFound {
+		return nil, fmt.Errorf("backup: %w: %s", ErrNoBackup, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("backup: read the manifest of %s: %w", name, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(from, maxManifestBytes))
+	if err := errors.Join(err, from.Close()); err != nil {
+		return nil, fmt.Errorf("backup: read the manifest of %s: %w", name, err)
+	}
+	if m, err = decode(name, data); err != nil {
+		return nil, fmt.Errorf("backup: %w", err)
+	}
+	return m, nil
+}
+
+// settle makes an object of a place on this machine durable, and its directories.
+func (p *Place) settle(key string) error {
+	if p.root == "" {
+		return nil
+	}
+	file := filepath.Join(p.root, filepath.FromSlash(key))
+	if err := syncFile(file); err != nil {
+		return err
+	}
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		if err := SyncDirectory(dir); err != nil || dir == p.root || len(dir) <= len(p.root) {
+			return err
+		}
+	}
+}
+
+func syncFile(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0) //nolint:gosec // The operator names the place.
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", name, err)
+	}
+	return nil
+}
+
+// SyncDirectory makes the names in a directory durable. It does nothing on Windows, which has no sync of directories.
+func SyncDirectory(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(name) //nolint:gosec // The operator names the directory.
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,304 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gocloud.dev/blob"
+	"golang.org/x/sync/errgroup"
+
+	"hindsight/cmd/server/internal/bucket"
+)
+
+// Progress is how far a backup, a restore or a verification is. Bytes of Total are
+// done.
+type Progress struct {
+	Files, TotalFiles int
+	Bytes, TotalBytes int64
+}
+
+// Tell is told of progress, from several goroutines. It does not block.
+type Tell func(Progress)
+
+// counter tells of progress by what is added to it.
+type counter struct {
+	tell       Tell
+	total      Progress
+	files      atomic.Int64
+	bytesSoFar atomic.Int64
+}
+
+func newCounter(tell Tell, files []File) *counter {
+	c := &counter{tell: tell, total: Progress{TotalFiles: len(files)}}
+	for _, f := range files {
+		c.total.TotalBytes += f.Bytes
+	}
+	return c
+}
+
+func (c *counter) add(files int, bytes int64) {
+	n, b := c.files.Add(int64(files)), c.bytesSoFar.Add(bytes)
+	if c.tell != nil {
+		p := c.total
+		p.Files, p.Bytes = int(n), b
+		c.tell(p)
+	}
+}
+
+// Write counts what passes a reader or a writer.
+func (c *counter) Write(p []byte) (int, error) {
+	c.add(0, int64(len(p)))
+	return len(p), nil
+}
+
+// Taken is a backup that was made.
+type Taken struct {
+	Manifest *Manifest
+	// NewFiles and NewBytes are those of files that the place did not have.
+	NewFiles int
+	NewBytes int64
+}
+
+// Take backs up a directory that does not change. About is what the manifest says of
+// it beside its files; its name is that of its time.
+func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell) (Taken, error) {
+	m := &about
+	m.Format, m.Name = format, m.Created.UTC().Format(nameLayout)
+	if err := m.walk(dir); err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
+	there, err := p.objects(ctx)
+	if err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
+	taken, err := p.put(ctx, dir, m, there, tell)
+	if err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
+	// What somebody removed meanwhile is noticed before the backup is said to be there.
+	if there, err = p.objects(ctx); err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
+	for _, f := range m.Files {
+		if size, ok := there[key(f.SHA256)]; !ok || size != f.Bytes {
+			return Taken{}, fmt.Errorf("backup: %s is not in the place after it was written", key(f.SHA256))
+		}
+	}
+	if err := p.publish(ctx, m); err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
+	return taken, nil
+}
+
+// walk finds the files of a directory.
+func (m *Manifest) walk(dir string) error {
+	m.Files = nil
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		relative, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		relative = filepath.ToSlash(relative)
+		if !belongs(relative) {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, File{Path: relative, Bytes: info.Size()})
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the files: %w", err)
+	}
+	return nil
+}
+
+// objects are the sizes of all objects, by their keys.
+func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
+	out := map[string]int64{}
+	err := p.each(ctx, objects, func(o *blob.ListObject) { out[o.Key] = o.Size })
+	return out, err
+}
+
+// put digests every file and writes those that are not there.
+func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[string]int64, tell Tell) (Taken, error) {
+	taken := Taken{Manifest: m}
+	var mu sync.Mutex
+	// claim answers whether a file is to be written: of equal ones the first is.
+	claim := func(f *File) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if size, ok := there[key(f.SHA256)]; ok && size == f.Bytes {
+			return false
+		}
+		there[key(f.SHA256)] = f.Bytes
+		taken.NewFiles++
+		taken.NewBytes += f.Bytes
+		return true
+	}
+	progress := newCounter(tell, m.Files)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(transfers)
+	for n := range m.Files {
+		f := &m.Files[n]
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+			}
+			name := filepath.Join(dir, filepath.FromSlash(f.Path))
+			var err error
+			if f.SHA256, err = digest(name, f.Bytes); err != nil {
+				return err
+			}
+			if claim(f) {
+				if err := p.upload(ctx, name, f); err != nil {
+					return err
+				}
+			}
+			progress.add(1, f.Bytes)
+			return nil
+		})
+	}
+	err := group.Wait()
+	return taken, err
+}
+
+// digest is that of a file, whose size has to be as it was.
+func digest(name string, size int64) (string, error) {
+	f, err := os.Open(name) //nolint:gosec // The operator names the directory.
+	if err != nil {
+		return "", fmt.Errorf("digest: %w", err)
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("digest %s: %w", name, err)
+	}
+	if n != size {
+		return "", fmt.Errorf("digest %s: %d bytes, it had %d", name, n, size)
+	}
+	return sum(h), nil
+}
+
+func sum(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// upload writes a file under its digest. What is read now has to be what was digested.
+func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
+	defer bucket.Contain(&err)
+	from, err := os.Open(name) //nolint:gosec // As above.
+	if err != nil {
+		return fmt.Errorf("upload: %w", err)
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	// A write whose context has ended is given up.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	to, err := p.bucket.NewWriter(ctx, key(f.SHA256), &blob.WriterOptions{ContentType: contentType})
+	if err != nil {
+		return fmt.Errorf("upload %s: %w", f.Path, err)
+	}
+	h := sha256.New()
+	_, err = io.Copy(to, io.TeeReader(from, h))
+	if err == nil && sum(h) != f.SHA256 {
+		err = errors.New("its bytes have changed meanwhile")
+	}
+	if err != nil {
+		cancel()
+		_ = to.Close() // It fails, since the context has ended.
+		return fmt.Errorf("upload %s: %w", f.Path, err)
+	}
+	if err := to.Close(); err != nil {
+		return fmt.Errorf("upload %s: %w", f.Path, err)
+	}
+	return p.settle(key(f.SHA256))
+}
+
+const contentType = "application/octet-stream"
+
+// publish writes the manifest.
+func (p *Place) publish(ctx context.Context, m *Manifest) (err error) {
+	defer bucket.Contain(&err)
+	data, err := m.encode()
+	if err != nil {
+		return err
+	}
+	name := manifests + m.Name + extension
+	if err := p.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}); err != nil {
+		return fmt.Errorf("write the manifest %s: %w", name, err)
+	}
+	return p.settle(name)
+}
+
+// Retired is what was removed.
+type Retired struct {
+	Backups, Files int
+	Bytes          int64
+}
+
+// Retain removes all backups but the newest, and then the objects that no backup names.
+// Nothing else may write to the place meanwhile.
+func (p *Place) Retain(ctx context.Context, keep int) (r Retired, err error) {
+	names, err := p.Names(ctx)
+	if err != nil {
+		return r, err
+	}
+	kept := names[max(0, len(names)-keep):]
+	named := map[string]bool{}
+	for _, name := range kept {
+		m, err := p.read(ctx, name)
+		if err != nil {
+			return r, fmt.Errorf("nothing is removed: %w", err)
+		}
+		for _, f := range m.Files {
+			named[key(f.SHA256)] = true
+		}
+	}
+	for _, name := range names[:len(names)-len(kept)] {
+		if err := p.remove(ctx, manifests+name+extension); err != nil {
+			return r, err
+		}
+		r.Backups++
+	}
+	there, err := p.objects(ctx)
+	if err != nil {
+		return r, fmt.Errorf("backup: %w", err)
+	}
+	for name, size := range there {
+		if named[name] {
+			continue
+		}
+		if err := p.remove(ctx, name); err != nil {
+			return r, err
+		}
+		r.Files++
+		r.Bytes += size
+	}
+	return r, nil
+}
+
+func (p *Place) remove(ctx context.Context, name string) (err error) {
+	defer bucket.Contain(&err)
+	if err := p.bucket.Delete(ctx, name); err != nil {
+		return fmt.Errorf("backup: remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// Now is a time as names of backups have it.
+func Now(now time.Time) time.Time { return now.UTC().Truncate(time.Millisecond) }

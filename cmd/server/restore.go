@@ -1,0 +1,364 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"hindsight/cmd/server/internal/backup"
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/moment"
+	"hindsight/internal/metrics"
+	"hindsight/internal/store"
+)
+
+// restored is what restore answers.
+type restored struct {
+	DataDir string         `json:"data_dir,omitempty"`
+	Backup  string         `json:"backup,omitempty"`
+	At      *time.Time     `json:"at,omitempty"`
+	Files   int            `json:"files"`
+	Bytes   int64          `json:"bytes"`
+	Models  int            `json:"models"`
+	Moment  *moment.Report `json:"moment,omitempty"`
+	// Export is the file that one model was written to.
+	Export  string  `json:"export,omitempty"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (r *restored) well() bool { return true }
+
+func (r *restored) write(w io.Writer) {
+	if r.Moment != nil {
+		for _, m := range r.Moment.Models {
+			switch {
+			case m.Removed:
+				fmt.Fprintf(w, "model %q: removed, it was created later\n", m.ID)
+			case m.Undone > 0 || m.Undeleted:
+				fmt.Fprintf(w, "model %q: at sequence %d, %d observations undone%s\n", m.ID, m.Sequence, m.Undone, map[bool]string{true: ", brought back"}[m.Undeleted])
+			}
+		}
+		for _, a := range r.Moment.Aliases {
+			fmt.Fprintf(w, "alias %q: names %q\n", a.Name, a.Model)
+		}
+	}
+	to := r.DataDir
+	if r.Export != "" {
+		to = r.Export
+	}
+	fmt.Fprintf(w, "restored %s of %s: %d models, %d files of %s in %.2f s\n", to, r.Backup, r.Models, r.Files, megabytes(r.Bytes), r.Seconds)
+}
+
+// listed is what restore --list answers.
+type listed struct {
+	Backups []string `json:"backups"`
+}
+
+func (l *listed) well() bool { return true }
+
+func (l *listed) write(w io.Writer) {
+	for _, name := range l.Backups {
+		fmt.Fprintln(w, name)
+	}
+}
+
+// selection says which backup.
+type selection struct {
+	from, backup, at *string
+	list             *bool
+}
+
+func (s *subcommand) selection() selection {
+	return selection{s.own.String("from", "", ""), s.own.String("backup", "", ""), s.own.String("at", "", ""), s.own.Bool("list", false, "")}
+}
+
+// time is that of --at, the zero time without it.
+func (s selection) time() (time.Time, error) {
+	if *s.at == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, *s.at)
+	if err != nil {
+		return t, usagef("--at: got %q, want a time such as 2026-03-01T09:30:00Z", *s.at)
+	}
+	return t, nil
+}
+
+// find opens the place and reads the manifest. Unless a backup is named it is the oldest
+// one that was begun at the time of --at or later: its logs reach back the farthest.
+func (s selection) find(ctx context.Context, at time.Time) (place *backup.Place, m *backup.Manifest, err error) {
+	if place, err = backup.Open(ctx, *s.from, false); err != nil {
+		return nil, nil, err
+	}
+	if *s.backup == "" && !at.IsZero() {
+		m, err = place.Since(ctx, at)
+	} else {
+		m, err = place.Find(ctx, *s.backup)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, place.Close())
+	}
+	return place, m, nil
+}
+
+// restore makes a data directory of a backup, or of copies of snapshots.
+func restore(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+	s := newSubcommand("restore")
+	which := s.selection()
+	snapshots := s.own.String("from-snapshots", "", "")
+	model := s.own.String("model", "", "")
+	export := s.own.String("export", "", "")
+	return s.run(args, env, stdout, stderr, func(c config.Config, p *progress) (outcome, error) {
+		at, err := which.time()
+		switch {
+		case err != nil:
+			return nil, err
+		case (*which.from == "") == (*snapshots == ""):
+			return nil, usagef("one of --from and --from-snapshots is wanted: a directory, or the URL of a bucket")
+		case *snapshots != "" && (*which.backup != "" || *which.at != "" || *model != "" || *which.list):
+			return nil, usagef("--from-snapshots takes no --backup, --at, --model and --list")
+		case (*model == "") != (*export == ""):
+			return nil, usagef("--model and --export belong together")
+		case *snapshots != "":
+			return rebuild(ctx, c.DataDir, *snapshots)
+		case *which.list:
+			return list(ctx, *which.from)
+		case *model != "":
+			return exportOne(ctx, c, which, at, *model, *export, p)
+		}
+		return restoreAll(ctx, c.DataDir, which, at, p)
+	})
+}
+
+func list(ctx context.Context, from string) (_ outcome, err error) {
+	place, err := backup.Open(ctx, from, false)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	names, err := place.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &listed{names}, nil
+}
+
+// restoreAll makes a data directory of a backup.
+func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (_ outcome, err error) {
+	place, m, err := which.find(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	started := time.Now()
+	r := &restored{DataDir: dir, Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
+	err = filled(dir, func() error {
+		if err := fetch(ctx, place, m, dir, p); err != nil || at.IsZero() {
+			return err
+		}
+		r.At = &at
+		r.Moment, err = momentOf(ctx, dir, at)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.Seconds = time.Since(started).Seconds()
+	return r, nil
+}
+
+// filled fills an empty directory, which is no data directory until that has ended well.
+// After an error it is empty again.
+func filled(dir string, fill func() error) (err error) {
+	if err := os.MkdirAll(dir, restoredMode); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	there, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	there = slices.DeleteFunc(there, func(e os.DirEntry) bool { return e.Name() == "lost+found" })
+	if len(there) > 0 {
+		return fmt.Errorf("%s is not empty: it has %s; a restore wants an empty directory", dir, there[0].Name())
+	}
+	mark := filepath.Join(dir, store.RestoringMark)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, empty(dir))
+		}
+	}()
+	if err := os.WriteFile(mark, nil, restoredFileMode); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "LOCK"), nil, restoredFileMode); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	if err := backup.SyncDirectory(dir); err != nil {
+		return err
+	}
+	if err := fill(); err != nil {
+		return err
+	}
+	if err := os.Remove(mark); err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	return backup.SyncDirectory(dir)
+}
+
+const (
+	restoredMode     = 0o750
+	restoredFileMode = 0o600
+)
+
+// empty removes what is in a directory. The mark goes last.
+func empty(dir string) error {
+	there, err := os.ReadDir(dir)
+	for _, e := range there {
+		if e.Name() != "lost+found" && e.Name() != store.RestoringMark {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(dir, store.RestoringMark))
+	}
+	if err != nil {
+		return fmt.Errorf("the directory is not to be used: %w", err)
+	}
+	return nil
+}
+
+// errDamaged is a backup of which files are damaged.
+var errDamaged = errors.New("the backup is damaged and nothing was restored")
+
+// toldDamages bounds what an error names.
+const toldDamages = 10
+
+// fetch writes the files of a backup and checks that its models are as far as it says.
+func fetch(ctx context.Context, place *backup.Place, m *backup.Manifest, dir string, p *progress) error {
+	damaged, err := place.Fetch(ctx, m, dir, p.copied)
+	if err != nil {
+		return err
+	}
+	p.end(fmt.Sprintf("%d files fetched", len(m.Files)))
+	if len(damaged) > 0 {
+		err := fmt.Errorf("%w: %d of %d files", errDamaged, len(damaged), len(m.Files))
+		for _, d := range damaged[:min(len(damaged), toldDamages)] {
+			err = fmt.Errorf("%w; %s: %s", err, d.Path, d.Problem)
+		}
+		return err
+	}
+	found, err := sequences(ctx, dir, store.Options{Restoring: true})
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(found, m.Models) {
+		return fmt.Errorf("%w: its models are not those of its manifest", errDamaged)
+	}
+	return nil
+}
+
+// momentOf takes all models of a restored directory back to a time.
+func momentOf(ctx context.Context, dir string, at time.Time) (*moment.Report, error) {
+	disk, err := store.Open(dir, store.Options{Restoring: true}) //nolint:contextcheck // A directory is opened whole or not at all.
+	if err != nil {
+		return nil, err
+	}
+	report, err := moment.Restore(ctx, disk, at)
+	if err := errors.Join(err, disk.Close()); err != nil {
+		return nil, fmt.Errorf("--at %s: %w", at.Format(time.RFC3339Nano), err)
+	}
+	return &report, nil
+}
+
+// exportOne writes one model of a backup to a file, as ExportModel gives it.
+func exportOne(ctx context.Context, c config.Config, which selection, at time.Time, model, file string, p *progress) (_ outcome, err error) {
+	if _, err := os.Stat(file); err == nil {
+		return nil, usagef("--export: %s exists", file)
+	}
+	place, m, err := which.find(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	if !slices.ContainsFunc(m.Models, func(o backup.Model) bool { return o.ID == model }) {
+		return nil, fmt.Errorf("backup %s has no model %q", m.Name, model)
+	}
+	started := time.Now()
+	dir, err := os.MkdirTemp("", "hindsight-restore-")
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := filled(dir, func() error { return fetch(ctx, place, m, dir, p) }); err != nil {
+		return nil, err
+	}
+	data, err := exported(ctx, c, dir, model, at)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeNew(file, data); err != nil {
+		return nil, err
+	}
+	r := &restored{Backup: m.Name, Export: file, Files: 1, Bytes: int64(len(data)), Models: 1, Seconds: time.Since(started).Seconds()}
+	if !at.IsZero() {
+		r.At = &at
+	}
+	return r, nil
+}
+
+// exported opens a directory as a server would, takes a model back to a time if one is
+// given, and exports it.
+func exported(ctx context.Context, c config.Config, dir, model string, at time.Time) (_ []byte, err error) {
+	instruments, err := metrics.New(prometheus.NewRegistry(), metrics.Options{Version: version, MaxModels: c.MetricsMaxModels})
+	if err != nil {
+		return nil, fmt.Errorf("instruments: %w", err)
+	}
+	disk, err := store.Open(dir, store.Options{}) //nolint:contextcheck // A directory is opened whole or not at all.
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, disk.Close()) }()
+	models, err := engine.Open(ctx, engineOptions(c, zap.NewNop(), disk, instruments))
+	if err != nil {
+		return nil, fmt.Errorf("open the models: %w", err)
+	}
+	defer func() { err = errors.Join(err, models.Close()) }()
+	if !at.IsZero() {
+		sequence, err := models.SequenceAt(ctx, model, at)
+		if err == nil {
+			_, _, err = models.RestoreModel(ctx, model, sequence, false)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return models.ExportModel(ctx, model, engine.ExportOptions{})
+}
+
+// writeNew writes a file that is there whole or not at all.
+func writeNew(name string, data []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return fmt.Errorf("--export: %w", err)
+	}
+	_, err = file.Write(data)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("--export: %w", err), os.Remove(file.Name()))
+	}
+	return nil
+}

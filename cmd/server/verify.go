@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"hindsight/cmd/server/internal/backup"
+	"hindsight/cmd/server/internal/config"
+)
+
+// verified is what verify answers.
+type verified struct {
+	Backup string `json:"backup"`
+	Files  int    `json:"files"`
+	Bytes  int64  `json:"bytes"`
+	// Damaged are files that are not what was written. Fsck is nil if there are any.
+	Damaged []backup.Damage `json:"damaged"`
+	Fsck    *report         `json:"fsck,omitempty"`
+	Seconds float64         `json:"seconds"`
+}
+
+func (v *verified) well() bool {
+	return len(v.Damaged) == 0 && v.Fsck != nil && len(v.Fsck.Findings) == 0
+}
+
+func (v *verified) write(w io.Writer) {
+	for _, d := range v.Damaged {
+		fmt.Fprintf(w, "%s: %s\n", d.Path, d.Problem)
+	}
+	if v.Fsck != nil {
+		v.Fsck.write(w)
+	}
+	fmt.Fprintf(w, "backup %s: %d files of %s, %d damaged; checked in %.2f s\n", v.Backup, v.Files, megabytes(v.Bytes), len(v.Damaged), v.Seconds)
+}
+
+// verify checks the digests of a backup, and then what is in it as fsck does, in a
+// temporary directory.
+func verify(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+	s := newSubcommand("verify")
+	which := s.selection()
+	return s.run(args, env, stdout, stderr, func(_ config.Config, p *progress) (outcome, error) {
+		switch {
+		case *which.from == "":
+			return nil, usagef("--from is missing: a directory, or the URL of a bucket")
+		case *which.at != "":
+			return nil, usagef("--at is of restore; name the backup by --backup")
+		case *which.list:
+			return list(ctx, *which.from)
+		}
+		return verifyBackup(ctx, which, p)
+	})
+}
+
+func verifyBackup(ctx context.Context, which selection, p *progress) (_ outcome, err error) {
+	place, m, err := which.find(ctx, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, place.Close()) }()
+	started := time.Now()
+	dir, err := os.MkdirTemp("", "hindsight-verify-")
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	v := &verified{Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Damaged: []backup.Damage{}}
+	damaged, err := place.Fetch(ctx, m, dir, p.copied)
+	if err != nil {
+		return nil, err
+	}
+	p.end(fmt.Sprintf("%d files fetched", len(m.Files)))
+	if v.Damaged = append(v.Damaged, damaged...); len(damaged) > 0 {
+		v.Seconds = time.Since(started).Seconds()
+		return v, nil
+	}
+	if err := os.WriteFile(dir+"/LOCK", nil, restoredFileMode); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	r, err := examine(ctx, dir, false, p)
+	if err != nil {
+		return nil, err
+	}
+	r.DataDir = m.Name
+	v.Fsck, v.Seconds = &r, time.Since(started).Seconds()
+	return v, nil
+}

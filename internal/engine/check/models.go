@@ -1,0 +1,40 @@
+package check
+
+import (
+	"context"
+	"fmt"
+
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
+)
+
+// Model is how far a model is by its log.
+type Model struct {
+	ID       string
+	Sequence uint64
+	Deleted  bool
+}
+
+// Models tells how far every model is. Nothing is recovered. A model whose entry cannot
+// be read is told with sequence 0.
+func Models(ctx context.Context, disk storage.Store) ([]Model, error) {
+	var out []Model
+	err := disk.Models(ctx, func(e storage.Entry) error {
+		m := Model{ID: e.Name}
+		from, entry, err := recovery.DecodeEntry(e, catalog.New)
+		if err == nil {
+			m.Deleted = entry.Deleted != 0
+			m.Sequence, err = from.Kept.Last()
+		}
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		out = append(out, m)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check: %w", err)
+	}
+	return out, nil
+}

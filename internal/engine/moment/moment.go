@@ -1,0 +1,181 @@
+// Package moment takes all models of a store back to one time. No engine has the store
+// open.
+package moment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
+)
+
+// Model is what became of a model.
+type Model struct {
+	ID string `json:"id"`
+	// Sequence is how many observations it has learned, Undone how many it no longer has.
+	Sequence uint64 `json:"sequence"`
+	Undone   uint64 `json:"undone,omitempty"`
+	// Removed says that it was created later, Undeleted that it was deleted later.
+	Removed   bool `json:"removed,omitempty"`
+	Undeleted bool `json:"undeleted,omitempty"`
+}
+
+// Alias is what became of an alias that was set later.
+type Alias struct {
+	Name string `json:"name"`
+	// Model is what it names now, empty if it was removed.
+	Model string `json:"model,omitempty"`
+}
+
+// Report is what Restore did.
+type Report struct {
+	Models  []Model `json:"models"`
+	Aliases []Alias `json:"aliases,omitempty"`
+}
+
+// Restore takes every model back to what it was at a time, with its ids and its log.
+// Models that were created later are removed, and those that were deleted later and can
+// be brought back are. An alias that was set later names what it named before that.
+//
+// Not of that time are metadata, predictions that wait, what was deleted for good, and
+// an alias that was set more than once since. A model that cannot be taken back is an
+// error, and all of them are told; the store is not to be used then.
+func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, error) {
+	var found []storage.Entry
+	err := disk.Models(ctx, func(e storage.Entry) error {
+		e.Value = append([]byte(nil), e.Value...)
+		found = append(found, e)
+		return nil
+	})
+	if err != nil {
+		return Report{}, fmt.Errorf("restore a time: %w", err)
+	}
+	var r Report
+	var failures []error
+	there := map[string]bool{}
+	for _, e := range found {
+		m, err := restore(ctx, e, at)
+		if ctx.Err() != nil {
+			return r, fmt.Errorf("restore a time: %w", context.Cause(ctx))
+		}
+		if err != nil {
+			failures = append(failures, fmt.Errorf("model %q: %w", e.Name, err))
+			continue
+		}
+		there[m.ID] = !m.Removed
+		r.Models = append(r.Models, m)
+	}
+	if err := errors.Join(failures...); err != nil {
+		return r, err
+	}
+	r.Aliases, err = aliases(ctx, disk, at, there)
+	return r, err
+}
+
+// restore takes back one model.
+func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) {
+	m := Model{ID: e.Name}
+	from, entry, err := recovery.DecodeEntry(e, catalog.New)
+	if err != nil {
+		return m, err
+	}
+	if entry.Created > at.UnixNano() {
+		m.Removed = true
+		return m, from.Kept.Delete(ctx)
+	}
+	sequence, err := from.SequenceAt(ctx, time.Unix(0, entry.Created), at)
+	if err != nil {
+		return m, err
+	}
+	if e.Rewinding != nil {
+		// A rewind that began has to end first. What it undoes is undone here too.
+		sequence = min(sequence, *e.Rewinding)
+	}
+	last, err := from.Kept.Last()
+	if err != nil {
+		return m, err
+	}
+	m.Sequence, m.Undone = sequence, last-sequence
+	if m.Undone > 0 || e.Rewinding != nil {
+		if err := rewind(ctx, from, sequence); err != nil {
+			return m, err
+		}
+	}
+	if entry.Deleted > at.UnixNano() {
+		m.Undeleted = true
+		return m, undelete(ctx, e)
+	}
+	return m, nil
+}
+
+// rewind is what the engine does at a model's turn: what the log says of the ids up to the
+// sequence is written first, since the record that is cut is complete.
+func rewind(ctx context.Context, from recovery.Source, sequence uint64) error {
+	d := recovery.Derivation{Kept: from.Kept}
+	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
+	if err == nil {
+		err = d.Write()
+	}
+	if err != nil {
+		return err
+	}
+	if r.Sequence() != sequence {
+		return fmt.Errorf("the log ends at sequence %d, want %d", r.Sequence(), sequence)
+	}
+	cut, err := from.Cut(ctx, sequence)
+	if err != nil {
+		return err
+	}
+	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
+		s, err := record.DecodeSeen(value, from.Spec.Outputs)
+		return err == nil && s.Answer.Sequence > sequence
+	}})
+}
+
+func undelete(ctx context.Context, e storage.Entry) error {
+	entry, err := record.DecodeEntry(e.Value)
+	if err != nil {
+		return err
+	}
+	entry.Deleted, entry.Purge = 0, 0
+	entry.Revision++
+	return e.Model.SetValue(ctx, entry.Encode())
+}
+
+// aliases takes back the aliases that were set later, by one step.
+func aliases(ctx context.Context, disk storage.Aliases, at time.Time, there map[string]bool) ([]Alias, error) {
+	var changed []Alias
+	values := map[string][]byte{}
+	err := disk.EachAlias(ctx, func(name string, value []byte) error {
+		a, err := record.DecodeAlias(value)
+		if err != nil || a.Updated <= at.UnixNano() && there[a.Model] {
+			return nil //nolint:nilerr // The server tells of it, and does not serve it.
+		}
+		out := Alias{Name: string([]byte(name))}
+		if a.Updated > at.UnixNano() && there[a.Previous] {
+			out.Model = a.Previous
+			values[out.Name] = (&record.Alias{Model: a.Previous, Updated: a.Updated}).Encode()
+		}
+		changed = append(changed, out)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("restore a time: %w", err)
+	}
+	for _, a := range changed {
+		if a.Model == "" {
+			err = disk.RemoveAlias(ctx, a.Name)
+		} else {
+			err = disk.PutAlias(ctx, a.Name, values[a.Name])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("restore a time: %w", err)
+		}
+	}
+	return changed, nil
+}

@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+)
+
+const (
+	checkpointDirectory = "checkpoint"
+	// A copy of a write-ahead log may be torn where the log was written at that
+	// moment. It is then made again, at most so often.
+	checkpointAttempts = 5
+)
+
+// errTorn is a copy of a write-ahead log with a hole.
+var errTorn = errors.New("a copied log was written meanwhile")
+
+// Checkpoint makes, below the data directory, a directory that holds all that
+// this one holds at one moment, and gives its path. It is a data directory
+// itself, for readers alone. Tables and snapshots in it are links, where the file
+// system has links: they take no room until the store drops what they are linked to.
+// A checkpoint of before is replaced. RemoveCheckpoint removes it, and so does the
+// next Open.
+//
+// What was acknowledged before the call is in the checkpoint. Its parts are of the
+// following moments, while no snapshot is added or removed, no log is cut or
+// rewound, and no import ends:
+//
+//   - the snapshots first. Whatever a snapshot stands for was written to both
+//     databases before it;
+//   - then pending. A prediction that waits in it was not answered before, or its
+//     answer is in log;
+//   - then log, which is of the latest moment. A prediction that is not in pending
+//     any more is answered in log. All of log behind a snapshot is replayed, and the
+//     predictions that it answers are removed then.
+//
+// Writers of observations and predictions do not wait for it. It takes time in
+// proportion to the number of files. It fails after a refused write.
+func (s *Store) Checkpoint(ctx context.Context) (string, error) {
+	dir := s.path(checkpointDirectory)
+	err := s.Failed()
+	for attempt := 0; err == nil && attempt < checkpointAttempts; attempt++ {
+		if err = s.checkpoint(ctx, dir); err == nil {
+			return dir, nil
+		}
+		if errors.Is(err, errTorn) && attempt < checkpointAttempts-1 {
+			err = nil
+		}
+	}
+	return "", fmt.Errorf("store: checkpoint: %w", errors.Join(err, s.RemoveCheckpoint()))
+}
+
+// RemoveCheckpoint removes the checkpoint, where there is one.
+func (s *Store) RemoveCheckpoint() error { return s.removeAll(s.path(checkpointDirectory)) }
+
+func (s *Store) checkpoint(ctx context.Context, dir string) error {
+	if err := s.removeAll(dir); err != nil {
+		return err
+	}
+	if err := s.fs.MkdirAll(s.fs.PathJoin(dir, snapshots), directoryMode); err != nil {
+		return err
+	}
+	if err := s.writeFile(s.fs.PathJoin(dir, lockFile), nil); err != nil {
+		return err
+	}
+	// What is in tables need not be copied by way of the logs, and is the same file
+	// in the next checkpoint.
+	for _, db := range []*database{s.pendingDB, s.logDB} {
+		if err := db.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.freeze(ctx, dir); err != nil {
+		return err
+	}
+	for _, name := range []string{pendingDirectory, logDirectory} {
+		if err := s.whole(s.fs.PathJoin(dir, name)); err != nil {
+			return err
+		}
+	}
+	return s.Failed()
+}
+
+// freeze takes the parts of a checkpoint.
+func (s *Store) freeze(ctx context.Context, dir string) error {
+	s.files.Lock()
+	defer s.files.Unlock()
+	if err := s.linkSnapshots(ctx, s.fs.PathJoin(dir, snapshots)); err != nil {
+		return err
+	}
+	if err := s.pendingDB.checkpoint(s.fs.PathJoin(dir, pendingDirectory)); err != nil {
+		return err
+	}
+	return s.logDB.checkpoint(s.fs.PathJoin(dir, logDirectory))
+}
+
+// linkSnapshots links the finished snapshots. Those of a model that is being deleted
+// may vanish on the way.
+func (s *Store) linkSnapshots(ctx context.Context, to string) error {
+	models, err := s.list(s.path(snapshots))
+	if err != nil {
+		return err
+	}
+	for _, model := range models {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		files, err := s.list(s.path(snapshots, model))
+		if err != nil {
+			return err
+		}
+		if err := s.fs.MkdirAll(s.fs.PathJoin(to, model), directoryMode); err != nil {
+			return err
+		}
+		for _, f := range files {
+			if !strings.HasSuffix(f, snapshotSuffix) {
+				continue
+			}
+			err := vfs.LinkOrCopy(s.fs, s.path(snapshots, model, f), s.fs.PathJoin(to, model, f))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("link a snapshot: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// whole is errTorn for a copied database whose logs do not end as Pebble expects it.
+func (s *Store) whole(dir string) error {
+	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: dir})
+	if err != nil {
+		return fmt.Errorf("find the logs of %s: %w", dir, err)
+	}
+	for _, log := range logs {
+		if _, damaged, err := wholeLength(log); err != nil {
+			return fmt.Errorf("read a log of %s: %w", dir, err)
+		} else if damaged {
+			return errTorn
+		}
+	}
+	return nil
+}
+
+// flush writes the memory table out, or ends with the context.
+func (db *database) flush(ctx context.Context) error {
+	if err := db.guard.err(); err != nil {
+		return err
+	}
+	done, err := db.AsyncFlush()
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	select {
+	case <-done:
+		return db.guard.err()
+	case <-db.guard.failed: // A flush that failed never ends.
+		return db.guard.err()
+	case <-ctx.Done():
+		return fmt.Errorf("wait for a flush: %w", context.Cause(ctx))
+	}
+}
+
+// checkpoint is Pebble's. What it writes is no part of the store: its failure is the
+// caller's alone.
+func (db *database) checkpoint(dir string) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("checkpoint of a database: %v", p)
+		}
+	}()
+	if err := db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return fmt.Errorf("checkpoint of a database: %w", err)
+	}
+	return db.guard.err()
+}
