@@ -69,9 +69,9 @@ func collect(t *testing.T) *collector {
 	return c
 }
 
-// tree are the spans of a trace as lines, each below the one that it is a child of, and
-// that of the parent that the caller names.
-func (c *collector) tree(trace, parent string) []string {
+// tree are the spans of a trace as lines, each below the one that it is a child of, the
+// first below that of the caller.
+func (c *collector) tree(trace string) []string {
 	spans := slices.Clone(c.spans[trace])
 	slices.SortFunc(spans, func(a, b *tracev1.Span) int { return int(a.GetStartTimeUnixNano()) - int(b.GetStartTimeUnixNano()) })
 	var lines []string
@@ -88,15 +88,17 @@ func (c *collector) tree(trace, parent string) []string {
 	return lines
 }
 
+// parent is the span of a caller.
+const parent = "00f067aa0ba902b7"
+
 // with is a context that carries a trace as another service's call does.
-func with(ctx context.Context, trace, parent string) context.Context {
+func with(ctx context.Context, trace string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "traceparent", "00-"+trace+"-"+parent+"-01")
 }
 
 // The spans of calls over gRPC, in a session and over JSON reach the collector, below the
 // caller's, with the stages of an observation below them.
 func TestTraces(t *testing.T) {
-	const parent = "00f067aa0ba902b7"
 	trace := func(n int) string { return fmt.Sprintf("4bf92f3577b34da6a3ce929d0e0e47%02x", n) }
 	c := collect(t)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
@@ -104,13 +106,13 @@ func TestTraces(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off") // Only what the caller has sampled.
 	p := launch(t, t.TempDir(), "--otlp-endpoint", c.url, "--log-level", "debug")
 	p.create(t)
-	if _, err := p.predictor.Observe(with(t.Context(), trace(1), parent), observation(0)); err != nil {
+	if _, err := p.predictor.Observe(with(t.Context(), trace(1)), observation(0)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.predictor.Predict(with(t.Context(), trace(2), parent), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
+	if _, err := p.predictor.Predict(with(t.Context(), trace(2)), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.predictor.Predict(with(t.Context(), trace(3), parent), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
+	if _, err := p.predictor.Predict(with(t.Context(), trace(3)), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
 		t.Fatal("a model that is not there predicts")
 	}
 	ask := func(method, url, body string, header ...string) string {
@@ -136,7 +138,7 @@ func TestTraces(t *testing.T) {
 		"Content-Type", "application/json", "Traceparent", "00-"+trace(4)+"-"+parent+"-01")
 	// Not sampled, so that there is no span.
 	p.learn(t, 1, 5)
-	p.learnInSession(with(t.Context(), trace(5), parent), t)
+	p.learnInSession(with(t.Context(), trace(5)), t)
 
 	_, families := p.scrape(t, "", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "")
 	traced := map[string]bool{}
@@ -167,7 +169,7 @@ func TestTraces(t *testing.T) {
 		4: {service + "Observe", "  queue", "  commit", "  learn"},
 		5: {service + "Session"},
 	} {
-		if got := c.tree(trace(id), parent); !slices.Equal(got, want) {
+		if got := c.tree(trace(id)); !slices.Equal(got, want) {
 			t.Errorf("trace %d:\n%s\nwant\n%s", id, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}

@@ -199,7 +199,7 @@ func (i *instance) live() (Live, bool) {
 	live := Live{
 		ID: i.id, Learner: i.name(), Stats: stats, Summary: figures.summary, ReadOnly: broken,
 		Predictions: i.predictions.Load(), Expired: i.expired.Load(), Pending: uint64(i.waitingLabels()),
-		Duplicates: i.duplicates.Load(), Conflicts: i.conflicts.Load(), Queued: i.box.Rows(), PendingLimit: i.pendingLimit(i.entry.Load().Metadata.MaxPending),
+		Duplicates: i.duplicates.Load(), Conflicts: i.conflicts.Load(), Queued: i.box.Rows(), PendingLimit: i.pendingLimit(i.entry.Load().MaxPending),
 		SnapshotMade: entryTime(i.snapshotMade.Load()), SnapshotBytes: i.snapshotBytes.Load(),
 		Unsnapshotted: stats.Observations - min(i.snapshotAt.Load(), stats.Observations), Replay: time.Duration(i.replay.Load()),
 	}

@@ -82,6 +82,7 @@ func TestDocsHaveEveryMetric(t *testing.T) {
 
 // tables are a table of the metrics of models and one of those of the server.
 func tables(t *testing.T) string {
+	t.Helper()
 	families, err := everyNumber(t).Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -153,6 +154,7 @@ func TestDocsNameMetricsThatExist(t *testing.T) {
 
 // shownNames are the names of the metrics and those of the series of histograms.
 func shownNames(t *testing.T) []string {
+	t.Helper()
 	m := everyNumber(t)
 	shown := names(t, m)
 	families, err := m.Gather()
