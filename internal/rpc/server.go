@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,10 +22,11 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 )
 
-// Options of a server. Every field but MemoryLimit is required.
+// Options of a server. Every field but MemoryLimit and those of Auth is required.
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
@@ -37,6 +39,11 @@ type Options struct {
 	MemoryLimit int64
 	// Reflection lets tools like grpcurl ask for the services.
 	Reflection bool
+	// Auth tells who calls; nil takes every call. Audit is told of the calls that the audit
+	// log keeps, and must not keep the record; nil is no log. Now is required with either.
+	Auth  *auth.Authenticator
+	Audit func(*auth.Record)
+	Now   func() time.Time
 	// admission is newAdmission(MemoryLimit), but in tests.
 	admission *admission
 }
@@ -60,6 +67,7 @@ type Server struct {
 	health      *health.Server
 	predictions *predictions
 	admission   *admission
+	access      *access
 	once        sync.Once
 	// What Local needs: the unary methods and the interceptors before them.
 	methods         map[string]localMethod
@@ -77,12 +85,15 @@ func New(o Options) *Server {
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
-	unary := chain(o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log), admission.unary, recovery.UnaryServerInterceptor(recovered))
+	access := newAccess(&o)
+	judgeUnary, judgeStream := access.interceptors()
+	unary := chain(slices.Concat([]grpc.UnaryServerInterceptor{o.Metrics.UnaryServerInterceptor(), unaryErrors(o.Log)}, judgeUnary,
+		[]grpc.UnaryServerInterceptor{admission.unary, recovery.UnaryServerInterceptor(recovered)})...)
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
-			grpc.ChainStreamInterceptor(
-				o.Metrics.StreamServerInterceptor(), streamErrors(o.Log), recovery.StreamServerInterceptor(recovered)),
+			grpc.ChainStreamInterceptor(slices.Concat([]grpc.StreamServerInterceptor{o.Metrics.StreamServerInterceptor(), streamErrors(o.Log)}, judgeStream,
+				[]grpc.StreamServerInterceptor{recovery.StreamServerInterceptor(recovered)})...),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
@@ -93,10 +104,10 @@ func New(o Options) *Server {
 			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
 		),
-		health: health.NewServer(), admission: admission,
+		health: health.NewServer(), admission: admission, access: access,
 		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
-			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
+			engine: o.Engine, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
 		},
 	}
 	services := registrar{s.Server, s.methods}

@@ -118,10 +118,16 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 	switch call := r.GetCall().(type) {
 	case *hindsightv1.SessionRequest_Predict:
 		var prediction *hindsightv1.Prediction
+		if err = p.access.message(ctx, hindsightv1.PredictionService_Predict_FullMethodName, call.Predict); err != nil {
+			break
+		}
 		if prediction, err = p.predict(ctx, call.Predict); err == nil {
 			a.response.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: prediction}
 		}
 	case *hindsightv1.SessionRequest_Observe:
+		if err = p.access.message(ctx, hindsightv1.PredictionService_Observe_FullMethodName, call.Observe); err != nil {
+			break
+		}
 		a.observation, err = p.submit(ctx, call.Observe)
 	default:
 		err = &model.FieldError{
