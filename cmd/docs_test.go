@@ -131,6 +131,8 @@ type reader struct {
 	root, dir string
 	server    *child.Server
 	stop      []func() error
+	// open is the server without tokens while a document has one with tokens.
+	open *child.Server
 }
 
 // run runs a program as the reader and returns what it prints.
@@ -168,6 +170,15 @@ func (r *reader) serve(t *testing.T, flags []string) {
 	dir, err := os.MkdirTemp(r.dir, "data-") //nolint:usetesting // the server outlives the subtest that starts it
 	if err != nil {
 		t.Fatal(err)
+	}
+	for n, flag := range flags[:max(len(flags)-1, 0)] {
+		switch flag {
+		case "--tokens":
+			r.open = r.server
+			fallthrough
+		case "--audit-log":
+			flags[n+1] = filepath.Join(r.dir, flags[n+1])
+		}
 	}
 	flags = append(flags, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -350,6 +361,9 @@ func TestDocuments(t *testing.T) {
 				default: // It shows an output, a formula or files.
 				}
 			})
+		}
+		if r.open != nil {
+			r.server, r.open = r.open, nil
 		}
 	}
 	if ran < 10 {

@@ -13,7 +13,9 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"hindsight/cmd/server/internal/offsite"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
+	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -80,15 +82,17 @@ func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
 }
 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
-// is not draining), and the front's.
-func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front) (http.Handler, error) {
+// is not draining), and the front's. The guard lets to /metrics alone; the gateway has it
+// too.
+func routes(registry *prometheus.Registry, instruments *metrics.Metrics, open *front, guard *gateway.Guard) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, compress(scrapes(instruments))))
+	// The series name all models.
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, guard.Require(auth.Read, compress(scrapes(instruments)))))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(code)

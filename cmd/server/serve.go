@@ -19,9 +19,11 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/internal/engine"
+	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -68,8 +70,13 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
+	who, guard, err := openAccess(c, log, instruments)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, who.Close()) }() // After the last call.
 	open := new(front)
-	handler, err := routes(registry, instruments, open)
+	handler, err := routes(registry, instruments, open, guard)
 	if err != nil {
 		return err
 	}
@@ -87,8 +94,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	})
 	group.Go(func() error {
 		defer open.cut()
-		return host(groupCtx, c, log, registry, instruments, open, grpcListener, httpListener.Addr())
+		return host(groupCtx, c, log, registry, instruments, open, grpcListener, httpListener.Addr(), who, guard)
 	})
+	group.Go(func() error { return who.Run(groupCtx) })
 	return group.Wait()
 }
 
@@ -97,7 +105,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 func host(
 	ctx context.Context, c config.Config, log *zap.Logger,
 	registry *prometheus.Registry, instruments *metrics.Metrics, open *front,
-	listener net.Listener, httpAddress net.Addr,
+	listener net.Listener, httpAddress net.Addr, who *access.Access, guard *gateway.Guard,
 ) (err error) {
 	disk, err := store.Open(c.DataDir, store.Options{ //nolint:contextcheck // A directory is opened whole or not at all.
 		Cache: c.MemoryLimit / 8,
@@ -144,13 +152,13 @@ func host(
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: log, Metrics: calls,
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
-		MemoryLimit: c.MemoryLimit,
+		MemoryLimit: c.MemoryLimit, Auth: who.Auth, Audit: who.Audit(), Now: time.Now,
 	})
 	if err := watchCalls(instruments, server); err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, listener.Addr())
+	api, closeAPI, err := newGateway(ctx, c, log, server, listener.Addr(), guard)
 	if err != nil {
 		server.Drain(ctx)
 		return err

@@ -70,6 +70,8 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 		metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }),
 		metrics.Watch(m, func() metrics.Totals { return metrics.Totals{} }),
 		metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{} }),
+		metrics.Watch(m, func() metrics.AuthStats { return metrics.AuthStats{} }),
+		metrics.Watch(m, func() metrics.AuditStats { return metrics.AuditStats{} }),
 		metrics.Watch(m, func() metrics.CopyStats { return metrics.CopyStats{LastSuccess: copied} }))
 	if err != nil {
 		tb.Fatal(err)

@@ -43,7 +43,7 @@ type kind struct {
 
 // settings is the one table of settings. They are read into c.
 func settings(c *Config) []setting {
-	return []setting{
+	return slices.Concat([]setting{
 		{serving, "grpc-address", ":50051", address(&c.GRPCAddress), "where the gRPC services listen"},
 		{serving, "http-address", ":9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
 		{serving, "cors-origins", "", origins(&c.CORSOrigins), "origins of pages that may call over HTTP, as https://a.example,https://b.example; * is all"},
@@ -73,7 +73,7 @@ func settings(c *Config) []setting {
 		{monitoring, "log-format", "json", oneOf(&c.LogFormat, LogJSON, LogConsole), "format of a log line"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
 		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
-	}
+	}, accessSettings(c))
 }
 
 // word is a setting that is kept as it is written, if good says so.
