@@ -121,6 +121,15 @@ var (
 	ErrModelFollows        error = reason("MODEL_FOLLOWS")
 	ErrModelMoving         error = reason("MODEL_MOVING")
 	ErrModelMoved          error = reason("MODEL_MOVED")
+	ErrTokenMissing        error = reason("TOKEN_MISSING")
+	ErrTokenInvalid        error = reason("TOKEN_INVALID")
+	ErrTokenExpired        error = reason("TOKEN_EXPIRED")
+	ErrCertificateUnknown  error = reason("CERTIFICATE_UNKNOWN")
+	ErrRoleTooLow          error = reason("ROLE_TOO_LOW")
+	ErrModelOutOfScope     error = reason("MODEL_OUT_OF_SCOPE")
+	ErrRateLimit           error = reason("RATE_LIMIT")
+	ErrConcurrencyLimit    error = reason("CONCURRENCY_LIMIT")
+	ErrSessionLimit        error = reason("SESSION_LIMIT")
 )
 
 // ErrUnreachable says that no server answered.

@@ -21,7 +21,9 @@ import (
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
+	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -154,8 +156,8 @@ func closeTracing(ctx context.Context, spans *tracing.Tracing, log *zap.Logger) 
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
 // is not draining), /debug/loglevel, /debug/pprof/ if it is asked for, /docs if there is a
 // directory for it, and the front's.
-// Traced offers the format of scrapes that has exemplars.
-func routes(c config.Config, registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced bool) (http.Handler, error) {
+// The guard lets to /metrics and /debug. Traced offers the format of scrapes that has exemplars.
+func routes(c config.Config, registry *prometheus.Registry, instruments *metrics.Metrics, open *front, level http.Handler, traced bool, guard *gateway.Guard) (http.Handler, error) {
 	// The default level takes half as long again and saves a sixth of the bytes.
 	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
@@ -166,7 +168,8 @@ func routes(c config.Config, registry *prometheus.Registry, instruments *metrics
 		return nil, fmt.Errorf("instruments of the server: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, compress(scrapes(instruments, traced))))
+	// The series name all models.
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, guard.Require(auth.Read, compress(scrapes(instruments, traced)))))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(code)
@@ -182,7 +185,8 @@ func routes(c config.Config, registry *prometheus.Registry, instruments *metrics
 		}
 		answer(w, http.StatusServiceUnavailable, "starting or draining\n")
 	})
-	mux.Handle("/debug/loglevel", level)
+	administrator := func(next http.Handler) http.Handler { return guard.Require(auth.Admin, next) }
+	mux.Handle("/debug/loglevel", administrator(level))
 	if c.Pprof {
 		profiles(mux, administrator)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"hindsight/cmd/server/internal/config"
 )
@@ -45,6 +46,8 @@ func run(ctx context.Context, args []string, env func(string) (string, bool), st
 			return restore(ctx, args[1:], env, stdout, stderr)
 		case "verify":
 			return verify(ctx, args[1:], env, stdout, stderr)
+		case "token":
+			return token(args[1:], env, time.Now, stdout, stderr)
 		case "healthcheck":
 			command, args = healthcheck, args[1:]
 		case "version", "--version":

@@ -80,14 +80,14 @@ func warnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 			log.Warn("the server listens without TLS: who is on the way can read and change every call; see --tls-cert", zap.Stringer("address", a))
 		}
 		if !knowsClients(c) {
-			log.Warn("the server does not know its clients: who reaches the address can do all; see --tls-client-ca", zap.Stringer("address", a))
+			log.Warn("the server does not know its clients: who reaches the address can do all; see --tokens and --tls-client-ca", zap.Stringer("address", a))
 		}
 	}
 }
 
 // knowsClients says whether a client has to show who it is.
 func knowsClients(c config.Config) bool {
-	return c.TLSClientCA != "" && c.TLSClientAuth == config.ClientRequired
+	return c.Tokens != "" || (c.TLSClientCA != "" && c.TLSClientAuth == config.ClientRequired)
 }
 
 // profiles serves /debug/pprof/. Guard lets in who may see it.
@@ -103,6 +103,3 @@ func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 		mux.Handle(pattern, guard(show))
 	}
 }
-
-// administrator lets all in: the server does not know its clients.
-func administrator(next http.Handler) http.Handler { return next }

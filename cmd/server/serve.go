@@ -17,11 +17,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/credentials"
 
+	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/clock"
 	"hindsight/internal/engine"
+	"hindsight/internal/gateway"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
@@ -83,8 +85,13 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	who, guard, err := openAccess(c, log, instruments)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, who.Close()) }() // After the last call.
 	open := new(front)
-	handler, err := routes(c, registry, instruments, open, levels(logLevel, log), spans != nil)
+	handler, err := routes(c, registry, instruments, open, levels(logLevel, log), spans != nil, guard)
 	if err != nil {
 		return err
 	}
@@ -105,8 +112,10 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		defer open.cut()
 		return host(groupCtx, c, log, surroundings{
 			registry, instruments, spans, open, limited(grpcListener, keeper), grpcCredentials(keeper), httpListener.Addr(),
+			who, guard,
 		})
 	})
+	group.Go(func() error { return who.Run(groupCtx) })
 	return group.Wait()
 }
 
@@ -119,6 +128,8 @@ type surroundings struct {
 	listener    net.Listener
 	transport   credentials.TransportCredentials
 	httpAddress net.Addr
+	who         *access.Access
+	guard       *gateway.Guard
 }
 
 // host opens the store and the engine, and serves gRPC and the gateway to it until the
@@ -177,12 +188,13 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		Engine: models, Log: log, Metrics: calls, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: c.MaxBatchRows, Reflection: c.Reflection,
 		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: refusals.Count, Credentials: s.transport,
+		Auth: s.who.Auth, Audit: s.who.Audit(), Now: time.Now,
 	})
 	if err := watchCalls(s.instruments, c, server); err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil)
+	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard)
 	if err != nil {
 		server.Drain(ctx)
 		return err

@@ -43,6 +43,9 @@ type ListOptions struct {
 	// among those of the model. What is empty leaves nothing out.
 	Prefix, Contains, Learner string
 	Labels                    map[string]string
+	// Among are beginnings of ids, of which each id has to have one. Empty leaves nothing
+	// out.
+	Among []string
 	// Deleted adds the deleted models that can be brought back.
 	Deleted bool
 	Order   Order
@@ -65,6 +68,18 @@ type Page struct {
 	Total int
 }
 
+// one narrows a single beginning of ids, with which a page is found without a look at
+// every model.
+func (o *ListOptions) one() {
+	switch {
+	case len(o.Among) != 1:
+	case strings.HasPrefix(o.Prefix, o.Among[0]):
+		o.Among = nil
+	case strings.HasPrefix(o.Among[0], o.Prefix):
+		o.Prefix, o.Among = o.Among[0], nil
+	}
+}
+
 // listed is a model of a list with the key that it is sorted by.
 type listed struct {
 	key uint64
@@ -78,7 +93,8 @@ type listed struct {
 func (e *Engine) ListModels(ctx context.Context, o ListOptions) (Page, error) {
 	var page Page
 	var rows []listed
-	if o.Order == ByID && !o.Descending && o.Contains == "" && o.Learner == "" && len(o.Labels) == 0 {
+	o.one()
+	if o.Order == ByID && !o.Descending && o.Contains == "" && o.Learner == "" && len(o.Labels) == 0 && len(o.Among) == 0 {
 		var err error
 		if rows, page.Total, err = e.slice(&o); err != nil {
 			return page, err
@@ -208,6 +224,9 @@ func (i *instance) chosen(o *ListOptions, contains string) bool {
 		if v, ok := e.Labels[key]; !ok || v != value {
 			return false
 		}
+	}
+	if len(o.Among) > 0 && !slices.ContainsFunc(o.Among, func(prefix string) bool { return strings.HasPrefix(i.id, prefix) }) {
+		return false
 	}
 	return contains == "" || strings.Contains(i.id, contains) || strings.Contains(strings.ToLower(e.DisplayName), contains)
 }

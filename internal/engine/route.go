@@ -44,6 +44,17 @@ func (e *Engine) resolve(name string) (t Target, err error) {
 	return t, err
 }
 
+// AliasTarget is the id of the model that an alias names, empty if no alias has the name.
+// It takes a read lock and allocates nothing.
+func (e *Engine) AliasTarget(name string) string {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	if a := e.mu.aliases[name]; a != nil {
+		return a.Model
+	}
+	return ""
+}
+
 // find gives the model that a request names, by its id or by an alias.
 func (e *Engine) find(name string) (*instance, error) {
 	t, err := e.Resolve(name)

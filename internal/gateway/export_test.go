@@ -16,3 +16,6 @@ func WithHeartbeat(every time.Duration) func(*Options) {
 
 // MaxStreams is how many streams may be open.
 const MaxStreams = maxStreams
+
+// MaxOwn is how many sessions one principal may have.
+const MaxOwn = maxOwn

@@ -23,7 +23,7 @@ import (
 	routes "hindsight/internal/gateway/routes/hindsight/v1"
 )
 
-// Options of a gateway. Every field but Console, GRPC and Origins is required.
+// Options of a gateway. Every field but Console, GRPC, Guard and Origins is required.
 type Options struct {
 	// Server leads to the gRPC server.
 	Server grpc.ClientConnInterface
@@ -44,6 +44,8 @@ type Options struct {
 	GRPC net.Addr
 	// Traced says that the W3C trace of a request is that of its calls.
 	Traced bool
+	// Guard finds who makes a request; nil takes every request.
+	Guard *Guard
 	// heartbeat is how often a stream of events without an event has a comment, but in
 	// tests heartbeatInterval.
 	heartbeat time.Duration
@@ -129,7 +131,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 			return nil, fmt.Errorf("gateway: route %s: %w", r.path, err)
 		}
 	}
-	if g.handler, err = g.protect(g.pages(mux)); err != nil {
+	if g.handler, err = g.protect(g.guard(g.pages(mux))); err != nil {
 		return nil, err
 	}
 	return g, nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"hindsight/internal/auth"
 	"hindsight/internal/gateway/openapi"
 )
 
@@ -30,7 +31,7 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		switch {
-		case strings.HasPrefix(r.URL.Path, "/v1/"):
+		case isCall(r.URL.Path):
 			calls.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			g.notAPage(w, r)
@@ -39,8 +40,8 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 		case r.URL.Path == "/api", r.URL.Path == "/" && console == nil:
 			w.Header().Set("Content-Security-Policy", pagePolicy)
 			file(w, r, "text/html; charset=utf-8", g.page)
-		case r.URL.Path == "/server.json" && console != nil:
-			file(w, r, contentJSON, g.about())
+		case r.URL.Path == serverPath && console != nil:
+			file(w, r, contentJSON, g.about(r))
 		case r.URL.Path == "/api/page.css":
 			http.ServeFileFS(w, r, pageFiles, "page/page.css")
 		case g.isConsole(r.URL.Path):
@@ -57,13 +58,21 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 	})
 }
 
+// isCall tells whether a path is one of the API's.
+func isCall(path string) bool { return strings.HasPrefix(path, "/v1/") }
+
 // about is what the console is told of the server: its gRPC address, whose host is empty
-// if the server listens on all of them.
-func (g *Gateway) about() []byte {
+// if the server listens on all of them, whether it needs a token, and who is signed in.
+func (g *Gateway) about(r *http.Request) []byte {
 	about := struct {
-		Host string `json:"grpcHost,omitempty"`
-		Port int    `json:"grpcPort,omitempty"`
-	}{}
+		Host   string    `json:"grpcHost,omitempty"`
+		Port   int       `json:"grpcPort,omitempty"`
+		Tokens bool      `json:"tokens,omitempty"`
+		Signed *signedIn `json:"signedIn,omitempty"`
+	}{Tokens: g.Guard.on()}
+	if p := auth.FromContext(r.Context()); p != nil {
+		about.Signed = &signedIn{Name: p.Name, Role: p.Role.String(), Models: p.Models}
+	}
 	if a, ok := g.GRPC.(*net.TCPAddr); ok {
 		about.Port = a.Port
 		if !a.IP.IsUnspecified() {
@@ -80,7 +89,7 @@ func (g *Gateway) about() []byte {
 // notAPage refuses what changes something at the address of a page.
 func (g *Gateway) notAPage(w http.ResponseWriter, r *http.Request) {
 	switch p := r.URL.Path; {
-	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", p == "/server.json" && g.Console != nil, g.isConsole(p):
+	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", p == serverPath && g.Console != nil, g.isConsole(p):
 		write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
 	default:
 		write(w, notFound(r))

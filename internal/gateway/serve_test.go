@@ -61,6 +61,12 @@ func listen(tb testing.TB) net.Listener {
 // serve is a gateway before a real server with a store in memory.
 func serve(tb testing.TB, settings ...func(*gateway.Options)) *host {
 	tb.Helper()
+	return serveBehind(tb, func(*rpc.Options) {}, settings...)
+}
+
+// serveBehind is serve before a server of other options.
+func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gateway.Options)) *host {
+	tb.Helper()
 	disk, err := store.Open("data", store.Options{FS: vfs.NewMem()})
 	if err != nil {
 		tb.Fatal(err)
@@ -79,9 +85,11 @@ func serve(tb testing.TB, settings ...func(*gateway.Options)) *host {
 		tb.Fatal(err)
 	}
 	h := &host{metrics: grpcprom.NewServerMetrics()}
-	server := rpc.New(rpc.Options{
+	options := rpc.Options{
 		Engine: e, Log: zap.NewNop(), Metrics: h.metrics, MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
-	})
+	}
+	set(&options)
+	server := rpc.New(options)
 	listener := listen(tb)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()

@@ -74,6 +74,7 @@ func everyNumber(tb testing.TB) *metrics.Metrics {
 		metrics.Watch(m, func() metrics.ServerStats { return metrics.ServerStats{} }),
 		metrics.Watch(m, func() metrics.TLSStats { return metrics.TLSStats{Expires: copied} }),
 		metrics.Watch(m, func() metrics.AuthStats { return metrics.AuthStats{} }),
+		metrics.Watch(m, func() metrics.AuditStats { return metrics.AuditStats{} }),
 		metrics.Watch(m, func() metrics.TraceStats { return metrics.TraceStats{} }),
 		metrics.Watch(m, func() metrics.Limits {
 			return metrics.Limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1, RequestBytes: 1}

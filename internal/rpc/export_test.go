@@ -3,7 +3,7 @@ package rpc
 import (
 	"time"
 
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model/input"
@@ -24,9 +24,6 @@ func CallTimeout(o *Options, timeout time.Duration) {
 	o.admission = newAdmission(o.MemoryLimit)
 	o.admission.predictionTimeout, o.admission.modelTimeout = timeout, timeout
 }
-
-// StatusOf is the status that a client gets for an error.
-func StatusOf(err error) *status.Status { return statusOf(err) }
 
 // Sentinels are the errors of the table.
 func Sentinels() []error {
@@ -62,3 +59,15 @@ var PredictionToProto = predictionToProto
 
 // HeldBytes is what a request is counted with.
 var HeldBytes = heldBytes
+
+// RuledMethods are the methods that have a rule.
+func RuledMethods() []string {
+	var out []string
+	for _, r := range rules() {
+		out = append(out, r.method)
+	}
+	return out
+}
+
+// JudgeUnary is the interceptor that lets unary calls through.
+func JudgeUnary(s *Server) grpc.UnaryServerInterceptor { return s.access.unary }

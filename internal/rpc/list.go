@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 )
@@ -33,6 +34,7 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	}
 	page, err := m.engine.ListModels(ctx, engine.ListOptions{
 		Prefix: r.GetPrefix(), Contains: r.GetContains(), Learner: r.GetLearner(), Labels: r.GetLabels(), Deleted: r.GetShowDeleted(),
+		Among: auth.FromContext(ctx).Prefixes(),
 		Order: order, Descending: descending, After: after, Limit: size, Figures: r.GetIncludeSummary(),
 	})
 	if err != nil {

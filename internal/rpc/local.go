@@ -40,8 +40,8 @@ func (r registrar) RegisterService(description *grpc.ServiceDesc, service any) {
 }
 
 // Local is a client's connection from within the process. A unary call is a call of the
-// handler, through the same interceptors, limits and deadlines as from outside. A
-// stream goes through the gRPC server and a buffer; at most 256 are open at once. The
+// handler, through the same interceptors, limits and deadlines as from outside. The
+// principal and the peer of its context are those of the call. A stream goes through the gRPC server and a buffer; at most 256 are open at once. The
 // caller closes it after its calls have ended.
 type Local struct {
 	server  *Server
@@ -86,9 +86,9 @@ func (l *Local) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// NewStream implements grpc.ClientConnInterface.
+// NewStream implements grpc.ClientConnInterface. The context has to end.
 func (l *Local) NewStream(ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	return l.streams.NewStream(carried(ctx), description, method, options...)
+	return l.streams.NewStream(l.server.access.pass(carried(ctx)), description, method, options...)
 }
 
 var errNotMessage = errors.New("rpc: not a message")

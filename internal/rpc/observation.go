@@ -51,6 +51,9 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 	}
 	defer route.Done()
 	target, err := route.For(r.GetPredictionId(), r.GetObservationId())
+	if err == nil {
+		err = within(ctx, target)
+	}
 	if err != nil {
 		return s, err
 	}
@@ -127,6 +130,9 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 			return parts, &engine.RowError{Row: n, Err: err}
 		}
 		target, err := route.For(row.GetPredictionId(), row.GetObservationId())
+		if err == nil {
+			err = within(ctx, target)
+		}
 		if err != nil {
 			return parts, &engine.RowError{Row: n, Err: err}
 		}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 )
@@ -17,6 +18,8 @@ import (
 type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
 	engine *engine.Engine
+	// access judges the messages of sessions.
+	access *access
 	// maxRows bounds the rows of a batch. sessionCalls bounds the calls of a session
 	// whose answers are not sent.
 	maxRows, sessionCalls int
@@ -46,7 +49,7 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if r.GetPredictionId() != "" {
 		o.IDs = []string{r.GetPredictionId()}
 	}
-	target, err := p.engine.Resolve(r.GetModel())
+	target, err := p.resolve(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -64,12 +67,30 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 	return prediction, nil
 }
 
+// resolve finds the model that a request names. An alias may have been set after the
+// request was judged.
+func (p *predictions) resolve(ctx context.Context, name string) (engine.Target, error) {
+	target, err := p.engine.Resolve(name)
+	if err != nil {
+		return target, err
+	}
+	return target, within(ctx, target)
+}
+
+// within fails if an alias named a model that the caller may not see.
+func within(ctx context.Context, target engine.Target) error {
+	if named := target.Named(); named != "" {
+		return auth.FromContext(ctx).Within(named)
+	}
+	return nil
+}
+
 func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBatchRequest) (*hindsightv1.PredictBatchResponse, error) {
 	o, err := predictOptions(r.Remember, r.GetLabelTtl())
 	if err != nil {
 		return nil, err
 	}
-	target, err := p.engine.Resolve(r.GetModel())
+	target, err := p.resolve(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 )
 
@@ -46,6 +47,11 @@ type Options struct {
 	Credentials credentials.TransportCredentials
 	// Reflection lets tools like grpcurl ask for the services.
 	Reflection bool
+	// Auth tells who calls; nil takes every call. Audit is told of the calls that the audit
+	// log keeps, and must not keep the record; nil is no log. Now is required with either.
+	Auth  *auth.Authenticator
+	Audit func(*auth.Record)
+	Now   func() time.Time
 	// admission is newAdmission(MemoryLimit), but in tests.
 	admission *admission
 }
@@ -69,6 +75,7 @@ type Server struct {
 	health      *health.Server
 	predictions *predictions
 	admission   *admission
+	access      *access
 	once        sync.Once
 	// What Local needs: the unary methods and the interceptors before them.
 	methods         map[string]localMethod
@@ -87,14 +94,16 @@ func New(o Options) *Server {
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
 	refusals, tracing := newRefusals(&o), newTracing(o.Tracer)
+	access := newAccess(&o)
+	judgeUnary, judgeStream := access.interceptors()
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
 	if tracing != nil {
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
-	unary := chain(append(unaries,
-		o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary, admission.unary, recovery.UnaryServerInterceptor(recovered))...)
-	streams = append(streams,
-		o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream, recovery.StreamServerInterceptor(recovered))
+	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary), judgeUnary...)
+	unary := chain(append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))...)
+	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), judgeStream...)
+	streams = append(streams, recovery.StreamServerInterceptor(recovered))
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
@@ -110,10 +119,10 @@ func New(o Options) *Server {
 			grpc.InTapHandle(admission.tap),
 			grpc.WaitForHandlers(true),
 		),
-		health: health.NewServer(), admission: admission,
+		health: health.NewServer(), admission: admission, access: access,
 		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
-			engine: o.Engine, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
+			engine: o.Engine, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
 			tracing: tracing, refusals: refusals,
 		},
 	}

@@ -130,11 +130,17 @@ func (p *predictions) begin(ctx context.Context, r *hindsightv1.SessionRequest) 
 	case *hindsightv1.SessionRequest_Predict:
 		ctx, a.span = p.tracing.call(ctx, sessionPredict, call.Predict)
 		var prediction *hindsightv1.Prediction
+		if err = p.access.message(ctx, hindsightv1.PredictionService_Predict_FullMethodName, call.Predict); err != nil {
+			break
+		}
 		if prediction, err = p.predict(ctx, call.Predict); err == nil {
 			a.response.Answer = &hindsightv1.SessionResponse_Prediction{Prediction: prediction}
 		}
 	case *hindsightv1.SessionRequest_Observe:
 		ctx, a.span = p.tracing.call(ctx, sessionObserve, call.Observe)
+		if err = p.access.message(ctx, hindsightv1.PredictionService_Observe_FullMethodName, call.Observe); err != nil {
+			break
+		}
 		a.observation, err = p.submit(ctx, call.Observe)
 	default:
 		_, a.span = p.tracing.call(ctx, sessionCall, nil)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
@@ -81,6 +82,15 @@ func table() []refusal {
 		{err: engine.ErrPendingLimit, code: codes.ResourceExhausted, reason: "PENDING_LIMIT", retryAfter: time.Minute},
 		{err: engine.ErrWatcherLimit, code: codes.ResourceExhausted, reason: "WATCHER_LIMIT", retryAfter: 5 * time.Second},
 		{err: engine.ErrStorage, code: codes.Unavailable, reason: "STORAGE_FAILED", hidden: true},
+		{err: auth.ErrMissing, code: codes.Unauthenticated, reason: "TOKEN_MISSING"},
+		{err: auth.ErrInvalid, code: codes.Unauthenticated, reason: "TOKEN_INVALID"},
+		{err: auth.ErrExpired, code: codes.Unauthenticated, reason: "TOKEN_EXPIRED"},
+		{err: auth.ErrCertificate, code: codes.Unauthenticated, reason: "CERTIFICATE_UNKNOWN"},
+		{err: auth.ErrRole, code: codes.PermissionDenied, reason: "ROLE_TOO_LOW"},
+		{err: auth.ErrScope, code: codes.PermissionDenied, reason: "MODEL_OUT_OF_SCOPE"},
+		{err: auth.ErrRate, code: codes.ResourceExhausted, reason: "RATE_LIMIT", retryAfter: time.Second},
+		{err: auth.ErrConcurrency, code: codes.ResourceExhausted, reason: "CONCURRENCY_LIMIT", retryAfter: 50 * time.Millisecond},
+		{err: auth.ErrSessions, code: codes.ResourceExhausted, reason: "SESSION_LIMIT"},
 		{err: engine.ErrClosed, code: codes.Unavailable, reason: "SHUTTING_DOWN", retryAfter: time.Second},
 	}
 }
@@ -94,6 +104,9 @@ func find(err error) *refusal {
 	}
 	return nil
 }
+
+// StatusOf is the status that a client gets for an error, by the table of errors.
+func StatusOf(err error) *status.Status { return statusOf(err) }
 
 // statusOf is the status that a client gets for an error.
 func statusOf(err error) *status.Status {
@@ -125,8 +138,12 @@ func statusOf(err error) *status.Status {
 	if errors.As(err, &moved) {
 		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
 	}
-	if r.retryAfter > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.retryAfter)})
+	wait := r.retryAfter
+	if d := new(auth.LimitError); errors.As(err, &d) {
+		wait = d.Wait
+	}
+	if wait > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	}
 	s := status.New(r.code, message)
 	detailed, err := s.WithDetails(details...)

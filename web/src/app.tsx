@@ -1,10 +1,14 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { getAccess, signOut, SIGNED_OUT } from "./api/session";
 import { CreatePage } from "./pages/create";
 import { ModelPage } from "./pages/model";
 import { ModelsPage } from "./pages/models";
+import { SignIn } from "./pages/signin";
 import { createHref, modelsHref, usePlace } from "./router";
 import { ThemeContext, useThemeChoice, type Choice } from "./theme";
+import { useLoad } from "./ui/load";
 import { NoticeContext, type Notice } from "./ui/notice";
+import { Failure } from "./ui/parts";
 
 const THEMES: Record<Choice, { next: Choice; text: string }> = {
   system: { next: "light", text: "System" },
@@ -17,6 +21,13 @@ export function App() {
   const [notice, setNotice] = useState<Notice>();
   const place = usePlace();
   const main = useRef<HTMLElement>(null);
+  const access = useLoad(getAccess, []);
+  const who = access.value?.signedIn;
+  const open = access.value !== undefined && (!access.value.tokens || who !== undefined);
+  useEffect(() => {
+    addEventListener(SIGNED_OUT, access.again);
+    return () => removeEventListener(SIGNED_OUT, access.again);
+  }, [access.again]);
   const key = place.page === "model" ? place.id : place.page;
 
   // A new page begins at its top, and the keyboard too.
@@ -41,6 +52,11 @@ export function App() {
             <a href={modelsHref()} aria-current={place.page === "models" ? "page" : undefined}>Models</a>
             <a href={createHref} aria-current={place.page === "create" ? "page" : undefined}>Create</a>
           </nav>
+          {who && (
+            <button type="button" class="quiet who" onClick={() => void signOut().finally(access.again)} aria-label={`Sign out ${who.name}, ${who.role}`}>
+              Sign out<span class="theme-text"> {who.name}</span>
+            </button>
+          )}
           <button type="button" class="quiet theme" onClick={() => choose(THEMES[choice].next)} aria-label={`Theme: ${THEMES[choice].text}`}>
             <span aria-hidden="true">{theme === "dark" ? "☾" : "☀"}</span> <span class="theme-text">{THEMES[choice].text}</span>
           </button>
@@ -57,9 +73,11 @@ export function App() {
           )}
         </div>
         <main id="main" ref={main} tabIndex={-1}>
-          {place.page === "models" && <ModelsPage query={place.query} />}
-          {place.page === "create" && <CreatePage />}
-          {place.page === "model" && <ModelPage key={place.id} id={place.id} />}
+          {!access.value && <Failure error={access.error} />}
+          {access.value && !open && <SignIn done={access.again} />}
+          {open && place.page === "models" && <ModelsPage query={place.query} />}
+          {open && place.page === "create" && <CreatePage />}
+          {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
         </main>
       </NoticeContext.Provider>
     </ThemeContext.Provider>

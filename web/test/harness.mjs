@@ -21,10 +21,10 @@ const FLAGS = [
 ];
 
 /** setup starts a server and a browser before the tests of a file, and stops both after them. */
-export function setup(fill) {
+export function setup(fill, flags = () => []) {
   const it = {};
   before(async () => {
-    it.server = await startServer();
+    it.server = await startServer(await flags());
     it.browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: FLAGS });
     await fill?.(it.server);
   });
@@ -35,10 +35,10 @@ export function setup(fill) {
   return it;
 }
 
-async function startServer() {
+async function startServer(flags) {
   const directory = await mkdtemp(join(tmpdir(), "console-"));
   const child = spawn(process.env.HINDSIGHT_SERVER, [
-    "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", directory, "--log-format", "json",
+    "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", directory, "--log-format", "json", ...flags,
   ], { stdio: ["ignore", "ignore", "pipe"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));
   const log = [];

@@ -4,6 +4,7 @@ import type {
   SpecCost, Stats,
 } from "./types";
 import { parse } from "./exact";
+import { SIGNED_OUT } from "./session";
 
 /** The addresses are relative, so that the console also works below a path of a proxy. */
 async function answer(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
@@ -24,6 +25,7 @@ async function answer(method: string, path: string, body?: unknown, signal?: Abo
     throw new Refusal(call, "The server did not answer. Is it running?", "", "", []);
   }
   if (!response.ok) {
+    if (response.status === 401) dispatchEvent(new Event(SIGNED_OUT));
     throw await refused(call, response);
   }
   return response;

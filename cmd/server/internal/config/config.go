@@ -55,6 +55,11 @@ type Config struct {
 	MetricsMaxModels int
 	OTLPEndpoint     string // "" is that of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces.
 
+	Tokens                 string // "" is no tokens: everybody may call.
+	JWTKeys                string // "" is no JWTs.
+	JWTIssuer, JWTAudience string
+	AuditLog               string // "" is no audit log.
+
 	// File is the file that was read, "" when there was none.
 	File string
 }
@@ -168,6 +173,9 @@ func Load(args []string, lookupEnv func(string) (string, bool), own ...*pflag.Fl
 	if err := c.check(chosen); err != nil {
 		return Config{}, err
 	}
+	if name, want := c.checkAccess(); name != "" {
+		return Config{}, chosen(name, "").refuse(name, want)
+	}
 	return c, nil
 }
 
@@ -255,6 +263,11 @@ func Usage() string {
                                         --snapshot-url has copied
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
+  hindsight-server token create --tokens FILE --name N --role admin|write|read
+                   [--models PREFIX,..] [--expires 720h] [--rate N] [--concurrency N]
+                                        add an entry, print its token on the last line
+  hindsight-server token list|revoke --tokens FILE [--name N]
+                                        show the entries, or remove one
   hindsight-server version              print the version
 `)
 	sets := flagSets(settings(&Config{}))

@@ -113,6 +113,11 @@ func every() map[string]string {
 		"log-level":          "debug",
 		"log-format":         "console",
 		"metrics-max-models": "12",
+		"tokens":             "/etc/hindsight/tokens",
+		"jwt-keys":           "https://id.example/keys",
+		"jwt-issuer":         "https://id.example/",
+		"jwt-audience":       "hindsight",
+		"audit-log":          "/var/log/hindsight/audit.log",
 	}
 }
 
@@ -152,6 +157,11 @@ func everyLoaded() config.Config {
 		LogLevel:          config.LogDebug,
 		LogFormat:         config.LogConsole,
 		MetricsMaxModels:  12,
+		Tokens:            "/etc/hindsight/tokens",
+		JWTKeys:           "https://id.example/keys",
+		JWTIssuer:         "https://id.example/",
+		JWTAudience:       "hindsight",
+		AuditLog:          "/var/log/hindsight/audit.log",
 	}
 }
 
@@ -277,6 +287,9 @@ func TestBadValues(t *testing.T) {
 		{"cors-origins", "https://*.example", "want nothing, * or origins"},
 		{"cors-origins", "ftp://a.example", "want nothing, * or origins"},
 		{"data-dir", "", "want a path"},
+		{"jwt-keys", "http://id.example/keys", "want nothing, a path, an https:// URL, or an http:// URL of this host"},
+		{"jwt-keys", "https://user:secret@id.example/keys", "want nothing, a path"},
+		{"jwt-keys", "ftp://127.0.0.1/keys", "want nothing, a path"},
 		{"durability", "fsync", "want sync or async"},
 		{"durability", "Sync", "want sync or async"},
 		{"pending-durability", "async", "want written or sync"},
@@ -411,6 +424,25 @@ func TestBadCommandLines(t *testing.T) {
 			t.Errorf("%q: error %v, want %s", c.args, err, c.want)
 		}
 	}
+}
+
+// Settings of JWTs belong together, and to a tokens file.
+func TestAccessSettingsBelongTogether(t *testing.T) {
+	tokens, keys, issuer, audience := "--tokens=t", "--jwt-keys=k", "--jwt-issuer=i", "--jwt-audience=a"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{keys, issuer, audience}, `tokens (from default): got "", want a tokens file beside jwt-keys`},
+		{[]string{tokens, keys, audience}, `jwt-issuer (from default): got "", want an issuer`},
+		{[]string{tokens, keys, issuer}, `jwt-audience (from default): got "", want an audience`},
+		{[]string{tokens, issuer}, `jwt-keys (from default): got "", want keys`},
+	} {
+		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q: error %v, want %s", c.args, err, c.want)
+		}
+	}
+	load(t, []string{tokens, keys, issuer, audience}, nil)
 }
 
 func TestHelp(t *testing.T) {

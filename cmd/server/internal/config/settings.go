@@ -43,7 +43,7 @@ type kind struct {
 
 // settings is the one table of settings. They are read into c.
 func settings(c *Config) []setting {
-	return []setting{
+	return slices.Concat([]setting{
 		{serving, "grpc-address", "127.0.0.1:50051", address(&c.GRPCAddress), "where the gRPC services listen; :50051 is all interfaces"},
 		{serving, "http-address", "127.0.0.1:9464", address(&c.HTTPAddress), "where JSON, metrics and health are served over HTTP"},
 		{serving, "tls-cert", "", file(&c.TLSCert), "certificate for both ports, in PEM; none is no TLS"},
@@ -80,7 +80,7 @@ func settings(c *Config) []setting {
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
 		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
-	}
+	}, accessSettings(c))
 }
 
 // word is a setting that is kept as it is written, if good says so.

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/cmd/server/internal/access"
+	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/gateway"
+	"hindsight/internal/metrics"
+	"hindsight/internal/rpc"
+)
+
+// openAccess reads who may call. The guard is that of HTTP, nil if it has nothing to do.
+func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*access.Access, *gateway.Guard, error) {
+	a, err := access.Open(access.Options{
+		Tokens: c.Tokens, JWTKeys: c.JWTKeys, JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience,
+		AuditLog: c.AuditLog, Log: log.Named("access"), Now: time.Now,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	err = errors.Join(
+		metrics.Watch(instruments, func() metrics.AuthStats {
+			s := a.Stats()
+			return metrics.AuthStats{
+				Accepted: s.Accepted, Unauthenticated: s.Unknown, Forbidden: s.Forbidden, Limited: s.Limited,
+				Logins: s.Logins, LoginFailures: s.LoginFailures, Reloads: s.Reloads, ReloadFailures: s.ReloadFailures,
+			}
+		}),
+		metrics.Watch(instruments, func() metrics.AuditStats {
+			s := a.Stats()
+			return metrics.AuditStats{Entries: s.Entries, Failures: s.AuditFailures, Omitted: s.AuditOmitted}
+		}))
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("instruments of access: %w", err), a.Close())
+	}
+	if a.Auth == nil && a.Audit() == nil {
+		return a, nil, nil
+	}
+	return a, gateway.NewGuard(gateway.GuardOptions{Auth: a.Auth, Audit: a.Audit(), Status: rpc.StatusOf, Now: time.Now}), nil
+}

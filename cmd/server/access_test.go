@@ -1,0 +1,234 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// command runs the program with flags, and answers what it prints.
+func command(t *testing.T, wantCode int, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), binary, args...)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	_ = c.Run() // The code says how it ended.
+	if code := c.ProcessState.ExitCode(); code != wantCode {
+		t.Fatalf("%q: code %d, want %d\n%s", args, code, wantCode, out.String())
+	}
+	return out.String()
+}
+
+// newToken adds an entry to a tokens file and answers the last line of what is printed.
+func newToken(t *testing.T, file, name, role string, more ...string) string {
+	t.Helper()
+	out := command(t, 0, append([]string{"token", "create", "--tokens", file, "--name", name, "--role", role}, more...)...)
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	return lines[len(lines)-1]
+}
+
+func bearing(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}
+
+func TestTokenCommands(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	token := newToken(t, file, "ci", "write", "--models", "a-,b-", "--expires", "720h", "--rate", "2.5", "--concurrency", "4")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := sha256.Sum256([]byte(token))
+	if len(token) != 46 || strings.Contains(string(text), token) || !strings.Contains(string(text), hex.EncodeToString(hash[:])) {
+		t.Errorf("token %q, file\n%s", token, text)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+	newToken(t, file, "scraper", "read", "--certificate", "prometheus.example")
+	newToken(t, file, "people", "admin", "--claim", "groups=ml")
+	list := command(t, 0, "token", "list", "--tokens", file)
+	for _, want := range []string{"ci  ", "a-,b-", "certificate prometheus.example", "claim groups=ml"} {
+		if !strings.Contains(list, want) {
+			t.Errorf("no %q in\n%s", want, list)
+		}
+	}
+	command(t, 0, "token", "revoke", "--tokens", file, "--name", "ci")
+	for _, c := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{2, nil, "want create, list or revoke"},
+		{2, []string{"make"}, "want create, list or revoke"},
+		{2, []string{"list", "--tokens", file, "--name", "x"}, "unknown flag: --name"},
+		{1, []string{"list"}, "--tokens: want the tokens file"},
+		{1, []string{"list", "--tokens", file + ".none"}, "no such file"},
+		{1, []string{"revoke", "--tokens", file, "--name", "ci"}, `no entry has this name: "ci"`},
+		{1, []string{"revoke", "--tokens", file}, "--name: want"},
+		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "root"}, `--role: got "root", want admin, write or read`},
+		{1, []string{"create", "--tokens", file, "--role", "read"}, "--name: want"},
+		{1, []string{"create", "--tokens", file, "--name", "people", "--role", "read"}, `field name: got "people"`},
+		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--models", "A"}, "field models: got a list, want"},
+		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--rate", "-1"}, `field rate: got "-1"`},
+		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--expires", "-1h"}, "--expires: got -1h0m0s"},
+		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--claim", "a"}, "field claim"},
+	} {
+		if out := command(t, c.code, append([]string{"token"}, c.args...)...); !strings.Contains(out, c.want) || strings.Contains(out, "hs_") {
+			t.Errorf("%q: %s, want %s", c.args, out, c.want)
+		}
+	}
+}
+
+// ask asks for a path with a token, and answers the status and the body.
+func (p *process) ask(t *testing.T, path, token string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if closeErr := answer.Body.Close(); err != nil || closeErr != nil {
+		t.Fatal(err, closeErr)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// A server with tokens, from the first token to the last line of the audit log: who may
+// see what, the rotation of a token under load, and no secret where others may look.
+func TestServerWithTokens(t *testing.T) {
+	directory := t.TempDir()
+	file, audit := filepath.Join(directory, "tokens.yaml"), filepath.Join(directory, "audit.log")
+	admin := newToken(t, file, "admin", "admin")
+	old := newToken(t, file, "old", "write", "--models", "m")
+	p := launch(t, filepath.Join(directory, "data"), "--tokens", file, "--audit-log", audit, "--log-level", "debug")
+	for path, want := range map[string][3]int{ // Nobody, old and admin.
+		"/healthz": {200, 200, 200}, "/readyz": {200, 200, 200}, "/": {200, 200, 200}, "/server.json": {200, 200, 200},
+		"/metrics": {401, 403, 200}, "/openapi.json": {401, 200, 200}, "/v1/models": {401, 200, 200}, "/nothing": {401, 404, 404},
+	} {
+		for n, token := range []string{"", old, admin} {
+			if got, body := p.ask(t, path, token); got != want[n] {
+				t.Errorf("%s by %d: %d %.200s, want %d", path, n, got, body, want[n])
+			}
+		}
+	}
+	command(t, 0, "healthcheck", "--grpc-address", p.connection.Target())
+	spec := &hindsightv1.ModelSpec{Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
+	if _, err := p.models.CreateModel(bearing(t.Context(), admin), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
+		t.Fatal(err)
+	}
+	// Clients go from the old token to the next one while they observe. None is refused.
+	next := newToken(t, file, "next", "write", "--models", "m")
+	var current atomic.Pointer[string]
+	current.Store(&old)
+	var clients sync.WaitGroup
+	done := make(chan struct{})
+	var learned atomic.Int64
+	for range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := p.predictor.Observe(bearing(t.Context(), *current.Load()), &hindsightv1.ObserveRequest{
+					Model: "m", Features: []float64{1, 2}, Target: &hindsightv1.ObserveRequest_Label{Label: 1},
+				}); err != nil {
+					t.Error("under load:", err)
+					return
+				}
+				learned.Add(1)
+			}
+		})
+	}
+	// until waits for the answer of a call by a token.
+	until := func(token string, want codes.Code) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; {
+			_, err := p.models.GetModel(bearing(t.Context(), token), &hindsightv1.GetModelRequest{Model: "m"})
+			if status.Code(err) == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%v, want %v", err, want)
+			}
+		}
+	}
+	until(next, codes.OK)
+	current.Store(&next)
+	command(t, 0, "token", "revoke", "--tokens", file, "--name", "admin")
+	until(admin, codes.Unauthenticated)
+	close(done)
+	clients.Wait()
+	command(t, 0, "token", "revoke", "--tokens", file, "--name", "old")
+	until(old, codes.Unauthenticated)
+	if learned.Load() == 0 {
+		t.Error("nothing was learned")
+	}
+	// No secret is in the list of processes and in the audit log.
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.command.Process.Pid))
+	if err == nil && bytes.Contains(arguments, []byte("hs_")) {
+		t.Errorf("%q", arguments)
+	}
+	if err := p.command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.await(t); err != nil {
+		t.Error(err)
+	}
+	lines, err := os.ReadFile(audit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{admin, old, next, "hs_"} {
+		if bytes.Contains(lines, []byte(secret)) {
+			t.Error("the audit log has a token")
+		}
+	}
+	var first struct{ Call, Outcome, Reason string }
+	if err := json.Unmarshal(lines[:bytes.IndexByte(lines, '\n')], &first); err != nil || first.Outcome == "" {
+		t.Errorf("%v: %s", err, lines)
+	}
+	if !strings.Contains(string(lines), `"name":"admin","role":"admin","call":"hindsight.v1.ModelService/CreateModel","models":["m"],"outcome":"OK"`) {
+		t.Errorf("%s", lines)
+	}
+}
+
+// A tokens file that cannot be taken stops the start, with the line.
+func TestBadTokensFileStopsTheStart(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte("- name: a\n  role: root\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := command(t, 1, "--tokens", file, "--data-dir", t.TempDir(), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+	if !strings.Contains(out, file+`: line 2: field role: got "root", want admin, write or read`) {
+		t.Error(out)
+	}
+}

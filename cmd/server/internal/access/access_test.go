@@ -1,0 +1,266 @@
+package access_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"hindsight/cmd/server/internal/access"
+	"hindsight/internal/auth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fixture is an Access over files of a test, with a clock of its own.
+type fixture struct {
+	*access.Access
+	path string
+	logs *observer.ObservedLogs
+	now  atomic.Int64
+}
+
+func open(t *testing.T, file string, change ...func(*access.Options)) *fixture {
+	t.Helper()
+	f := &fixture{path: filepath.Join(t.TempDir(), "tokens.yaml")}
+	// Far behind the times of files: they are always settled.
+	f.now.Store(time.Now().Add(time.Hour).UnixNano())
+	write(t, f.path, file)
+	var core zapcore.Core
+	core, f.logs = observer.New(zap.InfoLevel)
+	o := access.Options{Tokens: f.path, Log: zap.New(core), Now: func() time.Time { return time.Unix(0, f.now.Load()) }}
+	for _, c := range change {
+		c(&o)
+	}
+	var err error
+	if f.Access, err = access.Open(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func add(t *testing.T, path, name, token string) {
+	t.Helper()
+	hash := auth.HashOf(token)
+	if err := access.Edit(path, func(file []byte) ([]byte, error) {
+		return auth.Add(file, &auth.Entry{Name: name, Role: auth.Read, Hash: &hash})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file that changed is taken; one that cannot be taken leaves the entries of before,
+// and is logged and counted once.
+func TestReload(t *testing.T) {
+	f := open(t, "")
+	if f.logs.FilterMessageSnippet("nobody may call").Len() != 1 {
+		t.Error("an empty file:", f.logs.All())
+	}
+	knows := func(token string, want bool) {
+		t.Helper()
+		if _, err := f.Auth.Token(token); (err == nil) != want {
+			t.Errorf("%s: %v", token, err)
+		}
+	}
+	add(t, f.path, "a", "token-a")
+	knows("token-a", false)
+	f.Reload()
+	knows("token-a", true)
+	good, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, bad := range []string{"- name: b\n", "- nonsense", "\x00"} {
+		write(t, f.path, bad+strings.Repeat("#", n))
+		f.Reload()
+		f.Reload()
+		knows("token-a", true)
+		if s := f.Stats(); s.ReloadFailures != uint64(n+1) {
+			t.Errorf("%q: %+v", bad, s)
+		}
+	}
+	if err := os.Remove(f.path); err != nil {
+		t.Fatal(err)
+	}
+	f.Reload()
+	f.Reload()
+	knows("token-a", true)
+	write(t, f.path, string(good))
+	add(t, f.path, "b", "token-b")
+	f.Reload()
+	knows("token-b", true)
+	if err := access.Edit(f.path, func(file []byte) ([]byte, error) { return auth.Remove(file, "a") }); err != nil {
+		t.Fatal(err)
+	}
+	f.Reload()
+	knows("token-a", false)
+	knows("token-b", true)
+	s := f.Stats()
+	if s.Reloads != 3 || s.ReloadFailures != 4 || s.Entries != 1 {
+		t.Errorf("%+v", s)
+	}
+	if errorsLogged := f.logs.FilterLevelExact(zap.ErrorLevel).All(); len(errorsLogged) != 4 || !strings.Contains(fmt.Sprint(errorsLogged[0].ContextMap()), "line 1: field role: got nothing") {
+		t.Errorf("%v", errorsLogged)
+	}
+}
+
+// A second change within the tick of the file system's clock is seen too.
+func TestReloadOfAYoungFile(t *testing.T) {
+	f := open(t, "")
+	f.now.Store(time.Now().UnixNano())
+	hash := auth.HashOf("x")
+	e := auth.Entry{Name: "a", Role: auth.Read, Hash: &hash}
+	young := time.Now()
+	for _, name := range []string{"a", "b", "c"} {
+		e.Name = name
+		write(t, f.path, e.Text())
+		if err := os.Chtimes(f.path, young, young); err != nil {
+			t.Fatal(err)
+		}
+		f.Reload()
+		if p, err := f.Auth.Token("x"); err != nil || p.Name != name {
+			t.Error(name, p, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	directory := t.TempDir()
+	file := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(directory, name)
+		write(t, path, text)
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	good := file("good", "", 0o600)
+	for _, c := range []struct {
+		o    access.Options
+		want string
+	}{
+		{access.Options{Tokens: filepath.Join(directory, "none")}, "--tokens: stat "},
+		{access.Options{Tokens: file("bad", "x", 0o600)}, "--tokens: " + directory + "/bad: line 1: want a list"},
+		{access.Options{Tokens: file("open", "", 0o602)}, "everybody may write it"},
+		{access.Options{Tokens: good, JWTKeys: filepath.Join(directory, "none")}, "--jwt-keys: stat "},
+		{access.Options{Tokens: good, JWTKeys: file("keys", `{"keys":[]}`, 0o600)}, "want a JSON Web Key Set with a public key"},
+		{access.Options{AuditLog: filepath.Join(directory, "none", "audit")}, "--audit-log: open "},
+	} {
+		c.o.Log, c.o.Now = zap.NewNop(), time.Now
+		if _, err := access.Open(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	none, err := access.Open(access.Options{Log: zap.NewNop(), Now: time.Now})
+	if err != nil || none.Auth != nil || none.Audit() != nil || none.Run(t.Context()) != nil || none.Close() != nil {
+		t.Error("without settings there is nothing:", err)
+	}
+}
+
+// Edits at the same time lose nothing. The file is for its owner alone, a link stays a
+// link, and an edit that fails changes nothing.
+func TestEdit(t *testing.T) {
+	directory := t.TempDir()
+	path, link := filepath.Join(directory, "tokens"), filepath.Join(directory, "link")
+	if err := os.Symlink("tokens", link); err != nil {
+		t.Skip(err)
+	}
+	add(t, path, "first", "first")
+	var writers sync.WaitGroup
+	for n := range 20 {
+		writers.Go(func() { add(t, link, fmt.Sprint("e-", n), fmt.Sprint("t-", n)) })
+	}
+	writers.Wait()
+	entries, err := access.Read(path)
+	if err != nil || len(entries) != 21 {
+		t.Fatalf("%d entries: %v", len(entries), err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Error("the link:", info.Mode(), err)
+	}
+	before, _ := os.ReadFile(path)
+	failure := errors.New("no")
+	if err := access.Edit(path, func([]byte) ([]byte, error) { return nil, failure }); !errors.Is(err, failure) {
+		t.Error(err)
+	}
+	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+		t.Error("a failed edit changed the file")
+	}
+	left, err := os.ReadDir(directory)
+	if err != nil || len(left) != 2 {
+		t.Error(left, err)
+	}
+}
+
+func TestAuditLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	f := open(t, "", func(o *access.Options) { o.AuditLog = path })
+	record := f.Audit()
+	hash := auth.HashOf("x")
+	f.Auth.Set([]auth.Entry{{Name: "ann", Role: auth.Admin, Hash: &hash}})
+	p, err := f.Auth.Token("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	record(&auth.Record{Time: at, Who: p, Call: "/hindsight.v1.ModelService/DeleteModel", Models: []string{"m"}, Outcome: "OK", Peer: "127.0.0.1:1", ValidateOnly: true})
+	for range 500 {
+		record(&auth.Record{Time: at, Call: "GET /\n\"x", Outcome: "UNAUTHENTICATED", Reason: "TOKEN_MISSING", Refused: true})
+	}
+	record(&auth.Record{Time: at.Add(time.Hour), Who: p, Call: "login", Outcome: "OK"})
+	var lines []string
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for s := bufio.NewScanner(file); s.Scan(); {
+		if !json.Valid(s.Bytes()) {
+			t.Errorf("%s", s.Text())
+		}
+		lines = append(lines, s.Text())
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(lines) != 202 {
+		t.Fatalf("%d lines, want 202: 200 refusals at once", len(lines))
+	}
+	const first = `{"time":"2026-01-02T03:04:05.000000006Z","name":"ann","role":"admin","call":"hindsight.v1.ModelService/DeleteModel","models":["m"],"outcome":"OK","peer":"127.0.0.1:1","validate_only":true}`
+	if lines[0] != first || !strings.HasSuffix(lines[201], `"call":"login","outcome":"OK","omitted":300}`) {
+		t.Errorf("%s\n%s", lines[0], lines[201])
+	}
+	if s := f.Stats(); s.AuditOmitted != 300 || s.AuditFailures != 0 {
+		t.Errorf("%+v", s)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
+		t.Error(info.Mode(), err)
+	}
+}

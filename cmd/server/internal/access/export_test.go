@@ -1,0 +1,6 @@
+package access
+
+import "context"
+
+// FetchKeys asks the URL once.
+func (a *Access) FetchKeys(ctx context.Context) { a.fetchKeys(ctx) }

@@ -1,0 +1,164 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"hindsight/internal/auth"
+)
+
+const (
+	// Clocks may differ by so much.
+	leeway       = 30 * time.Second
+	fetchTimeout = 10 * time.Second
+	maxKeys      = 1 << 20
+)
+
+// algorithms are those of public keys. Neither none nor those of a shared secret are
+// among them: a server that knew the secret could make tokens.
+func algorithms() []jose.SignatureAlgorithm {
+	return []jose.SignatureAlgorithm{
+		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
+		jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
+	}
+}
+
+// keys verify JWTs.
+type keys struct {
+	file             watched
+	url              string
+	issuer, audience string
+	now              func() time.Time
+	client           *http.Client
+	// set is what was read last; nil before.
+	set  atomic.Pointer[jose.JSONWebKeySet]
+	last string
+}
+
+func newKeys(o *Options) *keys {
+	k := &keys{issuer: o.JWTIssuer, audience: o.JWTAudience, now: o.Now}
+	if strings.Contains(o.JWTKeys, "://") {
+		// A redirection could lead to where TLS is not.
+		refuse := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		k.url, k.client = o.JWTKeys, &http.Client{Timeout: fetchTimeout, CheckRedirect: refuse}
+	} else {
+		k.file = watched{path: o.JWTKeys}
+	}
+	return k
+}
+
+// readFile reads the file if it changed.
+func (k *keys) readFile() (changed bool, err error) {
+	data, changed, err := k.file.read(k.now())
+	if err != nil || !changed {
+		return false, err
+	}
+	if _, err = k.take(data); err != nil {
+		return false, fmt.Errorf("%s: %w", k.file.path, err)
+	}
+	return true, nil
+}
+
+// fetch asks the URL.
+func (k *keys) fetch(ctx context.Context) (changed bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, k.url, nil)
+	if err != nil {
+		return false, err
+	}
+	answer, err := k.client.Do(request)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = answer.Body.Close() }() // It was only read.
+	if answer.StatusCode != http.StatusOK {
+		return false, fmt.Errorf("%s answers %s", k.url, answer.Status)
+	}
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxKeys))
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", k.url, err)
+	}
+	if changed, err = k.take(data); err != nil {
+		return false, fmt.Errorf("%s: %w", k.url, err)
+	}
+	return changed, nil
+}
+
+// take takes a key set, of which it keeps what verifies signatures by a public key.
+func (k *keys) take(data []byte) (changed bool, err error) {
+	if k.last == string(data) {
+		return false, nil
+	}
+	var all, set jose.JSONWebKeySet
+	if err := json.Unmarshal(data, &all); err != nil {
+		return false, fmt.Errorf("want a JSON Web Key Set: %w", err)
+	}
+	for _, key := range all.Keys {
+		if key.Valid() && key.IsPublic() && key.KeyID != "" && (key.Use == "" || key.Use == "sig") {
+			set.Keys = append(set.Keys, key)
+		}
+	}
+	if len(set.Keys) == 0 {
+		return false, errors.New("want a JSON Web Key Set with a public key for signatures, and a kid in each key")
+	}
+	k.set.Store(&set)
+	k.last = string(data)
+	return true, nil
+}
+
+// verify is auth.Options.VerifyJWT. What is wrong with a token is told by the claim that
+// is wrong, and shows nothing of the token.
+func (k *keys) verify(token string) (auth.Claims, error) {
+	set := k.set.Load()
+	if set == nil {
+		return auth.Claims{}, fmt.Errorf("%w: the server has no keys of JWTs yet", auth.ErrInvalid)
+	}
+	parsed, err := jwt.ParseSigned(token, algorithms())
+	if err != nil || len(parsed.Headers) != 1 {
+		return auth.Claims{}, fmt.Errorf("%w: it is no JWT of an algorithm with a public key", auth.ErrInvalid)
+	}
+	found := set.Key(parsed.Headers[0].KeyID)
+	if len(found) != 1 || (found[0].Algorithm != "" && found[0].Algorithm != parsed.Headers[0].Algorithm) {
+		return auth.Claims{}, fmt.Errorf("%w: no key of the server has its kid and its algorithm", auth.ErrInvalid)
+	}
+	var claims jwt.Claims
+	all := map[string]any{}
+	if err := parsed.Claims(found[0].Key, &claims, &all); err != nil {
+		return auth.Claims{}, fmt.Errorf("%w: its signature is not of the key", auth.ErrInvalid)
+	}
+	return auth.Claims{Subject: claims.Subject, Expires: expiry(&claims), All: all}, k.check(&claims)
+}
+
+func expiry(c *jwt.Claims) time.Time {
+	if c.Expiry == nil {
+		return time.Time{}
+	}
+	return c.Expiry.Time().Add(leeway)
+}
+
+// check judges the claims of a JWT whose signature is good.
+func (k *keys) check(c *jwt.Claims) error {
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: k.issuer, AnyAudience: jwt.Audience{k.audience}, Time: k.now()}, leeway)
+	switch {
+	case errors.Is(err, jwt.ErrExpired):
+		return auth.ErrExpired
+	case errors.Is(err, jwt.ErrInvalidIssuer):
+		return fmt.Errorf("%w: its issuer is not %s", auth.ErrInvalid, k.issuer)
+	case errors.Is(err, jwt.ErrInvalidAudience):
+		return fmt.Errorf("%w: its audience is not %s", auth.ErrInvalid, k.audience)
+	case err != nil:
+		return fmt.Errorf("%w: it is not valid yet", auth.ErrInvalid)
+	case c.Expiry == nil:
+		return fmt.Errorf("%w: it has no exp", auth.ErrInvalid)
+	}
+	return nil
+}

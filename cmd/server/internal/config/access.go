@@ -1,0 +1,58 @@
+package config
+
+import (
+	"net"
+	"net/url"
+	"strings"
+)
+
+const access = "Access"
+
+// accessSettings are those of who may call.
+func accessSettings(c *Config) []setting {
+	return []setting{
+		{access, "tokens", "", optionalPath(&c.Tokens), "file of those who may call; without it everybody may; see token create"},
+		{access, "jwt-keys", "", keySet(&c.JWTKeys), "key set of JWTs that are taken too: a file or https:// URL"},
+		{access, "jwt-issuer", "", word("TEXT", "nothing, or the claim iss that a JWT has to have", &c.JWTIssuer, isClaim), "claim iss that a JWT has to have"},
+		{access, "jwt-audience", "", word("TEXT", "nothing, or a value that the claim aud of a JWT has to have", &c.JWTAudience, isClaim), "value that the claim aud of a JWT has to have"},
+		{access, "audit-log", "", optionalPath(&c.AuditLog), "file of control calls and refusals, a line of JSON each; rotated"},
+	}
+}
+
+func optionalPath(field *string) kind {
+	return word("PATH", "nothing, or a path", field, func(s string) bool { return !strings.ContainsRune(s, 0) })
+}
+
+func isClaim(s string) bool { return !strings.ContainsAny(s, "\x00\r\n") }
+
+// keySet is a file, or a URL that nobody on the way can change.
+func keySet(field *string) kind {
+	return word("URL", "nothing, a path, an https:// URL, or an http:// URL of this host", field, func(s string) bool {
+		if !strings.Contains(s, "://") {
+			return !strings.ContainsRune(s, 0)
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Host == "" || u.User != nil {
+			return false
+		}
+		ip := net.ParseIP(u.Hostname())
+		return u.Scheme == "https" || (u.Scheme == "http" && (u.Hostname() == "localhost" || (ip != nil && ip.IsLoopback())))
+	})
+}
+
+// checkAccess refuses settings that one without another does not mean what it says. It
+// gives the name of the setting, and what is wanted of it.
+func (c Config) checkAccess() (name, want string) {
+	jwt := c.JWTKeys != ""
+	switch {
+	case jwt && c.Tokens == "":
+		return "tokens", "a tokens file beside jwt-keys: its entries with a claim say what a JWT may do"
+	case jwt && c.JWTIssuer == "":
+		return "jwt-issuer", "an issuer beside jwt-keys"
+	case jwt && c.JWTAudience == "":
+		return "jwt-audience", "an audience beside jwt-keys: a JWT for another service is not for this one"
+	case !jwt && c.JWTIssuer+c.JWTAudience != "":
+		return "jwt-keys", "keys beside jwt-issuer and jwt-audience"
+	}
+	return "", ""
+}

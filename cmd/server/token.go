@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"hindsight/cmd/server/internal/access"
+	"hindsight/internal/auth"
+)
+
+// tokenFlags are those of the token commands.
+type tokenFlags struct {
+	file, name, role, certificate, claim string
+	models                               []string
+	expires                              time.Duration
+	rate                                 float64
+	concurrency                          int
+}
+
+// token edits the tokens file. A server that has the file takes the change within a
+// second or two.
+func token(args []string, env func(string) (string, bool), now func() time.Time, stdout, stderr io.Writer) int {
+	commands := map[string]func(*tokenFlags, func() time.Time, io.Writer) error{
+		"create": createToken, "list": listTokens, "revoke": revokeToken,
+	}
+	if len(args) == 0 || commands[args[0]] == nil {
+		fmt.Fprintln(stderr, "hindsight-server: token: want create, list or revoke; --help lists their flags")
+		return exitBadCall
+	}
+	var f tokenFlags
+	flags := pflag.NewFlagSet("token "+args[0], pflag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&f.file, "tokens", "", "the tokens file")
+	if args[0] != "list" {
+		flags.StringVar(&f.name, "name", "", "the name of the entry")
+	}
+	if args[0] == "create" {
+		flags.StringVar(&f.role, "role", "", "admin, write or read")
+		flags.StringSliceVar(&f.models, "models", nil, "beginnings of the ids of the models that it may see; none is all models")
+		flags.DurationVar(&f.expires, "expires", 0, "how long it is valid; 0 is without end")
+		flags.Float64Var(&f.rate, "rate", 0, "most calls a second; 0 is no limit")
+		flags.IntVar(&f.concurrency, "concurrency", 0, "most calls at once; 0 is no limit")
+		flags.StringVar(&f.certificate, "certificate", "", "let in the client certificate of this name, and make no token")
+		flags.StringVar(&f.claim, "claim", "", "let in JWTs with CLAIM=VALUE, and make no token")
+	}
+	if err := flags.Parse(args[1:]); errors.Is(err, pflag.ErrHelp) {
+		return exitOK
+	} else if err != nil || flags.NArg() > 0 {
+		fmt.Fprintf(stderr, "hindsight-server: token %s: want flags only: %v\n", args[0], errors.Join(err))
+		return exitBadCall
+	}
+	if text, ok := env("HINDSIGHT_TOKENS"); ok && f.file == "" {
+		f.file = text
+	}
+	err := errors.New("--tokens: want the tokens file")
+	if f.file != "" {
+		err = commands[args[0]](&f, now, stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "hindsight-server: token %s: %v\n", args[0], err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// createToken adds an entry. The token is alone on the last line; the file has its hash.
+func createToken(f *tokenFlags, now func() time.Time, stdout io.Writer) error {
+	role, ok := auth.ParseRole(f.role)
+	switch {
+	case !ok:
+		return fmt.Errorf("--role: got %q, want admin, write or read", f.role)
+	case f.name == "":
+		return errors.New("--name: want the name of the new entry")
+	case f.expires < 0:
+		return fmt.Errorf("--expires: got %s, want a duration, such as 720h", f.expires)
+	case f.certificate != "" && f.claim != "":
+		return errors.New("--certificate and --claim: want one of them")
+	}
+	e := &auth.Entry{Name: f.name, Role: role, Models: f.models, Certificate: f.certificate, Rate: f.rate, Concurrency: f.concurrency}
+	if f.expires > 0 {
+		e.NotAfter = now().Add(f.expires).Truncate(time.Second)
+	}
+	e.Claim, e.Value, _ = strings.Cut(f.claim, "=")
+	secret := ""
+	if f.certificate+f.claim == "" {
+		secret = auth.NewToken()
+		hash := auth.HashOf(secret)
+		e.Hash = &hash
+	}
+	if err := access.Edit(f.file, func(file []byte) ([]byte, error) { return auth.Add(file, e) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s: added %s with the role %s, %s.\n", f.file, f.name, role, whichModels(f.models))
+	if secret != "" {
+		fmt.Fprintf(stdout, "The token is shown only here. The file has its hash.\n%s\n", secret)
+	}
+	return nil
+}
+
+func whichModels(prefixes []string) string {
+	if len(prefixes) == 0 {
+		return "for all models"
+	}
+	return "for models that begin with " + strings.Join(prefixes, " or ")
+}
+
+func listTokens(f *tokenFlags, now func() time.Time, stdout io.Writer) error {
+	entries, err := access.Read(f.file)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tROLE\tMODELS\tBY\tNOT AFTER")
+	for n := range entries {
+		e := &entries[n]
+		models, by, end := "all", "token", "-"
+		if len(e.Models) > 0 {
+			models = strings.Join(e.Models, ",")
+		}
+		switch {
+		case e.Certificate != "":
+			by = "certificate " + e.Certificate
+		case e.Claim != "":
+			by = "claim " + e.Claim + "=" + e.Value
+		}
+		if !e.NotAfter.IsZero() {
+			end = e.NotAfter.UTC().Format(time.RFC3339)
+			if !now().Before(e.NotAfter) {
+				end += " (expired)"
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Name, e.Role, models, by, end)
+	}
+	return w.Flush()
+}
+
+func revokeToken(f *tokenFlags, _ func() time.Time, stdout io.Writer) error {
+	if f.name == "" {
+		return errors.New("--name: want the name of the entry to remove")
+	}
+	if err := access.Edit(f.file, func(file []byte) ([]byte, error) { return auth.Remove(file, f.name) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "%s: removed %s. A server takes the change within two seconds.\n", f.file, f.name)
+	return nil
+}

@@ -1,0 +1,328 @@
+package auth_test
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hindsight/internal/auth"
+)
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// clock is a clock that a test sets.
+type clock struct{ passed atomic.Int64 }
+
+func (c *clock) now() time.Time          { return start.Add(time.Duration(c.passed.Load())) }
+func (c *clock) advance(d time.Duration) { c.passed.Add(int64(d)) }
+
+func entry(name, token string, change ...func(*auth.Entry)) auth.Entry {
+	hash := auth.HashOf(token)
+	e := auth.Entry{Name: name, Role: auth.Write, Hash: &hash}
+	for _, c := range change {
+		c(&e)
+	}
+	return e
+}
+
+func TestTokens(t *testing.T) {
+	c := new(clock)
+	a := auth.New(auth.Options{Now: c.now})
+	one, two, ends := auth.NewToken(), auth.NewToken(), auth.NewToken()
+	if one == two || len(one) != 46 || !strings.HasPrefix(one, "hs_") {
+		t.Fatalf("tokens %q, %q", one, two)
+	}
+	a.Set([]auth.Entry{entry("one", one), entry("ends", ends, func(e *auth.Entry) { e.NotAfter = start.Add(time.Hour) })})
+	for header, want := range map[string]error{
+		"Bearer " + one: nil, "bearer " + one: nil, "Bearer " + two: auth.ErrInvalid, "Bearer  " + one: auth.ErrInvalid, "Basic " + one: auth.ErrInvalid,
+		one: auth.ErrInvalid, "Bearer": auth.ErrInvalid, "Bearer ": auth.ErrInvalid, "": auth.ErrInvalid, "Bearer " + one[:45]: auth.ErrInvalid,
+		"Bearer " + one + "x": auth.ErrInvalid, "Bearer " + strings.Repeat("x", 100_000): auth.ErrInvalid, "Bearer " + ends: nil, "Bearer a.b.c": auth.ErrInvalid,
+	} {
+		p, err := a.Header(header)
+		if !errors.Is(err, want) || (err == nil) != (p != nil) {
+			t.Errorf("%.60q: %v, %v, want %v", header, p, err, want)
+		}
+	}
+	p, err := a.Token(ends)
+	if err != nil || p.Name != "ends" || !p.NotAfter().Equal(start.Add(time.Hour)) {
+		t.Fatal(p, err)
+	}
+	c.advance(time.Hour - 1)
+	if err := p.Valid(c.now()); err != nil {
+		t.Error("a moment before its end:", err)
+	}
+	c.advance(1)
+	if _, err := a.Token(ends); !errors.Is(err, auth.ErrExpired) || !errors.Is(p.Valid(c.now()), auth.ErrExpired) {
+		t.Error("at its end:", err)
+	}
+	if s := a.Stats(); s.Entries != 2 || s.Unknown != 12 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A principal ends with its entry, and with every change of it; one whose entry is the
+// same stays.
+func TestSet(t *testing.T) {
+	c := new(clock)
+	a := auth.New(auth.Options{Now: c.now})
+	entries := []auth.Entry{entry("stays", "s"), entry("goes", "g"), entry("changes", "c"), entry("rotates", "r")}
+	a.Set(entries)
+	principals := map[string]*auth.Principal{}
+	for _, token := range []string{"s", "g", "c", "r"} {
+		p, err := a.Token(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		principals[p.Name] = p
+	}
+	a.Set([]auth.Entry{
+		entry("rotates", "r2"), entry("changes", "c", func(e *auth.Entry) { e.Models = []string{"m"} }), entry("stays", "s"),
+	})
+	for name, want := range map[string]error{"stays": nil, "goes": auth.ErrInvalid, "changes": auth.ErrInvalid, "rotates": auth.ErrInvalid} {
+		if err := principals[name].Valid(c.now()); !errors.Is(err, want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for token, want := range map[string]error{"s": nil, "g": auth.ErrInvalid, "c": nil, "r": auth.ErrInvalid, "r2": nil} {
+		if _, err := a.Token(token); !errors.Is(err, want) {
+			t.Errorf("token %s: %v", token, err)
+		}
+	}
+	if p, err := a.Token("c"); err != nil || p.SeesAll() || !p.Sees("m1") || p.Sees("x") {
+		t.Error("the entry that changed:", p, err)
+	}
+}
+
+func TestPrincipal(t *testing.T) {
+	var nobody *auth.Principal
+	if nobody.Valid(start) != nil || nobody.Has(auth.Admin) != nil || nobody.Within("m") != nil || nobody.Whole() != nil || nobody.Enter(start) != nil || nobody.Spend(start) != nil {
+		t.Error("without tokens everybody may do all")
+	}
+	nobody.Leave()
+	a := auth.New(auth.Options{Now: func() time.Time { return start }})
+	a.Set([]auth.Entry{entry("ci", "t", func(e *auth.Entry) { e.Models = []string{"a-", "b"} })})
+	p, err := a.Token("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]bool{"a-1": true, "b": true, "bc": true, "a": false, "c": false, "": false} {
+		if err := p.Within(model); p.Sees(model) != want || errors.Is(err, auth.ErrScope) == want {
+			t.Errorf("%q: %v, %v", model, p.Sees(model), err)
+		}
+	}
+	if p.Has(auth.Write) != nil || !errors.Is(p.Has(auth.Admin), auth.ErrRole) || !errors.Is(p.Whole(), auth.ErrScope) {
+		t.Error("role and models")
+	}
+	if got := auth.FromContext(auth.NewContext(t.Context(), p)); got != p || auth.FromContext(t.Context()) != nil {
+		t.Error("context", got)
+	}
+}
+
+// A burst of a second's calls is taken, then one each period. The limits outlive a
+// change of the entry, unless they change.
+func TestLimits(t *testing.T) {
+	c := new(clock)
+	a := auth.New(auth.Options{Now: c.now})
+	limited := func(rate float64) func(*auth.Entry) {
+		return func(e *auth.Entry) { e.Rate, e.Concurrency = rate, 2 }
+	}
+	a.Set([]auth.Entry{entry("a", "t", limited(4))})
+	p, err := a.Token("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := p.Enter(c.now()); err != nil {
+			t.Fatal("two places:", err)
+		}
+	}
+	var wait *auth.LimitError
+	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrConcurrency) || !errors.As(err, &wait) || wait.Wait <= 0 {
+		t.Error("a third place:", err)
+	}
+	p.Leave()
+	if p.Enter(c.now()) != nil || p.Spend(c.now()) != nil {
+		t.Error("four calls at once")
+	}
+	p.Leave()
+	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrRate) || !errors.As(err, &wait) || wait.Wait != 250*time.Millisecond {
+		t.Error("a fifth call:", err)
+	}
+	if err := p.Spend(c.now()); !errors.Is(err, auth.ErrRate) {
+		t.Error("asking does not help:", err)
+	}
+	a.Set([]auth.Entry{entry("a", "t", limited(4), func(e *auth.Entry) { e.Role = auth.Admin })})
+	if p, err = a.Token("t"); err != nil || p.Role != auth.Admin || !errors.Is(p.Spend(c.now()), auth.ErrRate) {
+		t.Error("the limits are spent still:", p, err)
+	}
+	c.advance(250 * time.Millisecond)
+	if err := p.Enter(c.now()); err != nil {
+		t.Error("after the wait:", err)
+	}
+	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrConcurrency) {
+		t.Error("the place that was held before is held still:", err)
+	}
+	a.Set([]auth.Entry{entry("a", "t", limited(5))})
+	if p, err = a.Token("t"); err != nil || p.Spend(c.now()) != nil {
+		t.Error("other limits begin anew:", err)
+	}
+}
+
+func TestJWTs(t *testing.T) {
+	c := new(clock)
+	verified := 0
+	valid := map[string]auth.Claims{
+		"ops.x.y":    {Subject: "ann", Expires: start.Add(time.Hour), All: map[string]any{"groups": []any{"staff", "ops"}}},
+		"staff.x.y":  {Subject: "bob", Expires: start.Add(time.Hour), All: map[string]any{"groups": "staff", "n": 1.0}},
+		"nested.x.y": {Subject: "eve", Expires: start.Add(time.Hour), All: map[string]any{"realm": map[string]any{"roles": []any{map[string]any{}, "r"}}}},
+		"nobody.x.y": {Subject: "joe", Expires: start.Add(time.Hour), All: map[string]any{"realm": "roles", "groups": []any{1.0}}},
+	}
+	a := auth.New(auth.Options{Now: c.now, VerifyJWT: func(token string) (auth.Claims, error) {
+		verified++
+		claims, ok := valid[token]
+		if !ok {
+			return claims, fmt.Errorf("%w: its signature", auth.ErrInvalid)
+		}
+		return claims, nil
+	}})
+	claim := func(name, claim, value string, role auth.Role) auth.Entry {
+		return auth.Entry{Name: name, Role: role, Claim: claim, Value: value}
+	}
+	a.Set([]auth.Entry{claim("operators", "groups", "ops", auth.Admin), claim("staff", "groups", "staff", auth.Read), claim("deep", "realm.roles", "r", auth.Write)})
+	for token, want := range map[string]string{"ops.x.y": "operators", "staff.x.y": "staff", "nested.x.y": "deep", "nobody.x.y": "", "forged.x.y": ""} {
+		p, err := a.Token(token)
+		if (err == nil) != (want != "") || (err == nil && (p.Name != want || p.Subject == "")) || (err != nil && !errors.Is(err, auth.ErrInvalid)) {
+			t.Errorf("%s: %+v, %v", token, p, err)
+		}
+	}
+	// What was verified is not verified again within a minute; what was refused is.
+	verified = 0
+	p, err := a.Token("staff.x.y")
+	if _, forged := a.Token("forged.x.y"); err != nil || verified != 1 || forged == nil {
+		t.Errorf("verified %d times: %v", verified, err)
+	}
+	c.advance(time.Minute)
+	if _, err := a.Token("staff.x.y"); err != nil || verified != 2 {
+		t.Errorf("after a minute verified %d times: %v", verified, err)
+	}
+	// Another entry lets it in from now on.
+	a.Set([]auth.Entry{claim("all", "groups", "staff", auth.Write)})
+	if !errors.Is(p.Valid(c.now()), auth.ErrInvalid) {
+		t.Error("the principal of an entry that is gone is valid")
+	}
+	if p, err = a.Token("staff.x.y"); err != nil || p.Name != "all" || p.Subject != "bob" {
+		t.Error(p, err)
+	}
+	c.advance(time.Hour)
+	if !errors.Is(p.Valid(c.now()), auth.ErrExpired) {
+		t.Error("it ends with the JWT")
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	c := new(clock)
+	a := auth.New(auth.Options{Now: c.now})
+	certificate := func(name string, end time.Time) auth.Entry {
+		return auth.Entry{Name: "e-" + name, Role: auth.Read, Certificate: name, NotAfter: end}
+	}
+	a.Set([]auth.Entry{certificate("Ann", time.Time{}), certificate("host.example", time.Time{}), certificate("spiffe://x/y", time.Time{}), certificate("old", start)})
+	uri, err := url.Parse("spiffe://x/y")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		certificate x509.Certificate
+		want        string
+		err         error
+	}{
+		{x509.Certificate{Subject: pkix.Name{CommonName: "Ann"}}, "e-Ann", nil},
+		{x509.Certificate{Subject: pkix.Name{CommonName: "Ann"}, DNSNames: []string{"host.example"}}, "e-host.example", nil},
+		{x509.Certificate{Subject: pkix.Name{CommonName: "Ann"}, DNSNames: []string{"host.example"}, URIs: []*url.URL{uri}}, "e-spiffe://x/y", nil},
+		{x509.Certificate{DNSNames: []string{"other.example", "host.example"}}, "", auth.ErrCertificate},
+		{x509.Certificate{Subject: pkix.Name{CommonName: "old"}}, "", auth.ErrExpired},
+		{x509.Certificate{}, "", auth.ErrCertificate},
+	} {
+		p, err := a.Certificate(&c.certificate)
+		if !errors.Is(err, c.err) || (err == nil && (p.Name != c.want || p.Subject != c.want[2:])) {
+			t.Errorf("%s: %v, %v", c.want, p, err)
+		}
+	}
+}
+
+// Tokens that stay are taken while the file changes without end; those that went are not.
+func TestSetUnderLoad(t *testing.T) {
+	a := auth.New(auth.Options{Now: time.Now})
+	stays, goes := entry("stays", "s"), entry("goes", "g")
+	a.Set([]auth.Entry{stays, goes})
+	var readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				p, err := a.Token("s")
+				if err != nil || p.Valid(time.Now()) != nil {
+					t.Error("refused while the file changed:", err)
+					return
+				}
+				_, _ = a.Token("g")
+			}
+		})
+	}
+	for range 500 {
+		a.Set([]auth.Entry{stays})
+		if _, err := a.Token("g"); !errors.Is(err, auth.ErrInvalid) {
+			t.Error("a token that was revoked:", err)
+		}
+		a.Set([]auth.Entry{stays, goes})
+	}
+	close(done)
+	readers.Wait()
+}
+
+// A token of the file, and a JWT that is remembered, cost no allocation.
+func TestTokenAllocatesNothing(t *testing.T) {
+	token := auth.NewToken()
+	a := auth.New(auth.Options{Now: time.Now})
+	a.Set([]auth.Entry{entry("a", token, func(e *auth.Entry) { e.Rate, e.Concurrency = 1e6, 10 })})
+	header := "Bearer " + token
+	n := testing.AllocsPerRun(100, func() {
+		p, err := a.Header(header)
+		if err != nil || p.Enter(time.Now()) != nil {
+			t.Fatal(err)
+		}
+		p.Leave()
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkHeader(b *testing.B) {
+	a := auth.New(auth.Options{Now: time.Now})
+	tokens := make([]string, 1000)
+	entries := make([]auth.Entry, len(tokens))
+	for n := range tokens {
+		tokens[n] = auth.NewToken()
+		entries[n] = entry(fmt.Sprint("e-", n), tokens[n])
+	}
+	a.Set(entries)
+	header := "Bearer " + tokens[500]
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := a.Header(header); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package auth
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// busyDelay is what one who has too many calls open is told to wait.
+const busyDelay = 50 * time.Millisecond
+
+// limits are those of an entry. What an entry lets in shares them.
+type limits struct {
+	// calls is nil without a limit of the rate, places 0 without one of the concurrency.
+	calls  *rate.Limiter
+	places int64
+	busy   atomic.Int64
+}
+
+// newLimits takes 0 for no limit. A second's calls may come at once.
+func newLimits(perSecond float64, places int) *limits {
+	l := &limits{places: int64(places)}
+	if perSecond > 0 {
+		l.calls = rate.NewLimiter(rate.Limit(perSecond), int(math.Ceil(perSecond)))
+	}
+	return l
+}
+
+func (l *limits) spend(now time.Time) error {
+	if l.calls == nil || l.calls.AllowN(now, 1) {
+		return nil
+	}
+	r := l.calls.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	r.CancelAt(now)
+	return &LimitError{ErrRate, wait}
+}
+
+func (l *limits) enter(now time.Time) error {
+	if l.places > 0 && l.busy.Add(1) > l.places {
+		l.busy.Add(-1)
+		return &LimitError{ErrConcurrency, busyDelay}
+	}
+	if err := l.spend(now); err != nil {
+		l.leave()
+		return err
+	}
+	return nil
+}
+
+func (l *limits) leave() {
+	if l.places > 0 {
+		l.busy.Add(-1)
+	}
+}
+
+// LimitError is a refusal that says how long to wait.
+type LimitError struct {
+	Err  error
+	Wait time.Duration
+}
+
+func (d *LimitError) Error() string { return d.Err.Error() }
+
+// Unwrap is ErrRate or ErrConcurrency.
+func (d *LimitError) Unwrap() error { return d.Err }

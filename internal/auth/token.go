@@ -1,0 +1,122 @@
+package auth
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tokenPrefix begins a token, so that a person or a scanner of secrets knows it for one.
+const tokenPrefix = "hs_"
+
+// secretBytes are the random bytes of a token. 2^256 of them cannot be tried, so that
+// one round of SHA-256 hides a token as well as a slow hash would: slow hashes protect
+// passwords, of which there are few enough to try.
+const secretBytes = 32
+
+// NewToken is a new token.
+func NewToken() string {
+	var secret [secretBytes]byte
+	_, _ = rand.Read(secret[:]) // It fills the bytes, or ends the program.
+	return tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+}
+
+// HashOf is what the tokens file keeps of a token.
+func HashOf(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
+
+// Text is the entry as lines of the tokens file.
+func (e *Entry) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- name: %s\n  role: %s\n", quoted(e.Name), e.Role)
+	if len(e.Models) > 0 {
+		names := make([]string, len(e.Models))
+		for n, m := range e.Models {
+			names[n] = strconv.Quote(m)
+		}
+		fmt.Fprintf(&b, "  models: [%s]\n", strings.Join(names, ", "))
+	}
+	switch {
+	case e.Hash != nil:
+		fmt.Fprintf(&b, "  sha256: %q\n", hex.EncodeToString(e.Hash[:]))
+	case e.Certificate != "":
+		fmt.Fprintf(&b, "  certificate: %s\n", quoted(e.Certificate))
+	default:
+		fmt.Fprintf(&b, "  claim: %s\n", quoted(e.Claim+"="+e.Value))
+	}
+	if !e.NotAfter.IsZero() {
+		fmt.Fprintf(&b, "  not-after: %q\n", e.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if e.Rate != 0 {
+		fmt.Fprintf(&b, "  rate: %s\n", strconv.FormatFloat(e.Rate, 'g', -1, 64))
+	}
+	if e.Concurrency != 0 {
+		fmt.Fprintf(&b, "  concurrency: %d\n", e.Concurrency)
+	}
+	return b.String()
+}
+
+// quoted is a text in single quotes, in which YAML knows no escapes but a double quote.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// Add is a tokens file with one entry more, at its end. All else stays as it is.
+func Add(file []byte, e *Entry) ([]byte, error) {
+	before, err := Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(file)
+	if len(out) > 0 && !bytes.HasSuffix(out, []byte("\n")) {
+		out = append(out, '\n')
+	}
+	out = append(out, e.Text()...)
+	after, err := Parse(out)
+	if err != nil {
+		return nil, fmt.Errorf("the file with the new entry: %w", err)
+	}
+	if len(after) != len(before)+1 {
+		return nil, errBlock
+	}
+	return out, nil
+}
+
+var errBlock = errors.New(`the file is no list whose entries begin with "- name: NAME" on a line each: edit it by hand`)
+
+// errNoEntry says that a tokens file has no entry of a name.
+var errNoEntry = errors.New("no entry has this name")
+
+// Remove is a tokens file without the entry of a name. Comments behind the entry stay.
+func Remove(file []byte, name string) ([]byte, error) {
+	before, err := Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(before, func(e Entry) bool { return e.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("%w: %q", errNoEntry, name)
+	}
+	lines := slices.Collect(bytes.Lines(file))
+	from, to := before[at].from-1, min(before[at].to, len(lines))
+	for to > from+1 && isAside(lines[to-1]) {
+		to--
+	}
+	out := bytes.Join(slices.Delete(lines, from, to), nil)
+	after, err := Parse(out)
+	if err != nil || len(after) != len(before)-1 || slices.ContainsFunc(after, func(e Entry) bool { return e.Name == name }) {
+		return nil, errBlock
+	}
+	return out, nil
+}
+
+// isAside tells whether a line is empty or a comment.
+func isAside(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) == 0 || line[0] == '#'
+}

@@ -1,0 +1,348 @@
+package gateway_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"hindsight/internal/auth"
+	"hindsight/internal/gateway"
+	"hindsight/internal/rpc"
+)
+
+// guarded is a gateway with tokens and a console. The token of a principal is its name.
+type guarded struct {
+	*host
+	auth   *auth.Authenticator
+	passed atomic.Int64
+	mu     sync.Mutex
+	audit  []auth.Record
+}
+
+func (g *guarded) now() time.Time { return time.Now().Add(time.Duration(g.passed.Load())) }
+
+func guard(tb testing.TB, entries ...auth.Entry) *guarded {
+	tb.Helper()
+	g := new(guarded)
+	g.auth = auth.New(auth.Options{Now: g.now})
+	g.auth.Set(entries)
+	record := func(r *auth.Record) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.audit = append(g.audit, *r)
+	}
+	g.host = serveBehind(tb, func(o *rpc.Options) { o.Auth, o.Audit, o.Now = g.auth, record, time.Now }, func(o *gateway.Options) {
+		o.Guard = gateway.NewGuard(gateway.GuardOptions{Auth: g.auth, Audit: record, Status: rpc.StatusOf, Now: g.now})
+		o.Console = fstest.MapFS{"index.html": {Data: []byte("page")}, "assets/a.js": {Data: []byte("a")}}
+	})
+	return g
+}
+
+func who(name string, role auth.Role, models ...string) auth.Entry {
+	hash := auth.HashOf(name)
+	return auth.Entry{Name: name, Role: role, Models: models, Hash: &hash}
+}
+
+// roles are those that each route needs, written down a second time.
+func roles() map[string]auth.Role {
+	return map[string]auth.Role{
+		"GET /": auth.None, "GET /assets/a.js": auth.None, "GET /server.json": auth.None,
+		"GET /openapi.json": auth.Read, "GET /api": auth.Read, "GET /api/page.css": auth.Read, "GET /nothing": auth.Read, "GET /v1/nothing": auth.Read,
+		"POST /v1/models": auth.Admin, "GET /v1/models": auth.Read, "GET /v1/models/{model}": auth.Read, "DELETE /v1/models/{model}": auth.Admin,
+		"PATCH /v1/models/{model}": auth.Admin, "GET /v1/models/{model}/comparison": auth.Read, "GET /v1/models/{model}/events": auth.Read,
+		"GET /v1/models/{model}/history": auth.Read, "GET /v1/models/{model}/snapshots": auth.Read, "POST /v1/models/{model}/snapshots": auth.Admin,
+		"GET /v1/models/{model}/stats": auth.Read, "GET /v1/models/{model}:export": auth.Admin, "POST /v1/models/{model}:observe": auth.Write,
+		"POST /v1/models/{model}:observeBatch": auth.Write, "POST /v1/models/{model}:predict": auth.Write, "POST /v1/models/{model}:predictBatch": auth.Write,
+		"POST /v1/models/{model}:restore": auth.Admin, "POST /v1/models/{model}:undelete": auth.Admin, "POST /v1/models:import": auth.Admin,
+		"POST /v1/specs:validate": auth.Read, "GET /v1/aliases": auth.Read, "PUT /v1/aliases/{alias}": auth.Admin, "DELETE /v1/aliases/{alias}": auth.Admin,
+	}
+}
+
+// route is a request of a route that names the model m-1 wherever it can.
+func (g *guarded) route(tb testing.TB, route string, headers ...string) *http.Request {
+	tb.Helper()
+	method, path, _ := strings.Cut(route, " ")
+	for _, parameter := range []string{"{model}", "{alias}"} {
+		path = strings.ReplaceAll(path, parameter, "m-1")
+	}
+	body := ""
+	switch {
+	case strings.HasSuffix(path, ":import"):
+		path += "?id=m-1"
+		headers = append(headers, "Content-Type", "application/octet-stream")
+	case path == "/v1/models" && method == http.MethodPost:
+		body = `{"id": "m-1"}`
+	case method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch:
+		body = "{}"
+	}
+	return g.request(tb, method, path, body, headers...)
+}
+
+// Every route of the document and every page, by everyone.
+func TestEveryRouteByEveryRole(t *testing.T) {
+	expired := who("expired", auth.Admin)
+	expired.NotAfter = time.Now().Add(-time.Hour)
+	stay := []auth.Entry{
+		who("read", auth.Read), who("write", auth.Write), who("admin", auth.Admin), who("scoped", auth.Admin, "m"), who("elsewhere", auth.Admin, "o-"), expired,
+	}
+	g := guard(t, append(stay, who("revoked", auth.Admin))...)
+	g.auth.Set(stay)
+	table := roles()
+	for path, item := range load(t).Paths.Map() {
+		for method := range item.Operations() {
+			if _, ok := table[method+" "+path]; !ok {
+				t.Errorf("%s %s is not in the test's table", method, path)
+			}
+		}
+	}
+	known := map[string]auth.Role{"read": auth.Read, "write": auth.Write, "admin": auth.Admin, "scoped": auth.Admin, "elsewhere": auth.Admin}
+	for _, route := range slices.Sorted(maps.Keys(table)) {
+		need := table[route]
+		names := strings.Contains(route, "{") || route == "POST /v1/models" || strings.HasSuffix(route, ":import")
+		for _, caller := range []string{"", "expired", "revoked", "malformed token", "read", "write", "admin", "scoped", "elsewhere"} {
+			headers := []string{"Authorization", "Bearer " + caller}
+			if caller == "" {
+				headers = nil
+			}
+			a := g.do(t, g.route(t, route, headers...))
+			role, ok := known[caller]
+			want := "let through"
+			switch {
+			case need == auth.None:
+			case !ok:
+				want = "401"
+			case role < need, caller == "elsewhere" && names:
+				want = "403"
+			}
+			got := "let through"
+			switch a.status {
+			case http.StatusUnauthorized:
+				got = "401"
+				if a.header.Get("WWW-Authenticate") != "Bearer" || a.at("error", "status") != "UNAUTHENTICATED" {
+					t.Errorf("%s by %q: %v %s", route, caller, a.header, a.body)
+				}
+			case http.StatusForbidden:
+				got = "403"
+				if a.at("error", "status") != "PERMISSION_DENIED" {
+					t.Errorf("%s by %q: %s", route, caller, a.body)
+				}
+			}
+			if got != want {
+				t.Errorf("%s by %q: %d %s, want %s", route, caller, a.status, a.body, want)
+			}
+		}
+	}
+}
+
+// login signs a principal in, and answers the header of the cookie.
+func (g *guarded) login(tb testing.TB, token string, headers ...string) (cookie *http.Cookie, a *answer) {
+	tb.Helper()
+	a = g.call(tb, http.MethodPost, "/login", `{"token": "`+token+`"}`, append([]string{"Origin", g.url}, headers...)...)
+	for _, c := range (&http.Response{Header: a.header}).Cookies() {
+		cookie = c
+	}
+	return cookie, a
+}
+
+func TestSessions(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("read", auth.Read, "m"))
+	if a := g.want(t, http.MethodGet, "/server.json", ""); a.at("tokens") != true || a.at("signedIn") != nil {
+		t.Errorf("%s", a.body)
+	}
+	if cookie, a := g.login(t, "unknown"); a.status != http.StatusUnauthorized || cookie != nil {
+		t.Errorf("a wrong token: %d %s", a.status, a.body)
+	}
+	for _, body := range []string{"", "x", `{"token": 1}`, `{"token": "admin"}` + strings.Repeat(" ", 20_000)} {
+		if a := g.call(t, http.MethodPost, "/login", body, "Origin", g.url, "Content-Type", "application/json"); a.status == http.StatusOK || strings.Contains(string(a.body), "admin") {
+			t.Errorf("%.40q: %d %s", body, a.status, a.body)
+		}
+	}
+	cookie, a := g.login(t, "read")
+	if a.status != http.StatusOK || a.at("name") != "read" || a.at("role") != "read" || a.at("models", 0) != "m" {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure || cookie.Path != "/" || cookie.Name != "hindsight" || cookie.MaxAge < 43_000 || len(cookie.Value) != 43 {
+		t.Errorf("%+v", cookie)
+	}
+	// Behind a proxy that speaks TLS.
+	secure, _ := g.login(t, "read", "X-Forwarded-Proto", "https", "Origin", strings.Replace(g.url, "http:", "https:", 1))
+	if secure == nil || !secure.Secure || secure.Name != "__Host-hindsight" {
+		t.Errorf("%+v", secure)
+	}
+	header := cookie.Name + "=" + cookie.Value
+	if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "X-Forwarded-Proto", "https"); a.status != http.StatusUnauthorized {
+		t.Error("a cookie without the prefix under TLS:", a.status)
+	}
+	if a := g.want(t, http.MethodGet, "/server.json", "", "Cookie", header); a.at("signedIn", "name") != "read" {
+		t.Errorf("%s", a.body)
+	}
+	if a := g.want(t, http.MethodGet, "/v1/models", "", "Cookie", header); a.header.Get("Cache-Control") != "no-store" {
+		t.Error(a.header)
+	}
+	if a := g.call(t, http.MethodGet, "/v1/models/x", "", "Cookie", header); a.status != http.StatusForbidden {
+		t.Error("another model:", a.status)
+	}
+	// A token counts more than the cookie.
+	if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "Authorization", "Bearer x"); a.status != http.StatusUnauthorized {
+		t.Error("a wrong token with a good cookie:", a.status)
+	}
+	// It ends by logout, by the revocation of its token, and by time.
+	if a := g.call(t, http.MethodPost, "/logout", "", "Cookie", header, "Origin", g.url); a.status != http.StatusOK || !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	ended := func(why string, cookie *http.Cookie) {
+		t.Helper()
+		if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", cookie.Name+"="+cookie.Value); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: %d", why, a.status)
+		}
+	}
+	ended("logout", cookie)
+	revoked, _ := g.login(t, "read")
+	old, _ := g.login(t, "admin")
+	g.auth.Set([]auth.Entry{who("admin", auth.Admin)})
+	ended("revoked", revoked)
+	g.passed.Store(int64(12*time.Hour) + 1)
+	ended("after 12 hours", old)
+	for range gateway.MaxOwn {
+		old, _ = g.login(t, "admin")
+	}
+	g.want(t, http.MethodGet, "/v1/models", "", "Cookie", old.Name+"="+old.Value)
+	for range gateway.MaxOwn {
+		g.login(t, "admin")
+	}
+	ended("too many others", old)
+}
+
+// With a cookie, no other origin changes anything, whatever may be trusted with a token.
+func TestCrossSiteRequests(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin))
+	cookie, _ := g.login(t, "admin")
+	header := cookie.Name + "=" + cookie.Value
+	create := func(headers ...string) int {
+		t.Helper()
+		return g.call(t, http.MethodPost, "/v1/models", linear("m"), append([]string{"Cookie", header}, headers...)...).status
+	}
+	for name, c := range map[string]struct {
+		headers []string
+		want    int
+	}{
+		"the same origin":    {[]string{"Origin", g.url}, http.StatusOK},
+		"the browser's word": {[]string{"Sec-Fetch-Site", "same-origin"}, http.StatusOK},
+		"another origin":     {[]string{"Origin", "https://evil.example"}, http.StatusForbidden},
+		"another site":       {[]string{"Sec-Fetch-Site", "cross-site"}, http.StatusForbidden},
+		"a sibling":          {[]string{"Sec-Fetch-Site", "same-site"}, http.StatusForbidden},
+		"no word":            {nil, http.StatusForbidden},
+		"a null origin":      {[]string{"Origin", "null"}, http.StatusForbidden},
+	} {
+		if got := create(c.headers...); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+	for _, path := range []string{"/login", "/logout"} {
+		for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}} {
+			if a := g.call(t, http.MethodPost, path, `{"token": "admin"}`, headers...); a.status != http.StatusForbidden {
+				t.Errorf("%s from %v: %d", path, headers, a.status)
+			}
+		}
+		if a := g.call(t, http.MethodGet, path, ""); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "POST" {
+			t.Errorf("GET %s: %d", path, a.status)
+		}
+	}
+}
+
+// Sessions and refusals are in the audit log, without a token.
+func TestAuditOfRequests(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("read", auth.Read))
+	cookie, _ := g.login(t, "admin")
+	g.login(t, "wrong")
+	header := cookie.Name + "=" + cookie.Value
+	g.call(t, http.MethodPost, "/v1/models", linear("m"), "Cookie", header, "Origin", g.url)
+	g.call(t, http.MethodPost, "/v1/models", linear("m"), "Cookie", header, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+	g.call(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer wrong")
+	g.call(t, http.MethodPost, "/logout", "", "Cookie", header, "Origin", g.url)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var got []string
+	for _, r := range g.audit {
+		name := ""
+		if r.Who != nil {
+			name = r.Who.Name
+		}
+		if !strings.HasPrefix(r.Peer, "127.0.0.1:") {
+			t.Errorf("%+v", r)
+		}
+		got = append(got, strings.Join([]string{name, r.Call, r.Outcome, r.Reason}, " "))
+	}
+	want := []string{
+		"admin login OK ", " login UNAUTHENTICATED TOKEN_INVALID", "admin /hindsight.v1.ModelService/CreateModel OK ",
+		" GET /openapi.json UNAUTHENTICATED TOKEN_INVALID", "admin logout OK ",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// The pages that run scripts take them from this server alone, and none within the page.
+func TestPolicyOfTheConsole(t *testing.T) {
+	g := guard(t)
+	policy := g.want(t, http.MethodGet, "/", "").header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'self';") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Error(policy)
+	}
+}
+
+// A limit is judged for pages as they are for calls.
+func TestLimitsOfPages(t *testing.T) {
+	limited := who("limited", auth.Read)
+	limited.Rate = 1
+	g := guard(t, limited)
+	g.want(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer limited")
+	a := g.call(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer limited")
+	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || a.at("error", "details", 0, "reason") != "RATE_LIMIT" {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+}
+
+// A client certificate that was verified is a principal over HTTP.
+func TestCertificatesOverHTTP(t *testing.T) {
+	a := auth.New(auth.Options{Now: time.Now})
+	a.Set([]auth.Entry{{Name: "scraper", Role: auth.Read, Certificate: "scraper"}, {Name: "team", Role: auth.Admin, Models: []string{"t"}, Certificate: "team"}})
+	guard := gateway.NewGuard(gateway.GuardOptions{Auth: a, Status: rpc.StatusOf, Now: time.Now})
+	page := guard.Require(auth.Read, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	for name, c := range map[string]struct {
+		common   string
+		verified bool
+		want     int
+	}{
+		"verified": {"scraper", true, http.StatusNoContent}, "not verified": {"scraper", false, http.StatusUnauthorized},
+		"not named": {"evil", true, http.StatusUnauthorized}, "of some models": {"team", true, http.StatusForbidden},
+	} {
+		certificate := &x509.Certificate{Subject: pkix.Name{CommonName: c.common}}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate}}
+		if c.verified {
+			r.TLS.VerifiedChains = [][]*x509.Certificate{{certificate}}
+		}
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.want)
+		}
+	}
+	var none *gateway.Guard
+	w := httptest.NewRecorder()
+	none.Require(auth.Admin, page).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+	if w.Code != http.StatusUnauthorized {
+		t.Errorf("without a guard the page itself answers: %d", w.Code)
+	}
+}

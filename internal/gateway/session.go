@@ -1,0 +1,242 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"hindsight/internal/auth"
+)
+
+const (
+	loginPath  = "/login"
+	logoutPath = "/logout"
+	serverPath = "/server.json"
+	// The cookie of a session. Under TLS its name has a prefix, with which a browser takes
+	// it from this host alone, and over TLS alone.
+	cookieName   = "hindsight"
+	securePrefix = "__Host-"
+	// A session ends after this, or with its token.
+	sessionLife = 12 * time.Hour
+	// The most sessions of all, and of one principal, whose oldest makes room.
+	maxSessions = 10_000
+	maxOwn      = 32
+	// The most bytes of the body of a login.
+	maxLogin = 16 << 10
+	// A session's id are so many random bytes.
+	idBytes = 32
+)
+
+// errCrossOrigin refuses what a browser may do with its cookie for a page of another
+// origin.
+var errCrossOrigin = errors.New("with a cookie, only a page of this server may change something")
+
+// session is a signed-in console.
+type session struct {
+	*auth.Principal
+	expires time.Time
+	made    time.Time
+}
+
+// sessions are found by the hash of their id, so that the memory has no id.
+type sessions struct {
+	mu   sync.Mutex
+	byID map[[sha256.Size]byte]session
+}
+
+func newSessions() sessions { return sessions{byID: map[[sha256.Size]byte]session{}} }
+
+// add makes a session and gives its id.
+func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires time.Time, err error) {
+	expires = now.Add(sessionLife)
+	if end := p.NotAfter(); !end.IsZero() && end.Before(expires) {
+		expires = end
+	}
+	var secret [idBytes]byte
+	_, _ = rand.Read(secret[:]) // It fills the bytes, or ends the program.
+	id = base64.RawURLEncoding.EncodeToString(secret[:])
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeRoom(p, now)
+	if len(s.byID) >= maxSessions {
+		return "", expires, auth.ErrSessions
+	}
+	s.byID[sha256.Sum256([]byte(id))] = session{p, expires, now}
+	return id, expires, nil
+}
+
+// makeRoom removes what has ended, and the oldest session of one who has too many.
+func (s *sessions) makeRoom(p *auth.Principal, now time.Time) {
+	var oldest [sha256.Size]byte
+	own := 0
+	for hash, other := range s.byID {
+		switch {
+		case !other.valid(now):
+			delete(s.byID, hash)
+		case other.Name == p.Name && other.Subject == p.Subject:
+			if own++; own == 1 || other.made.Before(s.byID[oldest].made) {
+				oldest = hash
+			}
+		}
+	}
+	if own >= maxOwn {
+		delete(s.byID, oldest)
+	}
+}
+
+func (s *session) valid(now time.Time) bool { return now.Before(s.expires) && s.Valid(now) == nil }
+
+// find is the principal of a session, nil if there is none that is valid.
+func (s *sessions) find(id string, now time.Time) *auth.Principal {
+	hash := sha256.Sum256([]byte(id))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.byID[hash]
+	if !ok {
+		return nil
+	}
+	if !found.valid(now) {
+		delete(s.byID, hash)
+		return nil
+	}
+	return found.Principal
+}
+
+func (s *sessions) remove(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, sha256.Sum256([]byte(id)))
+}
+
+// isSecure tells whether the browser speaks TLS, to this server or to a proxy before it.
+// One who lies harms only the own cookie.
+func isSecure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+func cookieOf(r *http.Request) string {
+	if isSecure(r) {
+		return securePrefix + cookieName
+	}
+	return cookieName
+}
+
+// session is the principal of the cookie of a request, nil if it has none that is valid.
+func (g *Guard) session(r *http.Request) *auth.Principal {
+	cookie, err := r.Cookie(cookieOf(r))
+	if err != nil {
+		return nil
+	}
+	return g.sessions.find(cookie.Value, g.Now())
+}
+
+func setCookie(w http.ResponseWriter, r *http.Request, id string, age int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // It is Secure where the browser speaks TLS; it would be lost where it does not.
+		Name: cookieOf(r), Value: id, Path: "/", MaxAge: age,
+		HttpOnly: true, Secure: isSecure(r), SameSite: http.SameSiteStrictMode,
+	})
+}
+
+func isSafe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}
+
+// sameOrigin fails unless the browser says that a page of this server makes the request.
+// No other origin is trusted here, whatever --cors-origins says: what it names may call
+// with a token.
+func sameOrigin(r *http.Request) error {
+	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		return errCrossOrigin
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return errCrossOrigin
+	}
+	return nil
+}
+
+// signedIn is what the console is told of its session.
+type signedIn struct {
+	Name    string    `json:"name"`
+	Role    string    `json:"role"`
+	Models  []string  `json:"models,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+}
+
+// login answers POST /login, whose body is {"token": TOKEN}, with the cookie of a session.
+func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	p, err := g.tokenOf(w, r)
+	if err == nil {
+		err = p.Spend(g.Now())
+	}
+	var id string
+	var expires time.Time
+	if err == nil {
+		id, expires, err = g.sessions.add(p, g.Now())
+	}
+	g.Auth.LoggedIn(err)
+	if err != nil {
+		f := g.failureOf(err)
+		g.record(r, p, "login", f)
+		write(w, f)
+		return
+	}
+	g.record(r, p, "login", done())
+	setCookie(w, r, id, int(expires.Sub(g.Now()).Seconds()))
+	answer(w, signedIn{p.Name, p.Role.String(), p.Models, expires.UTC().Truncate(time.Second)})
+}
+
+// tokenOf is the principal of the token in a body.
+func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
+	if err := sameOrigin(r); err != nil {
+		return nil, err
+	}
+	var body struct {
+		Token string `json:"token"`
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
+	// The body is not shown: it has a token.
+	if err != nil || !isContent(r, contentJSON) || json.Unmarshal(data, &body) != nil {
+		return nil, status.Error(codes.InvalidArgument, bodyError+`want {"token": "TOKEN"} as `+contentJSON)
+	}
+	return g.Auth.Token(body.Token)
+}
+
+// logout answers POST /logout. It ends the session of the cookie, if there is one.
+func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if err := sameOrigin(r); err != nil {
+		write(w, g.failureOf(err))
+		return
+	}
+	if cookie, err := r.Cookie(cookieOf(r)); err == nil {
+		if p := g.session(r); p != nil {
+			g.record(r, p, "logout", done())
+		}
+		g.sessions.remove(cookie.Value)
+	}
+	setCookie(w, r, "", -1)
+	answer(w, struct{}{})
+}
+
+// done is no failure, for the audit log.
+func done() failure { return failure{http.StatusOK, status.New(codes.OK, "")} }
+
+func answer(w http.ResponseWriter, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic("gateway: " + err.Error()) // It is made of texts and a time.
+	}
+	w.Header().Set("Content-Type", contentJSON)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(append(text, '\n')) // An error means that the client has left.
+}

@@ -1,0 +1,343 @@
+package rpc_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+	"hindsight/internal/rpc"
+)
+
+// guarded is a server with tokens, whose principals are named by their tokens.
+type guarded struct {
+	*service
+	auth  *auth.Authenticator
+	mu    sync.Mutex
+	audit []auth.Record
+}
+
+func guard(tb testing.TB, entries ...auth.Entry) *guarded {
+	tb.Helper()
+	g := &guarded{auth: auth.New(auth.Options{Now: time.Now})}
+	g.auth.Set(entries)
+	g.service = serve(tb, func(o *rpc.Options) {
+		o.Auth, o.Now = g.auth, time.Now
+		o.Audit = func(r *auth.Record) {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.audit = append(g.audit, *r)
+		}
+	})
+	return g
+}
+
+// records are those of the audit log so far.
+func (g *guarded) records() []auth.Record {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.audit)
+}
+
+// who is an entry whose token is its name.
+func who(name string, role auth.Role, models ...string) auth.Entry {
+	hash := auth.HashOf(name)
+	return auth.Entry{Name: name, Role: role, Models: models, Hash: &hash}
+}
+
+// as is the context of a call by one of the principals; nobody is without a token.
+func as(ctx context.Context, name string) context.Context {
+	if name == "nobody" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+name)
+}
+
+// needed is the role that each call needs, written down a second time.
+func needed() map[string]string {
+	return map[string]string{
+		"Predict": "write", "PredictBatch": "write", "Observe": "write", "ObserveBatch": "write", "Session": "read",
+		"CreateModel": "admin", "GetModel": "read", "ListModels": "read", "UpdateModel": "admin", "DeleteModel": "admin", "UndeleteModel": "admin",
+		"GetModelStats": "read", "GetModelHistory": "read", "WatchModel": "read", "CompareModels": "read", "ValidateSpec": "read",
+		"SnapshotModel": "admin", "ListSnapshots": "read", "RestoreModel": "admin", "ExportModel": "admin", "ImportModel": "admin",
+		"SetAlias": "admin", "ListAliases": "read", "DeleteAlias": "admin",
+		"Check": "none", "List": "none", "Watch": "none", "ServerReflectionInfo": "admin",
+	}
+}
+
+// methods are those of the server, with their descriptors.
+func (g *guarded) methods(tb testing.TB) []protoreflect.MethodDescriptor {
+	tb.Helper()
+	var out []protoreflect.MethodDescriptor
+	for service, info := range g.server.GetServiceInfo() {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		described, ok := d.(protoreflect.ServiceDescriptor)
+		if !ok {
+			tb.Fatalf("%s is no service", service)
+		}
+		for _, m := range info.Methods {
+			out = append(out, described.Methods().ByName(protoreflect.Name(m.Name)))
+		}
+	}
+	return out
+}
+
+func fullName(m protoreflect.MethodDescriptor) string {
+	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
+}
+
+func TestEveryMethodHasARule(t *testing.T) {
+	g := guard(t)
+	have := map[string]bool{}
+	for _, m := range g.methods(t) {
+		have[fullName(m)] = true
+		if needed()[string(m.Name())] == "" {
+			t.Errorf("%s is not in the test's table", m.FullName())
+		}
+	}
+	ruled := rpc.RuledMethods()
+	slices.Sort(ruled)
+	if all := slices.Sorted(maps.Keys(have)); !slices.Equal(all, ruled) {
+		t.Errorf("the server has %v\nrules have %v", all, ruled)
+	}
+}
+
+// naming is a request that names a model wherever it can.
+func naming(tb testing.TB, m protoreflect.MethodDescriptor, model string) proto.Message {
+	tb.Helper()
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r := kind.New()
+	for _, name := range []protoreflect.Name{"model", "id", "alias", "expected_model", "follows"} {
+		f := r.Descriptor().Fields().ByName(name)
+		switch {
+		case f == nil || f.ContainingOneof() != nil && !f.HasOptionalKeyword():
+		case f.Kind() == protoreflect.StringKind:
+			r.Set(f, protoreflect.ValueOfString(model))
+		case f.Kind() == protoreflect.MessageKind && f.Message().Name() == "Model":
+			inner := r.Mutable(f).Message()
+			inner.Set(inner.Descriptor().Fields().ByName("id"), protoreflect.ValueOfString(model))
+		}
+	}
+	return r.Interface()
+}
+
+// call makes a call of any kind, and answers the code of its first answer.
+func (g *guarded) call(ctx context.Context, tb testing.TB, m protoreflect.MethodDescriptor, request proto.Message) codes.Code {
+	tb.Helper()
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	response := kind.New().Interface()
+	if !m.IsStreamingClient() && !m.IsStreamingServer() {
+		return status.Code(g.connection.Invoke(ctx, fullName(m), request, response))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := g.connection.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, fullName(m))
+	if err != nil {
+		return status.Code(err)
+	}
+	_ = stream.SendMsg(request) // RecvMsg tells why it failed.
+	_ = stream.CloseSend()
+	return status.Code(stream.RecvMsg(response))
+}
+
+// Every call of every service, by everyone: who is not known is UNAUTHENTICATED, who may
+// not is PERMISSION_DENIED, and all others get what the call itself says.
+func TestEveryCallByEveryRole(t *testing.T) {
+	expired := who("expired", auth.Admin)
+	expired.NotAfter = time.Now().Add(-time.Second)
+	stay := []auth.Entry{
+		who("read", auth.Read), who("write", auth.Write), who("admin", auth.Admin), who("scoped", auth.Admin, "m"),
+		who("elsewhere", auth.Admin, "other-"), expired,
+	}
+	g := guard(t, append(stay, who("revoked", auth.Admin))...)
+	if _, err := g.auth.Token("revoked"); err != nil {
+		t.Fatal(err)
+	}
+	g.auth.Set(stay)
+	rank := map[string]int{"none": 0, "read": 1, "write": 2, "admin": 3, "scoped": 3, "elsewhere": 3}
+	for _, m := range g.methods(t) {
+		need := needed()[string(m.Name())]
+		request := naming(t, m, "m-1")
+		names := strings.Contains(fmt.Sprint(request), "m-1")
+		for _, caller := range []string{"nobody", "expired", "revoked", "malformed token", "read", "write", "admin", "scoped", "elsewhere"} {
+			// The handlers answer: there is no such model, the request is wrong, or all is well.
+			want := "let through"
+			switch rank, known := rank[caller]; {
+			case need == "none":
+			case !known:
+				want = codes.Unauthenticated.String()
+			case rank < map[string]int{"read": 1, "write": 2, "admin": 3}[need], caller == "elsewhere" && names:
+				want = codes.PermissionDenied.String()
+			}
+			got := g.call(as(t.Context(), caller), t, m, request)
+			text := got.String()
+			if got != codes.Unauthenticated && got != codes.PermissionDenied {
+				text = "let through"
+			}
+			if text != want {
+				t.Errorf("%s by %s: %s, want %s", m.Name(), caller, got, want)
+			}
+		}
+	}
+}
+
+// The document has the table of the rules as they are.
+func TestAccessTableIsDocumented(t *testing.T) {
+	const path = "../../docs/security.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- calls -->\n", "<!-- end of calls -->\n"
+	before, rest, ok := strings.Cut(string(text), begin)
+	table, after, also := strings.Cut(rest, end)
+	if !ok || !also {
+		t.Fatalf("%s has no table between %q and %q", path, begin, end)
+	}
+	if want := "\n" + rpc.AccessTable() + "\n"; table != want {
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		t.Errorf("%s is out of date: UPDATE=1 go test ./internal/rpc -run TestAccessTableIsDocumented writes it\nwant %s", path, want)
+	}
+}
+
+// Every refusal has a reason, and those of limits say how long to wait.
+func TestAccessRefusals(t *testing.T) {
+	limited := who("limited", auth.Read)
+	limited.Rate = 1
+	busy := who("busy", auth.Read)
+	busy.Concurrency = 1
+	g := guard(t, who("read", auth.Read), who("scoped", auth.Read, "x-"), limited, busy, who("admin", auth.Admin))
+	for _, c := range []struct {
+		caller, model, reason string
+		code                  codes.Code
+	}{
+		{"nobody", "m", "TOKEN_MISSING", codes.Unauthenticated},
+		{"unknown", "m", "TOKEN_INVALID", codes.Unauthenticated},
+		{"read", "m", "MODEL_NOT_FOUND", codes.NotFound},
+		{"scoped", "m", "MODEL_OUT_OF_SCOPE", codes.PermissionDenied},
+		{"scoped", "x-", "MODEL_NOT_FOUND", codes.NotFound},
+		{"limited", "m", "MODEL_NOT_FOUND", codes.NotFound},
+		{"limited", "m", "RATE_LIMIT", codes.ResourceExhausted},
+	} {
+		_, err := g.models.GetModel(as(t.Context(), c.caller), &hindsightv1.GetModelRequest{Model: c.model})
+		if s := status.Convert(err); s.Code() != c.code || reason(s) != c.reason || (c.reason == "RATE_LIMIT") != (retryDelay(s) > 0) {
+			t.Errorf("%s, %s: %v %s %s", c.caller, c.model, s.Code(), reason(s), retryDelay(s))
+		}
+	}
+	_, err := g.models.DeleteModel(as(t.Context(), "read"), &hindsightv1.DeleteModelRequest{Model: "m"})
+	if s := status.Convert(err); reason(s) != "ROLE_TOO_LOW" || !strings.Contains(s.Message(), "read is read, the call needs admin") {
+		t.Error(err)
+	}
+	// Two tokens in one call.
+	twice := metadata.AppendToOutgoingContext(as(t.Context(), "read"), "authorization", "Bearer read")
+	if _, err := g.models.ListModels(twice, &hindsightv1.ListModelsRequest{}); status.Code(err) != codes.Unauthenticated {
+		t.Error("two tokens:", err)
+	}
+	// A stream holds a place as long as it is open.
+	g.create2(t, "m")
+	ctx, cancel := context.WithCancel(as(t.Context(), "busy"))
+	watch, err := g.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.models.GetModel(as(t.Context(), "busy"), &hindsightv1.GetModelRequest{Model: "m"})
+	if s := status.Convert(err); reason(s) != "CONCURRENCY_LIMIT" || retryDelay(s) == 0 {
+		t.Error("a second call at once:", err)
+	}
+	cancel()
+	for err == nil || status.Code(err) == codes.ResourceExhausted {
+		if _, err = g.models.GetModel(as(t.Context(), "busy"), &hindsightv1.GetModelRequest{Model: "m"}); err == nil {
+			break // The place came back with the end of the stream.
+		}
+	}
+}
+
+func retryDelay(s *status.Status) time.Duration {
+	for _, d := range s.Details() {
+		if d, ok := d.(*errdetails.RetryInfo); ok {
+			return d.GetRetryDelay().AsDuration()
+		}
+	}
+	return 0
+}
+
+// create2 creates a model of two inputs as the principal admin.
+func (g *guarded) create2(tb testing.TB, ids ...string) {
+	tb.Helper()
+	for _, id := range ids {
+		if _, err := g.models.CreateModel(as(tb.Context(), "admin"), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2)}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// A client certificate is a principal if it was verified, and if the call has no token.
+func TestCertificatePrincipals(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), auth.Entry{Name: "scraper", Role: auth.Read, Certificate: "host.example"})
+	judge := rpc.JudgeUnary(g.server)
+	known, unknown := &x509.Certificate{DNSNames: []string{"host.example"}}, &x509.Certificate{DNSNames: []string{"evil.example"}}
+	for name, c := range map[string]struct {
+		state  tls.ConnectionState
+		token  string
+		reason string
+		who    string
+	}{
+		"verified":               {tls.ConnectionState{PeerCertificates: []*x509.Certificate{known}, VerifiedChains: [][]*x509.Certificate{{known}}}, "", "", "scraper"},
+		"not verified":           {tls.ConnectionState{PeerCertificates: []*x509.Certificate{known}}, "", "TOKEN_MISSING", ""},
+		"not named":              {tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{unknown}}}, "", "CERTIFICATE_UNKNOWN", ""},
+		"with a token":           {tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{known}}}, "admin", "", "admin"},
+		"with a wrong token":     {tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{known}}}, "x", "TOKEN_INVALID", ""},
+		"TLS and no certificate": {tls.ConnectionState{}, "", "TOKEN_MISSING", ""},
+	} {
+		ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: credentials.TLSInfo{State: c.state}})
+		if c.token != "" {
+			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", "Bearer "+c.token))
+		}
+		got := ""
+		_, err := judge(ctx, &hindsightv1.GetModelRequest{Model: "m"}, &grpc.UnaryServerInfo{FullMethod: hindsightv1.ModelService_GetModel_FullMethodName},
+			func(ctx context.Context, _ any) (any, error) {
+				got = auth.FromContext(ctx).Name
+				return nil, nil
+			})
+		if got != c.who || (err == nil) != (c.reason == "") || (err != nil && reason(rpc.StatusOf(err)) != c.reason) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}

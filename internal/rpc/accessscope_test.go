@@ -1,0 +1,381 @@
+package rpc_test
+
+import (
+	"context"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+)
+
+func observeTwo(model string) *hindsightv1.ObserveRequest {
+	return &hindsightv1.ObserveRequest{Model: model, Features: []float64{1, 2}, Target: &hindsightv1.ObserveRequest_Label{Label: 1}}
+}
+
+// A principal of some models sees these alone, in every answer.
+func TestScopes(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("a", auth.Admin, "a-"), who("ab", auth.Read, "a-", "b-"))
+	g.create2(t, "a-1", "a-2", "b-1", "c-1")
+	admin := as(t.Context(), "admin")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "b-f", Spec: linear(2), Follows: "a-1"})
+	must(err)
+	_, err = g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "a-f", Spec: linear(2), Follows: "c-1"})
+	must(err)
+	for alias, model := range map[string]string{"a-live": "a-1", "live": "a-1", "a-out": "c-1"} {
+		_, err = g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: alias, Model: model})
+		must(err)
+	}
+	ids := func(name string, r *hindsightv1.ListModelsRequest) (out []string) {
+		t.Helper()
+		page, err := g.models.ListModels(as(t.Context(), name), r)
+		must(err)
+		for _, m := range page.GetModels() {
+			out = append(out, m.GetId())
+			if name == "a" && m.GetFollows() != "" {
+				t.Errorf("%s follows %s, which is not shown", m.GetId(), m.GetFollows())
+			}
+		}
+		if int(page.GetTotalSize()) < len(out) || (page.GetNextPageToken() == "" && int(page.GetTotalSize()) != len(out)) {
+			t.Errorf("%d in all, %v", page.GetTotalSize(), out)
+		}
+		return out
+	}
+	for _, c := range []struct {
+		who     string
+		request *hindsightv1.ListModelsRequest
+		want    []string
+	}{
+		{"a", &hindsightv1.ListModelsRequest{}, []string{"a-1", "a-2", "a-f"}},
+		{"a", &hindsightv1.ListModelsRequest{Prefix: "a"}, []string{"a-1", "a-2", "a-f"}},
+		{"a", &hindsightv1.ListModelsRequest{Prefix: "a-1"}, []string{"a-1"}},
+		{"a", &hindsightv1.ListModelsRequest{Prefix: "b"}, nil},
+		{"a", &hindsightv1.ListModelsRequest{OrderBy: "id desc"}, []string{"a-f", "a-2", "a-1"}},
+		{"a", &hindsightv1.ListModelsRequest{PageSize: 2}, []string{"a-1", "a-2"}},
+		{"ab", &hindsightv1.ListModelsRequest{}, []string{"a-1", "a-2", "a-f", "b-1", "b-f"}},
+		{"ab", &hindsightv1.ListModelsRequest{Prefix: "b"}, []string{"b-1", "b-f"}},
+		{"ab", &hindsightv1.ListModelsRequest{PageSize: 3, ShowDeleted: true}, []string{"a-1", "a-2", "a-f"}},
+		{"admin", &hindsightv1.ListModelsRequest{Prefix: "c"}, []string{"c-1"}},
+	} {
+		if got := ids(c.who, c.request); !slices.Equal(got, c.want) {
+			t.Errorf("%s, %v: %v, want %v", c.who, c.request, got, c.want)
+		}
+	}
+	a := as(t.Context(), "a")
+	aliases, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
+	if must(err); len(aliases.GetAliases()) != 1 || aliases.GetAliases()[0].GetAlias() != "a-live" {
+		t.Errorf("aliases %v", aliases)
+	}
+	got, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-live"})
+	if must(err); !slices.Equal(got.GetModel().GetAliases(), []string{"a-live"}) {
+		t.Errorf("a model and its aliases: %v", got)
+	}
+	compared := func(model string) (out []string) {
+		t.Helper()
+		r, err := g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: model})
+		must(err)
+		for _, c := range r.GetComparisons() {
+			out = append(out, c.GetModel())
+			if model == "a-f" && c.GetFollowed() != nil {
+				t.Error("the figures of c-1 are shown")
+			}
+		}
+		return out
+	}
+	if one, two := compared("a-1"), compared("a-f"); !slices.Equal(one, []string{"a-1"}) || !slices.Equal(two, []string{"a-f"}) {
+		t.Errorf("compared %v and %v", one, two)
+	}
+	// What names a model outside, by itself, by an alias, or as the second name.
+	for name, call := range map[string]func() error{
+		"a model":                 func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "c-1"}); return err },
+		"an alias outside":        func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "live"}); return err },
+		"an alias that leads out": func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-out"}); return err },
+		"what it follows": func() error {
+			_, err := g.models.CreateModel(a, &hindsightv1.CreateModelRequest{Id: "a-3", Spec: linear(2), Follows: "c-1"})
+			return err
+		},
+		"an alias to another": func() error {
+			_, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-x", Model: "c-1"})
+			return err
+		},
+		"an alias that another has": func() error {
+			_, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-out", Model: "a-1"})
+			return err
+		},
+		"what it is expected to name": func() error {
+			_, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "c-1"})
+			return err
+		},
+		"an alias to delete": func() error {
+			_, err := g.models.DeleteAlias(a, &hindsightv1.DeleteAliasRequest{Alias: "a-out"})
+			return err
+		},
+		"an update": func() error {
+			_, err := g.models.UpdateModel(a, &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "c-1"}})
+			return err
+		},
+		"a batch": func() error {
+			_, err := g.ObserveBatch(a, &hindsightv1.ObserveBatchRequest{Model: "c-1", Observations: []*hindsightv1.ObserveRequest{observeTwo("a-1")}})
+			return err
+		},
+	} {
+		if err := call(); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	set, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "a-1"})
+	if must(err); set.GetAlias().GetPreviousModel() != "a-1" {
+		t.Error(set)
+	}
+}
+
+// An observation that belongs to the model that an alias named before is learned there,
+// if the caller may touch that one.
+func TestScopeOfARoute(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("a", auth.Write, "a-"))
+	g.create2(t, "a-1", "b-1")
+	admin, a := as(t.Context(), "admin"), as(t.Context(), "a")
+	set := func(model string) {
+		t.Helper()
+		if _, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("b-1")
+	if _, err := g.Predict(admin, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, PredictionId: "p"}); err != nil {
+		t.Fatal(err)
+	}
+	set("a-1")
+	labelled := &hindsightv1.ObserveRequest{Model: "a-live", PredictionId: "p", Target: &hindsightv1.ObserveRequest_Label{Label: 1}}
+	if _, err := g.Observe(a, labelled); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+		t.Error("a label for b-1:", err)
+	}
+	if _, err := g.ObserveBatch(a, &hindsightv1.ObserveBatchRequest{Model: "a-live", Observations: []*hindsightv1.ObserveRequest{labelled}}); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
+		t.Error("a batch for b-1:", err)
+	}
+	if r, err := g.Observe(admin, labelled); err != nil || r.GetOutcome().GetModel() != "b-1" {
+		t.Error(r, err)
+	}
+	if _, err := g.Observe(a, observeTwo("a-live")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A prediction that is remembered is a write, one that is not is a look.
+func TestRememberedPredictions(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("read", auth.Read))
+	g.create2(t, "m")
+	read := as(t.Context(), "read")
+	for name, c := range map[string]struct {
+		remember *bool
+		want     codes.Code
+	}{
+		"by default": {nil, codes.PermissionDenied}, "remembered": {proto.Bool(true), codes.PermissionDenied}, "not remembered": {proto.Bool(false), codes.OK},
+	} {
+		_, err := g.Predict(read, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: c.remember})
+		_, batchErr := g.PredictBatch(read, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Remember: c.remember})
+		if status.Code(err) != c.want || status.Code(batchErr) != c.want {
+			t.Errorf("%s: %v, %v", name, err, batchErr)
+		}
+	}
+}
+
+// Each message of a session is judged, and the session goes on.
+func TestSessionMessagesAreJudged(t *testing.T) {
+	limited := who("limited", auth.Write)
+	limited.Rate = 2
+	g := guard(t, who("admin", auth.Admin), who("read", auth.Read), who("a", auth.Write, "a-"), limited)
+	g.create2(t, "a-1", "b-1")
+	for _, c := range []struct {
+		name  string
+		calls []*hindsightv1.SessionRequest
+		want  []string
+	}{
+		{"read", []*hindsightv1.SessionRequest{inSession("a-1", true), inSession("a-1", false), inSession("b-1", true)}, []string{"", "ROLE_TOO_LOW", ""}},
+		{"a", []*hindsightv1.SessionRequest{inSession("b-1", true), inSession("a-1", false), inSession("b-1", false)}, []string{"MODEL_OUT_OF_SCOPE", "", "MODEL_OUT_OF_SCOPE"}},
+		// The session itself is a call.
+		{"limited", []*hindsightv1.SessionRequest{inSession("a-1", true), inSession("a-1", true)}, []string{"", "RATE_LIMIT"}},
+	} {
+		session, err := g.Session(as(t.Context(), c.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range c.calls {
+			if err := session.Send(call); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := session.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for {
+			answer, err := session.Recv()
+			if err == io.EOF { //nolint:errorlint // As gRPC says.
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, reason(status.FromProto(answer.GetError())))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func inSession(model string, predict bool) *hindsightv1.SessionRequest {
+	if predict {
+		return &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{
+			Predict: &hindsightv1.PredictRequest{Model: model, Features: []float64{1, 2}, Remember: proto.Bool(false)},
+		}}
+	}
+	return &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: observeTwo(model)}}
+}
+
+// A stream ends when its principal is revoked or expires.
+func TestStreamsEndWithTheirPrincipal(t *testing.T) {
+	brief := who("brief", auth.Write)
+	g := guard(t, who("admin", auth.Admin), who("goes", auth.Write), brief)
+	g.create2(t, "m")
+	session, err := g.Session(as(t.Context(), "goes"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := g.models.WatchModel(as(t.Context(), "goes"), &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Send(inSession("m", false)); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := session.Recv(); err != nil || a.GetOutcome() == nil {
+		t.Fatal(a, err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal("the outcome:", err)
+	}
+	g.auth.Set([]auth.Entry{who("admin", auth.Admin), brief})
+	if err := session.Send(inSession("m", false)); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := session.Recv(); reason(status.Convert(err)) != "TOKEN_INVALID" {
+		t.Error("a session after the token was revoked:", a, err)
+	}
+	if _, err := g.Observe(as(t.Context(), "admin"), observeTwo("m")); err != nil {
+		t.Fatal(err)
+	}
+	for err = nil; err == nil; {
+		var a *hindsightv1.WatchModelResponse
+		if a, err = watch.Recv(); a.GetOutcome().GetOutcome().GetSequence() == 2 {
+			t.Error("a revoked watcher is told an outcome")
+		}
+	}
+	if reason(status.Convert(err)) != "TOKEN_INVALID" {
+		t.Error("a watch after the token was revoked:", err)
+	}
+}
+
+// Callers that the gateway has found are those of calls and of streams from within.
+func TestLocalPrincipals(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("a", auth.Read, "a-"))
+	g.create2(t, "a-1", "b-1")
+	within := hindsightv1.NewModelServiceClient(g.local(t))
+	p, err := g.auth.Token("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]string{"a-1": "", "b-1": "MODEL_OUT_OF_SCOPE"} {
+		ctx, cancel := context.WithCancel(auth.NewContext(t.Context(), p))
+		_, err := within.GetModel(ctx, &hindsightv1.GetModelRequest{Model: model})
+		watch, watchErr := within.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: model})
+		if watchErr == nil {
+			_, watchErr = watch.Recv()
+		}
+		if reason(status.Convert(err)) != want || reason(status.Convert(watchErr)) != want {
+			t.Errorf("%s: %v, %v", model, err, watchErr)
+		}
+		cancel()
+	}
+	if _, err := within.ListModels(t.Context(), &hindsightv1.ListModelsRequest{}); reason(status.Convert(err)) != "TOKEN_MISSING" {
+		t.Error("without a principal:", err)
+	}
+	if page, err := within.ListModels(as(t.Context(), "a"), &hindsightv1.ListModelsRequest{}); err != nil || len(page.GetModels()) != 1 {
+		t.Error("by a token:", page, err)
+	}
+}
+
+// The audit log has every control call and every refusal, and nothing else.
+func TestAudit(t *testing.T) {
+	g := guard(t, who("admin", auth.Admin), who("read", auth.Read))
+	g.create2(t, "m")
+	admin := as(t.Context(), "admin")
+	calls := []func(){
+		func() { _, _ = g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: "m"}) },
+		func() { _, _ = g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: "x"}) },
+		func() { _, _ = g.Observe(admin, observeTwo("m")) },
+		func() { _, _ = g.Observe(as(t.Context(), "read"), observeTwo("m")) },
+		func() { _, _ = g.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}) },
+		func() {
+			_, _ = g.models.DeleteModel(admin, &hindsightv1.DeleteModelRequest{Model: "m", ValidateOnly: true})
+		},
+		func() { _, _ = g.models.DeleteModel(admin, &hindsightv1.DeleteModelRequest{Model: "x"}) },
+		func() {
+			if stream, err := g.models.ExportModel(admin, &hindsightv1.ExportModelRequest{Model: "m"}); err == nil {
+				for err == nil {
+					_, err = stream.Recv()
+				}
+			}
+		},
+	}
+	for _, call := range calls {
+		call()
+	}
+	type row struct {
+		who, call, outcome, reason string
+		dry                        bool
+	}
+	const service = "/hindsight.v1.ModelService/"
+	want := []row{
+		{"admin", service + "CreateModel", "OK", "", false},
+		{"read", "/hindsight.v1.PredictionService/Observe", "PERMISSION_DENIED", "ROLE_TOO_LOW", false},
+		{"", service + "GetModel", "UNAUTHENTICATED", "TOKEN_MISSING", false},
+		{"admin", service + "DeleteModel", "OK", "", true},
+		{"admin", service + "DeleteModel", "NOT_FOUND", "MODEL_NOT_FOUND", false},
+		{"admin", service + "ExportModel", "OK", "", false},
+	}
+	// The record of a stream may come after its end is seen.
+	for end := time.Now().Add(10 * time.Second); len(g.records()) < len(want) && time.Now().Before(end); {
+		_, _ = g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: "m"})
+	}
+	var got []row
+	for _, r := range g.records() {
+		name := ""
+		if r.Who != nil {
+			name = r.Who.Name
+		}
+		got = append(got, row{name, r.Call, r.Outcome, r.Reason, r.ValidateOnly})
+		if len(r.Models) != 1 || r.Peer == "" || r.Time.IsZero() {
+			t.Errorf("%+v", r)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}

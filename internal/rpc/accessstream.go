@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+)
+
+func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	rule, p, err := a.enter(stream.Context(), info.FullMethod)
+	if err == nil {
+		defer p.Leave()
+		err = p.Has(a.least(rule))
+	}
+	a.judged(p, err)
+	judged := &judgedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
+	if err == nil {
+		if p != nil {
+			judged.ctx = auth.NewContext(judged.ctx, p)
+		}
+		err = handle(service, judged)
+	}
+	if a.audited(rule, err) {
+		a.record(stream.Context(), p, &auth.Record{Call: info.FullMethod, Models: judged.names}, err)
+	}
+	return err
+}
+
+// least is the role without which no message of a stream is taken.
+func (a *access) least(rule *judge) auth.Role {
+	if a.auth == nil {
+		return auth.None
+	}
+	return rule.role
+}
+
+// judgedStream judges each message of a stream, since a principal may end while it lasts.
+type judgedStream struct {
+	grpc.ServerStream
+	access    *access
+	rule      *judge
+	principal *auth.Principal
+	//nolint:containedctx // A grpc.ServerStream has its context.
+	ctx context.Context
+	// names are the models that the messages name. Only calls whose handler alone reads
+	// the stream have any.
+	names []string
+}
+
+// Context is the stream's, with the principal.
+func (s *judgedStream) Context() context.Context { return s.ctx }
+
+// RecvMsg receives a message that the principal may send.
+func (s *judgedStream) RecvMsg(m any) error {
+	if err := s.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if s.rule != nil && len(s.rule.paths) > 0 {
+		s.names = slices.Compact(s.rule.names(s.names, m))
+	}
+	if s.principal == nil {
+		return nil
+	}
+	if err := s.principal.Valid(s.access.auth.Now()); err != nil {
+		return err
+	}
+	return s.access.permit(s.rule, s.principal, m)
+}
+
+// SendMsg sends a message that the principal may still receive.
+func (s *judgedStream) SendMsg(m any) error {
+	if s.principal != nil {
+		if err := s.principal.Valid(s.access.auth.Now()); err != nil {
+			return err
+		}
+		redact(s.principal, m)
+	}
+	return s.ServerStream.SendMsg(m)
+}
+
+// redact leaves out of an answer what the principal does not see.
+func redact(p *auth.Principal, response any) {
+	if p.SeesAll() {
+		return
+	}
+	hidden := func(name string) bool { return !p.Sees(name) }
+	switch r := response.(type) {
+	case interface{ GetModel() *hindsightv1.Model }:
+		redactModel(r.GetModel(), hidden)
+	case interface{ GetModels() []*hindsightv1.Model }:
+		for _, m := range r.GetModels() {
+			redactModel(m, hidden)
+		}
+	case *hindsightv1.ListAliasesResponse:
+		r.Aliases = slices.DeleteFunc(r.GetAliases(), func(a *hindsightv1.Alias) bool { return hidden(a.GetAlias()) || hidden(a.GetModel()) })
+		for _, a := range r.GetAliases() {
+			redactAlias(a, hidden)
+		}
+	case *hindsightv1.SetAliasResponse:
+		redactAlias(r.GetAlias(), hidden)
+	case *hindsightv1.CompareModelsResponse:
+		// The first one is the model that the others follow.
+		if first := r.GetComparisons(); len(first) > 0 && hidden(first[0].GetModel()) {
+			for _, c := range first {
+				c.Followed, c.FollowedClasses = nil, nil
+			}
+		}
+		r.Comparisons = slices.DeleteFunc(r.GetComparisons(), func(c *hindsightv1.Comparison) bool { return hidden(c.GetModel()) })
+	}
+}
+
+func redactModel(m *hindsightv1.Model, hidden func(string) bool) {
+	if m == nil {
+		return
+	}
+	m.Aliases = slices.DeleteFunc(m.GetAliases(), hidden)
+	if hidden(m.GetFollows()) {
+		m.Follows = ""
+	}
+}
+
+func redactAlias(a *hindsightv1.Alias, hidden func(string) bool) {
+	if a != nil && hidden(a.GetPreviousModel()) {
+		a.PreviousModel = ""
+	}
+}

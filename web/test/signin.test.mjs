@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { accessible, setup, until, visit } from "./harness.mjs";
+
+const tokens = {};
+let directory;
+const it = setup(undefined, async () => {
+  directory = await mkdtemp(join(tmpdir(), "tokens-"));
+  const file = ["--tokens", join(directory, "tokens.yaml")];
+  for (const [name, role] of [["ann", "admin"], ["rod", "read"]]) {
+    const out = execFileSync(process.env.HINDSIGHT_SERVER, ["token", "create", ...file, "--name", name, "--role", role], { encoding: "utf8" });
+    tokens[name] = out.trim().split("\n").at(-1);
+  }
+  return file;
+});
+after(() => rm(directory, { recursive: true, force: true }));
+
+const signIn = async (page, token) => {
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+};
+
+test("a token signs in, and the session ends by signing out", () => visit(it, "", { refusals: [401] }, async (page) => {
+  await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+  await accessible(page);
+  await signIn(page, "hs_wrong");
+  await page.getByRole("alert").getByText("TOKEN_INVALID").waitFor();
+  await signIn(page, tokens.ann);
+  await page.getByRole("button", { name: "Sign out ann, admin" }).waitFor();
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+  await accessible(page);
+  // No script can read the cookie, and nothing keeps the token.
+  assert.equal(await page.evaluate(() => document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)), "{}{}");
+  const made = await page.evaluate(async () => (await fetch("v1/models", {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ id: "m", spec: { dimension: 2, linearAwv: {} } }),
+  })).status);
+  assert.equal(made, 200);
+  await page.goto(`${it.server.url}/#/models/m`);
+  await page.getByText("live", { exact: true }).waitFor();
+  const [cookie] = await page.context().cookies();
+  assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, "Strict"]);
+  await page.getByRole("button", { name: "Sign out ann, admin" }).click();
+  await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+  await until("the cookie is gone", async () => (await page.context().cookies()).length === 0);
+}));
+
+test("a session that ends asks for a token again", () => visit(it, "", { refusals: [401, 403] }, async (page) => {
+  await signIn(page, tokens.rod);
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+  await page.context().clearCookies();
+  await page.getByLabel("Search by id or name").fill("x");
+  await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+}));
