@@ -170,7 +170,7 @@ func follow(pages map[string]page, from, link string) string {
 	if u.Path != "" {
 		target = path.Join(path.Dir(from), u.Path)
 	}
-	if _, ok := pages[target]; !ok && !slices.Contains(coming(), target) {
+	if _, ok := pages[target]; !ok {
 		if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(target))); err != nil {
 			return "there is no " + target
 		}
