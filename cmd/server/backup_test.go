@@ -122,7 +122,7 @@ func (p *process) observe(t *testing.T, from, to int, acknowledged *atomic.Int64
 	t.Helper()
 	for n := from; n < to; n++ {
 		r, err := p.predictor.Observe(t.Context(), observation(n))
-		if status.Code(err) == codes.Unavailable {
+		if c := status.Code(err); c == codes.Unavailable || c == codes.Canceled { // The server or the connection has ended.
 			return duplicates
 		}
 		if err != nil {

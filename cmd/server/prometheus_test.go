@@ -56,8 +56,8 @@ func watchBy(t *testing.T, program string, p *process) watcher {
 	}
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
-		if command.Wait(); t.Failed() {
-			t.Logf("the log of Prometheus:\n%s", log.String())
+		if err := command.Wait(); t.Failed() {
+			t.Logf("Prometheus ended (%v); its log:\n%s", err, log.String())
 		}
 	})
 	return watcher{"http://" + address}

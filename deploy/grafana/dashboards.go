@@ -5,16 +5,19 @@ func Dashboards() []Dashboard {
 	return []Dashboard{overview(), model(), storage(), calls()}
 }
 
-// The variables of the dashboards.
-var (
-	instances = query("instance", "Server", `label_values(hindsight_build_info, instance)`, true)
-	oneModel  = query("model", "Model", `label_values(hindsight_observations_total{instance=~"$instance"}, model)`, false)
-)
+// instances lets the reader choose servers, oneModel a model of theirs.
+func instances() variable {
+	return query("instance", "Server", `label_values(hindsight_build_info, instance)`, true)
+}
+
+func oneModel() variable {
+	return query("model", "Model", `label_values(hindsight_observations_total{instance=~"$instance"}, model)`, false)
+}
 
 func overview() Dashboard {
 	return dashboard("hindsight-overview", "hindsight: overview",
 		"Is everything well? The servers, their models as a whole, and the models that are not well.",
-		[]variable{instances},
+		[]variable{instances()},
 		row{"Now", 4, []*Panel{
 			number("Servers that answer", "short", "Of those that Prometheus knows.", `sum(up{job="hindsight", instance=~"$instance"})`),
 			number("Alerts that fire", "short", "See their runbooks.", `count(ALERTS{alertname=~"Hindsight.*", alertstate="firing"}) or vector(0)`,
@@ -62,7 +65,7 @@ func model() Dashboard {
 	const of = `{instance=~"$instance", model="$model"}`
 	return dashboard("hindsight-model", "hindsight: a model",
 		"How well one model does: its loss beside two predictors that ignore the inputs, its regret beside the guarantee, its intervals, its inputs and its labels.",
-		[]variable{instances, oneModel},
+		[]variable{instances(), oneModel()},
 		row{"Now", 4, []*Panel{
 			number("Recent skill", "none", "1 − loss / the smaller loss of the running mean and the last label, over the last thousand observations.",
 				`hindsight_recent_skill`+of+` or hindsight_classifier_recent_skill`+of, first("red"), from("orange", -0.01), from("green", 0.01)),
@@ -118,7 +121,7 @@ func storage() Dashboard {
 	const of = `{instance=~"$instance"}`
 	return dashboard("hindsight-storage", "hindsight: storage",
 		"The log, the snapshots and the disk.",
-		[]variable{instances},
+		[]variable{instances()},
 		row{"Disk", 8, []*Panel{
 			curves("Space left", "bytes", "Of the file system of the data directory.", `hindsight_store_filesystem_available_bytes`+of, "{{instance}}"),
 			curves("Space taken", "bytes", "By the data directory.", `hindsight_store_disk_bytes`+of, "all {{instance}}", `hindsight_store_log_bytes`+of, "write-ahead log {{instance}}"),
@@ -160,7 +163,7 @@ func calls() Dashboard {
 	const of = `{instance=~"$instance"}`
 	return dashboard("hindsight-rpc", "hindsight: calls",
 		"Every call by its method, JSON over HTTP among them, with what is refused and why.",
-		[]variable{instances},
+		[]variable{instances()},
 		row{"Calls", 9, []*Panel{
 			curves("Calls by method", "reqps", "", `sum by (grpc_method) (instance_method:grpc_server_handled:rate5m`+of+`)`, "{{grpc_method}}"),
 			curves("Calls that failed, by code", "reqps", "", `sum by (grpc_code) (instance_method:grpc_server_handled:rate5m{instance=~"$instance", grpc_code!="OK"}) > 0`, "{{grpc_code}}"),

@@ -111,12 +111,13 @@ type step struct {
 	Value *float64 `json:"value"` // The first has none.
 }
 
-var source = datasource{"prometheus", "${datasource}"}
+// source is the Prometheus that the reader of the dashboard chooses.
+func source() *datasource { return &datasource{"prometheus", "${datasource}"} }
 
 // panel begins a panel; queries are pairs of a query and its legend.
 func panel(kind, title, unit, description string, queries ...string) *Panel {
 	p := &Panel{
-		Type: kind, Title: title, Description: description, Datasource: &source,
+		Type: kind, Title: title, Description: description, Datasource: source(),
 		FieldConfig: &fields{Defaults: defaults{Unit: unit}, Overrides: []any{}},
 	}
 	for n := 0; n+1 < len(queries); n += 2 {
@@ -211,7 +212,7 @@ func dashboard(uid, title, description string, variables []variable, rows ...row
 // query is a variable whose values are those of a label.
 func query(name, label, expression string, all bool) variable {
 	return variable{
-		Name: name, Label: label, Type: "query", Query: expression, Datasource: &source,
+		Name: name, Label: label, Type: "query", Query: expression, Datasource: source(),
 		Refresh: 2, Sort: 1, IncludeAll: all, Multi: all,
 	}
 }

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ func main() {
 
 func run() error {
 	if len(os.Args) != 2 {
-		return fmt.Errorf("usage: generate DIRECTORY")
+		return errors.New("usage: generate DIRECTORY")
 	}
 	for _, d := range grafana.Dashboards() {
 		text, err := d.JSON()

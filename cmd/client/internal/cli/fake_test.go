@@ -106,6 +106,17 @@ type fakeOutcome struct {
 	outcome *hindsightv1.Outcome
 }
 
+// RestoreModel says what would be undone, and undoes nothing.
+func (f *fake) RestoreModel(_ context.Context, r *hindsightv1.RestoreModelRequest) (*hindsightv1.RestoreModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.models[r.GetModel()]
+	if m == nil || !r.GetValidateOnly() {
+		return nil, status.Error(codes.Unimplemented, "the fake restores nothing")
+	}
+	return &hindsightv1.RestoreModelResponse{Model: m.model, Undone: m.model.GetSequence() - r.GetSequence()}, nil
+}
+
 func newFake() *fake {
 	return &fake{models: make(map[string]*fakeModel), calls: make(map[string]int)}
 }
