@@ -346,7 +346,7 @@ class Move:
     #: The gRPC address of the other server, as clients reach it. At most 300 bytes.
     address: str
     #: The other server has the model. Before that calls are refused with MODEL_MOVING, for a
-    #: while; afterwards with MODEL_MOVED, for good.
+    #: while; afterwards always with MODEL_MOVED.
     complete: bool
 
     @classmethod

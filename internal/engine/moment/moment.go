@@ -42,7 +42,7 @@ type Report struct {
 // Models that were created later are removed, and those that were deleted later and can
 // be brought back are. An alias that was set later names what it named before that.
 //
-// Not of that time are metadata, predictions that wait, what was deleted for good, and
+// Not of that time are metadata, predictions that wait, what was purged, and
 // an alias that was set more than once since. A model that cannot be taken back is an
 // error, and all of them are told; the store is not to be used then.
 func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, error) {

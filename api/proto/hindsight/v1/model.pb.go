@@ -333,7 +333,7 @@ type Move struct {
 	// The gRPC address of the other server, as clients reach it. At most 300 bytes.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// The other server has the model. Before that calls are refused with MODEL_MOVING, for
-	// a while; afterwards with MODEL_MOVED, for good.
+	// a while; afterwards always with MODEL_MOVED.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

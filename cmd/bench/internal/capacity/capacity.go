@@ -105,7 +105,7 @@ const (
 	aloneTime   = 5 * time.Second
 	drawn       = 1024
 	bulkRows    = remote.BatchRows
-	patience    = 5 * time.Minute
+	longestWait = 5 * time.Minute
 )
 
 // Bench measures cases with one server program and an echo.
@@ -148,7 +148,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (row *Row, err error) {
 			return err
 		}
 		row.RecoveryCPU = after[scrape.CPUSeconds]
-		stopping, cancel := context.WithTimeout(ctx, patience)
+		stopping, cancel := context.WithTimeout(ctx, longestWait)
 		defer cancel()
 		return s.server.Stop(stopping)
 	})
@@ -171,7 +171,7 @@ func (s *host) scrape(ctx context.Context) (scrape.Sample, error) {
 
 // serve starts a server in a directory and calls do, which ends the server.
 func (b *Bench) serve(ctx context.Context, dir string, do func(*host) error) (err error) {
-	starting, cancel := context.WithTimeout(ctx, patience)
+	starting, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	server, err := child.Start(starting, b.Program, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", "--data-dir", dir)
 	if err != nil {
@@ -184,7 +184,7 @@ func (b *Bench) serve(ctx context.Context, dir string, do func(*host) error) (er
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	return do(&host{server: server, client: c, remote: &remote.Server{
-		Models: c.Models(), Predictions: c.Predictions(), Timeout: patience, Now: time.Now, Say: b.Say,
+		Models: c.Models(), Predictions: c.Predictions(), Timeout: longestWait, Now: time.Now, Say: b.Say,
 	}})
 }
 
@@ -224,14 +224,14 @@ func (b *Bench) loaded(ctx context.Context, s *host, models []string, dir string
 
 // calls measures the processor time of calls.
 func (b *Bench) calls(ctx context.Context, s *host, models []string, rows []load.Row, dir string, row *Row) (err error) {
-	own := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{s.client.Predictions()}, Models: models, Rows: rows, Timeout: patience})
+	own := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{s.client.Predictions()}, Models: models, Rows: rows, Timeout: longestWait})
 	defer own.Close()
 	beside, err := client.Dial(b.Echo, client.WithRetry(client.Retry{}))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, beside.Close()) }()
-	echo := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{beside.Predictions()}, Models: models, Rows: rows, Timeout: patience})
+	echo := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{beside.Predictions()}, Models: models, Rows: rows, Timeout: longestWait})
 	defer echo.Close()
 	metrics := "http://" + s.server.HTTP + "/metrics"
 	warm := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: max(warmup, 4*int64(len(models)))}
