@@ -119,7 +119,7 @@ func write(w http.ResponseWriter, f failure) {
 	}
 	w.WriteHeader(f.http)
 	// An error means that the client has left.
-	_, _ = w.Write(append(f.body(), '\n')) //nolint:gosec // It is JSON, its type says so, and no browser guesses another.
+	_, _ = w.Write(append(f.body(), '\n'))
 }
 
 // body is {"error": {code, message, status, details}}.
