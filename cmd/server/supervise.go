@@ -13,8 +13,8 @@ import (
 )
 
 // supervised returns what tells systemd of the server until the context ends: that it
-// serves when gRPC answers the health check over a connection within the process, and the
-// engine gives its table of models. The connection takes none of the places of the
+// lives when gRPC answers the health check over a connection within the process, whatever
+// the answer is, and the engine gives its table of models. The connection takes none of the places of the
 // clients, so a server whose places are all taken serves. It is made at once, before the
 // server can drain.
 func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models *engine.Engine) func() error {
@@ -23,7 +23,7 @@ func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models
 		return func() error { return err }
 	}
 	check := func(ctx context.Context) error {
-		if err := local.Healthy(ctx); err != nil {
+		if err := local.Answers(ctx); err != nil {
 			return err
 		}
 		// No model has this name. The answer takes the lock of the table.

@@ -154,15 +154,19 @@ func TestLocalNeedsNoTLS(t *testing.T) {
 	}
 }
 
-// A server is healthy until it drains.
-func TestHealthFromWithin(t *testing.T) {
+// A server answers until it drains, also one that says that it does not serve.
+func TestAnswersFromWithin(t *testing.T) {
 	s := serve(t)
 	within := s.local(t)
-	if err := within.Healthy(t.Context()); err != nil {
+	if err := within.Answers(t.Context()); err != nil {
 		t.Errorf("a server that serves: %v", err)
 	}
+	s.server.StopServing()
+	if err := within.Answers(t.Context()); err != nil {
+		t.Errorf("a server whose disk refuses writes: %v", err)
+	}
 	s.server.Drain(t.Context())
-	if err := within.Healthy(t.Context()); err == nil {
-		t.Error("a server that has drained is healthy")
+	if err := within.Answers(t.Context()); err == nil {
+		t.Error("a server that has drained answers")
 	}
 }
