@@ -64,13 +64,15 @@ func TestObservationRate(t *testing.T) {
 func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	s, c := memory.New(time.Now), newClock()
 	h := start(t, inMemory{s}, c)
+	h.create(t, "first", linear(1))
+	size := h.Totals().ResidentBytes
 	h.create(t, "m", linear(1))
 	for n := range 10 {
 		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{float64(n)}})
 	}
 	figures := func() engine.Figures {
 		t.Helper()
-		page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Figures: true})
+		page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Limit: 1, Prefix: "m", Figures: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +88,13 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 		t.Errorf("out of memory %+v", gone)
 	}
 	h.stop(t)
-	h = start(t, inMemory{s}, c, func(o *engine.Options) { o.ModelMemory = 200 })
+	// The start loads models in the order of their ids until they take half of what they may.
+	// The first one takes more than that and less than all, so that it stays and "m" is not loaded.
+	h = start(t, inMemory{s}, c, func(o *engine.Options) { o.ModelMemory = size * 3 / 2 })
+	waitFor(t, func() bool { return h.Totals().StartDone })
+	if totals := h.Totals(); totals.Loaded != 1 || totals.Hibernations != 0 {
+		t.Errorf("after a start %+v", totals)
+	}
 	if f := figures(); f.State != engine.StateHibernated || f.Known || !math.IsNaN(f.Regret) {
 		t.Errorf("after a start %+v", f)
 	}

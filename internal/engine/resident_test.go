@@ -119,7 +119,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 		h.predict(t, id, 3)
 	}
 	h.stop(t)
-	// Nothing fits, so that nothing is loaded that is not asked for.
+	// Not one model fits, so that what the start loads leaves memory again.
 	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 200 })
 	if totals := h.Totals(); totals.Pending != 2 {
 		t.Errorf("%+v", totals)
