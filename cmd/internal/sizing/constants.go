@@ -4,8 +4,8 @@ package sizing
 const (
 	// A call takes so long beside the multiply-adds: gRPC, the message, the log; so long for
 	// each number of the input, and for each multiply-add of ValidateSpec.
-	predictSeconds          = 137e-6
-	predictDimensionSeconds = 0.5e-6
+	predictSeconds          = 160e-6
+	predictDimensionSeconds = 0.4e-6
 	predictFlopSeconds      = 0.45e-9
 	observeSeconds          = 234e-6
 	observeDimensionSeconds = 0.1e-6
@@ -19,7 +19,7 @@ const (
 	observeColdSeconds  = 0.25e-9
 	cacheBytes          = 32 << 20
 	// A round to an idle server takes so much longer than to a busy one.
-	aloneSeconds = 1700e-6
+	aloneSeconds = 3100e-6
 	// An observation takes so long to be replayed beside the multiply-adds.
 	replaySeconds = 10e-6
 	// The start of a process, a remembered id or a waiting prediction to be counted, a model
@@ -28,9 +28,9 @@ const (
 	countSeconds = 0.4e-6
 	openSeconds  = 0.6e-3
 	readSeconds  = 20e-9
-	// A process takes processBytes without models, and collectorFactor times what its
-	// models take.
-	processBytes    = 68 << 20
+	// A process whose memory tables have been full takes processBytes beside collectorFactor
+	// times what its models take.
+	processBytes    = 160 << 20
 	collectorFactor = 2
 	// A database keeps the write-ahead logs of keptLogs memory tables, and rows that are
 	// deleted and not compacted yet are such a share of those that are not.

@@ -29,8 +29,9 @@ type Case struct {
 	Name, Spec string
 	// Models is how many there are.
 	Models int
-	// Bulk is how many observations are learned in batches at the end, so that the store
-	// is full.
+	// Bulk is how many observations are learned in batches at the end, so that the memory
+	// tables of the store have been full. Without them the memory of the process is not that of
+	// the long run, and is not compared.
 	Bulk int
 	// Calls is how many calls of a kind are measured; 0: as many as take some seconds.
 	Calls int
@@ -51,17 +52,17 @@ func Cases() []Case {
 		{Name: "pkawv_taylor, degree 2", Spec: `{"dimension": 10, "pkawv_taylor": {"degree": 2}}`, Models: 1},
 		{Name: "raker", Spec: `{"dimension": 10, "raker": {}}`, Models: 1},
 		{Name: "rlsc", Spec: `{"dimension": 10, "rlsc": {}}`, Models: 1},
-		{Name: "auto, d 10", Spec: `{"dimension": 10}`, Models: 1, Bulk: 10_000, Alone: true},
+		{Name: "auto, d 10", Spec: `{"dimension": 10}`, Models: 1, Bulk: 40_000, Alone: true},
 		{Name: "auto, d 10, 40 models", Spec: `{"dimension": 10}`, Models: 40},
 		{Name: "auto, d 100", Spec: `{"dimension": 100}`, Models: 1},
-		{Name: "semiparametric_awv, d 30", Spec: `{"dimension": 30, "semiparametric_awv": {"parametric": [0, 1, 2], "frequencies": 200}, "coverage": [0.5, 0.9]}`, Models: 20, Bulk: 30_000, Alone: true},
+		{Name: "semiparametric_awv, d 30", Spec: `{"dimension": 30, "semiparametric_awv": {"parametric": [0, 1, 2], "frequencies": 200}, "coverage": [0.5, 0.9]}`, Models: 20, Bulk: 60_000, Alone: true},
 		{
-			Name: "auto, records", Models: 5, Bulk: 10_000, Alone: true,
+			Name: "auto, records", Models: 5, Bulk: 40_000, Alone: true,
 			Spec: `{"inputs": [{"name": "hour", "time": {}}, {"name": "city", "categorical": {}}, {"name": "load", "vector": {"length": 12}}, {"name": "open", "boolean": {}}], "auto": {"max_microseconds": 60}}`,
 		},
-		{Name: "ada_raker, d 20", Spec: `{"dimension": 20, "ada_raker": {}}`, Models: 10, Bulk: 20_000, Alone: true, Unseen: true},
+		{Name: "ada_raker, d 20", Spec: `{"dimension": 20, "ada_raker": {}}`, Models: 10, Bulk: 100_000, Alone: true, Unseen: true},
 		{
-			Name: "rlsc, 6 classes, features of a kernel", Models: 3, Bulk: 20_000, Alone: true, Unseen: true,
+			Name: "rlsc, 6 classes, features of a kernel", Models: 3, Bulk: 80_000, Alone: true, Unseen: true,
 			Spec: `{"dimension": 24, "rlsc": {"kernel": {"kind": "KIND_GAUSSIAN", "sigma": 2}, "frequencies": 150}, "classes": {"max_classes": 6}}`,
 		},
 	}

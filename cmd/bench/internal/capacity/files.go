@@ -71,7 +71,7 @@ func WriteTable(to io.Writer, rows []*Row) error {
 		}
 		cells := []string{r.Name, strconv.Itoa(r.Models), strconv.Itoa(r.Bulk), strconv.FormatBool(r.Unseen), string(validated)}
 		for _, c := range columns() {
-			cells = append(cells, strconv.FormatFloat(*c.of(r), 'g', 6, 64))
+			cells = append(cells, strconv.FormatFloat(*c.of(r), 'g', -1, 64))
 		}
 		if err := w.Write(cells); err != nil {
 			return err

@@ -126,7 +126,11 @@ func learnerOf(spec *hindsightv1.ModelSpec) string {
 
 // writeSize writes the answer for people.
 func writeSize(w *command.Page, v *hindsightv1.ValidateSpecResponse, l sizing.Load, a *sizing.Answer) {
-	w.Printf("%d models of %s, %d features, %g rounds a second each\n", l.Models, learnerOf(v.GetSpec()), v.GetFeatures(), l.Rate)
+	models := "models"
+	if l.Models == 1 {
+		models = "model"
+	}
+	w.Printf("%d %s of %s, %d features, %g rounds a second each\n", l.Models, models, learnerOf(v.GetSpec()), v.GetFeatures(), l.Rate)
 	for _, r := range []struct{ name, value, of string }{
 		{"memory", binary(a.Memory.Process), "the process, without a limit"},
 		{"  states", binary(a.Memory.States), binary(a.Memory.PerModel) + " a model"},

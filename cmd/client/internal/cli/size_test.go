@@ -27,7 +27,7 @@ func TestSize(t *testing.T) {
 		t.Errorf("3 snapshots take %g bytes, 6 take %g", a, b)
 	}
 	r := run(t, "size", "--spec", spec, "--rate", "1e5", "--ttl", "1h")
-	for _, wanted := range []string{"1 models of pkawv_taylor", "memory", "EiB", "cores", "recovery", "note: 3.6e+08 predictions wait"} {
+	for _, wanted := range []string{"1 model of pkawv_taylor", "memory", "EiB", "cores", "recovery", "note: 3.6e+08 predictions wait"} {
 		if !strings.Contains(r.out, wanted) {
 			t.Errorf("%q is not in\n%s", wanted, r.out)
 		}
