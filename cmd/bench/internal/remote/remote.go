@@ -48,7 +48,7 @@ func (s *Server) Create(ctx context.Context, id string, spec *hindsightv1.ModelS
 	return created.GetModel().GetSpec(), err
 }
 
-// Remove removes a model for good, even when ctx has ended.
+// Remove removes a model at once, also when ctx has ended.
 func (s *Server) Remove(ctx context.Context, id string) error {
 	return s.Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		_, err := s.Models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
