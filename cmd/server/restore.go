@@ -87,7 +87,7 @@ func (s selection) time() (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, *s.at)
-	if err != nil {
+	if err != nil || t.IsZero() {
 		return t, usagef("--at: got %q, want a time such as 2026-03-01T09:30:00Z", *s.at)
 	}
 	return t, nil
