@@ -181,6 +181,29 @@ func TestWithin(t *testing.T) {
 	}
 }
 
+// A place that may not be read is not an empty one.
+func TestPlaceThatMayNotBeRead(t *testing.T) {
+	if os.Geteuid() <= 0 {
+		t.Skip("this user may read everything")
+	}
+	from, to := t.TempDir(), t.TempDir()
+	write(t, from, files())
+	p := place(t, to)
+	if _, err := p.Take(t.Context(), from, at(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	backups := filepath.Join(to, "backups")
+	if err := os.Chmod(backups, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
+	}
+	if err := os.Chmod(backups, 0o700); err != nil { //nolint:gosec // It is a directory.
+		t.Fatal(err)
+	}
+}
+
 // Retain keeps the newest backups whole. While one of them cannot be read it removes
 // nothing, because it is not known what that needs.
 func TestRetain(t *testing.T) {

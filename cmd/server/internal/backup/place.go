@@ -129,6 +129,12 @@ func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject
 
 // Names are the backups, the oldest first.
 func (p *Place) Names(ctx context.Context) (names []string, err error) {
+	if p.root != "" {
+		// A list leaves out what may not be read.
+		if _, err := os.ReadDir(filepath.Join(p.root, filepath.FromSlash(manifests))); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("backup: %w", err)
+		}
+	}
 	err = p.each(ctx, manifests, func(o *blob.ListObject) {
 		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
 			names = append(names, name)
