@@ -263,7 +263,7 @@ func (p *Place) publish(ctx context.Context, m *Manifest) (err error) {
 	if err := p.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}); err != nil {
 		return fmt.Errorf("write the manifest %s: %w", name, err)
 	}
-	return p.settle(ctx, name)
+	return p.settle(context.WithoutCancel(ctx), name) // It is there.
 }
 
 // Retired is what was removed.
