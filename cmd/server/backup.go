@@ -148,12 +148,10 @@ func take(ctx context.Context, dir, to string, keep int, p *progress) (_ outcome
 	out.Backup, out.Models, out.Files, out.Bytes = m.Name, len(m.Models), len(m.Files), m.Bytes()
 	out.NewFiles, out.NewBytes = taken.NewFiles, taken.NewBytes
 	if keep > 0 {
-		// While the checkpoint is held no other backup of the directory writes what no
-		// manifest names yet.
-		retired, err := place.Retain(at.gone, keep)
+		retired, err := retain(at, place, keep)
 		out.Backups, out.Removed, out.RemovedBy = retired.Backups, retired.Files, retired.Bytes
 		if err != nil {
-			return out, fmt.Errorf("the backup %s is there, older ones are not removed: %w", m.Name, errors.Join(context.Cause(at.gone), err))
+			return out, fmt.Errorf("the backup %s is there, older ones are not removed: %w", m.Name, err)
 		}
 	}
 	out.Seconds = time.Since(started).Seconds()
@@ -172,6 +170,16 @@ func copyOut(at *checkpoint, place *backup.Place, about backup.Manifest, p *prog
 		err = errors.Join(context.Cause(at.gone), err)
 	}
 	return taken, err
+}
+
+// retain removes older backups while the checkpoint is held: no other backup of the
+// directory writes files then that no manifest names yet.
+func retain(at *checkpoint, place *backup.Place, keep int) (backup.Retired, error) {
+	retired, err := place.Retain(at.gone, keep)
+	if err != nil && at.gone.Err() != nil {
+		err = errors.Join(context.Cause(at.gone), err)
+	}
+	return retired, err
 }
 
 // copied tells how far a copy is.

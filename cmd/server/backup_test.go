@@ -379,13 +379,13 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 		case there:
 			_, _ = io.WriteString(w, data)
 		case key == "":
-			list := `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>`
+			_, _ = io.WriteString(w, `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>`)
 			for key, data := range objects {
 				if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
-					list += fmt.Sprintf("<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-03-01T09:30:00.000Z</LastModified></Contents>", key, len(data))
+					_, _ = fmt.Fprintf(w, "<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-03-01T09:30:00.000Z</LastModified></Contents>", key, len(data))
 				}
 			}
-			_, _ = io.WriteString(w, list+"</ListBucketResult>")
+			_, _ = io.WriteString(w, "</ListBucketResult>")
 		default:
 			http.NotFound(w, r)
 		}

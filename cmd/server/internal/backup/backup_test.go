@@ -199,7 +199,7 @@ func TestPlaceThatMayNotBeRead(t *testing.T) {
 	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
-	if err := os.Chmod(backups, 0o700); err != nil { //nolint:gosec // It is a directory.
+	if err := os.Chmod(backups, 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
