@@ -125,6 +125,9 @@ func backUp(ctx context.Context, args []string, env func(string) (string, bool),
 }
 
 func take(ctx context.Context, dir, to string, keep int, p *progress) (_ outcome, err error) {
+	if inside, err := backup.Within(to, dir); err == nil && inside {
+		return nil, usagef("--to: %s is in the data directory and would be lost with it", to)
+	}
 	place, err := backup.Open(ctx, to, true)
 	if err != nil {
 		return nil, err
@@ -136,18 +139,19 @@ func take(ctx context.Context, dir, to string, keep int, p *progress) (_ outcome
 		return nil, err
 	}
 	out := &backedUp{Held: time.Since(started).Seconds()}
+	defer func() { err = errors.Join(err, at.release()) }()
 	taken, err := copyOut(at, place, backup.Manifest{Created: backup.Now(started), Version: version}, p)
-	if err := errors.Join(err, at.release()); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	m := taken.Manifest
 	out.Backup, out.Models, out.Files, out.Bytes = m.Name, len(m.Models), len(m.Files), m.Bytes()
 	out.NewFiles, out.NewBytes = taken.NewFiles, taken.NewBytes
 	if keep > 0 {
-		retired, err := place.Retain(ctx, keep)
+		retired, err := retain(at, place, keep)
 		out.Backups, out.Removed, out.RemovedBy = retired.Backups, retired.Files, retired.Bytes
 		if err != nil {
-			return out, err
+			return out, fmt.Errorf("the backup %s is there, older ones are not removed: %w", m.Name, err)
 		}
 	}
 	out.Seconds = time.Since(started).Seconds()
@@ -166,6 +170,16 @@ func copyOut(at *checkpoint, place *backup.Place, about backup.Manifest, p *prog
 		err = errors.Join(context.Cause(at.gone), err)
 	}
 	return taken, err
+}
+
+// retain removes older backups while the checkpoint is held: no other backup of the
+// directory writes files then that no manifest names yet.
+func retain(at *checkpoint, place *backup.Place, keep int) (backup.Retired, error) {
+	retired, err := place.Retain(at.gone, keep)
+	if err != nil && at.gone.Err() != nil {
+		err = errors.Join(context.Cause(at.gone), err)
+	}
+	return retired, err
 }
 
 // copied tells how far a copy is.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -344,6 +345,95 @@ func TestBackupIsGivenUpWithItsServer(t *testing.T) {
 	}
 	if a := execute(t, "backup", "--data-dir", dir); a.code != 2 || !strings.Contains(a.errors, "--to") {
 		t.Errorf("%+v", a)
+	}
+}
+
+// The checkpoint is held until older backups are removed, so that no other backup of the
+// directory writes files meanwhile that no manifest names yet.
+func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	var mu sync.Mutex
+	objects := map[string]string{"objects/ab/left": "x"}
+	removed := 0
+	s3 := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/bucket"), "/")
+		data, there := objects[key]
+		switch {
+		case r.Method == http.MethodPut:
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			objects[key] = string(body)
+		case r.Method == http.MethodDelete:
+			removed++
+			delete(objects, key)
+			if _, err := os.Stat(filepath.Join(dir, "checkpoint", "log")); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusNoContent)
+		case there:
+			_, _ = io.WriteString(w, data)
+		case key == "":
+			_, _ = io.WriteString(w, `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated>`)
+			for key, data := range objects {
+				if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
+					_, _ = fmt.Fprintf(w, "<Contents><Key>%s</Key><Size>%d</Size><LastModified>2026-03-01T09:30:00.000Z</LastModified></Contents>", key, len(data))
+				}
+			}
+			_, _ = io.WriteString(w, "</ListBucketResult>")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer s3.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", "x")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
+	t.Setenv("AWS_REQUEST_CHECKSUM_CALCULATION", "when_required")
+	url := "s3://bucket?region=r&use_path_style=true&endpoint=" + s3.URL
+	a := execute(t, "backup", "--data-dir", dir, "--to", url, "--keep", "1")
+	if a.code != 0 || removed != 1 {
+		t.Errorf("%+v, removed %d", a, removed)
+	}
+}
+
+// A place within the data directory would be lost with it, or be taken for a part of it.
+func TestBackupIntoTheDataDirectoryIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	for _, place := range []string{"", "backups", "checkpoint", "log/x"} {
+		a := execute(t, "backup", "--data-dir", dir, "--to", filepath.Join(dir, place))
+		if a.code != 2 || !strings.Contains(a.errors, "is in the data directory") {
+			t.Errorf("%q: %+v", place, a)
+		}
+	}
+	if made, err := filepath.Glob(filepath.Join(dir, "backups")); err != nil || len(made) > 0 {
+		t.Errorf("made %v, %v", made, err)
+	}
+}
+
+// Of a restore that goes on the directory is left alone by another one.
+func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
+	dir, place := t.TempDir(), t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
+	to := t.TempDir()
+	for _, name := range []string{"restoring", "LOCK"} {
+		if err := os.WriteFile(filepath.Join(to, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := execute(t, "restore", "--from", place, "--data-dir", to); a.code != 1 || !strings.Contains(a.errors, "did not end, or goes on") {
+		t.Errorf("%+v", a)
+	}
+	if left, err := os.ReadDir(to); err != nil || len(left) != 2 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
 

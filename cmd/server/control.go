@@ -200,8 +200,10 @@ func hold(ctx context.Context, dir string) (*checkpoint, error) {
 		return c, err
 	}
 	// A directory that is not there must not be made.
-	if _, statErr := os.Stat(filepath.Join(dir, "log")); statErr != nil {
+	if _, statErr := os.Stat(filepath.Join(dir, "log")); errors.Is(statErr, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", store.ErrNotThere, dir)
+	} else if statErr != nil {
+		return nil, fmt.Errorf("%w; %w", statErr, err)
 	}
 	disk, openErr := store.Open(dir, store.Options{}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if openErr != nil {

@@ -14,6 +14,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -43,6 +44,26 @@ func batchFrom(from int) *hindsightv1.ObserveBatchRequest {
 		})
 	}
 	return r
+}
+
+// takesNoMove checks that no move to a server with a failed disk begins, and none that
+// began is canceled: the server may have the model after its next start.
+func (p *process) takesNoMove(t *testing.T) {
+	t.Helper()
+	a := launch(t, t.TempDir())
+	a.createAs(t, "moved", "")
+	if _, err := a.client(t, "model", "move", "moved", "--to", p.address()); err == nil || !strings.Contains(err.Error(), "cannot take the model") || a.model(t, "moved").GetMove() != nil {
+		t.Errorf("a move begins: %v", err)
+	}
+	_, err := a.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{
+		Model: &hindsightv1.Model{Id: "moved", Move: &hindsightv1.Move{Address: p.address()}}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"move"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.client(t, "model", "move", "moved", "--cancel"); err == nil || !strings.Contains(err.Error(), "not known whether") || a.model(t, "moved").GetMove() == nil {
+		t.Errorf("a move is canceled: %v", err)
+	}
 }
 
 // A full disk, which is imitated by a limit of 2 MiB for a file. What was
@@ -76,6 +97,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("an observation: %v", err)
 	}
 	p.wantHealth(t, healthv1.HealthCheckResponse_NOT_SERVING)
+	p.takesNoMove(t)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

@@ -396,3 +396,43 @@ func TestHalfRestoredDirectoryIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A time that does not fit in nanoseconds is after all that was learned.
+func TestFarTime(t *testing.T) {
+	const far = "9999-12-31T23:59:59Z"
+	dir, place := t.TempDir(), t.TempDir()
+	p := launch(t, dir)
+	p.createAs(t, "m", "")
+	p.observeAs(t, "m", 0, 10)
+	at, err := time.Parse(time.RFC3339, far)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := p.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Time: timestamppb.New(at)})
+	if err != nil || r.GetUndone() != 0 || r.GetModel().GetSequence() != 10 {
+		t.Errorf("while it serves: %v, %v", r, err)
+	}
+	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
+	restored := filepath.Join(t.TempDir(), "restored")
+	if a := execute(t, "restore", "--from", place, "--at", far, "--data-dir", restored); a.code != 0 || strings.Contains(a.out, "removed") {
+		t.Errorf("%+v", a)
+	}
+	if m := launch(t, restored).model(t, "m"); m.GetSequence() != 10 {
+		t.Errorf("restored %v", m)
+	}
+	if a := execute(t, "restore", "--from", place, "--at", "0001-01-01T00:00:00Z", "--data-dir", t.TempDir()); a.code != 2 {
+		t.Errorf("the zero time: %+v", a)
+	}
+}
+
+// A bucket without copies and without a registry is the wrong one: no empty server is made.
+func TestRebuildOfAnEmptyBucket(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "restored")
+	a := execute(t, "restore", "--from-snapshots", "file://"+filepath.ToSlash(t.TempDir()), "--data-dir", dir)
+	if a.code != 1 || !strings.Contains(a.errors, "no copies of snapshots") {
+		t.Errorf("%+v", a)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("made %s: %v", dir, err)
+	}
+}

@@ -46,6 +46,9 @@ func (r *rebuilt) write(w io.Writer) {
 	fmt.Fprintf(w, "restored %s of copies of snapshots: %d models, %d aliases in %.2f s\n", r.DataDir, len(r.Models), r.Aliases, r.Seconds)
 }
 
+// errNoCopies is a bucket that no server copied to, or of another prefix.
+var errNoCopies = errors.New("the bucket has no copies of snapshots and no registry")
+
 // rebuild makes a data directory of copies of snapshots.
 func rebuild(ctx context.Context, dir, bucketURL string) (_ outcome, err error) {
 	started := time.Now()
@@ -58,6 +61,9 @@ func rebuild(ctx context.Context, dir, bucketURL string) (_ outcome, err error) 
 	registry, err := r.registry(ctx, from)
 	if err != nil {
 		return nil, err
+	}
+	if r.Registry == nil && len(registry.Models) == 0 {
+		return nil, fmt.Errorf("%w: %s", errNoCopies, bucketURL)
 	}
 	r.Aliases = len(registry.Aliases)
 	err = filled(dir, func() error {

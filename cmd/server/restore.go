@@ -87,7 +87,7 @@ func (s selection) time() (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, *s.at)
-	if err != nil {
+	if err != nil || t.IsZero() {
 		return t, usagef("--at: got %q, want a time such as 2026-03-01T09:30:00Z", *s.at)
 	}
 	return t, nil
@@ -187,16 +187,24 @@ func filled(dir string, fill func() error) (err error) {
 		return fmt.Errorf("restore: %w", err)
 	}
 	there = slices.DeleteFunc(there, func(e os.DirEntry) bool { return e.Name() == "lost+found" })
+	mark := filepath.Join(dir, store.RestoringMark)
+	if _, err := os.Stat(mark); err == nil {
+		return fmt.Errorf("a restore into %s did not end, or goes on: if none does, empty the directory and restore again", dir)
+	}
 	if len(there) > 0 {
 		return fmt.Errorf("%s is not empty: it has %s; a restore wants an empty directory", dir, there[0].Name())
 	}
-	mark := filepath.Join(dir, store.RestoringMark)
+	// Of two restores at once one makes the mark. The other leaves the directory alone.
+	made, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, restoredFileMode) //nolint:gosec // The operator names the directory.
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, empty(dir))
 		}
 	}()
-	if err := os.WriteFile(mark, nil, restoredFileMode); err != nil {
+	if err := made.Close(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "LOCK"), nil, restoredFileMode); err != nil {

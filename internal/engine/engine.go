@@ -100,6 +100,9 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 		defer begun()
 	}
 	if o.ValidateOnly {
+		if err := e.o.Store.Failed(); err != nil {
+			return Info{}, registerError(id, err)
+		}
 		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata, Follows: followed}, nil
 	}
 	return e.create(ctx, id, spec, &o.Metadata, follow)

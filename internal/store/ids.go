@@ -27,10 +27,12 @@ func (m *Model) ID(id string) (value []byte, ok bool, err error) {
 
 // PutIDs implements storage.IDs. It looks every id up first.
 func (m *Model) PutIDs(ids []storage.ID) error {
-	return m.failed("remember ids", m.putIDs(context.Background(), ids))
+	return m.failed("remember ids", m.putIDs(context.Background(), ids, false))
 }
 
-func (m *Model) putIDs(ctx context.Context, ids []storage.ID) error {
+// putIDs remembers ids. If they are minted, none is remembered and none comes twice, and
+// they are not looked up.
+func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool) error {
 	for _, id := range ids {
 		if err := checkID(id.ID); err != nil {
 			return err
@@ -49,6 +51,10 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID) error {
 	}
 	fresh := 0
 	err := s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) (err error) {
+		if minted {
+			fresh = len(ids)
+			return m.fillMinted(b, ids)
+		}
 		fresh, err = m.fillIDs(b, ids)
 		return err
 	})
@@ -85,6 +91,16 @@ func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error
 		}
 	}
 	return fresh, nil
+}
+
+// fillMinted is fillIDs for ids of which none is remembered.
+func (m *Model) fillMinted(b *pebble.Batch, ids []storage.ID) error {
+	for _, id := range ids {
+		if err := setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // batched holds the times of the rows that a batch has so far, so that an id

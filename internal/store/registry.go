@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -145,11 +146,15 @@ const importPortion = 1024
 // receive writes, durably, what a model begins with. The number of the model
 // is durable before any of it is outside the log's database, so that no later
 // model can get the number.
+//
+// Nothing else is kept of the model. Rows in the order of their ids, as they are read,
+// come once each, so that none has to be looked up.
 func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	s := m.store
+	minted := ascending(from.IDs, func(id *storage.ID) string { return id.ID })
 	for ids := from.IDs; len(ids) > 0; {
 		n := min(len(ids), importPortion)
-		if err := errors.Join(context.Cause(ctx), m.putIDs(ctx, ids[:n])); err != nil {
+		if err := errors.Join(context.Cause(ctx), m.putIDs(ctx, ids[:n], minted)); err != nil {
 			return err
 		}
 		ids = ids[n:]
@@ -157,9 +162,14 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	if err := s.logDB.force(); err != nil {
 		return err
 	}
+	minted = ascending(from.Waiting, func(p *storage.Prediction) string { return p.ID })
 	for rows := from.Waiting; len(rows) > 0; {
 		n := min(len(rows), importPortion)
-		if err := errors.Join(context.Cause(ctx), m.putWaiting(ctx, rows[:n])); err != nil {
+		portion := slices.Clone(rows[:n])
+		for k := range portion {
+			portion[k].Minted = minted
+		}
+		if err := errors.Join(context.Cause(ctx), m.putWaiting(ctx, portion)); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -173,6 +183,16 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// ascending tells whether each row has a greater id than the one before.
+func ascending[T any](rows []T, id func(*T) string) bool {
+	for n := 1; n < len(rows); n++ {
+		if id(&rows[n-1]) >= id(&rows[n]) {
+			return false
+		}
+	}
+	return true
 }
 
 // begin takes a name and a number for a model that is being made. The caller

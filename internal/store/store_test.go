@@ -158,15 +158,50 @@ func TestRememberedIDsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	count(0)
-	other, err := s.Import(t.Context(), "other", nil, storage.Import{IDs: []storage.ID{id("a", 1), id("b", 1), id("a", 2)}})
-	if err != nil {
-		t.Fatal(err)
+	for n, ids := range [][]storage.ID{{id("a", 1), id("b", 1), id("a", 2)}, {id("a", 1), id("b", 3)}, {id("a", 1), id("a", 1), id("b", 1)}} {
+		other, err := s.Import(t.Context(), "other", nil, storage.Import{IDs: ids})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count(2)
+		if n == 0 { // The entry of the time 1 is no longer that of a.
+			if err := s.Forget(t.Context(), time.Unix(2, 0), 0); err != nil {
+				t.Fatal(err)
+			}
+			count(1)
+		}
+		if err := other.Delete(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		count(0)
 	}
-	count(2)
-	if err := other.Delete(t.Context()); err != nil {
-		t.Fatal(err)
+}
+
+// Waiting predictions of an import are counted once each, in whatever order they come.
+func TestImportedPredictionsAreCounted(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	defer closed(t, s)
+	row := func(id string, expiry int64) storage.Prediction {
+		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
 	}
-	count(0)
+	for _, rows := range [][]storage.Prediction{{row("a", 1), row("b", 2)}, {row("b", 2), row("a", 1)}, {row("a", 3), row("a", 1), row("b", 2)}} {
+		m, err := s.Import(t.Context(), "m", nil, storage.Import{Waiting: rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.CountWaiting() != 2 || s.CountWaiting() != 2 {
+			t.Errorf("%v: %d predictions, %d in all", rows, m.CountWaiting(), s.CountWaiting())
+		}
+		if p, ok, err := m.GetWaiting("a"); err != nil || !ok || p.Expiry.Unix() != 1 {
+			t.Errorf("%v: %v, %v, %v", rows, p, ok, err)
+		}
+		if err := s.Expire(t.Context(), time.Unix(1, 0), func(storage.Model) {}); err != nil || m.CountWaiting() != 1 {
+			t.Errorf("%v: %d predictions are left, %v", rows, m.CountWaiting(), err)
+		}
+		if err := m.Delete(t.Context()); err != nil || s.CountWaiting() != 0 {
+			t.Errorf("%v: %d predictions, %v", rows, s.CountWaiting(), err)
+		}
+	}
 }
 
 // The expiry index has no entry of a row that was replaced, removed or expired.

@@ -191,10 +191,19 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	return f
 }
 
-// unreachable says what to do when no server answered. The error may say it.
+// unreachable says which server did not answer, and what to do about it unless the error
+// says it or it is not the server of the flags.
 func (p *Program) unreachable(err error, message string) string {
-	if client.FromError(err).Advice() != "" {
+	refused := client.FromError(err)
+	at, _ := client.Address(p.Address) // It was dialed.
+	other := refused.Address()
+	switch elsewhere := other != "" && other != at; {
+	case refused.Advice() != "" && elsewhere:
+		return fmt.Sprintf("no answer of the server at %s: %s", other, message)
+	case refused.Advice() != "":
 		return fmt.Sprintf("no answer of the server at %s: %s", p.Address, message)
+	case elsewhere:
+		return fmt.Sprintf("no server answered at %s: %s", other, message)
 	}
 	return fmt.Sprintf("no server answered at %s: %s; start one with \"hindsight-server --data-dir DIR\", or name another with --address or %s",
 		p.Address, message, addressEnv)

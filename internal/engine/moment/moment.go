@@ -84,7 +84,7 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 	if err != nil {
 		return m, err
 	}
-	if entry.Created > at.UnixNano() {
+	if after(entry.Created, at) {
 		m.Removed = true
 		return m, from.Kept.Delete(ctx)
 	}
@@ -106,12 +106,16 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 			return m, err
 		}
 	}
-	if entry.Deleted > at.UnixNano() {
+	if entry.Deleted != 0 && after(entry.Deleted, at) {
 		m.Undeleted = true
 		return m, undelete(ctx, e)
 	}
 	return m, nil
 }
+
+// after compares a time of an entry with any time: those of a far one do not fit in
+// nanoseconds.
+func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanoseconds).After(at) }
 
 // rewind is what the engine does at a model's turn: what the log says of the ids up to the
 // sequence is written first, since the record that is cut is complete.
@@ -153,11 +157,11 @@ func aliases(ctx context.Context, disk storage.Aliases, at time.Time, there map[
 	values := map[string][]byte{}
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
-		if err != nil || a.Updated <= at.UnixNano() && there[a.Model] {
+		if err != nil || !after(a.Updated, at) && there[a.Model] {
 			return nil //nolint:nilerr // The server tells of it, and does not serve it.
 		}
 		out := Alias{Name: string([]byte(name))}
-		if a.Updated > at.UnixNano() && there[a.Previous] {
+		if after(a.Updated, at) && there[a.Previous] {
 			out.Model = a.Previous
 			values[out.Name] = (&record.Alias{Model: a.Previous, Updated: a.Updated}).Encode()
 		}

@@ -35,7 +35,7 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 		switch {
 		case err != nil:
 			return err
-		case committed <= at.UnixNano():
+		case !time.Unix(0, committed).After(at): // A far time has no nanoseconds that fit.
 			sequence = logged.Last
 			return nil
 		case logged.First == first && first > 1:

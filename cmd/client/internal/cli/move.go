@@ -156,7 +156,7 @@ func (v *move) state(ctx context.Context) (*hindsightv1.ImportedState, error) {
 // ready refuses a move that the other server would refuse, before the model takes no
 // more observations.
 func (v *move) ready(ctx context.Context, m *hindsightv1.Model) error {
-	there, err := v.target.Create(ctx, &hindsightv1.CreateModelRequest{Id: v.id, Spec: m.GetSpec(), ValidateOnly: true})
+	there, err := v.validate(ctx, m)
 	if err == nil && there.GetCreateTime() != nil {
 		err = fmt.Errorf("it has a model %s", v.id)
 	}
@@ -164,6 +164,11 @@ func (v *move) ready(ctx context.Context, m *hindsightv1.Model) error {
 		return fmt.Errorf("the server at %s cannot take the model: %w", v.address, err)
 	}
 	return nil
+}
+
+// validate asks the other server whether it could create the model.
+func (v *move) validate(ctx context.Context, m *hindsightv1.Model) (*hindsightv1.Model, error) {
+	return v.target.Create(ctx, &hindsightv1.CreateModelRequest{Id: v.id, Spec: m.GetSpec(), ValidateOnly: true})
 }
 
 // set changes where the source says that the model is.
@@ -253,7 +258,13 @@ func (v *move) cancel(ctx context.Context, m *hindsightv1.Model) error {
 	switch {
 	case err == nil && same(there.GetImported(), state):
 		return fmt.Errorf("the server at %s has the model, and may have learned more: delete it there first, or give --to %[1]s", v.address)
-	case err != nil && !errors.Is(err, client.ErrModelNotFound):
+	case errors.Is(err, client.ErrModelNotFound):
+		// A server whose disk failed during the import may have the model after its next start.
+		if _, err = v.validate(ctx, m); !errors.Is(err, client.ErrUnavailable) {
+			err = nil
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("it is not known whether the server at %s has the model: %w", v.address, err)
 	}
 	return v.set(ctx, nil, m.GetEtag())

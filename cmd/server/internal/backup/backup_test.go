@@ -74,9 +74,6 @@ func TestTakeAndFetch(t *testing.T) {
 	if again, err := p.Take(t.Context(), from, at(1), nil); err != nil || again.NewFiles != 1 || again.NewBytes != 5 {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if _, err := p.Take(t.Context(), from, at(1), nil); err == nil {
-		t.Error("two backups of one name")
-	}
 	m, err := p.Find(t.Context(), "20260301T090000.000Z")
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +117,90 @@ func TestFind(t *testing.T) {
 		if _, err := p.Find(t.Context(), none); !errors.Is(err, backup.ErrNoBackup) {
 			t.Errorf("%s: %v", none, err)
 		}
+	}
+}
+
+// A backup that is taken after the clock was set back is the newest all the same: Retain
+// keeps it.
+func TestClockSetBack(t *testing.T) {
+	from := t.TempDir()
+	write(t, from, files())
+	p := place(t, t.TempDir())
+	for n, minute := range []int{30, 10, 10, 30, 31} {
+		taken, err := p.Take(t.Context(), from, at(minute), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"093000.000", "093000.001", "093000.002", "093000.003", "093100.000"}[n]
+		if taken.Manifest.Name != "20260301T"+want+"Z" || !taken.Manifest.Created.Equal(at(minute).Created) {
+			t.Errorf("%d: %s, created %v", minute, taken.Manifest.Name, taken.Manifest.Created)
+		}
+		if _, err := p.Retain(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := p.Find(t.Context(), ""); err != nil || m.Name != taken.Manifest.Name {
+			t.Errorf("%d: %+v, %v", minute, m, err)
+		}
+	}
+}
+
+// A backup that is removed while it is read is not called damaged.
+func TestRemovedWhileItIsRead(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	write(t, from, files())
+	p := place(t, to)
+	taken, err := p.Take(t.Context(), from, at(0), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Retain(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if damaged, err := p.Fetch(t.Context(), taken.Manifest, t.TempDir(), nil); !errors.Is(err, backup.ErrNoBackup) || len(damaged) > 0 {
+		t.Errorf("%v, %v", damaged, err)
+	}
+}
+
+// A place is within a directory however it is spelled, and before it is there.
+func TestWithin(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	link := filepath.Join(other, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err)
+	}
+	for place, want := range map[string]bool{
+		dir: true, filepath.Join(dir, "a", "b"): true, filepath.Join(link, "a", "b"): true, "file://" + filepath.ToSlash(link) + "/": true,
+		filepath.Join(dir, "a", "..", "..", "x"): false, dir + "-backups": false, other: false, filepath.Dir(dir): false, "s3://bucket": false,
+	} {
+		if got, err := backup.Within(place, dir); err != nil || got != want {
+			t.Errorf("%s: %v, %v", place, got, err)
+		}
+	}
+	if _, err := backup.Within(other, filepath.Join(dir, "none")); err == nil {
+		t.Error("within a directory that is not there")
+	}
+}
+
+// A place that may not be read is not an empty one.
+func TestPlaceThatMayNotBeRead(t *testing.T) {
+	if os.Geteuid() <= 0 {
+		t.Skip("this user may read everything")
+	}
+	from, to := t.TempDir(), t.TempDir()
+	write(t, from, files())
+	p := place(t, to)
+	if _, err := p.Take(t.Context(), from, at(0), nil); err != nil {
+		t.Fatal(err)
+	}
+	backups := filepath.Join(to, "backups")
+	if err := os.Chmod(backups, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
+		t.Error(err)
+	}
+	if err := os.Chmod(backups, 0o700); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -58,6 +58,12 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, tell Tell) (
 	if err := group.Wait(); err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
+	if len(found.damaged) > 0 {
+		// Somebody may remove the backup meanwhile, and its files with it.
+		if there, err := p.bucket.Exists(ctx, manifests+m.Name+extension); err == nil && !there {
+			return nil, fmt.Errorf("backup: %w: %s was removed while it was read", ErrNoBackup, m.Name)
+		}
+	}
 	for _, d := range directories {
 		if err := SyncDirectory(d); err != nil {
 			return nil, fmt.Errorf("backup: %w", err)

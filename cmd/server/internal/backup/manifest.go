@@ -37,7 +37,7 @@ const format = 1
 // Manifest describes a backup.
 type Manifest struct {
 	Format int `json:"format"`
-	// Name is the time at which the backup was begun, in UTC.
+	// Name is the time at which the backup was begun, in UTC; see Take.
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
 	// Version is that of the server's program.

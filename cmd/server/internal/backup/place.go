@@ -43,26 +43,64 @@ type Place struct {
 // Open opens a place: a directory, or the URL of a bucket. With create a directory is
 // made that is not there.
 func Open(ctx context.Context, place string, create bool) (*Place, error) {
-	address, err := bucket.URL(place)
+	address, root, err := locate(place)
 	if err != nil {
-		return nil, fmt.Errorf("backup: %w", err)
+		return nil, err
 	}
-	p := new(Place)
-	if u, err := url.Parse(address); err == nil && u.Scheme == fileblob.Scheme {
-		p.root = filepath.FromSlash(u.Path)
-		if runtime.GOOS == "windows" {
-			p.root = strings.TrimPrefix(p.root, `\`)
-		}
-		if create {
-			if err := os.MkdirAll(p.root, directoryMode); err != nil {
-				return nil, fmt.Errorf("backup: %w", err)
-			}
+	p := &Place{root: root}
+	if create && root != "" {
+		if err := os.MkdirAll(root, directoryMode); err != nil {
+			return nil, fmt.Errorf("backup: %w", err)
 		}
 	}
 	if p.bucket, err = bucket.Open(ctx, address); err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	return p, nil
+}
+
+// locate is the URL of a place, and its directory if it is on this machine.
+func locate(place string) (address, root string, err error) {
+	if address, err = bucket.URL(place); err != nil {
+		return "", "", fmt.Errorf("backup: %w", err)
+	}
+	if u, err := url.Parse(address); err == nil && u.Scheme == fileblob.Scheme {
+		root = filepath.FromSlash(u.Path)
+		if runtime.GOOS == "windows" {
+			root = strings.TrimPrefix(root, `\`)
+		}
+		root = filepath.Clean(root)
+	}
+	return address, root, nil
+}
+
+// Within tells whether a place is a directory of this machine or in it. The place need not
+// be there.
+func Within(place, dir string) (bool, error) {
+	_, root, err := locate(place)
+	if err != nil || root == "" {
+		return false, err
+	}
+	of, err := os.Stat(dir)
+	if err != nil {
+		return false, fmt.Errorf("backup: %w", err)
+	}
+	at, err := filepath.EvalSymlinks(root)
+	for ; errors.Is(err, os.ErrNotExist) && root != filepath.Dir(root); at, err = filepath.EvalSymlinks(root) {
+		root = filepath.Dir(root)
+	}
+	if err != nil {
+		return false, fmt.Errorf("backup: %w", err)
+	}
+	for {
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, of) {
+			return true, nil
+		}
+		if at == filepath.Dir(at) {
+			return false, nil
+		}
+		at = filepath.Dir(at)
+	}
 }
 
 // Close closes the place.
@@ -91,6 +129,12 @@ func (p *Place) each(ctx context.Context, prefix string, f func(*blob.ListObject
 
 // Names are the backups, the oldest first.
 func (p *Place) Names(ctx context.Context) (names []string, err error) {
+	if p.root != "" {
+		// A list leaves out what may not be read.
+		if _, err := os.ReadDir(filepath.Join(p.root, filepath.FromSlash(manifests))); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, fmt.Errorf("backup: %w", err)
+		}
+	}
 	err = p.each(ctx, manifests, func(o *blob.ListObject) {
 		if name, ok := strings.CutSuffix(strings.TrimPrefix(o.Key, manifests), extension); ok && isName(name) {
 			names = append(names, name)
@@ -161,20 +205,33 @@ func (p *Place) read(ctx context.Context, name string) (m *Manifest, err error) 
 	return m, nil
 }
 
-// settle makes an object of a place on this machine durable, and its directories.
-func (p *Place) settle(key string) error {
+// settle makes objects of a place on this machine durable, and their directories.
+func (p *Place) settle(ctx context.Context, keys ...string) error {
 	if p.root == "" {
 		return nil
 	}
-	file := filepath.Join(p.root, filepath.FromSlash(key))
-	if err := syncFile(file); err != nil {
-		return err
+	directories := map[string]bool{}
+	for _, key := range keys {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		}
+		file := filepath.Join(p.root, filepath.FromSlash(key))
+		if err := syncFile(file); err != nil {
+			return err
+		}
+		for dir := filepath.Dir(file); len(dir) >= len(p.root); dir = filepath.Dir(dir) {
+			directories[dir] = true
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
 	}
-	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
-		if err := SyncDirectory(dir); err != nil || dir == p.root || len(dir) <= len(p.root) {
+	for dir := range directories {
+		if err := SyncDirectory(dir); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func syncFile(name string) error {

@@ -71,10 +71,15 @@ type Taken struct {
 }
 
 // Take backs up a directory that does not change. About is what the manifest says of
-// it beside its files; its name is that of its time.
+// it beside its files; its name is that of its time, or one after that of the newest
+// backup where the clock was set back: the last one taken is the newest.
 func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell) (Taken, error) {
 	m := &about
-	m.Format, m.Name = format, m.Created.UTC().Format(nameLayout)
+	names, err := p.Names(ctx)
+	if err != nil {
+		return Taken{}, err
+	}
+	m.Format, m.Name = format, nameAfter(names, m.Created)
 	if err := m.walk(dir); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
@@ -90,15 +95,31 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, tell Tell)
 	if there, err = p.objects(ctx); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	for _, f := range m.Files {
-		if size, ok := there[key(f.SHA256)]; !ok || size != f.Bytes {
-			return Taken{}, fmt.Errorf("backup: %s is not in the place after it was written", key(f.SHA256))
+	keys := make([]string, len(m.Files))
+	for n, f := range m.Files {
+		keys[n] = key(f.SHA256)
+		if size, ok := there[keys[n]]; !ok || size != f.Bytes {
+			return Taken{}, fmt.Errorf("backup: %s is not in the place after it was written", keys[n])
 		}
+	}
+	// A backup that was killed may have written some of them, and synced none.
+	if err := p.settle(ctx, keys...); err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
 	if err := p.publish(ctx, m); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
 	return taken, nil
+}
+
+// nameAfter is the name of a time, behind names in their order.
+func nameAfter(names []string, at time.Time) string {
+	if len(names) > 0 {
+		if newest, err := time.Parse(nameLayout, names[len(names)-1]); err == nil && !at.After(newest) {
+			at = newest.Add(time.Millisecond)
+		}
+	}
+	return at.UTC().Format(nameLayout)
 }
 
 // walk finds the files of a directory.
@@ -226,7 +247,7 @@ func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
 	if err := to.Close(); err != nil {
 		return fmt.Errorf("upload %s: %w", f.Path, err)
 	}
-	return p.settle(key(f.SHA256))
+	return p.settle(ctx, key(f.SHA256))
 }
 
 const contentType = "application/octet-stream"
@@ -242,7 +263,7 @@ func (p *Place) publish(ctx context.Context, m *Manifest) (err error) {
 	if err := p.bucket.WriteAll(ctx, name, data, &blob.WriterOptions{ContentType: "application/json", IfNotExist: true}); err != nil {
 		return fmt.Errorf("write the manifest %s: %w", name, err)
 	}
-	return p.settle(name)
+	return p.settle(context.WithoutCancel(ctx), name) // It is there.
 }
 
 // Retired is what was removed.
