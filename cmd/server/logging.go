@@ -21,7 +21,8 @@ const (
 	maxLevelBytes = 1 << 10
 )
 
-// newLogger logs to stderr. Its level can be changed while it is used.
+// newLogger logs to stderr. Its level can be changed while it is used. Errors are written
+// at any level, also at those above error that zap knows.
 func newLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) (*zap.Logger, zap.AtomicLevel, error) {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
@@ -36,8 +37,9 @@ func newLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) 
 	if err != nil {
 		return nil, at, err
 	}
+	enabled := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zapcore.ErrorLevel || at.Enabled(l) })
 	core := zapcore.NewSamplerWithOptions(
-		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), at), time.Second, loggedFirst, loggedThereafter,
+		zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(stderr)), enabled), time.Second, loggedFirst, loggedThereafter,
 		zapcore.SamplerHook(func(e zapcore.Entry, d zapcore.SamplingDecision) {
 			if d&zapcore.LogDropped != 0 {
 				dropped.Count(e.Level.String())

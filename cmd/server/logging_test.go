@@ -99,7 +99,15 @@ func TestLogLevel(t *testing.T) {
 		}
 	}
 	log.Debug("of the new level")
-	if text := stderr.String(); !strings.Contains(text, "of the new level") || strings.Count(text, "log level changed") != 3 {
+	if code, answer := ask(http.MethodPut, form, "level=fatal"); code != http.StatusOK {
+		t.Errorf("fatal: %d %s", code, answer)
+	}
+	log.Error("an error at the level fatal")
+	log.Warn("a warning at the level fatal")
+	if text := stderr.String(); !strings.Contains(text, "an error at the level fatal") || strings.Contains(text, "a warning at the level fatal") {
+		t.Errorf("at the level fatal the log is %s", text)
+	}
+	if text := stderr.String(); !strings.Contains(text, "of the new level") || strings.Count(text, "log level changed") != 4 {
 		t.Errorf("the log is %s", text)
 	}
 }

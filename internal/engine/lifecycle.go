@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -128,8 +127,8 @@ func (e *Engine) snapshotAll(models []*instance) error {
 	models = slices.DeleteFunc(models, func(i *instance) bool { return !i.changed() })
 	slices.SortFunc(models, func(a, b *instance) int { return cmp.Compare(b.replay.Load(), a.replay.Load()) })
 	deadline := e.o.Now().Add(closing)
-	var failures []error
-	left := 0
+	var first error
+	failed, left := 0, 0
 	for _, i := range models {
 		if e.o.Now().After(deadline) {
 			left++
@@ -139,12 +138,21 @@ func (e *Engine) snapshotAll(models []*instance) error {
 		if err == nil {
 			err = c.write(e.appends)
 		}
-		failures = append(failures, err)
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			failed++
+		}
 	}
 	if left > 0 {
 		e.o.Log.Info("models without a last snapshot: their logs will be replayed", zap.Int("models", left))
 	}
-	return errors.Join(failures...)
+	// The others have the same disk and as a rule the same cause.
+	if failed > 1 {
+		return fmt.Errorf("%w; %d more models have no last snapshot either: their logs will be replayed", first, failed-1)
+	}
+	return first
 }
 
 // prefetch loads the first models in the background, one after the other, as
@@ -203,6 +211,7 @@ func (e *Engine) report() {
 func (e *Engine) sweep() {
 	ticker := time.NewTicker(e.o.Sweep)
 	defer ticker.Stop()
+	told := "" // The failure that the log has.
 	for {
 		select {
 		case <-e.lifetime.Done():
@@ -223,9 +232,14 @@ func (e *Engine) sweep() {
 		}
 		e.wakeFollowers()
 		e.hibernateIdle()
+		// A disk that refuses writes refuses them at each sweep.
+		failed := ""
 		if err := e.expire(now); err != nil && e.lifetime.Err() == nil {
-			e.o.Log.Error("sweep failed", zap.Error(err))
+			if failed = err.Error(); failed != told {
+				e.o.Log.Error("sweep failed: it is tried again, and told again if the cause changes", zap.Error(err))
+			}
 		}
+		told = failed
 	}
 }
 

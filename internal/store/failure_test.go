@@ -187,6 +187,31 @@ func TestRefusedWhileOpening(t *testing.T) {
 	t.Logf("%d steps", all)
 }
 
+// A full disk still makes files, whose bytes it refuses. Open tells of the disk, and not of
+// the empty files, which look like damage.
+func TestFullWhileOpening(t *testing.T) {
+	mem := vfs.NewCrashableMem()
+	s := open(t, mem)
+	m := create(t, s, "m")
+	appended(t, m, record(1), record(2))
+	disk := mem.CrashClone(vfs.CrashCloneCfg{})
+	closed(t, s)
+	_, err := store.Open("data", store.Options{FS: inject(disk, func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite && strings.HasSuffix(op.Path, ".sst") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})})
+	if !errors.Is(err, syscall.ENOSPC) || strings.Contains(fmt.Sprint(err), "table") {
+		t.Errorf("Open: %v, want that the disk is full alone", err)
+	}
+	again := open(t, disk.CrashClone(vfs.CrashCloneCfg{}))
+	if got := replayed(t, find(t, again, "m")); len(got) != 2 {
+		t.Errorf("%d records", len(got))
+	}
+	closed(t, again)
+}
+
 // Power cuts while syncs are left out: the end may be gone, but the directory
 // opens, nothing is in between, and what Sync covered is there.
 func TestPowerCutsWithoutSyncs(t *testing.T) {

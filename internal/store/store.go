@@ -171,9 +171,14 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	s := newStore(dir, o)
 	s.watch()
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
+		if err == nil {
+			return
 		}
+		// Pebble was not told of a refused write, and takes what is not there for damage.
+		if failed := s.Failed(); failed != nil {
+			err = failed
+		}
+		err = errors.Join(err, s.Close())
 	}()
 	if err := s.makeDirectories(); err != nil {
 		return nil, err
