@@ -23,8 +23,8 @@ type tokenFlags struct {
 	concurrency                          int
 }
 
-// token edits the tokens file. A server that has the file takes the change within a
-// second or two.
+// token edits the tokens file. A server that has the file takes the change within two
+// seconds.
 func token(args []string, env func(string) (string, bool), now func() time.Time, stdout, stderr io.Writer) int {
 	commands := map[string]func(*tokenFlags, func() time.Time, io.Writer) error{
 		"create": createToken, "list": listTokens, "revoke": revokeToken,

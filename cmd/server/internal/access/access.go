@@ -28,8 +28,8 @@ type Options struct {
 }
 
 const (
-	// The files are looked at so often.
-	fileInterval = time.Second
+	// The files are looked at so often. A change is taken at the second look.
+	fileInterval = 500 * time.Millisecond
 	// A URL is asked so often.
 	urlInterval = time.Minute
 )
@@ -119,7 +119,8 @@ func every(ctx context.Context, interval time.Duration, call func()) error {
 	}
 }
 
-// Reload reads the files that changed. Run calls it; nobody else may meanwhile.
+// Reload looks at the files, and takes those that changed before the last look. Run calls
+// it; nobody else may meanwhile.
 func (a *Access) Reload() {
 	changed, err := a.readTokens()
 	if isNew(&a.lastFailure, err) {
