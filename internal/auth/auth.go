@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -86,15 +87,18 @@ type Principal struct {
 	// notAfter is the end of the principal, the zero time if it has none.
 	notAfter time.Time
 	entry    *entry
+	// withdrawn is that of the claims of a JWT, nil of others.
+	withdrawn *atomic.Bool
 }
 
-// Valid fails once the principal has expired, or its entry is gone or has changed. It
-// is asked again while a stream lasts. It allocates nothing while the principal is valid.
+// Valid fails once the principal has expired, its entry is gone or has changed, or the key of
+// its JWT is withdrawn. It is asked again while a stream lasts. It allocates nothing while the
+// principal is valid.
 func (p *Principal) Valid(now time.Time) error {
 	switch {
 	case p == nil:
 		return nil
-	case p.entry.gone.Load():
+	case p.entry.gone.Load(), p.withdrawn != nil && p.withdrawn.Load():
 		return ErrInvalid
 	case !p.notAfter.IsZero() && !now.Before(p.notAfter):
 		return ErrExpired
