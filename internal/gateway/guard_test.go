@@ -292,6 +292,39 @@ func TestAuditOfRequests(t *testing.T) {
 	}
 }
 
+// What changes something at a page of operators is in the audit log, with and without tokens.
+func TestAuditOfPages(t *testing.T) {
+	a := auth.New(auth.Options{Now: time.Now})
+	a.Set([]auth.Entry{who("admin", auth.Admin)})
+	for name, authenticator := range map[string]*auth.Authenticator{"admin": a, "": nil} {
+		var got []string
+		guard := gateway.NewGuard(gateway.GuardOptions{Auth: authenticator, Status: rpc.StatusOf, Now: time.Now, Audit: func(r *auth.Record) {
+			who := ""
+			if r.Who != nil {
+				who = r.Who.Name
+			}
+			got = append(got, who+" "+r.Call+" "+r.Outcome)
+		}})
+		page := guard.Require(auth.Admin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength == 0 {
+				http.Error(w, "no body", http.StatusBadRequest)
+			}
+		}))
+		for _, r := range []*http.Request{
+			httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/loglevel", http.NoBody),
+			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/debug/loglevel", strings.NewReader("level=debug")),
+			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/debug/loglevel", http.NoBody),
+		} {
+			r.Header.Set("Authorization", "Bearer admin")
+			page.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		want := []string{name + " PUT /debug/loglevel OK", name + " PUT /debug/loglevel INVALID_ARGUMENT"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
 // The pages that run scripts take them from this server alone, and none within the page.
 func TestPolicyOfTheConsole(t *testing.T) {
 	g := guard(t)
@@ -337,6 +370,18 @@ func TestCertificatesOverHTTP(t *testing.T) {
 		page.ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.want)
+		}
+	}
+	certificate := &x509.Certificate{Subject: pkix.Name{CommonName: "scraper"}}
+	for origin, want := range map[string]int{"": http.StatusNoContent, "https://example.com": http.StatusNoContent, "https://evil.example": http.StatusForbidden} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "https://example.com/debug/loglevel", http.NoBody)
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{certificate}}}
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		w := httptest.NewRecorder()
+		if page.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("a page of %q whose browser has a certificate: %d, want %d", origin, w.Code, want)
 		}
 	}
 	var none *gateway.Guard
