@@ -174,7 +174,15 @@ func (p *Principal) Enter(now time.Time) error {
 	return p.entry.limits.enter(now)
 }
 
-// Leave gives the place of Enter back.
+// Hold holds a place until Leave, for what comes before a call. It fails with ErrConcurrency.
+func (p *Principal) Hold() error {
+	if p == nil {
+		return nil
+	}
+	return p.entry.limits.hold()
+}
+
+// Leave gives the place of Enter or Hold back.
 func (p *Principal) Leave() {
 	if p != nil {
 		p.entry.limits.leave()

@@ -1,10 +1,13 @@
 package gateway_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -43,6 +46,7 @@ func guard(tb testing.TB, entries ...auth.Entry) *guarded {
 	}
 	g.host = serveBehind(tb, func(o *rpc.Options) { o.Auth, o.Audit, o.Now = g.auth, record, time.Now }, func(o *gateway.Options) {
 		o.Guard = gateway.NewGuard(gateway.GuardOptions{Auth: g.auth, Audit: record, Status: rpc.StatusOf, Now: g.now})
+		o.MemoryLimit = 64 << 20
 		o.Console = fstest.MapFS{"index.html": {Data: []byte("page")}, "assets/a.js": {Data: []byte("a")}}
 	})
 	return g
@@ -343,6 +347,35 @@ func TestLimitsOfPages(t *testing.T) {
 	a := g.call(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer limited")
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || a.at("error", "details", 0, "reason") != "RATE_LIMIT" {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+}
+
+// A body that does not come holds a place of its caller, and no room of others.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	slow := who("slow", auth.Admin)
+	slow.Concurrency = 2
+	g := guard(t, slow, who("other", auth.Admin))
+	begin := func() (answer *bufio.Reader) {
+		t.Helper()
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		if _, err := fmt.Fprintf(connection, "POST /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n"+
+			"Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return bufio.NewReader(connection)
+	}
+	// The server asks for the body when it begins to read it, or refuses the request.
+	for n, want := range []string{"HTTP/1.1 100 Continue\r\n", "HTTP/1.1 100 Continue\r\n", "HTTP/1.1 429 Too Many Requests\r\n"} {
+		if line, err := begin().ReadString('\n'); err != nil || line != want {
+			t.Errorf("request %d: %q, %v", n, line, err)
+		}
+	}
+	if a := g.call(t, http.MethodPost, "/v1/models", linear("m"), "Authorization", "Bearer other"); a.status != http.StatusOK {
+		t.Errorf("another: %d %s", a.status, a.body)
 	}
 }
 
