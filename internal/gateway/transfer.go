@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -83,11 +84,20 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 		write(w, failed(err))
 		return
 	}
-	control := http.NewResponseController(w)
+	u := &upload{control: http.NewResponseController(w)}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = call.Header() // It comes at the end of the call, as CloseAndRecv tells it.
+		u.end(g.Now())
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
 	piece := make([]byte, pieceBytes)
 	request := &hindsightv1.ImportModelRequest{Id: r.URL.Query().Get("id")}
-	for {
-		_ = control.SetReadDeadline(g.Now().Add(readTimeout)) // Only a writer of a test has none.
+	for u.next(g.Now().Add(readTimeout)) {
 		n, readErr := io.ReadFull(r.Body, piece)
 		request.Chunk = piece[:n]
 		// The first message has the id, and is sent even when there are no bytes. An error
@@ -99,6 +109,10 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 		}
 		request = &hindsightv1.ImportModelRequest{}
 		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
+			u.read()
+			break
+		}
+		if readErr != nil && u.refused() {
 			break
 		}
 		if readErr != nil {
@@ -106,7 +120,6 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 			return
 		}
 	}
-	_ = control.SetReadDeadline(time.Time{})
 	answer, err := call.CloseAndRecv()
 	if err != nil {
 		write(w, failed(err))
@@ -119,4 +132,48 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	}
 	w.Header().Set("Content-Type", contentJSON)
 	_, _ = w.Write(text) // An error means that the client has left.
+}
+
+// upload is the reading of a body for a call, which may end before the body is there: a caller
+// who is refused keeps no place by sending nothing.
+type upload struct {
+	control *http.ResponseController
+	mu      sync.Mutex
+	// ended: the call has. whole: the body was read.
+	ended, whole bool
+}
+
+// next begins the reading of a piece until a time. It fails when the call has ended.
+func (u *upload) next(until time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.ended {
+		_ = u.control.SetReadDeadline(until) // Only a writer of a test has none.
+	}
+	return !u.ended
+}
+
+// end interrupts the reading. The rest of the body is not read, nor waited for.
+func (u *upload) end(now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	if !u.whole {
+		_ = u.control.SetReadDeadline(now)
+	}
+}
+
+// read ends the reading of a body that is there.
+func (u *upload) read() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.whole = true
+	_ = u.control.SetReadDeadline(time.Time{})
+}
+
+// refused tells whether the call has ended.
+func (u *upload) refused() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ended
 }
