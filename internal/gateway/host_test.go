@@ -23,7 +23,7 @@ func TestOwnHosts(t *testing.T) {
 		"localhost.evil.example:9464": http.StatusForbidden, "127.0.0.1.evil.example": http.StatusForbidden,
 		"127.1": http.StatusForbidden, "x.console.example": http.StatusForbidden, "localhost:9464:1": http.StatusForbidden,
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/v1/models", http.NoBody)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models", http.NoBody)
 		r.Host = host
 		r.Header.Set("Origin", "http://"+host)
 		w := httptest.NewRecorder()

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -84,35 +84,20 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 		write(w, failed(err))
 		return
 	}
-	u := &upload{control: http.NewResponseController(w)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = call.Header() // It comes at the end of the call, as CloseAndRecv tells it.
-		u.end(g.Now())
-	}()
-	defer func() {
-		cancel()
-		<-ended
-	}()
+	control := http.NewResponseController(w)
 	piece := make([]byte, pieceBytes)
-	request := &hindsightv1.ImportModelRequest{Id: r.URL.Query().Get("id")}
-	for u.next(g.Now().Add(readTimeout)) {
+	taken := begin(call, r.URL.Query().Get("id"))
+	if !taken {
+		w.Header().Set("Connection", "close") // Or net/http waits for a short body before it answers.
+	}
+	for taken {
+		_ = control.SetReadDeadline(g.Now().Add(readTimeout)) // Only a writer of a test has none.
 		n, readErr := io.ReadFull(r.Body, piece)
-		request.Chunk = piece[:n]
-		// The first message has the id, and is sent even when there are no bytes. An error
-		// of Send says that the call has ended; CloseAndRecv says how.
-		if n > 0 || request.GetId() != "" {
-			if err := call.Send(request); err != nil {
-				break
-			}
-		}
-		request = &hindsightv1.ImportModelRequest{}
-		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
-			u.read()
+		// An error of Send says that the call has ended; CloseAndRecv says how.
+		if n > 0 && call.Send(&hindsightv1.ImportModelRequest{Chunk: piece[:n]}) != nil {
 			break
 		}
-		if readErr != nil && u.refused() {
+		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
 			break
 		}
 		if readErr != nil {
@@ -120,6 +105,7 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 			return
 		}
 	}
+	_ = control.SetReadDeadline(time.Time{})
 	answer, err := call.CloseAndRecv()
 	if err != nil {
 		write(w, failed(err))
@@ -134,46 +120,13 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	_, _ = w.Write(text) // An error means that the client has left.
 }
 
-// upload is the reading of a body for a call, which may end before the body is there: a caller
-// who is refused keeps no place by sending nothing.
-type upload struct {
-	control *http.ResponseController
-	mu      sync.Mutex
-	// ended: the call has. whole: the body was read.
-	ended, whole bool
-}
-
-// next begins the reading of a piece until a time. It fails when the call has ended.
-func (u *upload) next(until time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.ended {
-		_ = u.control.SetReadDeadline(until) // Only a writer of a test has none.
+// begin sends the id, and tells whether the import is taken: one who is refused keeps no place
+// by sending no body.
+func begin(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], id string) bool {
+	if call.Send(&hindsightv1.ImportModelRequest{Id: id}) != nil {
+		return false
 	}
-	return !u.ended
-}
-
-// end interrupts the reading. The rest of the body is not read, nor waited for.
-func (u *upload) end(now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.ended = true
-	if !u.whole {
-		_ = u.control.SetReadDeadline(now)
-	}
-}
-
-// read ends the reading of a body that is there.
-func (u *upload) read() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.whole = true
-	_ = u.control.SetReadDeadline(time.Time{})
-}
-
-// refused tells whether the call has ended.
-func (u *upload) refused() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.ended
+	// The server sends it when it takes the id; a call that has ended has none.
+	header, err := call.Header()
+	return err == nil && header != nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -69,21 +70,23 @@ func TestImportThatBreaksOff(t *testing.T) {
 // An import that is refused is answered at once, also if its body does not come.
 func TestRefusedImportWithoutABody(t *testing.T) {
 	g := guard(t, who("read", auth.Read))
-	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = connection.Close() }()
-	if _, err := io.WriteString(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
-		"Content-Type: application/octet-stream\r\nContent-Length: 1048576\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	// The server would wait a minute for the body.
-	if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || line != "HTTP/1.1 403 Forbidden\r\n" {
-		t.Errorf("%q, %v", line, err)
+	for _, length := range []int{100, 1 << 20} {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		if _, err := fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
+			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length); err != nil {
+			t.Fatal(err)
+		}
+		// The server would wait a minute for the body.
+		if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || line != "HTTP/1.1 403 Forbidden\r\n" {
+			t.Errorf("%d bytes: %q, %v", length, line, err)
+		}
 	}
 }
 

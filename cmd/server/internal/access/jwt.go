@@ -155,8 +155,8 @@ func newVerifier(text []byte) (v verifier, ok bool) {
 	if json.Unmarshal(text, &v.JSONWebKey) != nil || !v.Valid() || !v.IsPublic() || v.KeyID == "" || (v.Use != "" && v.Use != "sig") {
 		return v, false
 	}
-	print, err := v.Thumbprint(crypto.SHA256)
-	v.id = fmt.Sprintf("%q %q %x", v.KeyID, v.Algorithm, print)
+	digest, err := v.Thumbprint(crypto.SHA256)
+	v.id = fmt.Sprintf("%q %q %x", v.KeyID, v.Algorithm, digest)
 	v.withdrawn = new(atomic.Bool)
 	return v, err == nil
 }
