@@ -91,6 +91,10 @@ func TestTokenCommands(t *testing.T) {
 		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--models", "A"}, "field models: got a list, want"},
 		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--rate", "-1"}, `field rate: got "-1"`},
 		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--expires", "-1h"}, "--expires: got -1h0m0s"},
+		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--expires", "1ms"}, "--expires: got 1ms"},
+		{2, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--models", ""}, "--models: got nothing, want a value"},
+		{2, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--claim="}, "--claim: got nothing"},
+		{2, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "shop-"}, `got the argument "shop-", want flags only`},
 		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--claim", "a"}, "field claim"},
 	} {
 		if out := command(t, c.code, append([]string{"token"}, c.args...)...); !strings.Contains(out, c.want) || strings.Contains(out, "hs_") {

@@ -31,3 +31,6 @@ func NewLogger(c config.Config, stderr io.Writer, instruments *metrics.Metrics) 
 func WarnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 	warnExposed(log, c, addresses...)
 }
+
+// TakesEveryCall is takesEveryCall.
+func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryCall(c, address) }

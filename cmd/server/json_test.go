@@ -57,7 +57,27 @@ func TestJSONRound(t *testing.T) {
 	if err != nil || stats.GetStats().GetObservations() != 1 {
 		t.Errorf("after the round: %v, %v", stats, err)
 	}
+	p.refusesOtherHosts(t)
 	p.terminate(t)
+}
+
+// refusesOtherHosts asks for what a page could read whose name points to this machine.
+func (p *process) refusesOtherHosts(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{"/v1/models", "/metrics", "/server.json"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "rebound.example:9464"
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s of another host: %s, %v", path, answer.Status, err)
+		}
+	}
 }
 
 // A client that never sends the rest of its body keeps no server from ending, and

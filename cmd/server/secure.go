@@ -90,6 +90,14 @@ func knowsClients(c config.Config) bool {
 	return c.Tokens != "" || (c.TLSClientCA != "" && c.TLSClientAuth == config.ClientRequired)
 }
 
+// takesEveryCall tells whether the server trusts the loopback interface alone: a browser of the
+// machine reaches it for pages of any host. With tokens a page has none, and with TLS the
+// certificate is of another host.
+func takesEveryCall(c config.Config, address net.Addr) bool {
+	a, ok := address.(*net.TCPAddr)
+	return ok && a.IP.IsLoopback() && c.Tokens == "" && c.TLSCert == ""
+}
+
 // profiles serves /debug/pprof/. Guard lets in who may see it.
 func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 	for pattern, show := range map[string]http.HandlerFunc{

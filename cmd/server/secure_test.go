@@ -48,4 +48,12 @@ func TestWarnings(t *testing.T) {
 			}
 		}
 	}
+	for _, address := range []net.Addr{own, six, open, far} {
+		loopback := address == own || address == six
+		for _, c := range []config.Config{{}, certificate, {Tokens: "t"}} {
+			if want := loopback && c == (config.Config{}); server.TakesEveryCall(c, address) != want {
+				t.Errorf("%s takes every call with %+v, want %t", address, c, want)
+			}
+		}
+	}
 }

@@ -95,6 +95,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if takesEveryCall(c, httpListener.Addr()) {
+		handler = gateway.OwnHosts(c.Origins(), handler)
+	}
 	web := &http.Server{
 		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),

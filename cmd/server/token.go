@@ -23,8 +23,8 @@ type tokenFlags struct {
 	concurrency                          int
 }
 
-// token edits the tokens file. A server that has the file takes the change within a
-// second or two.
+// token edits the tokens file. A server that has the file takes the change within two
+// seconds.
 func token(args []string, env func(string) (string, bool), now func() time.Time, stdout, stderr io.Writer) int {
 	commands := map[string]func(*tokenFlags, func() time.Time, io.Writer) error{
 		"create": createToken, "list": listTokens, "revoke": revokeToken,
@@ -49,16 +49,23 @@ func token(args []string, env func(string) (string, bool), now func() time.Time,
 		flags.StringVar(&f.certificate, "certificate", "", "let in the client certificate of this name, and make no token")
 		flags.StringVar(&f.claim, "claim", "", "let in JWTs with CLAIM=VALUE, and make no token")
 	}
-	if err := flags.Parse(args[1:]); errors.Is(err, pflag.ErrHelp) {
+	err := flags.Parse(args[1:])
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
 		return exitOK
-	} else if err != nil || flags.NArg() > 0 {
-		fmt.Fprintf(stderr, "hindsight-server: token %s: want flags only: %v\n", args[0], errors.Join(err))
+	case err == nil && flags.NArg() > 0:
+		err = fmt.Errorf("got the argument %q, want flags only", flags.Arg(0))
+	case err == nil:
+		err = notEmpty(flags)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "hindsight-server: token %s: %v\n", args[0], err)
 		return exitBadCall
 	}
 	if text, ok := env("HINDSIGHT_TOKENS"); ok && f.file == "" {
 		f.file = text
 	}
-	err := errors.New("--tokens: want the tokens file")
+	err = errors.New("--tokens: want the tokens file")
 	if f.file != "" {
 		err = commands[args[0]](&f, now, stdout)
 	}
@@ -69,6 +76,17 @@ func token(args []string, env func(string) (string, bool), now func() time.Time,
 	return exitOK
 }
 
+// notEmpty refuses a flag that is given with nothing, as by a variable of the shell that is
+// not set: --models "" would be all models.
+func notEmpty(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(flag *pflag.Flag) {
+		if text := flag.Value.String(); text == "" || text == "[]" {
+			err = fmt.Errorf("--%s: got nothing, want a value, or the flag left out", flag.Name)
+		}
+	})
+	return err
+}
+
 // createToken adds an entry. The token is alone on the last line; the file has its hash.
 func createToken(f *tokenFlags, now func() time.Time, stdout io.Writer) error {
 	role, ok := auth.ParseRole(f.role)
@@ -77,8 +95,8 @@ func createToken(f *tokenFlags, now func() time.Time, stdout io.Writer) error {
 		return fmt.Errorf("--role: got %q, want admin, write or read", f.role)
 	case f.name == "":
 		return errors.New("--name: want the name of the new entry")
-	case f.expires < 0:
-		return fmt.Errorf("--expires: got %s, want a duration, such as 720h", f.expires)
+	case f.expires != 0 && f.expires < time.Second:
+		return fmt.Errorf("--expires: got %s, want a second or more, such as 720h", f.expires)
 	case f.certificate != "" && f.claim != "":
 		return errors.New("--certificate and --claim: want one of them")
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -86,15 +87,18 @@ type Principal struct {
 	// notAfter is the end of the principal, the zero time if it has none.
 	notAfter time.Time
 	entry    *entry
+	// withdrawn is that of the claims of a JWT, nil of others.
+	withdrawn *atomic.Bool
 }
 
-// Valid fails once the principal has expired, or its entry is gone or has changed. It
-// is asked again while a stream lasts. It allocates nothing while the principal is valid.
+// Valid fails once the principal has expired, its entry is gone or has changed, or the key of
+// its JWT is withdrawn. It is asked again while a stream lasts. It allocates nothing while the
+// principal is valid.
 func (p *Principal) Valid(now time.Time) error {
 	switch {
 	case p == nil:
 		return nil
-	case p.entry.gone.Load():
+	case p.entry.gone.Load(), p.withdrawn != nil && p.withdrawn.Load():
 		return ErrInvalid
 	case !p.notAfter.IsZero() && !now.Before(p.notAfter):
 		return ErrExpired
@@ -170,7 +174,15 @@ func (p *Principal) Enter(now time.Time) error {
 	return p.entry.limits.enter(now)
 }
 
-// Leave gives the place of Enter back.
+// Hold holds a place until Leave, for what comes before a call. It fails with ErrConcurrency.
+func (p *Principal) Hold() error {
+	if p == nil {
+		return nil
+	}
+	return p.entry.limits.hold()
+}
+
+// Leave gives the place of Enter or Hold back.
 func (p *Principal) Leave() {
 	if p != nil {
 		p.entry.limits.leave()

@@ -29,7 +29,9 @@ type Claims struct {
 	Subject string
 	// Expires is required of a JWT.
 	Expires time.Time
-	All     map[string]any
+	// Withdrawn is set once the key that signed the JWT is not taken any more; nil is never.
+	Withdrawn *atomic.Bool
+	All       map[string]any
 }
 
 // Options of an Authenticator. Now is required.
@@ -221,6 +223,7 @@ func (a *Authenticator) byJWT(token string, hash [sha256.Size]byte) (*Principal,
 			continue
 		}
 		p := e.let(claims.Subject, claims.Expires)
+		p.withdrawn = claims.Withdrawn
 		if err := p.Valid(now); err != nil {
 			return nil, err
 		}

@@ -38,10 +38,17 @@ func (l *limits) spend(now time.Time) error {
 	return &LimitError{ErrRate, wait}
 }
 
-func (l *limits) enter(now time.Time) error {
+func (l *limits) hold() error {
 	if l.places > 0 && l.busy.Add(1) > l.places {
 		l.busy.Add(-1)
 		return &LimitError{ErrConcurrency, busyDelay}
+	}
+	return nil
+}
+
+func (l *limits) enter(now time.Time) error {
+	if err := l.hold(); err != nil {
+		return err
 	}
 	if err := l.spend(now); err != nil {
 		l.leave()

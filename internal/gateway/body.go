@@ -13,6 +13,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"hindsight/internal/auth"
 )
 
 const (
@@ -51,55 +53,86 @@ func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 			r.Body = http.NoBody
 		case r.URL.Path == importPath:
 		default:
-			if !g.takeBody(w, r) {
+			size, ok := g.takeBody(w, r)
+			if !ok {
 				return
 			}
-			defer g.bodies.give(g.charge(r))
+			defer g.bodies.give(size)
 		}
 		next(w, r, path)
 	}
 }
 
-// charge is about what a request holds.
-func (g *Gateway) charge(r *http.Request) int64 {
-	n := r.ContentLength
-	if n < 0 || n > int64(g.MaxMessageBytes) {
-		n = int64(g.MaxMessageBytes)
-	}
-	return n * decodedBytes
-}
-
-// takeBody reads the body into r, and counts it. It answers what it refuses.
-func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) bool {
+// takeBody reads the body into r, and counts about what the request then holds. It answers
+// what it refuses. While the body comes, it holds one of the caller's places, as a call does.
+func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) (size int64, ok bool) {
 	if !isContent(r, contentJSON) {
 		write(w, wrongContent(r, contentJSON, "curl --json DATA sets it"))
-		return false
+		return 0, false
 	}
 	if r.ContentLength > int64(g.MaxMessageBytes) {
 		write(w, g.tooLarge())
-		return false
+		return 0, false
 	}
-	size := g.charge(r)
-	if !g.bodies.take(size) {
-		write(w, overloaded("the bodies of requests in progress hold too much memory"))
-		return false
+	p := auth.FromContext(r.Context())
+	if err := p.Hold(); err != nil {
+		g.Guard.Auth.Judged(err)
+		g.Guard.refuse(w, r, p, err)
+		return 0, false
 	}
+	defer p.Leave()
 	control := http.NewResponseController(w)
 	// A writer that has no deadlines is one of a test.
 	_ = control.SetReadDeadline(g.Now().Add(readTimeout))
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)))
+	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: &g.bodies}
+	data, err := io.ReadAll(arriving)
 	_ = control.SetReadDeadline(time.Time{})
-	if err != nil {
-		g.bodies.give(size)
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			write(w, g.tooLarge())
-		} else {
-			write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error()))
-		}
+	if err == nil && !arriving.count(int64(len(data))*(decodedBytes-1)) {
+		err = errBodiesFull
+	}
+	if err == nil {
+		r.Body = &body{data: data}
+		return arriving.size, true
+	}
+	g.bodies.give(arriving.size)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		write(w, g.tooLarge())
+	case errors.Is(err, errBodiesFull):
+		write(w, overloaded("the bodies of requests in progress hold too much memory"))
+	default:
+		write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error()))
+	}
+	return 0, false
+}
+
+var errBodiesFull = errors.New("gateway: bodies hold too much")
+
+// arriving counts a body while it comes. What has not come holds nothing: a caller that
+// promises much and sends nothing keeps no room from others.
+type arriving struct {
+	from   io.Reader
+	budget *budget
+	// size is what was counted.
+	size int64
+}
+
+// Read implements io.Reader.
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.from.Read(p)
+	if !a.count(int64(n)) {
+		return 0, errBodiesFull
+	}
+	return n, err
+}
+
+// count counts n bytes more, unless there is no room.
+func (a *arriving) count(n int64) bool {
+	if !a.budget.take(n, a.size+n) {
 		return false
 	}
-	r.Body = &body{data: data}
+	a.size += n
 	return true
 }
 
@@ -145,9 +178,10 @@ func limitOf(memoryLimit int64) int64 {
 	return memoryLimit / 8
 }
 
-// take counts n bytes. A request that alone holds more than the limit is let through.
-func (b *budget) take(n int64) bool {
-	if all := b.held.Add(n); all > b.limit && all > n {
+// take counts n bytes of a request that then holds own bytes in all. A request that alone
+// holds more than the limit is let through.
+func (b *budget) take(n, own int64) bool {
+	if all := b.held.Add(n); all > b.limit && all > own {
 		b.held.Add(-n)
 		return false
 	}

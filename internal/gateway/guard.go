@@ -40,8 +40,12 @@ func NewGuard(o GuardOptions) *Guard { return &Guard{GuardOptions: o, sessions: 
 func (g *Guard) on() bool { return g != nil && g.Auth != nil }
 
 // Require answers those alone who have the role and see all models. It is for pages that
-// show all of them, and for those of operators.
+// show all of them, and for those of operators. What changes something is told to the audit log.
 func (g *Guard) Require(role auth.Role, next http.Handler) http.Handler {
+	if g == nil {
+		return next
+	}
+	next = g.audited(next)
 	if !g.on() {
 		return next
 	}
@@ -52,6 +56,35 @@ func (g *Guard) Require(role auth.Role, next http.Handler) http.Handler {
 		}
 		g.serve(w, r, p, role, err, next)
 	})
+}
+
+// audited tells the audit log of requests that change something, and how they ended.
+func (g *Guard) audited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isSafe(r.Method) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer := answered{w, http.StatusOK}
+		next.ServeHTTP(&answer, r)
+		f := done()
+		if answer.code >= http.StatusBadRequest {
+			f = failure{answer.code, status.New(codes.InvalidArgument, "")}
+		}
+		g.record(r, auth.FromContext(r.Context()), callOf(r), f)
+	})
+}
+
+// answered keeps the code of an answer.
+type answered struct {
+	http.ResponseWriter
+	code int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answered) WriteHeader(code int) {
+	a.code = code
+	a.ResponseWriter.WriteHeader(code)
 }
 
 // page answers those who have the role.
@@ -86,13 +119,19 @@ func from(r *http.Request) *http.Request {
 }
 
 // identify finds who makes a request, and gives the request its principal. One who sends
-// a token is judged by it alone. Where a browser sends the cookie by itself, the request
-// has to come from a page of this server.
+// a token is judged by it alone. Where a browser sends the cookie or the certificate by
+// itself, a request that changes something has to come from a page of this server.
 func (g *Guard) identify(w http.ResponseWriter, r *http.Request) (*auth.Principal, *http.Request, error) {
 	w.Header().Set("Cache-Control", "no-store")
-	p, byCookie, err := g.principal(r)
-	if err == nil && byCookie && !isSafe(r.Method) {
-		err = sameOrigin(r)
+	p, by, err := g.principal(r)
+	if err == nil && !isSafe(r.Method) {
+		switch by {
+		case byCookie:
+			err = sameOrigin(r)
+		case byCertificate:
+			err = notCrossOrigin(r)
+		case byToken:
+		}
 	}
 	if err != nil {
 		return p, r, err
@@ -105,31 +144,43 @@ func carry(r *http.Request, p *auth.Principal) *http.Request {
 	return r.WithContext(auth.NewContext(r.Context(), p))
 }
 
-func (g *Guard) principal(r *http.Request) (p *auth.Principal, byCookie bool, err error) {
+// proof is how a request shows who makes it.
+type proof int
+
+const (
+	byToken proof = iota
+	byCookie
+	byCertificate
+)
+
+func (g *Guard) principal(r *http.Request) (p *auth.Principal, by proof, err error) {
 	if values := r.Header.Values("Authorization"); len(values) > 0 {
 		value := values[0]
 		if len(values) > 1 {
 			value = "" // Which one is meant is not known.
 		}
 		p, err = g.Auth.Header(value)
-		return p, false, err
+		return p, byToken, err
 	}
 	if p := g.session(r); p != nil {
-		return p, true, nil
+		return p, byCookie, nil
 	}
 	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		p, err = g.Auth.Certificate(r.TLS.VerifiedChains[0][0])
-		return p, false, err
+		return p, byCertificate, err
 	}
-	return nil, false, g.Auth.Missing()
+	return nil, byToken, g.Auth.Missing()
 }
 
 // refuse answers a refusal and tells the audit log.
 func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, p *auth.Principal, err error) {
 	f := g.failureOf(err)
-	g.record(r, p, r.Method+" "+r.URL.Path, f)
+	g.record(r, p, callOf(r), f)
 	write(w, f)
 }
+
+// callOf is a request as the audit log names it.
+func callOf(r *http.Request) string { return r.Method + " " + r.URL.Path }
 
 // failureOf is how an error of the guard is answered.
 func (g *Guard) failureOf(err error) failure {

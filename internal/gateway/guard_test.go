@@ -1,10 +1,13 @@
 package gateway_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -43,6 +46,7 @@ func guard(tb testing.TB, entries ...auth.Entry) *guarded {
 	}
 	g.host = serveBehind(tb, func(o *rpc.Options) { o.Auth, o.Audit, o.Now = g.auth, record, time.Now }, func(o *gateway.Options) {
 		o.Guard = gateway.NewGuard(gateway.GuardOptions{Auth: g.auth, Audit: record, Status: rpc.StatusOf, Now: g.now})
+		o.MemoryLimit = 64 << 20
 		o.Console = fstest.MapFS{"index.html": {Data: []byte("page")}, "assets/a.js": {Data: []byte("a")}}
 	})
 	return g
@@ -292,6 +296,39 @@ func TestAuditOfRequests(t *testing.T) {
 	}
 }
 
+// What changes something at a page of operators is in the audit log, with and without tokens.
+func TestAuditOfPages(t *testing.T) {
+	a := auth.New(auth.Options{Now: time.Now})
+	a.Set([]auth.Entry{who("admin", auth.Admin)})
+	for name, authenticator := range map[string]*auth.Authenticator{"admin": a, "": nil} {
+		var got []string
+		guard := gateway.NewGuard(gateway.GuardOptions{Auth: authenticator, Status: rpc.StatusOf, Now: time.Now, Audit: func(r *auth.Record) {
+			who := ""
+			if r.Who != nil {
+				who = r.Who.Name
+			}
+			got = append(got, who+" "+r.Call+" "+r.Outcome)
+		}})
+		page := guard.Require(auth.Admin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength == 0 {
+				http.Error(w, "no body", http.StatusBadRequest)
+			}
+		}))
+		for _, r := range []*http.Request{
+			httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/debug/loglevel", http.NoBody),
+			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/debug/loglevel", strings.NewReader("level=debug")),
+			httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/debug/loglevel", http.NoBody),
+		} {
+			r.Header.Set("Authorization", "Bearer admin")
+			page.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		want := []string{name + " PUT /debug/loglevel OK", name + " PUT /debug/loglevel INVALID_ARGUMENT"}
+		if !slices.Equal(got, want) {
+			t.Errorf("got  %q\nwant %q", got, want)
+		}
+	}
+}
+
 // The pages that run scripts take them from this server alone, and none within the page.
 func TestPolicyOfTheConsole(t *testing.T) {
 	g := guard(t)
@@ -310,6 +347,35 @@ func TestLimitsOfPages(t *testing.T) {
 	a := g.call(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer limited")
 	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || a.at("error", "details", 0, "reason") != "RATE_LIMIT" {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+}
+
+// A body that does not come holds a place of its caller, and no room of others.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	slow := who("slow", auth.Admin)
+	slow.Concurrency = 2
+	g := guard(t, slow, who("other", auth.Admin))
+	begin := func() (answer *bufio.Reader) {
+		t.Helper()
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		if _, err := fmt.Fprintf(connection, "POST /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n"+
+			"Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return bufio.NewReader(connection)
+	}
+	// The server asks for the body when it begins to read it, or refuses the request.
+	for n, want := range []string{"HTTP/1.1 100 Continue\r\n", "HTTP/1.1 100 Continue\r\n", "HTTP/1.1 429 Too Many Requests\r\n"} {
+		if line, err := begin().ReadString('\n'); err != nil || line != want {
+			t.Errorf("request %d: %q, %v", n, line, err)
+		}
+	}
+	if a := g.call(t, http.MethodPost, "/v1/models", linear("m"), "Authorization", "Bearer other"); a.status != http.StatusOK {
+		t.Errorf("another: %d %s", a.status, a.body)
 	}
 }
 
@@ -337,6 +403,18 @@ func TestCertificatesOverHTTP(t *testing.T) {
 		page.ServeHTTP(w, r)
 		if w.Code != c.want {
 			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.want)
+		}
+	}
+	certificate := &x509.Certificate{Subject: pkix.Name{CommonName: "scraper"}}
+	for origin, want := range map[string]int{"": http.StatusNoContent, "https://example.com": http.StatusNoContent, "https://evil.example": http.StatusForbidden} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "https://example.com/debug/loglevel", http.NoBody)
+		r.TLS = &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{certificate}}}
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		w := httptest.NewRecorder()
+		if page.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("a page of %q whose browser has a certificate: %d, want %d", origin, w.Code, want)
 		}
 	}
 	var none *gateway.Guard

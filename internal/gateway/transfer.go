@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -85,19 +86,17 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	}
 	control := http.NewResponseController(w)
 	piece := make([]byte, pieceBytes)
-	request := &hindsightv1.ImportModelRequest{Id: r.URL.Query().Get("id")}
-	for {
+	taken := begin(call, r.URL.Query().Get("id"))
+	if !taken {
+		w.Header().Set("Connection", "close") // Or net/http waits for a short body before it answers.
+	}
+	for taken {
 		_ = control.SetReadDeadline(g.Now().Add(readTimeout)) // Only a writer of a test has none.
 		n, readErr := io.ReadFull(r.Body, piece)
-		request.Chunk = piece[:n]
-		// The first message has the id, and is sent even when there are no bytes. An error
-		// of Send says that the call has ended; CloseAndRecv says how.
-		if n > 0 || request.GetId() != "" {
-			if err := call.Send(request); err != nil {
-				break
-			}
+		// An error of Send says that the call has ended; CloseAndRecv says how.
+		if n > 0 && call.Send(&hindsightv1.ImportModelRequest{Chunk: piece[:n]}) != nil {
+			break
 		}
-		request = &hindsightv1.ImportModelRequest{}
 		if errors.Is(readErr, io.EOF) || errors.Is(readErr, io.ErrUnexpectedEOF) {
 			break
 		}
@@ -119,4 +118,15 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	}
 	w.Header().Set("Content-Type", contentJSON)
 	_, _ = w.Write(text) // An error means that the client has left.
+}
+
+// begin sends the id, and tells whether the import is taken: one who is refused keeps no place
+// by sending no body.
+func begin(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], id string) bool {
+	if call.Send(&hindsightv1.ImportModelRequest{Id: id}) != nil {
+		return false
+	}
+	// The server sends it when it takes the id; a call that has ended has none.
+	header, err := call.Header()
+	return err == nil && header != nil
 }

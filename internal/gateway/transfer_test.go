@@ -1,19 +1,24 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 )
 
 // A model goes out and comes in in pieces, larger than a message may be.
@@ -60,6 +65,29 @@ func TestImportThatBreaksOff(t *testing.T) {
 		t.Fatalf("status %d", response.StatusCode)
 	}
 	h.call(t, "GET", "/v1/models/n", "").refused(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"n"`)
+}
+
+// An import that is refused is answered at once, also if its body does not come.
+func TestRefusedImportWithoutABody(t *testing.T) {
+	g := guard(t, who("read", auth.Read))
+	for _, length := range []int{100, 1 << 20} {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		if _, err := fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
+			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length); err != nil {
+			t.Fatal(err)
+		}
+		// The server would wait a minute for the body.
+		if err := connection.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || line != "HTTP/1.1 403 Forbidden\r\n" {
+			t.Errorf("%d bytes: %q, %v", length, line, err)
+		}
+	}
 }
 
 type failingReader struct{ err error }

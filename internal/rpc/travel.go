@@ -117,6 +117,10 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			if err := engine.CheckID(id); err != nil {
 				return err
 			}
+			// It tells who sends a model that its bytes may come.
+			if err := stream.SendHeader(nil); err != nil {
+				return fmt.Errorf("rpc: import: %w", err)
+			}
 		} else if r.GetId() != "" && r.GetId() != id {
 			return &model.FieldError{
 				Field: "id", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q after %q", r.GetId(), id), Want: "one id, in the first message",

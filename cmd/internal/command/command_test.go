@@ -75,6 +75,24 @@ func TestExitCodes(t *testing.T) {
 }
 
 // A command that fails after its answer writes no second document.
+// A terminal obeys no name that another has given.
+func TestPageHasNoControlCharacters(t *testing.T) {
+	for text, want := range map[string]string{
+		"\x1b[2J":  "name  \ufffd[2J\n",
+		"\x9b31m":  "name  \ufffd31m\n",
+		"\u009b0m": "name  \ufffd0m\n",
+		"a\rb\x7f": "name  a\ufffdb\ufffd\n",
+		"Zürich":   "name  Zürich\n",
+	} {
+		code, out, errs := run(t.Context(), func(p *command.Program) error {
+			return p.Emit(text, func(w *command.Page) { w.Row("name", text) })
+		}, "act", "a")
+		if code != 0 || out != want {
+			t.Errorf("%q: %d %q %s, want %q", text, code, out, errs, want)
+		}
+	}
+}
+
 func TestEmit(t *testing.T) {
 	act := func(p *command.Program) error {
 		answer := map[string]command.Finite{"known": 1.5, "unknown": command.Finite(math.NaN())}

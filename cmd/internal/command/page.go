@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // Page is an answer for people. Columns are aligned at tabs. After the first
@@ -86,8 +87,17 @@ func (p *Page) end() error {
 	if err := p.w.Flush(); err != nil {
 		return err
 	}
-	_, err := io.WriteString(p.to, p.paint(p.text.String()))
+	_, err := io.WriteString(p.to, p.paint(strings.Map(printable, p.text.String())))
 	return err
+}
+
+// printable puts a mark in the place of a character that a terminal obeys: names, labels and
+// classes are of others.
+func printable(c rune) rune {
+	if unicode.IsControl(c) && c != '\n' {
+		return unicode.ReplacementChar
+	}
+	return c
 }
 
 // Number writes a number for people, with six digits.

@@ -28,10 +28,11 @@ type Options struct {
 }
 
 const (
-	// The files are looked at so often.
-	fileInterval = time.Second
-	// A URL is asked so often.
-	urlInterval = time.Minute
+	// The files are looked at so often. A change is taken at the second look.
+	fileInterval = 500 * time.Millisecond
+	// A URL is asked so often, and sooner until it has answered once.
+	urlInterval   = time.Minute
+	firstInterval = 5 * time.Second
 )
 
 // Access is who may call a server, and the log of what they did.
@@ -98,11 +99,24 @@ func (a *Access) Run(ctx context.Context) error {
 	group.Go(func() error { return every(ctx, fileInterval, func() { a.Reload() }) })
 	if a.keys != nil && a.keys.url != "" {
 		group.Go(func() error {
-			a.fetchKeys(ctx)
+			for ctx.Err() == nil && a.keys.set.Load() == nil {
+				a.fetchKeys(ctx)
+				pause(ctx, firstInterval)
+			}
 			return every(ctx, urlInterval, func() { a.fetchKeys(ctx) })
 		})
 	}
 	return group.Wait()
+}
+
+// pause waits, but not longer than the context lasts.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // every calls a function at each tick until the context ends.
@@ -119,7 +133,8 @@ func every(ctx context.Context, interval time.Duration, call func()) error {
 	}
 }
 
-// Reload reads the files that changed. Run calls it; nobody else may meanwhile.
+// Reload looks at the files, and takes those that changed before the last look. Run calls
+// it; nobody else may meanwhile.
 func (a *Access) Reload() {
 	changed, err := a.readTokens()
 	if isNew(&a.lastFailure, err) {

@@ -57,6 +57,12 @@ func open(t *testing.T, file string, change ...func(*access.Options)) *fixture {
 	return f
 }
 
+// Reload looks twice, so that a change is taken.
+func (f *fixture) Reload() {
+	f.Access.Reload()
+	f.Access.Reload()
+}
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -149,6 +155,37 @@ func TestReloadOfAYoungFile(t *testing.T) {
 	}
 }
 
+// A file that is written in parts is taken when it is whole: until then nobody's principal
+// ends, and nothing is logged.
+func TestReloadOfAFileInParts(t *testing.T) {
+	f := open(t, "")
+	f.now.Store(time.Now().UnixNano())
+	add(t, f.path, "a", "token-a")
+	add(t, f.path, "b", "token-b")
+	f.Reload()
+	p, err := f.Auth.Token("token-b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, f.path, "c", "token-c")
+	whole, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 8 {
+		write(t, f.path, string(whole[:n*len(whole)/8]))
+		f.Access.Reload()
+		if err := p.Valid(time.Now()); err != nil {
+			t.Fatalf("with %d of 8 parts: %v", n, err)
+		}
+	}
+	write(t, f.path, string(whole))
+	f.Reload()
+	if _, err := f.Auth.Token("token-c"); err != nil || p.Valid(time.Now()) != nil || f.Stats().ReloadFailures != 0 {
+		t.Error("the whole file:", err, f.Stats())
+	}
+}
+
 func TestOpenRefuses(t *testing.T) {
 	directory := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
@@ -165,6 +202,7 @@ func TestOpenRefuses(t *testing.T) {
 		want string
 	}{
 		{access.Options{Tokens: filepath.Join(directory, "none")}, "--tokens: stat "},
+		{access.Options{Tokens: directory}, "want a file that can be read again"},
 		{access.Options{Tokens: file("bad", "x", 0o600)}, "--tokens: " + directory + "/bad: line 1: want a list"},
 		{access.Options{Tokens: file("open", "", 0o602)}, "everybody may write it"},
 		{access.Options{Tokens: good, JWTKeys: filepath.Join(directory, "none")}, "--jwt-keys: stat "},

@@ -2,9 +2,11 @@ package access
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,9 +29,15 @@ const (
 
 // audit is the audit log: a line of JSON for each record.
 type audit struct {
-	file     *timberjack.Logger
 	log      *zap.Logger
 	refusals *rate.Limiter
+	mu       struct {
+		sync.Mutex
+		file *timberjack.Logger
+		// cut: the last line of the file is not whole, because the disk was full, or because
+		// the machine failed while it was written.
+		cut bool
+	}
 	// omitted counts refusals since the last line, allOmitted all of them, failures lines
 	// that could not be written.
 	allOmitted, failures atomic.Uint64
@@ -55,19 +63,31 @@ type line struct {
 
 // newAudit opens the log, so that a directory that is not there is found at the start.
 func newAudit(o *Options) (*audit, error) {
-	f, err := os.OpenFile(o.AuditLog, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(o.AuditLog, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	if err := f.Close(); err != nil {
+	cut, err := isCut(f)
+	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("--audit-log: %w", err)
 	}
-	return &audit{
-		file: &timberjack.Logger{
-			Filename: o.AuditLog, MaxSize: auditMegabytes, MaxBackups: auditBackups, Compression: "gzip", FileMode: 0o600,
-		},
-		log: o.Log, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
-	}, nil
+	a := &audit{log: o.Log, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce)}
+	a.mu.cut = cut
+	a.mu.file = &timberjack.Logger{
+		Filename: o.AuditLog, MaxSize: auditMegabytes, MaxBackups: auditBackups, Compression: "gzip", FileMode: 0o600,
+	}
+	return a, nil
+}
+
+// isCut tells whether a file ends within a line.
+func isCut(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return false, err
+	}
+	var last [1]byte
+	_, err = f.ReadAt(last[:], info.Size()-1)
+	return last[0] != '\n', err
 }
 
 // record writes a record. It returns when the operating system has the line.
@@ -86,16 +106,32 @@ func (a *audit) record(r *auth.Record) {
 	}
 	text, err := json.Marshal(l)
 	if err == nil {
-		_, err = a.file.Write(append(text, '\n'))
+		err = a.write(append(text, '\n'))
 	}
 	if err != nil {
 		a.failures.Add(1)
+		a.omitted.Add(l.Omitted)
 		a.log.Error("the audit log cannot be written", zap.Error(err))
 	}
 }
 
+// write appends a line. It ends the one before if that is not whole, so that no more than
+// one is lost.
+func (a *audit) write(text []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.mu.cut {
+		text = append([]byte("\n"), text...)
+	}
+	n, err := a.mu.file.Write(text)
+	if n > 0 {
+		a.mu.cut = text[n-1] != '\n'
+	}
+	return err
+}
+
 func (a *audit) close() error {
-	if err := a.file.Close(); err != nil {
+	if err := a.mu.file.Close(); err != nil {
 		return fmt.Errorf("close the audit log: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,29 +20,42 @@ const settling = 2 * time.Second
 // watched is a file that is read when it changes.
 type watched struct {
 	path string
-	// seen is the file as it was read last, and last what it had.
-	seen fs.FileInfo
-	last []byte
+	// seen is the file as it was at the last look, and last what it had when it was taken
+	// last. next is what it had at the last look, nil if that was taken.
+	seen       fs.FileInfo
+	last, next []byte
 }
 
-// read is the file's content, if it changed since the last reading.
+// read is the file's content, if it changed since it was taken last and was the same at the
+// look before. Until then somebody may be writing it, and a part of a tokens file would end
+// the sessions of all who are not in that part. The first look takes what there is.
 func (w *watched) read(now time.Time) (data []byte, changed bool, err error) {
+	seen, next := w.seen, w.next
+	w.seen, w.next = nil, nil
 	info, err := os.Stat(w.path)
 	if err != nil {
-		w.seen = nil
 		return nil, false, err
 	}
-	if w.seen != nil && os.SameFile(w.seen, info) && info.Size() == w.seen.Size() && info.ModTime().Equal(w.seen.ModTime()) &&
+	if !info.Mode().IsRegular() {
+		return nil, false, fmt.Errorf("%s: want a file that can be read again, which a pipe or a directory cannot", w.path)
+	}
+	if next == nil && seen != nil && os.SameFile(seen, info) && info.Size() == seen.Size() && info.ModTime().Equal(seen.ModTime()) &&
 		now.Sub(info.ModTime()) > settling {
+		w.seen = seen
 		return nil, false, nil
 	}
 	if data, err = readBounded(w.path); err != nil {
-		w.seen = nil
 		return nil, false, err
 	}
-	same := w.last != nil && string(w.last) == string(data)
-	w.seen, w.last = info, data
-	return data, !same, nil
+	w.seen = info
+	switch {
+	case w.last == nil, next != nil && bytes.Equal(next, data):
+		w.last = data
+		return data, true, nil
+	case !bytes.Equal(w.last, data):
+		w.next = data
+	}
+	return nil, false, nil
 }
 
 // readBounded reads a file that others cannot write.

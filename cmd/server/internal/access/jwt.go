@@ -2,11 +2,14 @@ package access
 
 import (
 	"context"
+	"crypto"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,9 +43,18 @@ type keys struct {
 	issuer, audience string
 	now              func() time.Time
 	client           *http.Client
-	// set is what was read last; nil before.
-	set  atomic.Pointer[jose.JSONWebKeySet]
+	// set is what was read last, by kid; nil before.
+	set  atomic.Pointer[map[string][]verifier]
 	last string
+}
+
+// verifier is a key that verifies signatures.
+type verifier struct {
+	jose.JSONWebKey
+	// id tells keys apart.
+	id string
+	// withdrawn is set once the key is not in the set any more.
+	withdrawn *atomic.Bool
 }
 
 func newKeys(o *Options) *keys {
@@ -83,9 +95,12 @@ func (k *keys) fetch(ctx context.Context) (changed bool, err error) {
 	if answer.StatusCode != http.StatusOK {
 		return false, fmt.Errorf("%s answers %s", k.url, answer.Status)
 	}
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxKeys))
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxKeys+1))
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", k.url, err)
+	}
+	if len(data) > maxKeys {
+		return false, fmt.Errorf("%s: got more than %d bytes, want at most so many", k.url, maxKeys)
 	}
 	if changed, err = k.take(data); err != nil {
 		return false, fmt.Errorf("%s: %w", k.url, err)
@@ -93,26 +108,57 @@ func (k *keys) fetch(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// take takes a key set, of which it keeps what verifies signatures by a public key.
+// take takes a key set, of which it keeps what verifies signatures by a public key. A key of
+// a kind that it does not know is left out, as section 5 of RFC 7517 says: providers have
+// keys for others too.
 func (k *keys) take(data []byte) (changed bool, err error) {
 	if k.last == string(data) {
 		return false, nil
 	}
-	var all, set jose.JSONWebKeySet
+	var all struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
 	if err := json.Unmarshal(data, &all); err != nil {
 		return false, fmt.Errorf("want a JSON Web Key Set: %w", err)
 	}
-	for _, key := range all.Keys {
-		if key.Valid() && key.IsPublic() && key.KeyID != "" && (key.Use == "" || key.Use == "sig") {
-			set.Keys = append(set.Keys, key)
+	before := map[string]verifier{}
+	if set := k.set.Load(); set != nil {
+		for _, v := range slices.Concat(slices.Collect(maps.Values(*set))...) {
+			before[v.id] = v
 		}
 	}
-	if len(set.Keys) == 0 {
+	set := map[string][]verifier{}
+	for _, text := range all.Keys {
+		v, ok := newVerifier(text)
+		if !ok {
+			continue
+		}
+		if same, ok := before[v.id]; ok {
+			v = same
+			delete(before, v.id)
+		}
+		set[v.KeyID] = append(set[v.KeyID], v)
+	}
+	if len(set) == 0 {
 		return false, errors.New("want a JSON Web Key Set with a public key for signatures, and a kid in each key")
 	}
 	k.set.Store(&set)
 	k.last = string(data)
+	for _, v := range before {
+		v.withdrawn.Store(true)
+	}
 	return true, nil
+}
+
+// newVerifier reads a key, unless it is of another use or kind.
+func newVerifier(text []byte) (v verifier, ok bool) {
+	if json.Unmarshal(text, &v.JSONWebKey) != nil || !v.Valid() || !v.IsPublic() || v.KeyID == "" || (v.Use != "" && v.Use != "sig") {
+		return v, false
+	}
+	digest, err := v.Thumbprint(crypto.SHA256)
+	v.id = fmt.Sprintf("%q %q %x", v.KeyID, v.Algorithm, digest)
+	v.withdrawn = new(atomic.Bool)
+	return v, err == nil
 }
 
 // verify is auth.Options.VerifyJWT. What is wrong with a token is told by the claim that
@@ -126,7 +172,7 @@ func (k *keys) verify(token string) (auth.Claims, error) {
 	if err != nil || len(parsed.Headers) != 1 {
 		return auth.Claims{}, fmt.Errorf("%w: it is no JWT of an algorithm with a public key", auth.ErrInvalid)
 	}
-	found := set.Key(parsed.Headers[0].KeyID)
+	found := (*set)[parsed.Headers[0].KeyID]
 	if len(found) != 1 || (found[0].Algorithm != "" && found[0].Algorithm != parsed.Headers[0].Algorithm) {
 		return auth.Claims{}, fmt.Errorf("%w: no key of the server has its kid and its algorithm", auth.ErrInvalid)
 	}
@@ -135,7 +181,7 @@ func (k *keys) verify(token string) (auth.Claims, error) {
 	if err := parsed.Claims(found[0].Key, &claims, &all); err != nil {
 		return auth.Claims{}, fmt.Errorf("%w: its signature is not of the key", auth.ErrInvalid)
 	}
-	return auth.Claims{Subject: claims.Subject, Expires: expiry(&claims), All: all}, k.check(&claims)
+	return auth.Claims{Subject: claims.Subject, Expires: expiry(&claims), Withdrawn: found[0].withdrawn, All: all}, k.check(&claims)
 }
 
 func expiry(c *jwt.Claims) time.Time {

@@ -202,17 +202,43 @@ func TestRotationOfKeys(t *testing.T) {
 		}
 	}
 	check("at first", true, false)
+	signedIn, err := f.Auth.Token(byOld)
+	if err != nil {
+		t.Fatal(err)
+	}
 	write(t, path, set(t, old, next))
 	f.Reload()
 	check("both", true, true)
+	if err := signedIn.Valid(time.Unix(0, f.now.Load())); err != nil {
+		t.Error("a key more ended the principal of another:", err)
+	}
 	write(t, path, "{}")
 	f.Reload()
 	check("a bad file", true, true)
 	write(t, path, set(t, next))
 	f.Reload()
 	check("withdrawn", false, true)
+	// As that of a stream, or of a session of the console.
+	if err := signedIn.Valid(time.Unix(0, f.now.Load())); !errors.Is(err, auth.ErrInvalid) {
+		t.Error("the principal outlives its key:", err)
+	}
 	if s := f.Stats(); s.ReloadFailures != 1 || s.Reloads != 2 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Keys for others, and those of kinds that are not known, leave the rest of the set as it is.
+func TestKeysOfOtherKinds(t *testing.T) {
+	i := newIssuer(t, "1", jose.ES256)
+	others := []string{
+		`{"kty":"AKP","kid":"1","alg":"ML-DSA-65","pub":"AAAA"}`, `{"kty":"OKP","crv":"X25519","kid":"1","x":"AAAA"}`,
+		`{"kty":"EC","crv":"secp256k1","kid":"1","x":"AAAA","y":"AAAA"}`, `{"kty":"RSA","kid":"1"}`, `7`, `null`,
+	}
+	path := filepath.Join(t.TempDir(), "keys.json")
+	write(t, path, strings.Replace(set(t, i), `[`, "["+strings.Join(others, ",")+",", 1))
+	f := openJWT(t, path)
+	if _, err := f.Auth.Token(i.sign(t, f.good(nil))); err != nil {
+		t.Error(err)
 	}
 }
 

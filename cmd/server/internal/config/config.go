@@ -205,7 +205,18 @@ func (c Config) Origins() []string {
 
 // refuse is the error of every value that cannot be taken.
 func (v value) refuse(name, want string) error {
-	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, v.text, want)
+	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, withoutUser(v.text), want)
+}
+
+// withoutUser is a text that may be a URL, without its user and password: errors are kept in
+// logs.
+func withoutUser(text string) string {
+	scheme, rest, ok := strings.Cut(text, "://")
+	at := strings.LastIndex(rest, "@")
+	if !ok || at < 0 {
+		return text
+	}
+	return scheme + "://***" + rest[at:]
 }
 
 // samePort tells whether the server could not listen on both addresses. Port 0

@@ -311,6 +311,7 @@ func TestBadValues(t *testing.T) {
 		{"snapshots-kept", "0", number(1, 1000)},
 		{"otlp-endpoint", "collector:4317", "want nothing, http://HOST:PORT or https://HOST:PORT"},
 		{"otlp-endpoint", "https://user:secret@host:4317", "without a user"},
+		{"jwt-keys", "https://user:secret@id.example/keys", "an https:// URL"},
 		{"snapshot-url", "backups", "want nothing, s3://BUCKET, s3://BUCKET?prefix=P/ or file:///DIR"},
 		{"snapshot-url", "ftp://host/dir", "want nothing, s3://BUCKET"},
 		{"snapshot-url", "s3://", "want nothing, s3://BUCKET"},
@@ -353,7 +354,8 @@ func TestBadValues(t *testing.T) {
 			path + " line 2":                          {[]string{"--config=" + path}, nil},
 		} {
 			cfg, err := config.Load(try.args, try.env.lookup)
-			begin := fmt.Sprintf("%s (from %s): got %q, want ", c.name, origin, c.text)
+			// Errors are kept in logs, which are to have no password.
+			begin := fmt.Sprintf("%s (from %s): got %q, want ", c.name, origin, strings.Replace(c.text, "user:secret@", "***@", 1))
 			if err == nil || !strings.HasPrefix(err.Error(), begin) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v\n begins with %s\n contains    %s", err, begin, c.want)
 			} else if strings.ContainsAny(err.Error(), "\r\n") {
