@@ -68,8 +68,8 @@ func TestConsole(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the server: %v\n%s", err, out)
 	}
-	// One file after another: browsers that compete for the processor are slow.
-	args := append([]string{"--test", "--test-concurrency=1", "--test-reporter=tap"}, scripts...)
+	// A file has a server and a browser of its own, and much of its time waits for them.
+	args := append([]string{"--test", "--test-concurrency=3", "--test-reporter=tap"}, scripts...)
 	cmd := exec.CommandContext(ctx, node, args...)
 	cmd.Env = append(os.Environ(), "HINDSIGHT_SERVER="+server, "CHROMIUM="+chromium)
 	out, failed := cmd.CombinedOutput()

@@ -62,14 +62,16 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 func isCall(path string) bool { return strings.HasPrefix(path, "/v1/") }
 
 // about is what the console is told of the server: its gRPC address, whose host is empty
-// if the server listens on all of them, whether it needs a token, and who is signed in.
+// if the server listens on all of them, whether its ports have TLS, whether it needs a
+// token, and who is signed in.
 func (g *Gateway) about(r *http.Request) []byte {
 	about := struct {
 		Host   string    `json:"grpcHost,omitempty"`
 		Port   int       `json:"grpcPort,omitempty"`
+		TLS    bool      `json:"tls,omitempty"`
 		Tokens bool      `json:"tokens,omitempty"`
 		Signed *signedIn `json:"signedIn,omitempty"`
-	}{Tokens: g.Guard.on()}
+	}{TLS: r.TLS != nil, Tokens: g.Guard.on()}
 	if p := auth.FromContext(r.Context()); p != nil {
 		about.Signed = &signedIn{Name: p.Name, Role: p.Role.String(), Models: p.Models}
 	}

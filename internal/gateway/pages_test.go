@@ -2,8 +2,10 @@ package gateway_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -95,6 +97,12 @@ func TestGRPCAddressOfTheConsole(t *testing.T) {
 		if a := h.call(t, "POST", path, ""); a.status != http.StatusMethodNotAllowed {
 			t.Errorf("POST: %d", a.status)
 		}
+	}
+	h := serve(t, func(o *gateway.Options) { o.Console = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}} })
+	r, w := httptest.NewRequest("GET", path, http.NoBody), httptest.NewRecorder()
+	r.TLS = &tls.ConnectionState{HandshakeComplete: true}
+	if h.gateway.ServeHTTP(w, r); w.Body.String() != `{"tls":true}` {
+		t.Errorf("with TLS: %s", w.Body)
 	}
 	if a := serve(t).call(t, "GET", path, ""); a.status != http.StatusNotFound {
 		t.Errorf("without a console: %d", a.status)

@@ -17,9 +17,18 @@ export function modelsHref(query?: URLSearchParams): string {
 function place(): Place {
   const [path = "", query = ""] = location.hash.replace(/^#/, "").split("?");
   const model = /^\/models\/([^/]+)$/.exec(path)?.[1];
-  if (model) return { page: "model", id: decodeURIComponent(model) };
+  if (model) return { page: "model", id: decoded(model) };
   if (path === "/create") return { page: "create" };
   return { page: "models", query: new URLSearchParams(query) };
+}
+
+/** decoded is a part of an address; one that is broken is taken as it is. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 export function usePlace(): Place {

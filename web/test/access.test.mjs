@@ -6,7 +6,7 @@ const it = setup(async (server) => {
   await learn(server, "auto-with-a-name-of-quite-some-length", { dimension: 2, coverage: [0.5, 0.9] }, rows(300), { displayName: "Auto", labels: { env: "test" } });
   await learn(server, "records", {
     inputs: [{ name: "a_rather_long_name_of_an_input", numeric: {} }, { name: "city", categorical: {} }], classes: {}, rlsc: {},
-  }, rows(200).map((r, i) => ({ inputs: { a_rather_long_name_of_an_input: r.features[0], city: i % 3 ? "Bern" : "Basel" }, class: r.label > 0.3 ? "high" : "low" })));
+  }, rows(60).map((r, i) => ({ inputs: { a_rather_long_name_of_an_input: r.features[0], city: i % 3 ? "Bern" : "Basel" }, class: r.label > 0.3 ? "high" : "low" })));
   await learn(server, "empty", { dimension: 2 }, []);
 });
 
@@ -23,18 +23,36 @@ const PLACES = [
   ["the dialog to restore", "#/models/empty", async (page) => page.getByRole("button", { name: "Restore…" }).click()],
 ];
 
-/** Every place has each theme and each width once: colours do not follow the width. */
-const SCREENS = [{ theme: "light", width: 1280 }, { theme: "dark", width: 320 }];
-
+/**
+ * Every place is looked at light and wide, and dark and narrow. Of axe-core's rules the
+ * colours alone follow the theme, and they are most of its work.
+ */
 for (const [name, place, ready] of PLACES) {
-  for (const { theme, width } of SCREENS) {
-    test(`${name}, ${theme}, ${width} wide, is clean to axe-core and fits`, () => visit(it, place, { theme, width }, async (page) => {
-      await ready(page);
-      await accessible(page);
-      await fits(page);
-    }));
-  }
+  test(`${name} is clean to axe-core and fits, light and wide, dark and narrow`, () => visit(it, place, {}, async (page) => {
+    await ready(page);
+    await accessible(page);
+    await fits(page);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.setViewportSize({ width: 320, height: 900 });
+    await until("the page is dark", () => page.evaluate(() => document.documentElement.dataset.theme === "dark"));
+    await accessible(page, "color-contrast", "scrollable-region-focusable", "target-size");
+    await fits(page);
+  }));
 }
+
+test("the longest names fit a phone", async () => {
+  const long = (n) => "w".repeat(n);
+  await learn(it.server, long(63), { dimension: 2, classes: {} }, rows(40).map((r) => ({ features: r.features, class: r.label > 0.3 ? long(60) : "<b>low</b>" })), {
+    displayName: long(63), labels: { [long(63)]: long(63) },
+  });
+  for (const place of ["", `#/models/${long(63)}`]) {
+    await visit(it, place, { width: 320 }, async (page) => {
+      await page.getByText(long(63)).first().waitFor();
+      if (place) await page.getByRole("region", { name: "Classes" }).first().getByText("<b>low</b>").waitFor();
+      await fits(page);
+    });
+  }
+});
 
 test("a failure and the values of a plot are clean to axe-core", () => visit(it, "#/models/records", { refusals: [400] }, async (page) => {
   await page.locator(".canvas").first().waitFor();

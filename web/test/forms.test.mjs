@@ -5,7 +5,8 @@ import { learn, rows, setup, stats, told, until, visit } from "./harness.mjs";
 
 const it = setup(async (server) => {
   await learn(server, "plain", { dimension: 2, linearAwv: {} }, rows(50));
-  await learn(server, "two", { dimension: 2, outputs: 2, linearAwv: {} }, []);
+  await learn(server, "two", { dimension: 2, outputs: 2, coverage: [0.9], linearAwv: {} }, rows(60).map((r) => (
+    { features: r.features, labels: { values: [r.label, 2 * r.label] } })));
   await learn(server, "named", {
     inputs: [{ name: "age", numeric: {} }, { name: "member", boolean: {} }, { name: "city", categorical: {} }], classes: {}, linearAwv: {},
   }, []);
@@ -95,6 +96,7 @@ test("several labels", () => open("two", async (page, predict, observe) => {
   await predict.getByLabel("Features").fill("1 2");
   await press(predict, "Predict");
   await predict.getByText("Values").waitFor();
+  await predict.getByText("90 % intervals").waitFor();
 }));
 
 test("refusals of the forms say which field is wrong", () => open("plain", async (page, predict, observe) => {
@@ -120,6 +122,26 @@ test("a server that does not answer is an error that says so", () => open("plain
   await predict.locator('[data-name="prediction.value"]').waitFor();
   assert.equal(await predict.getByRole("alert").count(), 0);
 }, { failures: true }));
+
+test("what is no number is refused, and not learned as another one", async () => {
+  await open("plain", async (page, predict, observe) => {
+    const before = (await stats(it.server, "plain")).observations;
+    await press(observe, "An input");
+    await observe.getByLabel("Features").fill("0.1 0.2");
+    for (const [label, weight, wrong] of [["1,5", "", "1,5"], ["1 2", "", "1 2"], ["1e999", "", "1e999"], ["1", "0,5", "0,5"], ["1", "heavy", "heavy"]]) {
+      await observe.getByLabel("Label").fill(label);
+      await observe.getByLabel("Weight").fill(weight);
+      await press(observe, "Observe");
+      await until(`${wrong} is refused`, async () => (await observe.getByRole("alert").allInnerTexts()).some((text) => text.includes(wrong)));
+    }
+    assert.equal((await stats(it.server, "plain")).observations, before);
+  }, { refusals: [400] });
+  await open("named", async (page, predict) => {
+    await predict.getByLabel("age").fill("1e999");
+    await press(predict, "Predict");
+    assert.match(await predict.getByRole("alert").innerText(), /1e999/);
+  }, { refusals: [400] });
+});
 
 const creating = (does, options) => visit(it, "#/create", options ?? {}, async (page) => {
   await page.getByRole("heading", { level: 1, name: "Create a model" }).waitFor();
@@ -152,7 +174,7 @@ test("the spec is judged as it is typed, beside its fields, and its cost is told
 test("a model with every choice of the form is created as it was described", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("riders");
   await page.getByLabel("Display name").fill("Riders of tomorrow");
-  await page.getByLabel("Labels", { exact: true }).fill("team=rides, env=test");
+  await page.getByLabel("Labels", { exact: true }).fill("team=rides\nenv=test");
   await page.getByRole("button", { name: "Named inputs" }).click();
   await page.getByLabel("Name of input 1").fill("hour");
   await page.getByRole("button", { name: "Add an input" }).click();
@@ -277,13 +299,20 @@ test("a model is deleted once its id is typed, and can be brought back", async (
   });
 });
 
-test("a deleted model is listed when it is asked for, and undeleted on its page", async () => {
+test("a deleted model is listed when it is asked for, and undeleted there", async () => {
   await it.server.call("DELETE", "models/gone");
   await visit(it, "", {}, async (page) => {
     await page.getByRole("link", { name: "plain" }).waitFor();
-    assert.equal(await page.getByRole("link", { name: "gone" }).count(), 0);
-    await page.getByLabel("Deleted too").check();
-    await page.getByRole("row", { name: /gone/ }).getByText("deleted").waitFor();
+    assert.equal(await page.getByRole("rowheader", { name: "gone" }).count(), 0);
+  });
+  await visit(it, "#/models/gone", { refusals: [404] }, async (page) => {
+    await page.getByRole("link", { name: "in the list of models" }).click();
+    const row = page.getByRole("row", { name: /gone/ });
+    await row.getByText("deleted").waitFor();
+    await row.getByRole("button", { name: "Undelete gone" }).click();
+    await page.getByText("gone is back.").waitFor();
+    await row.getByRole("link", { name: "gone" }).waitFor();
+    assert.equal((await stats(it.server, "gone")).observations, 5);
   });
 });
 

@@ -131,11 +131,21 @@ export async function visit(it, place, options, does) {
   }
 }
 
-/** accessible runs axe-core over the page as it is. */
-export async function accessible(page) {
+/** seen hides a page, as if another tab were before it, or shows it again. */
+export async function seen(page, visible) {
+  await page.evaluate((state) => {
+    Object.defineProperty(document, "visibilityState", { value: state, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, visible ? "visible" : "hidden");
+}
+
+/** accessible runs axe-core over the page as it is: all of its rules, or those that are named. */
+export async function accessible(page, ...rules) {
   // What is injected here is not the page's: its content security policy does not bind it.
   await page.evaluate(axe);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const found = await page.evaluate(
+    (runOnly) => globalThis.axe.run(document, { resultTypes: ["violations"], ...(runOnly.length > 0 ? { runOnly } : {}) }), rules,
+  );
   const told = found.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html).slice(0, 3).join(" | ")}`);
   assert.deepEqual(told, []);
 }

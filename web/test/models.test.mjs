@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { learn, rows, setup, stats, told, until, visit } from "./harness.mjs";
+import { learn, rows, seen, setup, stats, told, until, visit } from "./harness.mjs";
 
 const it = setup();
 const many = 120;
@@ -71,11 +71,40 @@ test("many models come in pages, and the address keeps the page", async () => {
   });
 });
 
-test("the list follows what is observed", () => visit(it, "#/?contains=noise", {}, async (page) => {
-  const observations = page.locator("tbody tr td").nth(1);
-  await until("60 observations", async () => (await observations.innerText()) === "60");
-  await it.server.call("POST", "models/noise:observe", { features: [0, 0], label: 1 });
-  await until("61 observations", async () => (await observations.innerText()) === "61");
+test("the list follows what is observed, and what was observed while it was hidden", async () => {
+  const observe = () => it.server.call("POST", "models/noise:observe", { features: [0, 0], label: 1 });
+  await visit(it, "", {}, async (page) => {
+    // The clock of the page goes forward when the test says so.
+    await page.clock.install();
+    await page.goto(`${it.server.url}/#/?contains=noise`);
+    const observations = page.locator("tbody tr td").nth(1);
+    const shows = async (n) => {
+      await page.clock.runFor(6000);
+      return (await observations.innerText()) === String(n);
+    };
+    await until("60 observations", () => shows(60));
+    await observe();
+    await until("61 observations", () => shows(61));
+    await seen(page, false);
+    await page.clock.runFor(60_000);
+    await observe();
+    await seen(page, true);
+    await until("62 observations", () => shows(62));
+  });
+});
+
+test("the search shows what the address asks for", () => visit(it, "#/?contains=noise", {}, async (page) => {
+  const search = page.getByRole("searchbox");
+  await until("one model is listed", async () => (await page.locator("tbody tr").count()) === 1);
+  assert.equal(await search.inputValue(), "noise");
+  await page.getByRole("link", { name: "Models", exact: true }).click();
+  await until("all are listed", async () => (await page.locator("tbody tr").count()) > 1);
+  assert.equal(await search.inputValue(), "");
+}));
+
+test("a broken address is a model that is not there", () => visit(it, "#/models/%zz", { refusals: [400, 404] }, async (page) => {
+  await page.getByRole("heading", { level: 1, name: "%zz" }).waitFor();
+  await page.getByRole("alert").first().waitFor();
 }));
 
 test("a model opens from the list, and back", () => visit(it, "", {}, async (page) => {

@@ -19,26 +19,71 @@ const open = (id, options, does) => visit(it, `#/models/${id}`, options, async (
 const model = async (id) => (await it.server.call("GET", `models/${id}`)).model;
 const press = (where, name) => where.getByRole("button", { name, exact: true }).click();
 
-test("the name and the labels are edited, and what another changed meanwhile is refused", () => open("champion-1", { refusals: [409] }, async (page) => {
+test("what may change is edited, and what another changed meanwhile is refused", () => open("champion-1", { refusals: [409] }, async (page) => {
   await press(page, "Edit…");
   let dialog = page.getByRole("dialog");
-  assert.equal(await dialog.getByLabel("Labels").inputValue(), "stage=live");
+  assert.equal(await dialog.getByLabel("Labels", { exact: true }).inputValue(), "stage=live");
   await accessible(page);
   await dialog.getByLabel("Display name").fill("The champion");
-  await dialog.getByLabel("Labels").fill("stage=live, region=north");
+  await dialog.getByLabel("Labels", { exact: true }).fill("stage=live\nregion=north");
+  await dialog.getByLabel("Annotations").fill('"a = b"=c = d\nnote="two\\nlines"');
+  await dialog.getByLabel("Label TTL").fill("90");
+  await dialog.getByLabel("Most pending labels").fill("7");
   await press(dialog, "Save");
   await page.getByText("region=north", { exact: true }).waitFor();
   const now = await model("champion-1");
-  assert.deepEqual([now.displayName, now.labels], ["The champion", { stage: "live", region: "north" }]);
+  assert.deepEqual(
+    [now.displayName, now.labels, now.annotations, now.labelTtl, now.maxPendingLabels],
+    ["The champion", { stage: "live", region: "north" }, { "a = b": "c = d", note: "two\nlines" }, "90s", 7],
+  );
 
-  await until("the page has the new etag", async () => (await page.getByText("The champion", { exact: true }).count()) === 1);
   await press(page, "Edit…");
   dialog = page.getByRole("dialog");
+  await until("the dialog has the new name", async () => (await dialog.getByLabel("Display name").inputValue()) === "The champion");
   await it.server.call("PATCH", "models/champion-1?updateMask=displayName", { displayName: "Of another" });
   await dialog.getByLabel("Display name").fill("Too late");
   await press(dialog, "Save");
   assert.match(await dialog.getByRole("alert").innerText(), /ABORTED · ETAG_MISMATCH/);
   assert.equal((await model("champion-1")).displayName, "Of another");
+
+  // Opened again the dialog has what another changed, and may change it.
+  await press(dialog, "Cancel");
+  await press(page, "Edit…");
+  await until("the dialog has the name of another", async () => (await dialog.getByLabel("Display name").inputValue()) === "Of another");
+  await dialog.getByLabel("Display name").fill("In time");
+  await dialog.getByLabel("Label TTL").fill("");
+  await dialog.getByLabel("Most pending labels").fill("");
+  await press(dialog, "Save");
+  await page.getByText("In time", { exact: true }).waitFor();
+  const last = await model("champion-1");
+  assert.deepEqual([last.labelTtl, last.maxPendingLabels, last.labels], [undefined, undefined, now.labels]);
+}));
+
+test("an edit leaves the labels as they are that it does not change", async () => {
+  const labels = { owner: "Ann Lee, Bo", quote: '"so"', path: "a=b", empty: "", lines: "one\ntwo" };
+  await it.server.call("POST", "models", { id: "labelled", spec: { dimension: 1 }, labels });
+  await open("labelled", {}, async (page) => {
+    await press(page, "Edit…");
+    const dialog = page.getByRole("dialog");
+    const text = await dialog.getByLabel("Labels", { exact: true }).inputValue();
+    await dialog.getByLabel("Labels", { exact: true }).fill(`${text}\nmore=1`);
+    await press(dialog, "Save");
+    await page.getByText("more=1", { exact: true }).waitFor();
+  });
+  assert.deepEqual((await model("labelled")).labels, { ...labels, more: "1" });
+});
+
+test("limits that are none are refused in the dialog", () => open("seeded", { refusals: [400] }, async (page) => {
+  await press(page, "Edit…");
+  const dialog = page.getByRole("dialog");
+  const most = dialog.getByLabel("Most pending labels");
+  await most.fill("-1");
+  await press(dialog, "Save");
+  await until("the field is wrong", async () => (await most.getAttribute("aria-invalid")) === "true");
+  await most.fill("");
+  await dialog.getByLabel("Label TTL").fill("a day");
+  await press(dialog, "Save");
+  assert.match(await dialog.getByRole("alert").innerText(), /a days/);
 }));
 
 test("an alias is set, changes over, and is removed", async () => {

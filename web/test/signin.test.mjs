@@ -11,7 +11,7 @@ let directory;
 const it = setup(undefined, async () => {
   directory = await mkdtemp(join(tmpdir(), "tokens-"));
   const file = ["--tokens", join(directory, "tokens.yaml")];
-  for (const [name, role] of [["ann", "admin"], ["rod", "read"]]) {
+  for (const [name, role] of [["ann", "admin"], ["rod", "read"], ["eve", "write"]]) {
     const out = execFileSync(process.env.HINDSIGHT_SERVER, ["token", "create", ...file, "--name", name, "--role", role], { encoding: "utf8" });
     tokens[name] = out.trim().split("\n").at(-1);
   }
@@ -53,5 +53,27 @@ test("a session that ends asks for a token again", () => visit(it, "", { refusal
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.context().clearCookies();
   await page.getByLabel("Search by id or name").fill("x");
+  await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+}));
+
+test("the programs of a server that asks for tokens read one from the environment", () => visit(it, "", { refusals: [401] }, async (page) => {
+  await signIn(page, tokens.ann);
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+  await page.goto(`${it.server.url}/#/models/m`);
+  const program = page.locator(".snippet pre");
+  const wants = { curl: 'curl -H "Authorization: Bearer $HINDSIGHT_TOKEN" --json', grpcurl: '-H "authorization: Bearer $HINDSIGHT_TOKEN"', Python: 'token=os.environ["HINDSIGHT_TOKEN"]', Go: 'client.TokenText(os.Getenv("HINDSIGHT_TOKEN"))' };
+  for (const [language, want] of Object.entries(wants)) {
+    await page.getByRole("group", { name: "Language" }).getByRole("button", { name: language, exact: true }).click();
+    await until(`${language} has the token`, async () => (await program.textContent()).includes(want));
+    assert.ok(!(await program.textContent()).includes(tokens.ann));
+  }
+}));
+
+test("a token that is revoked ends the page of a model", () => visit(it, "", { refusals: [401] }, async (page) => {
+  await signIn(page, tokens.eve);
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+  await page.goto(`${it.server.url}/#/models/m`);
+  await page.getByText("live", { exact: true }).waitFor();
+  execFileSync(process.env.HINDSIGHT_SERVER, ["token", "revoke", "--tokens", join(directory, "tokens.yaml"), "--name", "eve"]);
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
 }));

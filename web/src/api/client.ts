@@ -80,13 +80,6 @@ export async function importModel(id: string, file: Blob): Promise<Model> {
   return (await json<{ model: Model }>("POST", `v1/models:import?${new URLSearchParams({ id })}`, file)).model;
 }
 
-/** grpcAddress is where programs reach the server by gRPC. */
-export async function grpcAddress(signal?: AbortSignal): Promise<string> {
-  const { grpcHost, grpcPort } = await json<{ grpcHost?: string; grpcPort?: number }>("GET", "server.json", undefined, signal);
-  const host = grpcHost ?? location.hostname.replace(/^\[|\]$/g, "");
-  return `${host.includes(":") ? `[${host}]` : host}:${grpcPort ?? 50051}`;
-}
-
 export async function getModel(model: string, signal?: AbortSignal): Promise<Model> {
   return (await json<{ model: Model }>("GET", at(model), undefined, signal)).model;
 }

@@ -8,20 +8,30 @@ export interface Listener {
   outcome(event: OutcomeEvent): void;
   stats(stats: Stats): void;
   history(point: HistoryPoint): void;
-  /** link is called with "live" also after a loss: what came in between was not heard. */
+  /** link is called with "live" also after a loss or a pause: what came in between was not heard. */
   link(link: Link): void;
 }
 
 const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
-/** watch listens to the events of a model until the answered function is called. */
+/**
+ * watch listens to the events of a model until the answered function is called. A page that
+ * is hidden does not listen: without TLS a browser has six connections to a server, which
+ * the streams of as many pages would keep from all other pages.
+ */
 export function watch(model: string, listener: Listener): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let wait = FIRST_WAIT;
 
+  const close = (): void => {
+    clearTimeout(timer);
+    source?.close();
+    source = undefined;
+  };
   const open = (): void => {
+    close();
     source = new EventSource(eventsAddress(model));
     source.onopen = () => {
       wait = FIRST_WAIT;
@@ -29,7 +39,7 @@ export function watch(model: string, listener: Listener): () => void {
     };
     source.onerror = () => {
       // The browser would try again at once, for ever; a server that starts gets time.
-      source?.close();
+      close();
       listener.link("lost");
       timer = setTimeout(open, wait);
       wait = Math.min(2 * wait, LONGEST_WAIT);
@@ -38,11 +48,19 @@ export function watch(model: string, listener: Listener): () => void {
     on(source, "stats", (s: Stats) => listener.stats(s));
     on(source, "history", (p: HistoryPoint) => listener.history(p));
   };
-  listener.link("connecting");
-  open();
+  const seen = (): void => {
+    if (document.visibilityState === "hidden") {
+      close();
+    } else {
+      listener.link("connecting");
+      open();
+    }
+  };
+  seen();
+  document.addEventListener("visibilitychange", seen);
   return () => {
-    clearTimeout(timer);
-    source?.close();
+    document.removeEventListener("visibilitychange", seen);
+    close();
   };
 }
 

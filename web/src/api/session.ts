@@ -8,14 +8,29 @@ export interface Principal {
   models?: string[];
 }
 
-/** Access is whether the server needs a token, and who is signed in. */
+/** Access is how the server is reached: whether it needs a token, and who is signed in. */
 export interface Access {
   tokens?: boolean;
   signedIn?: Principal;
+  grpcHost?: string;
+  grpcPort?: number;
+  /** Both ports of the server have TLS. */
+  tls?: boolean;
+}
+
+/** grpcAddress is where programs reach the server by gRPC. */
+export function grpcAddress({ grpcHost, grpcPort }: Access): string {
+  const host = grpcHost ?? location.hostname.replace(/^\[|\]$/g, "");
+  return `${host.includes(":") ? `[${host}]` : host}:${grpcPort ?? 50051}`;
 }
 
 /** SIGNED_OUT is the event on the window when the server does not know who calls. */
 export const SIGNED_OUT = "hindsight-signed-out";
+
+/** httpAddress is where this page is, also below a path of a proxy, without the last slash. */
+export function httpAddress(): string {
+  return new URL(".", location.href).href.replace(/\/$/, "");
+}
 
 async function post(path: string, body: unknown): Promise<Response> {
   const answer = await fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });

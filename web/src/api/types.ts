@@ -302,21 +302,24 @@ export interface SpecCost {
   observeFlops?: number;
 }
 
+/** Typed is a number, or what was typed in its place: the server says what is wrong with it. */
+export type Typed = number | string;
+
 /** What a form of the console sends. */
 export interface PredictBody {
-  features?: number[];
+  features?: Typed[];
   inputs?: Record<string, unknown>;
   remember?: boolean;
 }
 
 export interface ObserveBody {
   predictionId?: string;
-  features?: number[];
+  features?: Typed[];
   inputs?: Record<string, unknown>;
-  label?: number;
-  labels?: { values: number[] };
+  label?: Typed;
+  labels?: { values: Typed[] };
   class?: string;
-  weight?: number;
+  weight?: Typed;
   observationId?: string;
 }
 

@@ -31,6 +31,8 @@ export function CreatePage() {
   const made = written(specOf(draft));
   const { spec, broken } = parse(text ?? made);
   const { cost, error, checking } = useValidation(spec);
+  // A server that was not reached has not judged: the call itself tells whether it is back.
+  const judged = error !== undefined && !(error instanceof Refusal && error.status === "");
   const violations = [error, refused].flatMap((e) => (e instanceof Refusal ? e.violations : []));
   const wrong: Wrong = (field) => violations.find((v) => v.field === field)?.description;
   const idWrong = draft.id && !ID.test(draft.id)
@@ -51,7 +53,7 @@ export function CreatePage() {
   return (
     <>
       <div class="heading"><h1>Create a model</h1></div>
-      <form class="columns" onSubmit={(e) => { e.preventDefault(); void create(); }} noValidate>
+      <form class="columns" onSubmit={(e) => e.preventDefault()} noValidate>
         <div>
           <Panel title="Model">
             <div class="fields">
@@ -61,8 +63,8 @@ export function CreatePage() {
               <Field label="Display name" wrong={wrong("display_name")} hint="For people. May change later.">
                 {(a) => <input {...a} value={draft.displayName} onInput={(e) => set({ displayName: e.currentTarget.value })} />}
               </Field>
-              <Field label="Labels" wrong={violations.find((v) => v.field.startsWith("labels"))?.description} hint="For selecting models: team=rides, env=prod">
-                {(a) => <input {...a} value={draft.labels} onInput={(e) => set({ labels: e.currentTarget.value })} />}
+              <Field label="Labels" wrong={violations.find((v) => v.field.startsWith("labels"))?.description} hint="For selecting models. One a line: team=rides">
+                {(a) => <textarea {...a} rows={2} spellcheck={false} value={draft.labels} onInput={(e) => set({ labels: e.currentTarget.value })} />}
               </Field>
               <Field label="Follows" wrong={wrong("follows")} hint="A model with the same inputs and labels, whose observations it learns as well.">
                 {(a) => <input {...a} autocomplete="off" spellcheck={false} value={draft.follows} onInput={(e) => set({ follows: e.currentTarget.value })} />}
@@ -85,7 +87,7 @@ export function CreatePage() {
             {broken && <p class="failure" role="alert">{broken}</p>}
             <Failure error={refused ?? error} />
             <div class="actions">
-              <Busy submit kind="primary" disabled={!spec || !draft.id || idWrong !== undefined || error !== undefined}>Create</Busy>
+              <Busy submit kind="primary" run={create} disabled={!spec || !draft.id || idWrong !== undefined || judged}>Create</Busy>
             </div>
           </Panel>
         </div>

@@ -1,4 +1,4 @@
-import type { CreateBody, Spec } from "../api/types";
+import type { CreateBody, Spec, Typed } from "../api/types";
 import { LEARNERS } from "./learners";
 
 /** InputDraft is a row of the form's named inputs. */
@@ -35,12 +35,13 @@ export const EMPTY: Draft = {
 };
 
 /** typed reads a number; a text that is none goes to the server, which says so. */
-function typed(text: string): number | string {
+export function typed(text: string): Typed {
   const v = Number(text);
   return Number.isFinite(v) ? v : text;
 }
 
-export function list(text: string): (number | string)[] {
+/** list reads numbers between spaces or commas. */
+export function list(text: string): Typed[] {
   return text.split(/[\s,;]+/).filter(Boolean).map(typed);
 }
 
@@ -88,7 +89,7 @@ export function specOf(d: Draft): Spec {
 }
 
 export function bodyOf(d: Draft, spec: Spec): CreateBody {
-  const labels = labelsOf(d.labels);
+  const labels = pairsOf(d.labels);
   return {
     id: d.id.trim(), spec,
     ...(d.displayName.trim() ? { displayName: d.displayName.trim() } : {}),
@@ -97,15 +98,33 @@ export function bodyOf(d: Draft, spec: Spec): CreateBody {
   };
 }
 
-/** labelsText writes labels as labelsOf reads them. */
-export function labelsText(labels: Record<string, string>): string {
-  return Object.entries(labels).map(([k, v]) => `${k}=${v}`).join(", ");
+/**
+ * pairsText writes labels or annotations as pairsOf reads them: key=value, one a line. A
+ * text that would be read as another one is quoted as in JSON.
+ */
+export function pairsText(pairs: Record<string, string>): string {
+  const quoted = (text: string, not: RegExp): string => (not.test(text) ? JSON.stringify(text) : text);
+  return Object.entries(pairs).map(([k, v]) => `${quoted(k, KEY_QUOTED)}=${quoted(v, VALUE_QUOTED)}`).join("\n");
 }
 
-/** labelsOf reads "key=value, key=value". */
-export function labelsOf(text: string): Record<string, string> {
-  return Object.fromEntries(text.split(/[\s,]+/).filter(Boolean).map((pair) => {
-    const at = pair.indexOf("=");
-    return at < 0 ? [pair, ""] : [pair.slice(0, at), pair.slice(at + 1)];
+const KEY_QUOTED = /^$|=|^"|^\s|\s$|[\r\n]/;
+const VALUE_QUOTED = /^"|^\s|\s$|[\r\n]/;
+const PAIR = /^("(?:[^"\\]|\\.)*"|[^=]*)(?:=(.*))?$/;
+
+/** pairsOf reads key=value, one a line. */
+export function pairsOf(text: string): Record<string, string> {
+  return Object.fromEntries(text.split("\n").map((line) => line.trim()).filter(Boolean).map((line) => {
+    const [, key = line, value = ""] = PAIR.exec(line) ?? [];
+    return [unquoted(key.trim()), unquoted(value.trim())];
   }));
+}
+
+function unquoted(text: string): string {
+  if (!text.startsWith('"')) return text;
+  try {
+    const v: unknown = JSON.parse(text);
+    return typeof v === "string" ? v : text;
+  } catch {
+    return text;
+  }
 }

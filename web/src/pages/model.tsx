@@ -1,12 +1,13 @@
 import { useMemo, useState } from "preact/hooks";
-import { grpcAddress } from "../api/client";
 import type { Link } from "../api/events";
 import { written } from "../api/exact";
+import { Refusal } from "../api/refusal";
+import { getAccess, grpcAddress, httpAddress } from "../api/session";
 import type { HistoryPoint, Model, OutcomeEvent, Stats } from "../api/types";
 import { Plot, type Curve, type Mark } from "../charts/plot";
 import { coverages, dictionaries, errors, losses, regrets, sequences, stacks, type Smoothing } from "../charts/series";
 import { compact, count, level, moment, number, percent, short } from "../format";
-import { modelHref } from "../router";
+import { modelHref, modelsHref } from "../router";
 import { useLoad } from "../ui/load";
 import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
@@ -29,6 +30,9 @@ export function ModelPage({ id }: { id: string }) {
       <>
         <div class="heading"><h1>{id}</h1></div>
         {model.error === undefined ? <p class="note">Loading…</p> : <Failure error={model.error} />}
+        {model.error instanceof Refusal && model.error.reason === "MODEL_NOT_FOUND" && (
+          <p class="note">A deleted model that can be brought back is <a href={modelsHref(new URLSearchParams({ contains: id, deleted: "true" }))}>in the list of models</a>.</p>
+        )}
       </>
     );
   }
@@ -53,7 +57,9 @@ export function ModelPage({ id }: { id: string }) {
         <div id="try" tabIndex={-1}><Try model={model.value} observed={() => { stats.again(); model.again(); }} /></div>
         <Pair>
           <Snippets model={model.value} />
-          <Snapshots model={model.value} sequence={number(stats.value?.observations)} changed={live.again} />
+          <Snapshots
+            model={model.value} sequence={number(stats.value?.observations)} newest={number(stats.value?.snapshotSequence)} changed={live.again}
+          />
           <Aliases model={model.value} changed={model.again} />
           <Panel title="Latency since the server started"><Latencies model={model.value.id} /></Panel>
           <Panel title="Spec" id="spec" aside={<Copy what="the spec" text={written(model.value.spec)} />}>
@@ -97,14 +103,13 @@ function Heading({ model, live }: { model: Model; live: Live }) {
           {(model.aliases ?? []).map((a) => <span class="chip" key={a} title="alias">{a}</span>)}
           {labels.map(([k, v]) => <span class="chip" key={k}>{k}={v}</span>)}
           {model.follows && <span>follows <a href={modelHref(model.follows)}>{model.follows}</a></span>}
-          {model.deleteTime && <span class="light-worse">deleted {moment(model.deleteTime)}</span>}
           <span>created {moment(model.createTime)}</span>
           <span class={`link link-${live.link}`} role="status">{LINKS[live.link]}</span>
         </p>
       </div>
       <div class="actions">
-        {!model.deleteTime && <Edit model={model} changed={live.model.again} />}
-        <Transfer model={model} undeleted={live.again} />
+        <Edit model={model} changed={live.model.again} />
+        <Transfer model={model} />
       </div>
     </div>
   );
@@ -143,7 +148,7 @@ function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats
         <Panel title="Regret">
           {regret.curves.length > 0
             ? <Plot name="Regret" group="sequence" x={regret.x} curves={regret.curves} />
-            : <p class="note">The regret of this learner is not tracked.</p>}
+            : <p class="note">It is not known: this learner does not track it, or still measures the scale of its inputs.</p>}
         </Panel>
         {dictionary.curves.length > 0 && (
           <Panel title="Dictionary"><Plot name="Dictionary centres" group="sequence" x={dictionary.x} curves={dictionary.curves} format={whole} tick={compact} /></Panel>
@@ -223,15 +228,21 @@ const GRPC = "hindsight.grpc";
 function Snippets({ model }: { model: Model }) {
   const [language, setLanguage] = useState<Language>("curl");
   // The server tells where it listens; behind a proxy the reader knows better.
-  const listens = useLoad(grpcAddress, []);
-  const [typed, setGrpc] = useState(() => localStorage.getItem(GRPC) ?? undefined);
-  const grpc = typed ?? listens.value ?? "";
-  const text = snippet(language, model, { grpc, http: location.origin });
+  const access = useLoad(getAccess, []).value;
+  const [typed, setTyped] = useState(() => localStorage.getItem(GRPC) ?? undefined);
+  const grpc = typed ?? (access ? grpcAddress(access) : "");
+  const text = snippet(language, model, { grpc, http: httpAddress(), tls: access?.tls ?? false, token: access?.tokens ?? false });
+  // An empty address is not kept: the server's is there again the next time.
+  const setGrpc = (address: string): void => {
+    setTyped(address);
+    if (address) localStorage.setItem(GRPC, address);
+    else localStorage.removeItem(GRPC);
+  };
   return (
     <Panel title="From a program" id="program" aside={<Choice label="Language" value={language} options={LANGUAGES} choose={setLanguage} />}>
       {language !== "curl" && (
         <Field label="gRPC address of the server">
-          {(a) => <input {...a} class="code" spellcheck={false} value={grpc} onInput={(e) => { setGrpc(e.currentTarget.value); localStorage.setItem(GRPC, e.currentTarget.value); }} />}
+          {(a) => <input {...a} class="code" spellcheck={false} value={grpc} onInput={(e) => setGrpc(e.currentTarget.value)} />}
         </Field>
       )}
       <div class="snippet"><pre tabIndex={0} aria-label={`Program in ${language}`}>{text}</pre><Copy text={text} what="the program" /></div>

@@ -1,9 +1,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { listAliases, listModels } from "../api/client";
+import { listAliases, listModels, undeleteModel } from "../api/client";
+import { getAccess, httpAddress } from "../api/session";
 import type { Model } from "../api/types";
 import { count, figure, number, plural, rate, short } from "../format";
 import { createHref, modelHref, modelsHref, replace } from "../router";
-import { Failure, Light, Num, Scroll } from "../ui/parts";
+import { useNotice } from "../ui/notice";
+import { Busy, Failure, Light, Num, Scroll } from "../ui/parts";
 import { Import } from "./import";
 import { useLoad } from "../ui/load";
 
@@ -58,7 +60,7 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
     (signal) => listModels({ contains, orderBy, showDeleted, pageSize: PAGE, pageToken }, signal),
     [contains, orderBy, showDeleted, pageToken], REFRESH,
   );
-  const aliases = useLoad(listAliases, []);
+  const aliases = useLoad(listAliases, [], REFRESH);
   const named = new Map<string, string[]>();
   for (const a of aliases.value ?? []) {
     if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);
@@ -98,7 +100,7 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
               <thead>
                 <tr>{COLUMNS.map((c) => <Head key={c.title} column={c} orderBy={orderBy} sort={(o) => show({ orderBy: o })} />)}</tr>
               </thead>
-              <tbody>{models.map((m) => <Row key={m.id} model={m} aliases={named.get(m.id) ?? []} />)}</tbody>
+              <tbody>{models.map((m) => <Row key={m.id} model={m} aliases={named.get(m.id) ?? []} changed={list.again} />)}</tbody>
             </table>
           </Scroll>
           <nav class="pages" aria-label="Pages of models">
@@ -122,9 +124,18 @@ function Search({ text, search }: { text: string; search: (text: string) => void
   const [typed, setTyped] = useState(text);
   const latest = useRef(search);
   latest.current = search;
+  // The address may change in another way than by typing here.
+  const asked = useRef(text);
+  useEffect(() => {
+    if (text !== asked.current) setTyped(text);
+    asked.current = text;
+  }, [text]);
   useEffect(() => {
     if (typed === text) return undefined;
-    const timer = setTimeout(() => latest.current(typed), TYPING);
+    const timer = setTimeout(() => {
+      asked.current = typed;
+      latest.current(typed);
+    }, TYPING);
     return () => clearTimeout(timer);
   }, [typed]);
   return (
@@ -151,7 +162,7 @@ function Head({ column, orderBy, sort }: { column: Column; orderBy: string; sort
   );
 }
 
-function Row({ model, aliases }: { model: Model; aliases: string[] }) {
+function Row({ model, aliases, changed }: { model: Model; aliases: string[]; changed: () => void }) {
   const s = model.summary;
   const classes = s?.recentClasses?.served;
   const figures = s?.recent?.served;
@@ -162,7 +173,7 @@ function Row({ model, aliases }: { model: Model; aliases: string[] }) {
   return (
     <tr>
       <th scope="row">
-        <a href={modelHref(model.id)}>{model.id}</a>
+        {model.deleteTime ? model.id : <a href={modelHref(model.id)}>{model.id}</a>}
         {aliases.map((a) => <span class="chip" key={a} title={`${a} is an alias of ${model.id}`}>{a}</span>)}
         {model.displayName && <div class="sub">{model.displayName}</div>}
       </th>
@@ -174,18 +185,33 @@ function Row({ model, aliases }: { model: Model; aliases: string[] }) {
       <td class="right"><Num value={last} /></td>
       <td class="right"><Num value={s?.regret} write={figure} /></td>
       <td class="right"><Num value={number(s?.observationRate)} write={rate} /></td>
-      <td><span class={`state ${s?.state ?? ""}`}>{stateText(s?.state)}</span></td>
+      <td><span class={`state ${s?.state ?? ""}`}>{stateText(s?.state)}</span>{model.deleteTime && <Undelete id={model.id} changed={changed} />}</td>
     </tr>
   );
 }
 
+function Undelete({ id, changed }: { id: string; changed: () => void }) {
+  const notice = useNotice();
+  const run = async (): Promise<void> => {
+    try {
+      await undeleteModel(id);
+      notice({ text: `${id} is back.` });
+      changed();
+    } catch (e) {
+      notice({ text: e instanceof Error ? e.message : String(e) });
+    }
+  };
+  return <> <Busy kind="small" run={run}>Undelete<span class="unseen"> {id}</span></Busy></>;
+}
+
 /** NoModels says how the first model is made. */
 function NoModels() {
+  const token = useLoad(getAccess, []).value?.tokens ? ' -H "Authorization: Bearer $HINDSIGHT_TOKEN"' : "";
   return (
     <div class="empty">
       <h2>No models yet</h2>
       <p>A model learns from what your application observes. To make one, <a href={createHref}>create it here</a>, or call the server:</p>
-      <pre tabIndex={0}>{`curl -X POST ${location.origin}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
+      <pre tabIndex={0}>{`curl${token} -X POST ${httpAddress()}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
       <p>To see a model that learns, stop this server and run <code>make demo ARGS=--keep</code>.</p>
     </div>
   );

@@ -40,10 +40,16 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: un
 
   useEffect(() => {
     if (!every || loading) return undefined;
-    const timer = setTimeout(() => {
+    const ask = (): void => {
       if (document.visibilityState === "visible") setRound((r) => r + 1);
-    }, every);
-    return () => clearTimeout(timer);
+    };
+    const timer = setTimeout(ask, every);
+    // What was due while the page was hidden is asked for when the page is seen again.
+    document.addEventListener("visibilitychange", ask);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", ask);
+    };
   }, [every, loading, round, ...inputs]);
 
   return {

@@ -8,7 +8,8 @@ import { verdict } from "../verdict";
 export function Num({ value, write = figure, name }: {
   value: number | undefined; write?: (v: number) => string; name?: string;
 }) {
-  if (value === undefined) return <span class="none">–</span>;
+  // A number that is not finite comes as null.
+  if (value === undefined || value === null) return <span class="none">–</span>;
   return <span class="num" title={full(value)} data-name={name}>{write(value)}</span>;
 }
 
@@ -140,17 +141,18 @@ export function Field({ label, hint, wrong, children }: {
   );
 }
 
-/** Busy is a button that waits for what it began. */
+/** Busy is a button that does nothing while it waits for what it began. It keeps the focus. */
 export function Busy({ run, kind, children, disabled, submit }: {
-  run?: () => Promise<void>; kind?: string; children: ComponentChildren; disabled?: boolean; submit?: boolean;
+  run: () => Promise<void>; kind?: string; children: ComponentChildren; disabled?: boolean; submit?: boolean;
 }) {
   const [busy, setBusy] = useState(false);
-  const click = run && (() => {
+  const click = (): void => {
+    if (busy) return;
     setBusy(true);
     void run().finally(() => setBusy(false));
-  });
+  };
   return (
-    <button type={submit ? "submit" : "button"} class={kind ?? ""} disabled={disabled || busy} aria-busy={busy} onClick={click}>
+    <button type={submit ? "submit" : "button"} class={kind ?? ""} disabled={disabled} aria-busy={busy} onClick={click}>
       {children}
     </button>
   );

@@ -8,8 +8,11 @@ import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Num, Panel, Scroll } from "../../ui/parts";
 
 /** Snapshots are the kept states of a model, and the way back to them. */
-export function Snapshots({ model, sequence, changed }: { model: Model; sequence: number; changed: () => void }) {
-  const list = useLoad((signal) => listSnapshots(model.id, signal), [model.id]);
+export function Snapshots({ model, sequence, newest, changed }: {
+  model: Model; sequence: number; newest: number; changed: () => void;
+}) {
+  // The server writes some by itself: newest is where it wrote the last one.
+  const list = useLoad((signal) => listSnapshots(model.id, signal), [model.id, newest]);
   const [error, setError] = useState<unknown>();
   const [restoring, setRestoring] = useState<{ to: number }>();
   const notice = useNotice();
@@ -89,7 +92,7 @@ function Restore({ model, from, to, close, done }: { model: Model; from: number;
   };
   return (
     <Dialog title={`Restore ${model.id}`} close={close}>
-      <form onSubmit={(e) => { e.preventDefault(); void call(true); }} noValidate>
+      <form onSubmit={(e) => e.preventDefault()} noValidate>
         <p>The model has learned {plural(from, "observation")}. What it learned after the one below is undone, its log and ids included.</p>
         <Field label="Back to observation" wrong={valid ? undefined : "A whole number from 0."} hint="Of a snapshot, or any that the log still reaches. 0 undoes all.">
           {(a) => <input {...a} inputMode="numeric" autofocus value={text} onInput={(e) => { setText(e.currentTarget.value); setTried(undefined); }} />}
@@ -100,7 +103,7 @@ function Restore({ model, from, to, close, done }: { model: Model; from: number;
         <Failure error={error} />
         <div class="actions">
           <button type="button" onClick={close}>Cancel</button>
-          <Busy submit disabled={!valid}>Dry run</Busy>
+          <Busy submit disabled={!valid} run={() => call(true)}>Dry run</Busy>
           <Busy kind="danger" disabled={tried?.to !== wanted} run={() => call(false)}>Restore</Busy>
         </div>
       </form>
@@ -109,7 +112,7 @@ function Restore({ model, from, to, close, done }: { model: Model; from: number;
 }
 
 /** Transfer are the buttons to export and to delete. */
-export function Transfer({ model, undeleted }: { model: Model; undeleted: () => void }) {
+export function Transfer({ model }: { model: Model }) {
   const [error, setError] = useState<unknown>();
   const [deleting, setDeleting] = useState(false);
   const notice = useNotice();
@@ -123,19 +126,11 @@ export function Transfer({ model, undeleted }: { model: Model; undeleted: () => 
       setError(e);
     }
   };
-  const undelete = async (): Promise<void> => {
-    try {
-      await undeleteModel(model.id);
-      undeleted();
-    } catch (e) {
-      setError(e);
-    }
-  };
   return (
     <>
       <div class="actions">
         <Busy run={save}>Export</Busy>
-        {model.deleteTime ? <Busy run={undelete}>Undelete</Busy> : <button type="button" class="danger" onClick={() => setDeleting(true)}>Delete…</button>}
+        <button type="button" class="danger" onClick={() => setDeleting(true)}>Delete…</button>
       </div>
       <Failure error={error} />
       {deleting && <Delete model={model} close={() => setDeleting(false)} />}
@@ -180,7 +175,7 @@ function Delete({ model, close }: { model: Model; close: () => void }) {
   };
   return (
     <Dialog title={`Delete ${model.id}`} close={close}>
-      <form onSubmit={(e) => { e.preventDefault(); if (typed === model.id) void remove(); }} noValidate>
+      <form onSubmit={(e) => e.preventDefault()} noValidate>
         <p>The model, its log and its snapshots are removed. The server may keep deleted models for a time; then it can be brought back. Export it first to keep it for good.</p>
         <Field label={`Type ${model.id} to confirm`}>
           {(a) => <input {...a} autofocus autocomplete="off" spellcheck={false} value={typed} onInput={(e) => setTyped(e.currentTarget.value)} />}
@@ -189,7 +184,7 @@ function Delete({ model, close }: { model: Model; close: () => void }) {
         <Failure error={error} />
         <div class="actions">
           <button type="button" onClick={close}>Cancel</button>
-          <Busy submit kind="danger" disabled={typed !== model.id}>Delete</Busy>
+          <Busy submit kind="danger" disabled={typed !== model.id} run={remove}>Delete</Busy>
         </div>
       </form>
     </Dialog>

@@ -1,5 +1,6 @@
-import type { InputSpec, LearnedInput, Model } from "../../api/types";
+import type { InputSpec, LearnedInput, Model, Typed } from "../../api/types";
 import { Field } from "../../ui/parts";
+import { list, typed } from "../draft";
 
 /** Given is the input that stands in a form, as texts. */
 export interface Given {
@@ -27,24 +28,19 @@ export function kindOf(input: InputSpec): Kind {
   return "numeric";
 }
 
-/** numbers reads numbers between spaces or commas. A text that is none becomes NaN. */
-export function numbers(text: string): number[] {
-  return text.split(/[\s,;]+/).filter(Boolean).map(Number);
-}
-
 /** bodyOfInput is the part of a request that is the input. A value that is left empty is missing. */
-export function bodyOfInput(model: Model, given: Given): { features?: number[]; inputs?: Record<string, unknown> } {
+export function bodyOfInput(model: Model, given: Given): { features?: Typed[]; inputs?: Record<string, unknown> } {
   const inputs = inputsOf(model);
-  if (inputs.length === 0) return { features: numbers(given.features) };
+  if (inputs.length === 0) return { features: list(given.features) };
   return { inputs: Object.fromEntries(inputs.map((i) => [i.name, valueOf(i, given.inputs[i.name] ?? "")])) };
 }
 
 function valueOf(input: InputSpec, text: string): unknown {
   if (text.trim() === "") return null;
   switch (kindOf(input)) {
-    case "numeric": return Number.isNaN(Number(text)) ? text : Number(text);
+    case "numeric": return typed(text);
     case "boolean": return text === "true";
-    case "vector": return numbers(text);
+    case "vector": return list(text);
     default: return text;
   }
 }
@@ -58,12 +54,12 @@ export function InputFields({ model, given, set }: { model: Model; given: Given;
   const inputs = inputsOf(model);
   if (inputs.length === 0) {
     const dimension = dimensionOf(model);
-    const typed = numbers(given.features);
-    const broken = typed.some((v) => Number.isNaN(v));
+    const values = list(given.features);
+    const broken = values.some((v) => typeof v === "string");
     return (
       <Field
         label="Features" wrong={broken ? "Numbers only, between spaces or commas." : undefined}
-        hint={`${typed.length} of ${dimension} numbers, between spaces or commas.`}
+        hint={`${values.length} of ${dimension} numbers, between spaces or commas.`}
       >
         {(a) => <textarea {...a} rows={2} spellcheck={false} value={given.features} onInput={(e) => set({ ...given, features: e.currentTarget.value })} />}
       </Field>

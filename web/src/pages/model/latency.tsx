@@ -1,6 +1,7 @@
 import { metrics } from "../../api/client";
+import { Refusal } from "../../api/refusal";
 import { quantile, readLatency, type Latency } from "../../charts/latency";
-import { count, seconds } from "../../format";
+import { count, plural, seconds } from "../../format";
 import { useLoad } from "../../ui/load";
 import { Failure } from "../../ui/parts";
 
@@ -9,10 +10,11 @@ const CALLS = [["hindsight_predict_seconds", "Predict"], ["hindsight_observe_sec
 /** Latencies are the durations of the model's calls since the server started, from /metrics. */
 export function Latencies({ model }: { model: string }) {
   const text = useLoad(metrics, [model]);
+  const denied = text.error instanceof Refusal && text.error.reason === "MODEL_OUT_OF_SCOPE";
   const read = CALLS.map(([name, title]) => ({ title, h: text.value === undefined ? undefined : readLatency(text.value, name, model) }));
   return (
     <>
-      <Failure error={text.error} />
+      {denied ? <p class="note">The server tells them to those alone who may see all models.</p> : <Failure error={text.error} />}
       {read.map(({ title, h }) => (h
         ? <Histogram key={title} title={title} h={h} />
         : text.value !== undefined && <p class="note" key={title}>{title}: no call since the server started. Of many models the server tells those of the first 1000 alone.</p>
@@ -33,7 +35,7 @@ function Histogram({ title, h }: { title: string; h: Latency }) {
   const shown = h.buckets.slice(first, (used[used.length - 1] ?? 0) + 2);
   const most = Math.max(...shown.map((b) => b.members));
   const step = WIDTH / shown.length;
-  const text = `${title}: ${count(h.count)} calls, median ${seconds(quantile(h, 0.5))}, 99 % within ${seconds(quantile(h, 0.99))}`;
+  const text = `${title}: ${plural(h.count, "call")}, median ${seconds(quantile(h, 0.5))}, 99 % within ${seconds(quantile(h, 0.99))}`;
   return (
     <figure class="latency">
       <figcaption>{text}</figcaption>
@@ -44,7 +46,7 @@ function Histogram({ title, h }: { title: string; h: Latency }) {
           return (
             <g key={b.bound}>
               <rect x={i * step + 1} y={HEIGHT - height} width={step - 2} height={height}><title>{`${name}: ${count(b.members)}`}</title></rect>
-              {b.bound !== Infinity && i % Math.ceil(shown.length / 6) === 0 && <text x={(i + 1) * step} y={HEIGHT + FOOT - 3} text-anchor="middle">{seconds(b.bound)}</text>}
+              {b.bound !== Infinity && i % Math.ceil(shown.length / 6) === 0 && <text x={(i + 1) * step} y={HEIGHT + FOOT - 3} text-anchor={i + 1 < shown.length ? "middle" : "end"}>{seconds(b.bound)}</text>}
             </g>
           );
         })}

@@ -11,7 +11,7 @@ const OUTCOMES = 300;
 const MOST_POINTS = 600;
 /** What moves is drawn at most so often. */
 const FRAME = 200;
-/** While a model learns, all of its statistics are asked for so often. */
+/** While a model learns, all of its statistics, its classes and its categories are asked for so often. */
 const WHOLE_STATS = 4000;
 
 /** Live is what is known of a model, kept up to date by its events. */
@@ -38,8 +38,8 @@ export function useLive(id: string): Live {
     stats.again();
     history.again();
   };
-  const latest = useRef({ again, stats, history });
-  latest.current = { again, stats, history };
+  const latest = useRef({ again, model, stats, history });
+  latest.current = { again, model, stats, history };
 
   useEffect(() => {
     if (!there) return undefined;
@@ -51,6 +51,7 @@ export function useLive(id: string): Live {
         whole ??= setTimeout(() => {
           whole = undefined;
           latest.current.stats.again();
+          latest.current.model.again();
         }, WHOLE_STATS);
       }
       const point = g.points[0];
@@ -59,17 +60,19 @@ export function useLive(id: string): Live {
       if (g.outcomes.length > 0) setOutcomes((old) => follow(old, g.outcomes));
     });
     let whole: ReturnType<typeof setTimeout> | undefined;
-    let lost = false;
+    let first = true;
+    let lost = 0;
     const stop = watch(id, {
       outcome: (e) => gathered.add((g) => g.outcomes.push(e)),
       stats: (s) => gathered.add((g) => { g.stats = s; }),
       history: (p) => gathered.add((g) => g.points.push(p)),
       link: (l) => {
-        if (l === "lost") lost = true;
-        if (l === "live" && lost) {
-          lost = false;
-          latest.current.again();
-        }
+        // What was missed is asked for. When the stream cannot be had again, the session may
+        // have ended, or the model may have been deleted, which the answer tells.
+        if (l === "live" && !first) latest.current.again();
+        lost = l === "lost" ? lost + 1 : 0;
+        if (lost > 1) latest.current.model.again();
+        if (l !== "connecting") first = false;
         setLink(l);
       },
     });

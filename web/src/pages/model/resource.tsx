@@ -1,55 +1,109 @@
 import { useState } from "preact/hooks";
 import { compareModels, deleteAlias, listAliases, setAlias, updateModel } from "../../api/client";
+import { Refusal } from "../../api/refusal";
 import type { ClassPerformance, Comparison, Model, Performance } from "../../api/types";
 import { count, number } from "../../format";
 import { modelHref } from "../../router";
 import { useLoad } from "../../ui/load";
 import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Light, Num, Panel, Scroll } from "../../ui/parts";
-import { labelsOf, labelsText } from "../draft";
+import { pairsOf, pairsText, typed } from "../draft";
 
-/** Edit changes the display name and the labels. What another changed meanwhile is refused by the etag. */
+/** Edit changes what may change of a model. What another changed meanwhile is refused by the etag. */
 export function Edit({ model, changed }: { model: Model; changed: () => void }) {
   const [open, setOpen] = useState(false);
+  // The model as it is now, and not as it was when the page was opened.
+  const show = (): void => {
+    changed();
+    setOpen(true);
+  };
   return (
     <>
-      <button type="button" onClick={() => setOpen(true)}>Edit…</button>
-      {open && <EditDialog model={model} close={() => setOpen(false)} done={() => { setOpen(false); changed(); }} />}
+      <button type="button" onClick={show}>Edit…</button>
+      {open && <EditDialog model={model} close={() => { setOpen(false); changed(); }} />}
     </>
   );
 }
 
-function EditDialog({ model, close, done }: { model: Model; close: () => void; done: () => void }) {
-  // The model as it was when the dialog opened: what is saved is a change of that one.
-  const [before] = useState(model);
-  const [name, setName] = useState(model.displayName ?? "");
-  const [labels, setLabels] = useState(labelsText(model.labels ?? {}));
+/** Texts are what stands in the form, under the names of the model's fields. */
+interface Texts {
+  displayName: string;
+  labels: string;
+  annotations: string;
+  labelTtl: string;
+  maxPendingLabels: string;
+}
+
+function textsOf(m: Model): Texts {
+  return {
+    displayName: m.displayName ?? "", labels: pairsText(m.labels ?? {}), annotations: pairsText(m.annotations ?? {}),
+    labelTtl: (m.labelTtl ?? "").replace(/s$/, ""), maxPendingLabels: m.maxPendingLabels === undefined ? "" : String(m.maxPendingLabels),
+  };
+}
+
+/** valueOf is the new value of a field. One without a value is back to the server's default. */
+function valueOf(field: keyof Texts, text: string): unknown {
+  if (field === "labels" || field === "annotations") return pairsOf(text);
+  if (text.trim() === "") return undefined;
+  if (field === "labelTtl") return `${text.trim()}s`;
+  return field === "maxPendingLabels" ? typed(text) : text.trim();
+}
+
+function EditDialog({ model, close }: { model: Model; close: () => void }) {
+  // What is saved is a change of the model as it was when the dialog opened.
+  const [before, setBefore] = useState(model);
+  const [texts, setTexts] = useState(textsOf(model));
   const [error, setError] = useState<unknown>();
   const notice = useNotice();
+  const old = textsOf(before);
+  const fields = (Object.keys(texts) as (keyof Texts)[]).filter((f) => texts[f] !== old[f]);
+  // Until something is typed the dialog follows the model.
+  if (fields.length === 0 && before.etag !== model.etag) {
+    setBefore(model);
+    setTexts(textsOf(model));
+  }
   const save = async (): Promise<void> => {
     try {
-      await updateModel(
-        { id: before.id, etag: before.etag ?? "", displayName: name.trim(), labels: labelsOf(labels) }, "displayName,labels",
-      );
-      notice({ text: `${before.id} was changed.` });
-      done();
+      if (fields.length > 0) {
+        const values = Object.fromEntries(fields.map((f) => [f, valueOf(f, texts[f])]));
+        await updateModel({ ...values, id: before.id, etag: before.etag ?? "" }, fields.join(","));
+        notice({ text: `${before.id} was changed.` });
+      }
+      close();
     } catch (e) {
       setError(e);
     }
   };
+  const wrong = (name: string): string | undefined =>
+    (error instanceof Refusal ? error.violations : []).find((v) => v.field.replace(/^model\./, "").split(".")[0] === name)?.description;
+  const put = (field: keyof Texts) => (e: { currentTarget: { value: string } }): void => {
+    setTexts({ ...texts, [field]: e.currentTarget.value });
+    setError(undefined);
+  };
   return (
     <Dialog title={`Edit ${before.id}`} close={close}>
-      <form onSubmit={(e) => { e.preventDefault(); void save(); }} noValidate>
-        <Field label="Display name" hint="For people.">
-          {(a) => <input {...a} autofocus value={name} onInput={(e) => setName(e.currentTarget.value)} />}
+      <form onSubmit={(e) => e.preventDefault()} noValidate>
+        <Field label="Display name" hint="For people." wrong={wrong("display_name")}>
+          {(a) => <input {...a} autofocus value={texts.displayName} onInput={put("displayName")} />}
         </Field>
-        <Field label="Labels" hint="For selecting models: team=rides, env=prod">
-          {(a) => <input {...a} spellcheck={false} value={labels} onInput={(e) => setLabels(e.currentTarget.value)} />}
+        <Field label="Labels" hint="For selecting models. One a line: team=rides" wrong={wrong("labels")}>
+          {(a) => <textarea {...a} rows={3} spellcheck={false} value={texts.labels} onInput={put("labels")} />}
         </Field>
+        <Field label="Annotations" hint="For programs. One a line: runbook=https://…" wrong={wrong("annotations")}>
+          {(a) => <textarea {...a} rows={3} spellcheck={false} value={texts.annotations} onInput={put("annotations")} />}
+        </Field>
+        <div class="fields">
+          <Field label="Label TTL, in seconds" hint="So long a prediction waits for its label. Empty: the server's default." wrong={wrong("label_ttl")}>
+            {(a) => <input {...a} inputMode="decimal" value={texts.labelTtl} onInput={put("labelTtl")} />}
+          </Field>
+          <Field label="Most pending labels" hint="So many predictions wait at once. Empty: the server's limit." wrong={wrong("max_pending_labels")}>
+            {(a) => <input {...a} inputMode="numeric" value={texts.maxPendingLabels} onInput={put("maxPendingLabels")} />}
+          </Field>
+        </div>
         <Failure error={error} />
         <div class="actions">
           <button type="button" onClick={close}>Cancel</button>
-          <Busy submit kind="primary">Save</Busy>
+          <Busy submit kind="primary" run={save}>Save</Busy>
         </div>
       </form>
     </Dialog>
@@ -91,12 +145,12 @@ export function Aliases({ model, changed }: { model: Model; changed: () => void 
           <code>{a}</code> <Busy kind="small" run={() => remove(a)}>Remove<span class="unseen"> the alias {a}</span></Busy>
         </div>
       ))}
-      <form onSubmit={(e) => { e.preventDefault(); if (alias.trim()) void set(alias.trim()); }} noValidate>
+      <form onSubmit={(e) => e.preventDefault()} noValidate>
         <Field label="Alias" hint={now && now !== model.id ? `It names ${now} now, and would change over.` : "Such as champion."}>
           {(a) => <input {...a} autocomplete="off" spellcheck={false} value={alias} onInput={(e) => setTyped(e.currentTarget.value)} />}
         </Field>
         <Failure error={error ?? all.error} />
-        <div class="actions"><Busy submit disabled={!alias.trim() || now === model.id}>Set</Busy></div>
+        <div class="actions"><Busy submit disabled={!alias.trim() || now === model.id} run={() => set(alias.trim())}>Set</Busy></div>
       </form>
     </Panel>
   );

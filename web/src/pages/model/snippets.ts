@@ -5,7 +5,13 @@ import { dimensionOf, inputsOf, kindOf } from "./input";
 export interface Addresses {
   grpc: string;
   http: string;
+  /** The gRPC port has TLS. */
+  tls: boolean;
+  /** The server needs a token. The programs read it from the environment. */
+  token: boolean;
 }
+
+const TOKEN = "HINDSIGHT_TOKEN";
 
 export const LANGUAGES = [["curl", "curl"], ["grpcurl", "grpcurl"], ["python", "Python"], ["go", "Go"]] as const;
 export type Language = (typeof LANGUAGES)[number][0];
@@ -53,17 +59,18 @@ function quoted(value: unknown): string {
 
 function curl(model: Model, at: Addresses): string {
   const url = `${at.http}/v1/models/${model.id}`;
-  return `curl --json ${quoted({ ...exampleInput(model), predictionId: "first" })} \\
+  const call = at.token ? `curl -H "Authorization: Bearer $${TOKEN}"` : "curl";
+  return `${call} --json ${quoted({ ...exampleInput(model), predictionId: "first" })} \\
   ${url}:predict
 
-curl --json ${quoted({ predictionId: "first", ...exampleLabel(model) })} \\
+${call} --json ${quoted({ predictionId: "first", ...exampleLabel(model) })} \\
   ${url}:observe
 `;
 }
 
 function grpcurl(model: Model, at: Addresses): string {
   const call = (body: object, method: string): string =>
-    `grpcurl -plaintext -d ${quoted({ model: model.id, ...body })} \\\n  ${at.grpc} hindsight.v1.PredictionService/${method}\n`;
+    `grpcurl ${at.tls ? "" : "-plaintext "}${at.token ? `-H "authorization: Bearer $${TOKEN}" ` : ""}-d ${quoted({ model: model.id, ...body })} \\\n  ${at.grpc} hindsight.v1.PredictionService/${method}\n`;
   return `${call({ ...exampleInput(model), predictionId: "first" }, "Predict")}
 ${call({ predictionId: "first", ...exampleLabel(model) }, "Observe")}`;
 }
@@ -85,9 +92,10 @@ function python(model: Model, at: Addresses): string {
   const input = exampleInput(model);
   const label = exampleLabel(model);
   const known = "class" in label ? label.class : "labels" in label ? label.labels.values : label.label;
-  return `import hindsight
+  const how = [JSON.stringify(at.grpc), ...(at.tls ? ["tls=True"] : []), ...(at.token ? [`token=os.environ["${TOKEN}"]`] : [])];
+  return `${at.token ? "import os\n\n" : ""}import hindsight
 
-with hindsight.connect(${JSON.stringify(at.grpc)}) as client:
+with hindsight.connect(${how.join(", ")}) as client:
     model = client.model(${JSON.stringify(model.id)})
     prediction = model.predict(${pythonValue("features" in input ? input.features : input.inputs)})
     print(prediction)
@@ -115,19 +123,23 @@ ${Object.entries(input.inputs).map(([k, v]) => `		${JSON.stringify(k)}: ${goValu
   const target = "class" in label
     ? `client.Class(${JSON.stringify(label.class)})`
     : "labels" in label ? `client.Labels(${label.labels.values.join(", ")})` : `client.Label(${label.label})`;
+  const how = [
+    JSON.stringify(at.grpc), ...(at.tls ? ["client.WithTLS(client.TLS{})"] : []),
+    ...(at.token ? [`client.WithToken(client.TokenText(os.Getenv("${TOKEN}")))`] : []),
+  ];
   return `package main
 
 import (
 	"context"
 	"fmt"
-	"log"
+	"log"${at.token ? '\n\t"os"' : ""}
 
 	"hindsight/client"
 )
 
 func main() {
 	ctx := context.Background()
-	c, err := client.Dial(${JSON.stringify(at.grpc)})
+	c, err := client.Dial(${how.join(", ")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,9 +1,10 @@
 import { useState } from "preact/hooks";
 import { observe, predict } from "../../api/client";
-import type { Model, ObserveBody, Outcome, Prediction } from "../../api/types";
+import type { Interval, Model, ObserveBody, Outcome, Prediction } from "../../api/types";
 import { count, full, level, number, percent } from "../../format";
 import { Busy, Choice, Copy, Failure, Field, Light, Num, Pair, Panel } from "../../ui/parts";
-import { InputFields, NOTHING, bodyOfInput, numbers, type Given } from "./input";
+import { list, typed } from "../draft";
+import { InputFields, NOTHING, bodyOfInput, type Given } from "./input";
 import { Bar } from "./tables";
 
 /** Try are the forms to predict and to observe by hand. */
@@ -31,13 +32,13 @@ function PredictForm({ model, last, done }: { model: Model; last: Prediction | u
   };
   return (
     <Panel title="Predict" id="predict">
-      <form onSubmit={(e) => { e.preventDefault(); void send(); }} noValidate>
+      <form onSubmit={(e) => e.preventDefault()} noValidate>
         <InputFields model={model} given={given} set={setGiven} />
         <label class="check">
           <input type="checkbox" checked={remember} onChange={(e) => setRemember(e.currentTarget.checked)} />
           A label will come: remember the prediction
         </label>
-        <div class="actions"><Busy submit kind="primary">Predict</Busy></div>
+        <div class="actions"><Busy submit kind="primary" run={send}>Predict</Busy></div>
       </form>
       <Failure error={error} />
       <div role="status">{last && <PredictionText p={last} />}</div>
@@ -51,19 +52,31 @@ function PredictionText({ p }: { p: Prediction }) {
     <dl class="list answer">
       {p.class && <div><dt>Class</dt><dd data-name="prediction.class"><strong>{p.class}</strong></dd></div>}
       {p.value !== undefined && <div><dt>Value</dt><dd><strong><Num name="prediction.value" value={p.value} /></strong></dd></div>}
-      {p.values && p.values.length > 0 && <div><dt>Values</dt><dd>{p.values.map((v, i) => <Num key={i} value={v} />)}</dd></div>}
+      {p.values && p.values.length > 0 && <div><dt>Values</dt><dd><Nums values={p.values} /></dd></div>}
       {scores.slice(0, 10).map(([name, score]) => <div key={name}><dt>P({name})</dt><dd><Bar share={score} /><Num value={score} write={percent} /></dd></div>)}
       {p.probability !== undefined && <div><dt>P(label 1)</dt><dd><Num value={p.probability} write={percent} /></dd></div>}
-      {(p.intervals ?? []).filter((i) => i.lower !== undefined).map((i) => (
-        <div key={i.coverage}><dt>{level(number(i.coverage))} interval</dt><dd><Num value={i.lower} /> to <Num value={i.upper} /></dd></div>
+      {(p.intervals ?? []).map((i) => (
+        <div key={i.coverage}><dt>{level(number(i.coverage))} {i.lowers ? "intervals" : "interval"}</dt><dd>{boundsOf(i)}</dd></div>
       ))}
       {p.parametricValue !== undefined && <div><dt>Parametric part</dt><dd><Num value={p.parametricValue} /></dd></div>}
       {p.standardError !== undefined && <div><dt>Standard error</dt><dd><Num value={p.standardError} /></dd></div>}
+      {p.standardErrors && p.standardErrors.length > 0 && <div><dt>Standard errors</dt><dd><Nums values={p.standardErrors} /></dd></div>}
       {p.leverage !== undefined && <div><dt>Leverage</dt><dd><Num value={p.leverage} /></dd></div>}
       <div><dt>Learned from</dt><dd>{count(number(p.stateSequence))}</dd></div>
       {p.predictionId && <div class="long"><dt>Prediction id</dt><dd><code>{p.predictionId}</code> <Copy text={p.predictionId} what="the prediction id" /></dd></div>}
     </dl>
   );
+}
+
+/** Nums are the numbers of several outputs, in their order. */
+function Nums({ values }: { values: number[] }) {
+  return <>{values.map((v, i) => <Num key={i} value={v} />)}</>;
+}
+
+/** boundsOf writes an interval, or one for each output. Without observations it has no ends. */
+function boundsOf(i: Interval) {
+  if (!i.lowers) return i.lower === undefined ? "not known yet" : <><Num value={i.lower} /> to <Num value={i.upper} /></>;
+  return i.lowers.map((low, k) => <span key={k}><Num value={low} /> to <Num value={i.uppers?.[k]} />{k + 1 < (i.lowers ?? []).length ? "," : ""}</span>);
 }
 
 /** newId makes the id of an observation, so that a click that is sent twice is learned once. */
@@ -88,7 +101,7 @@ function ObserveForm({ model, last, done }: { model: Model; last: string | undef
     const body: ObserveBody = {
       ...(how === "id" ? { predictionId: predictionId.trim() } : { ...bodyOfInput(model, given), observationId }),
       ...target(model, label),
-      ...(weight.trim() ? { weight: Number(weight) } : {}),
+      ...(weight.trim() ? { weight: typed(weight) } : {}),
     };
     try {
       setOutcome(await observe(model.id, body));
@@ -104,7 +117,7 @@ function ObserveForm({ model, last, done }: { model: Model; last: string | undef
 
   return (
     <Panel title="Observe" id="observe">
-      <form onSubmit={(e) => { e.preventDefault(); void send(); }} noValidate>
+      <form onSubmit={(e) => e.preventDefault()} noValidate>
         <Choice label="What was observed" value={how} choose={setHow} options={[["id", "A prediction"], ["input", "An input"]]} />
         {how === "id" ? (
           <Field label="Prediction id" hint="Of the last prediction above, or another.">
@@ -124,7 +137,7 @@ function ObserveForm({ model, last, done }: { model: Model; last: string | undef
             {(a) => <input {...a} inputMode="decimal" value={weight} onInput={(e) => setWeight(e.currentTarget.value)} />}
           </Field>
         </div>
-        <div class="actions"><Busy submit kind="primary">Observe</Busy></div>
+        <div class="actions"><Busy submit kind="primary" run={send}>Observe</Busy></div>
       </form>
       <Failure error={error} />
       <div role="status">{outcome && <OutcomeText o={outcome} />}</div>
@@ -139,9 +152,8 @@ function outputsOf(model: Model): number {
 /** target is the label of a request. Without one the request has none, and the server says so. */
 function target(model: Model, label: string): ObserveBody {
   if (model.spec?.classes) return label ? { class: label } : {};
-  const values = numbers(label);
-  if (values.length === 0) return {};
-  return outputsOf(model) > 1 ? { labels: { values } } : { label: values[0] ?? NaN };
+  if (!label.trim()) return {};
+  return outputsOf(model) > 1 ? { labels: { values: list(label) } } : { label: typed(label) };
 }
 
 function LabelField({ model, label, set }: { model: Model; label: string; set: (text: string) => void }) {
@@ -171,6 +183,7 @@ function OutcomeText({ o }: { o: Outcome }) {
       <div><dt>Sequence</dt><dd><Num name="outcome.sequence" value={number(o.sequence)} write={count} /></dd></div>
       {o.duplicate && <div><dt>Duplicate</dt><dd>It had been learned before.</dd></div>}
       {o.prediction !== undefined && <div><dt>Prediction</dt><dd><Num value={o.prediction} /></dd></div>}
+      {o.predictions && o.predictions.length > 0 && <div><dt>Predictions</dt><dd><Nums values={o.predictions} /></dd></div>}
       {o.class && <div><dt>Class predicted</dt><dd>{o.class}</dd></div>}
       <div><dt>Loss</dt><dd><Num name="outcome.loss" value={o.loss} write={full} /></dd></div>
       {o.servedLoss !== undefined && <div><dt>Served loss</dt><dd><Num value={o.servedLoss} write={full} /></dd></div>}
