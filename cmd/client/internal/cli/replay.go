@@ -14,6 +14,7 @@ import (
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/dataset"
 )
 
 // newReplay builds "replay".
@@ -153,7 +154,13 @@ func (r *replay) execute(ctx context.Context, e *env) (err error) {
 		if r.csv, err = spool(e.Stdin); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, os.Remove(r.csv)) }()
+		defer func() {
+			var wrong *dataset.Error
+			if errors.As(err, &wrong) && wrong.File == r.csv {
+				wrong.File = "standard input"
+			}
+			err = errors.Join(err, os.Remove(r.csv))
+		}()
 	}
 	// Mistakes are reported before the first call.
 	if err := stream.CheckHeader(r.csv, r.options.Target); err != nil {
@@ -172,6 +179,9 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 	checked, dimension, err := r.open(spec)
 	if err == nil {
 		r.total, err = count(checked)
+	}
+	if err == nil && r.total == 0 && r.options.Offset == 0 {
+		err = stream.NoRow(r.csv)
 	}
 	if err != nil {
 		return &command.UsageError{Err: err}

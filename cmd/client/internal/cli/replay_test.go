@@ -288,6 +288,11 @@ func TestReplayBadRow(t *testing.T) {
 	if f.models["new"] != nil || f.calls["predict"] > 0 {
 		t.Error("the model was created, or learned")
 	}
+	empty := written(t, "empty.csv", "x1,y\n")
+	r := run(t, "replay", "--csv", empty, "--model", "new", "--create", "{}")
+	if r.code != 2 || !strings.Contains(r.errors, "empty.csv: there is no row below the header") || f.models["new"] != nil {
+		t.Errorf("header alone: %+v", r)
+	}
 	// Rows that are not taken may be wrong.
 	document(t, 0, "replay", "--csv", path, "--model", "m", "--limit", "1")
 }
