@@ -49,6 +49,7 @@ func (f *fake) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreami
 		if err != nil {
 			return err
 		}
+		stats.GetStats().Experts = nil // Events do not have them.
 		for _, event := range []*hindsightv1.WatchModelResponse{
 			{Event: &hindsightv1.WatchModelResponse_Stats{Stats: stats.GetStats()}},
 			{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: &hindsightv1.OutcomeEvent{}}},

@@ -99,6 +99,7 @@ elsewhere it wants --yes.`,
 				if err != nil {
 					return err
 				}
+				e.Say("%d observations of %s are undone", answer.GetUndone(), answer.GetModel().GetId())
 				return e.emitModel(answer.GetModel())
 			})
 		},
