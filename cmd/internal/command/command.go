@@ -209,11 +209,15 @@ type Failure struct {
 // NewFailure returns the failure of an error, with its exit code.
 func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	f := &Failure{Message: strings.Join(strings.Fields(err.Error()), " "), ExitCode: p.exitCode(ctx, err)}
-	if f.ExitCode == exitUnreachable {
-		f.Message = p.unreachable(err, f.Message)
-	}
-	if refused := client.FromError(err); refused != nil {
+	refused := client.FromError(err)
+	if refused != nil {
 		f.Code, f.Reason = client.CodeName(refused.Code), refused.Reason
+	}
+	switch {
+	case f.ExitCode == exitUnreachable:
+		f.Message = p.unreachable(err, f.Message)
+	case f.ExitCode == exitInterrupted && refused != nil && refused.Is(context.Canceled):
+		f.Message = "interrupted" // The words of gRPC say no more.
 	}
 	return f
 }
