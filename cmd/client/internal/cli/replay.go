@@ -150,6 +150,9 @@ func (r *replay) execute(ctx context.Context, e *env) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
+	if isSameFile(r.csv, r.out) {
+		return command.Usagef("--out: %s is the file of --csv, and would be lost", r.out)
+	}
 	if r.csv == "-" {
 		if r.csv, err = spool(e.Stdin); err != nil {
 			return err
@@ -197,6 +200,16 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 		return &command.UsageError{Err: err}
 	}
 	return errors.Join(r.take(ctx, e, c, source), source.Close())
+}
+
+// isSameFile tells whether two names are of one file, which is there.
+func isSameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
 }
 
 // count reads rows to their end and counts them.

@@ -288,8 +288,12 @@ func TestReplayBadRow(t *testing.T) {
 	if f.models["new"] != nil || f.calls["predict"] > 0 {
 		t.Error("the model was created, or learned")
 	}
+	r := run(t, "replay", "--csv", path, "--model", "m", "--limit", "1", "--out", filepath.Join(filepath.Dir(path), ".", "bad.csv"))
+	if text, err := os.ReadFile(path); r.code != 2 || !strings.Contains(r.errors, "is the file of --csv") || len(text) == 0 {
+		t.Errorf("--out over --csv: %+v, %q, %v", r, text, err)
+	}
 	empty := written(t, "empty.csv", "x1,y\n")
-	r := run(t, "replay", "--csv", empty, "--model", "new", "--create", "{}")
+	r = run(t, "replay", "--csv", empty, "--model", "new", "--create", "{}")
 	if r.code != 2 || !strings.Contains(r.errors, "empty.csv: there is no row below the header") || f.models["new"] != nil {
 		t.Errorf("header alone: %+v", r)
 	}
