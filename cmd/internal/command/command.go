@@ -224,8 +224,16 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 
 // unreachable says what to do when no server answered. The error may say it.
 func (p *Program) unreachable(err error, message string) string {
-	if client.FromError(err).Advice() != "" {
-		return fmt.Sprintf("no answer of the server at %s: %s", p.Address, message)
+	refused := client.FromError(err)
+	address := p.Address
+	if a := refused.Address(); a != "" {
+		address = a
+	}
+	switch {
+	case refused.Advice() != "":
+		return fmt.Sprintf("no answer of the server at %s: %s", address, message)
+	case address != p.Address: // Of the two servers of a command, it is the other one.
+		return fmt.Sprintf("no server answered at %s: %s", address, message)
 	}
 	return fmt.Sprintf("no server answered at %s: %s; start one with \"hindsight-server --data-dir DIR\", or name another with --address or %s",
 		p.Address, message, addressEnv)
