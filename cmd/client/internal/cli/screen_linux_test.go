@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,45 @@ func terminal(t *testing.T, columns, rows uint16) (person, program *os.File) {
 		t.Skipf("no pseudo terminal: %v", err)
 	}
 	return person, program
+}
+
+// TestQuestion answers on a terminal, and interrupts there.
+func TestQuestion(t *testing.T) {
+	for typed, want := range map[string]int{"y\n": 0, "n\n": 2, "\n": 2, "": 130} {
+		f := served(t)
+		person, program := terminal(t, 80, 24)
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := &question{asked: func() {
+			if typed == "" {
+				cancel()
+			} else if _, err := io.WriteString(person, typed); err != nil {
+				t.Error(err)
+			}
+		}}
+		var out strings.Builder
+		code := cli.Run(ctx, "v1", []string{"model", "delete", "m"}, program, &out, asked)
+		cancel()
+		if err := program.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if code != want || (f.models["m"] == nil) != (want == 0) {
+			t.Errorf("%q: exit code %d, want %d: %s", typed, code, want, asked.text.String())
+		}
+	}
+}
+
+// question is a standard error on which a question is asked.
+type question struct {
+	text  strings.Builder
+	asked func()
+}
+
+func (q *question) Write(p []byte) (int, error) {
+	n, err := q.text.Write(p)
+	if strings.HasSuffix(q.text.String(), "[y/N] ") {
+		q.asked()
+	}
+	return n, err
 }
 
 // TestWatchScreen: the curves are named as those of "model stats", though events have no
