@@ -6,9 +6,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// advices has what to do about errors of TLS, by a part of their text.
+// advices has what to do about errors of a connection, by a part of their text.
 func advices() []struct{ part, advice string } {
 	return []struct{ part, advice string }{
+		{"looked like an HTTP/1.1 header", "this is a port of HTTP: the server has another one for gRPC, " + DefaultPort + " unless it was told another"},
 		{"first record does not look like a TLS handshake", "the server does not speak TLS: connect without TLS, or start the server with a certificate"},
 		{"signed by unknown authority", "the authority of the server's certificate is not trusted: give the file of the authority as CA"},
 		{"certificate is not trusted", "the authority of the server's certificate is not trusted: give the file of the authority as CA"},

@@ -139,8 +139,12 @@ func Address(address string) (string, error) {
 	switch {
 	case address == "":
 		return "", fmt.Errorf("address %q: it is empty", address)
+	case strings.HasPrefix(address, "http://"), strings.HasPrefix(address, "https://"):
+		return "", fmt.Errorf("address %q: it is a URL, want HOST or HOST:PORT without the scheme; the port of gRPC is %s unless the server was told another", address, DefaultPort)
 	case net.ParseIP(host) != nil:
 		return net.JoinHostPort(host, DefaultPort), nil
+	case strings.HasSuffix(address, ":"):
+		return "", fmt.Errorf("address %q: there is no port behind the colon", address)
 	case strings.Contains(address, ":"):
 		return address, nil
 	default:

@@ -28,8 +28,10 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
 		}
 	}
-	if _, err := client.Dial(""); err == nil {
-		t.Error("an empty address was taken")
+	for in, want := range map[string]string{"": "it is empty", "http://localhost:9464": "it is a URL", "localhost:": "no port", ":": "no port"} {
+		if _, err := client.Dial(in); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", in, err, want)
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"errors"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +164,8 @@ func TestTLSAdvice(t *testing.T) {
 	host := issue(t, dir, "host", ca, soon, "127.0.0.1", "hindsight.example")
 	alice, late := issue(t, dir, "alice", ca, soon), issue(t, dir, "late", ca, past)
 	stranger := issue(t, dir, "stranger", other, soon)
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
 	plain := (&secured{}).listen(t, insecure.NewCredentials())
 	server := (&secured{}).listen(t, speaks(t, host, nil))
 	mutual := (&secured{}).listen(t, speaks(t, host, ca))
@@ -180,6 +184,7 @@ func TestTLSAdvice(t *testing.T) {
 		"right name":            {away, []client.Option{client.WithTLS(client.TLS{CA: ca.crt, ServerName: "away.example"})}, ""},
 		"plaintext to TLS":      {server, nil, "it may want TLS"},
 		"TLS to plaintext":      {plain, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "the server does not speak TLS"},
+		"gRPC to HTTP":          {web.Listener.Addr().String(), nil, "this is a port of HTTP: the server has another one for gRPC, 50051"},
 		"wrong CA":              {server, []client.Option{client.WithTLS(client.TLS{CA: other.crt})}, "give the file of the authority as CA"},
 		"the system's CAs":      {server, []client.Option{client.WithTLS(client.TLS{})}, "give the file of the authority as CA"},
 		"expired server":        {expired, []client.Option{client.WithTLS(client.TLS{CA: ca.crt})}, "the server's certificate is not valid now"},

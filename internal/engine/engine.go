@@ -70,7 +70,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 			return Info{}, fmt.Errorf("model %q: %w: it follows %q", id, ErrModelExists, there.description().Follows)
 		}
 		if !isOf(there.Spec, spec) {
-			return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
+			return Info{}, fmt.Errorf("model %q: %w: it has another spec", id, ErrModelExists)
 		}
 		return there.info()
 	}

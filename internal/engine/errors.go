@@ -14,7 +14,7 @@ import (
 // call comes as a *model.FieldError instead.
 var (
 	ErrModelNotFound      = errors.New("no such model")
-	ErrModelExists        = errors.New("model exists with another spec")
+	ErrModelExists        = errors.New("model exists")
 	ErrModelDeleted       = errors.New("a deleted model has the id")
 	ErrInvalidID          = errors.New("invalid id")
 	ErrInvalidRequest     = errors.New("invalid request")

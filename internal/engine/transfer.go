@@ -119,7 +119,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if there, err := e.free(id); err != nil {
 		return Info{}, err
 	} else if there != nil {
-		return Info{}, fmt.Errorf("model %q: %w", id, ErrModelExists)
+		return Info{}, fmt.Errorf("model %q: %w: an import wants an id that no model has", id, ErrModelExists)
 	}
 	made, err := e.room()
 	if err != nil {

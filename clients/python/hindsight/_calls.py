@@ -9,10 +9,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, Optional, TypeVar
 
 from hindsight import messages
-from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, set_label, spec
+from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, set_label, spec, timestamp
 from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
 T = TypeVar("T")
@@ -271,8 +272,12 @@ def snapshots(model: str) -> Call[list[messages.Snapshot]]:
     return _models("ListSnapshots", r, lambda a: [messages.Snapshot.of(s) for s in a.snapshots])
 
 
-def restore(model: str, sequence: int, validate_only: bool) -> Call[messages.Restored]:
-    r = model_pb2.RestoreModelRequest(model=model, sequence=sequence, validate_only=validate_only)
+def restore(model: str, sequence: Optional[int], time: Optional[datetime], validate_only: bool) -> Call[messages.Restored]:
+    if (sequence is None) == (time is None):
+        raise TypeError("restore takes a sequence or a time, and not both")
+    r = model_pb2.RestoreModelRequest(
+        model=model, sequence=sequence, time=None if time is None else timestamp(time), validate_only=validate_only,
+    )
     # A second try could undo what was learned after the first.
     return _models("RestoreModel", r, messages.Restored.of, again=validate_only)
 

@@ -8,10 +8,9 @@ import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, Union
 
-from google.protobuf import duration_pb2, json_format, struct_pb2
+from google.protobuf import duration_pb2, json_format, struct_pb2, timestamp_pb2
 
 from hindsight.v1 import prediction_pb2, spec_pb2
-
 
 
 class Array(Protocol):
@@ -101,6 +100,15 @@ def duration(span: Span) -> duration_pb2.Duration:
     """A time span as a Duration."""
     out = duration_pb2.Duration()
     out.FromTimedelta(span if isinstance(span, datetime.timedelta) else datetime.timedelta(seconds=span))
+    return out
+
+
+def timestamp(moment: datetime.datetime) -> timestamp_pb2.Timestamp:
+    """A moment as a Timestamp. One without an offset could be meant in any zone: it is refused."""
+    if moment.tzinfo is None:
+        raise ValueError(f"time {moment.isoformat()} has no offset from UTC, want a datetime with a tzinfo")
+    out = timestamp_pb2.Timestamp()
+    out.FromDatetime(moment)
     return out
 
 

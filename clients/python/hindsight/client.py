@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 import grpc
@@ -316,9 +317,15 @@ class Model:
         """The snapshots that are kept, newest first."""
         return self.client.run(_calls.snapshots(self.id))
 
-    def restore(self, sequence: int, *, validate_only: bool = False) -> messages.Restored:
-        """Takes the model back to an earlier sequence. It is sent once: see the documentation."""
-        return self.client.run(_calls.restore(self.id, sequence, validate_only))
+    def restore(
+        self, sequence: Optional[int] = None, *, time: Optional[datetime] = None, validate_only: bool = False
+    ) -> messages.Restored:
+        """Takes the model back to an earlier sequence, or to what it had learned at a time.
+
+        One of the two is given. The time has an offset from UTC. validate_only: tells what
+        would be undone, and restores nothing. It is sent once: see the documentation.
+        """
+        return self.client.run(_calls.restore(self.id, sequence, time, validate_only))
 
     def export(self, to: IO[bytes], *, without_ids: bool = False, timeout: float = 600.0) -> int:
         """Writes the model to a file and returns the number of bytes."""

@@ -1,6 +1,7 @@
 """The client for asyncio against a real server."""
 
 import asyncio
+import datetime
 import io
 import unittest
 
@@ -40,6 +41,8 @@ class AioTest(unittest.IsolatedAsyncioTestCase):
         await self.model.export(out)
         self.assertEqual((await self.client.import_model(self.name + "-copy", out.getvalue())).sequence, 2)
         self.assertEqual(len([m async for m in self.client.models(prefix=self.name)]), 2)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        self.assertEqual((await self.model.restore(time=now)).undone, 0)
         self.assertEqual((await self.model.restore(0)).model.sequence, 0)
         self.assertEqual((await self.model.stats()).observations, 0)
         await self.client.model(self.name + "-copy").delete()

@@ -115,6 +115,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((info.learner, info.spec["seed"], info.spec["fourier_awv"]["frequencies"]), ("fourier_awv", 7, 10))
         self.assertEqual(info.create_time.tzinfo, datetime.timezone.utc)
         self.assertEqual(self.client.validate(info.spec).spec, info.spec)
+        empty = datetime.datetime.now(datetime.timezone.utc)
         for n in range(5):
             model.observe([n, 1], n)
         self.assertEqual(model.snapshot().sequence, 5)
@@ -124,9 +125,12 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(model.export(out), len(out.getvalue()))
         copy = self.client.import_model(model.id + "-copy", out.getvalue())
         self.assertEqual(copy.sequence, 6)
+        self.assertEqual(model.restore(5, validate_only=True).undone, 1)
         restored = model.restore(5)
         self.assertEqual(restored.model.sequence, 5)
         self.assertEqual(model.stats().observations, 5)
+        self.assertEqual(model.restore(time=datetime.datetime.now(datetime.timezone.utc)).undone, 0)
+        self.assertEqual(model.restore(time=empty, validate_only=True).undone, 5)
         self.assertEqual([m.id for m in self.client.models(prefix=model.id, page_size=1)], [model.id, model.id + "-copy"])
         self.client.model(model.id + "-copy").delete()
         with self.assertRaises(errors.ModelNotFound):

@@ -198,10 +198,26 @@ class RetryTest(unittest.TestCase):
         self.assertEqual(len(set(_calls.predict_batch("m", [[1]] * 9, None, None, True).request.prediction_ids)), 9)
 
     def test_what_is_not_sent_again(self):
-        self.assertFalse(_calls.restore("m", 1, False).again)
+        self.assertFalse(_calls.restore("m", 1, None, False).again)
+        self.assertTrue(_calls.restore("m", 1, None, True).again)
         self.assertFalse(_calls.update("m", "etag", False, display_name="x").again)
         self.assertTrue(_calls.update("m", "", False, display_name="x").again)
         self.assertEqual(_calls.update("m", "", False, display_name="x", labels=_calls.UNCHANGED, label_ttl=None).request.update_mask.paths, ["display_name", "label_ttl"])
+
+
+    def test_restore_to_a_time(self):
+        moment = datetime.datetime(2026, 3, 1, 10, 30, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
+        request = _calls.restore("m", None, moment, False).request
+        self.assertEqual(request.time.ToJsonString(), "2026-03-01T09:30:00Z")
+        self.assertFalse(request.HasField("sequence"))
+        request = _calls.restore("m", 0, None, False).request
+        self.assertTrue(request.HasField("sequence"))
+        self.assertFalse(request.HasField("time"))
+        for given in ((None, None), (1, moment)):
+            with self.assertRaisesRegex(TypeError, "a sequence or a time"):
+                _calls.restore("m", *given, False)
+        with self.assertRaisesRegex(ValueError, "2026-03-01T10:30:00 has no offset from UTC"):
+            _calls.restore("m", None, moment.replace(tzinfo=None), False)
 
 
 class FlightsTest(unittest.TestCase):

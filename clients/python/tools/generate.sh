@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates the stubs and hindsight/messages.py below the directory that is given.
+# Generates the stubs and hindsight/messages below the directory that is given.
 # It needs protoc 3.21, grpc_python_plugin and the protobuf package of PYTHON. Stubs of
 # protoc 3.21 run on protobuf 4.21 and all later ones; those of a later protoc do not run
 # on an earlier protobuf, so the version is fixed.
@@ -23,9 +23,9 @@ protoc -I "$api" -I "$third_party" -I "$here/proto" \
 sed -i -E 's/^from google\.(api|rpc) import .*$/import hindsight._google/' "$work"/*/*/*_pb2.py
 sed -i -E 's/^from google\.(api|rpc) import/from hindsight._google import/' "$work"/*/*/*.pyi
 
-mkdir -p "$out/hindsight/v1" "$out/hindsight/_google" "$out/hindsight/_client"
+mkdir -p "$out/hindsight/v1" "$out/hindsight/_google" "$out/hindsight/_client" "$out/hindsight/messages"
 cp "$work"/hindsight/v1/{model,prediction}_pb2{.py,.pyi,_grpc.py} "$work"/hindsight/v1/spec_pb2.py{,i} "$out/hindsight/v1/"
 cp "$work"/google/{api,rpc}/*_pb2.py{,i} "$out/hindsight/_google/"
 sed 's/hindsight\.client\.details_pb2/hindsight._client.details_pb2/' "$work/hindsight/client/details_pb2.py" >"$out/hindsight/_client/details_pb2.py"
 cp "$work/hindsight/client/details_pb2.pyi" "$out/hindsight/_client/"
-"${PYTHON:-python3}" "$here/tools/messages.py" "$work/api.binpb" >"$out/hindsight/messages.py"
+"${PYTHON:-python3}" "$here/tools/messages.py" "$work/api.binpb" "$out/hindsight/messages"

@@ -1,20 +1,26 @@
-"""Writes hindsight/messages.py: a frozen dataclass for every message that the client answers.
+"""Writes hindsight/messages: a frozen dataclass for every message that the client answers.
 
-Its argument is a set of file descriptors with their comments. A field that is absent is
-None there, where protobuf's own classes say 0.
+Its arguments are a set of file descriptors with their comments, and the directory to write
+to. A field that is absent is None there, where protobuf's own classes say 0.
 """
 
 import keyword
+import pathlib
+import re
 import sys
 import textwrap
 
 from google.protobuf import descriptor_pb2
 
-# The messages that the client answers. Those that they contain follow.
-ROOTS = [
-    "Prediction", "Outcome", "Model", "ModelStats", "ValidateSpecResponse", "Snapshot", "RestoreModelResponse",
-    "GetModelHistoryResponse", "WatchModelResponse", "Comparison", "Alias",
-]
+# The messages that the client answers, by module. What they contain is in the module of the
+# first of them that contains it. A module imports earlier ones alone.
+MODULES = {
+    "predictions": ["Prediction", "Outcome"],
+    "performance": ["Comparison"],
+    "models": ["Model", "ValidateSpecResponse", "Snapshot", "RestoreModelResponse", "Alias"],
+    "stats": ["ModelStats"],
+    "history": ["GetModelHistoryResponse", "WatchModelResponse"],
+}
 # Names in Python.
 NAMES = {
     "Model": "ModelInfo",
@@ -32,17 +38,7 @@ PLAIN = {
 }
 F = descriptor_pb2.FieldDescriptorProto
 FLOATS = {F.TYPE_DOUBLE, F.TYPE_FLOAT}
-HEAD = '''"""What the client answers. Generated from the API by tools/messages.py: do not edit."""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from typing import Any, Optional
-
-from hindsight._values import enum_name, spec_dict
-from hindsight.v1 import model_pb2, prediction_pb2
-'''
+GENERATED = "Generated from the API by tools/messages.py: do not edit."
 
 
 class Messages:
@@ -65,9 +61,9 @@ class Messages:
                 for nested in message.nested_type:
                     self.messages[f"{full}.{nested.name}"] = nested
 
-    def ordered(self, roots):
-        """Every message that the roots contain, contained ones first."""
-        done = {}
+    def ordered(self, roots, done):
+        """Every message that the roots contain and that is not done yet, contained ones first."""
+        before = len(done)
 
         def visit(full):
             if full in done:
@@ -80,7 +76,7 @@ class Messages:
 
         for root in roots:
             visit("hindsight.v1." + root)
-        return list(done)
+        return list(done)[before:]
 
     def is_map(self, field):
         message = self.messages.get(field.type_name[1:])
@@ -111,8 +107,7 @@ class Messages:
     def message(self, full):
         if full in PLAIN:
             return PLAIN[full]
-        name = full.removeprefix("hindsight.v1.")
-        name = NAMES.get(name, name)
+        name = class_name(full)
         return name, f"{name}.of({{}})"
 
     @staticmethod
@@ -122,10 +117,16 @@ class Messages:
         return {F.TYPE_STRING: "str", F.TYPE_BOOL: "bool", F.TYPE_BYTES: "bytes"}.get(field.type, "int")
 
 
+def class_name(full):
+    """The name of a message's dataclass."""
+    name = full.removeprefix("hindsight.v1.")
+    return NAMES.get(name, name)
+
+
 def write(messages, full):
     """The dataclass of a message."""
     name = full.removeprefix("hindsight.v1.")
-    lines = ["@dataclass(frozen=True)", f"class {NAMES.get(name, name)}:"]
+    lines = ["@dataclass(frozen=True)", f"class {class_name(full)}:"]
     comment = " ".join(messages.comments[full].split())
     if name in NAMES:
         comment = comment.replace(f"{name} ", f"{NAMES[name]} ", 1)
@@ -146,11 +147,40 @@ def write(messages, full):
     return "\n".join(lines)
 
 
+def imports(text, modules):
+    """The imports of a module: of the names that its text has outside comments."""
+    code = re.sub(r'"""[^"]*"""|#:.*', "", text)
+
+    def used(names):
+        return [name for name in names if re.search(rf"\b{name}\b", code)]
+
+    groups = [["from __future__ import annotations"], ["from dataclasses import dataclass"], []]
+    for source, names in (("datetime", ["datetime", "timedelta", "timezone"]), ("typing", ["Any", "Optional"])):
+        if found := used(names):
+            groups[1].append(f"from {source} import {', '.join(found)}")
+    sources = {"hindsight._values": ["enum_name", "spec_dict"], **modules, "hindsight.v1": ["model_pb2", "prediction_pb2"]}
+    for source in sorted(sources):
+        if found := used(sorted(sources[source])):
+            groups[2].append(f"from {source} import {', '.join(found)}")
+    return "\n\n".join("\n".join(group) for group in groups) + "\n"
+
+
 def main():
-    with open(sys.argv[1], "rb") as f:
-        messages = Messages(descriptor_pb2.FileDescriptorSet.FromString(f.read()).file)
-    parts = [HEAD] + [write(messages, full) + "\n" for full in messages.ordered(ROOTS)]
-    sys.stdout.write("\n\n".join(parts))
+    descriptors, out = sys.argv[1], pathlib.Path(sys.argv[2])
+    messages = Messages(descriptor_pb2.FileDescriptorSet.FromString(pathlib.Path(descriptors).read_bytes()).file)
+    done, modules = {}, {}
+    for module, roots in MODULES.items():
+        written = messages.ordered(roots, done)
+        text = "\n\n".join(write(messages, full) + "\n" for full in written)
+        head = f'"""What the client answers: {module}. {GENERATED}"""\n\n'
+        out.joinpath(module + ".py").write_text(head + imports(text, modules) + "\n\n" + text)
+        modules[f"hindsight.messages.{module}"] = [class_name(full) for full in written]
+    lines = [f'"""What the client answers. {GENERATED}"""', ""]
+    for module in sorted(modules):
+        lines += [f"from {module} import (", *(f"    {name}," for name in sorted(modules[module])), ")"]
+    names = ", ".join(f'"{name}"' for name in sorted(sum(modules.values(), [])))
+    lines += ["", "__all__ = [", *textwrap.wrap(names + ",", 110, initial_indent="    ", subsequent_indent="    "), "]", ""]
+    out.joinpath("__init__.py").write_text("\n".join(lines))
 
 
 main()

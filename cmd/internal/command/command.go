@@ -140,15 +140,42 @@ func wantsJSON(args []string) bool {
 		slices.ContainsFunc(args, func(a string) bool { return a == "-o" || a == "--output" }) && slices.Contains(args, "json")
 }
 
-// flagError adds to the error of a flag that is not known the one that was meant.
+// flagError adds to the error of a flag that is not known the one that was meant, and
+// says of a value that is wrong which one is wanted.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
-		return &UsageError{err}
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if meant := nearest.Name(unknown.GetSpecifiedName(), names); meant != "" {
+			return Usagef("%w; is it %q?", err, "--"+meant)
+		}
+	case errors.As(err, &invalid):
+		if want := wanted(invalid.GetFlag().Value.Type()); want != "" {
+			return Usagef("--%s: got %q, want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+		}
 	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return Usagef("%w%s", err, nearest.Meant("--"+unknown.GetSpecifiedName(), names))
+	return &UsageError{err}
+}
+
+// wanted says what the value of a flag of a type is, and nothing if the error says it.
+func wanted(kind string) string {
+	switch kind {
+	case "float64":
+		return "a number"
+	case "int", "int32", "int64":
+		return "an integer"
+	case "uint", "uint32", "uint64":
+		return "an integer, 0 or more"
+	case "duration":
+		return "a time span with its unit, such as 500ms, 10s or 24h"
+	case "bool":
+		return "true or false"
+	default:
+		return ""
+	}
 }
 
 // reportFailure writes the JSON document of a command that failed before it
@@ -182,11 +209,15 @@ type Failure struct {
 // NewFailure returns the failure of an error, with its exit code.
 func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 	f := &Failure{Message: strings.Join(strings.Fields(err.Error()), " "), ExitCode: p.exitCode(ctx, err)}
-	if f.ExitCode == exitUnreachable {
-		f.Message = p.unreachable(err, f.Message)
-	}
-	if refused := client.FromError(err); refused != nil {
+	refused := client.FromError(err)
+	if refused != nil {
 		f.Code, f.Reason = client.CodeName(refused.Code), refused.Reason
+	}
+	switch {
+	case f.ExitCode == exitUnreachable:
+		f.Message = p.unreachable(err, f.Message)
+	case f.ExitCode == exitInterrupted && refused != nil && refused.Is(context.Canceled):
+		f.Message = "interrupted" // The words of gRPC say no more.
 	}
 	return f
 }

@@ -46,6 +46,7 @@ func TestExitCodes(t *testing.T) {
 		{"file", fmt.Errorf("read: %w", &dataset.Error{File: "f", Err: errors.New("wrong")}), []string{"act", "a"}, 2},
 		{"unreachable", status.Error(codes.Unavailable, "refused"), []string{"act", "a"}, 3},
 		{"interrupted", errors.New("other"), []string{"act", "a"}, 130},
+		{"interrupted", status.Error(codes.Canceled, "context canceled"), []string{"act", "a"}, 130},
 		{"no argument", nil, []string{"act"}, 2},
 		{"unknown command", nil, []string{"play"}, 2},
 		{"unknown flag", nil, []string{"act", "a", "--fast"}, 2},
@@ -60,6 +61,9 @@ func TestExitCodes(t *testing.T) {
 		code, out, errs := run(ctx, act, c.args...)
 		if code != c.want || out != "" || (code == 0) != (errs == "") || strings.Count(errs, "\n") > 1 {
 			t.Errorf("%s: exit code %d, want %d; %q, %q", c.name, code, c.want, out, errs)
+		}
+		if strings.Contains(errs, "cancel") {
+			t.Errorf("%s: %q in the words of gRPC", c.name, errs)
 		}
 		code, out, _ = run(ctx, act, append(c.args, "--json")...)
 		if code == 0 {

@@ -22,6 +22,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"x1,y\nNaN,1\n":    {"line 2", "(x1)"},
 		"x1,y\n1,Inf\n":    {"line 2", "(y)"},
 		"x1,x1,y\n1,2,3\n": {"x1"},
+		"x1;y\n1;2\n":      {"line 1", "semicolons, want commas"},
+		"x1\ty\n1\t2\n":    {"line 1", "tabs, want commas"},
 	} {
 		r, err := dataset.NewReader(strings.NewReader(text), "a.csv", "y")
 		for err == nil {

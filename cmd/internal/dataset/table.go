@@ -53,6 +53,14 @@ func NewTable(r io.Reader, name string) (*Table, error) {
 
 // header checks the names of the columns.
 func (t *Table) header(fields []string) error {
+	if len(fields) == 1 {
+		switch {
+		case strings.Contains(fields[0], ";"):
+			return t.AtHeader(errors.New("the fields are separated by semicolons, want commas"))
+		case strings.Contains(fields[0], "\t"):
+			return t.AtHeader(errors.New("the fields are separated by tabs, want commas"))
+		}
+	}
 	seen := make(map[string]int, len(fields))
 	numbers := 0
 	for i, f := range fields {

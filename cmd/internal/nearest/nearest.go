@@ -6,19 +6,26 @@ import (
 	"strings"
 )
 
-// Meant returns "; is it ...?" with the candidate that is nearly the name, and nothing if
-// there is none: half of the name's characters may differ.
+// Meant returns "; is it ...?" with the candidate that Name finds, and nothing if there is
+// none.
 func Meant(name string, candidates []string) string {
+	best := Name(name, candidates)
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; is it %q?", best)
+}
+
+// Name returns the candidate that is nearly the name, and nothing if there is none: half of
+// the name's characters may differ.
+func Name(name string, candidates []string) string {
 	best, least := "", len([]rune(name))/2+1
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
 			best, least = c, d
 		}
 	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf("; is it %q?", best)
+	return best
 }
 
 // distance is the Levenshtein distance of two texts.

@@ -129,6 +129,7 @@ func TestPredictAndObserve(t *testing.T) {
 		{"--timeout", "5s", "predict", "--model", "m", "--features", "-0.1, 2"},
 		{"predict", "--model", "m", "--no-remember", "-1", "1"},
 		{"predict", "--model", "m", "--label-ttl", "1h", "1", "-1"},
+		{"-o", "json", "predict", "-1", "1", "--model", "m"},
 		{"observe", "--model", "m", "-1", "1", "--label", "-1"},
 	} {
 		if r := run(t, args...); r.code != 0 || r.errors != "" {

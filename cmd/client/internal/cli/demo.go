@@ -114,7 +114,7 @@ func (d *demo) run(ctx context.Context, e *env) error {
 		if s == nil {
 			return nil // Failed is reported.
 		}
-		err := e.emit(s, func(w *command.Page) { s.write(w, e.width()) })
+		err := e.emit(s, func(w *command.Page) { s.write(w, e.width(), d.keep) })
 		if err != nil || !d.keep || failed != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 	defer cancel()
 	var skill, regret []float64
 	r := &rounds{
-		model: demoModel, run: "demo", retries: defaultRetries,
+		model: demoModel, run: "demo", retries: defaultRetries, once: true,
 		title: "a drifting function", total: source.Len(),
 		observed: func(o drive.Observed) {
 			skill = append(skill, math.NaN())
@@ -238,7 +238,7 @@ func known(v *float64) float64 {
 }
 
 // write shows the table, the curves and some metrics.
-func (s *demoSummary) write(w *command.Page, width int) {
+func (s *demoSummary) write(w *command.Page, width int, kept bool) {
 	s.summary.write(w)
 	curve(w, s.skill, width, "skill over the last 1000 rounds: 1 is perfect, 0 is the better baseline")
 	curve(w, s.regret, width, "regret against "+yardstick(s.stats)+": below 0 the model is better")
@@ -246,7 +246,11 @@ func (s *demoSummary) write(w *command.Page, width int) {
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)
 	}
-	w.Printf("\nits page: %s (--keep leaves the server running)\n", s.PageURL)
+	if kept {
+		w.Printf("\nits page: %s\n", s.PageURL)
+	} else {
+		w.Printf("\nits page was %s; --keep leaves the server running\n", s.PageURL)
+	}
 }
 
 // curve draws what is known of a curve, nothing if no point of it is.

@@ -92,7 +92,7 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	r := runWith(ctx, "", "demo", "--server", program(t), "--rounds", "20000")
-	if r.code != 130 || !isEmpty(t, dir) {
+	if r.code != 130 || !isEmpty(t, dir) || strings.Contains(r.errors, "continue with") {
 		t.Errorf("%+v", r)
 	}
 }

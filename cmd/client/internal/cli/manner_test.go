@@ -49,6 +49,7 @@ func (f *fake) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreami
 		if err != nil {
 			return err
 		}
+		stats.GetStats().Experts = nil // Events do not have them.
 		for _, event := range []*hindsightv1.WatchModelResponse{
 			{Event: &hindsightv1.WatchModelResponse_Stats{Stats: stats.GetStats()}},
 			{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: &hindsightv1.OutcomeEvent{}}},
@@ -84,6 +85,13 @@ func TestDidYouMean(t *testing.T) {
 		`unknown command "replya" for "hindsight"; is it "replay"?`:                        {"replya"},
 		`unknown command "craete" for "hindsight model"; is it "create"?`:                  {"model", "craete"},
 		`unknown flag: --mdoel; is it "--model"?`:                                          {"predict", "--mdoel", "m"},
+		"unknown flag: --once\n":                                                           {"top", "--once"},
+		`--label: got "x", want a number`:                                                  {"observe", "--model", "m", "--label", "x", "1", "2"},
+		`--timeout: got "5", want a time span with its unit`:                               {"--timeout", "5", "model", "list"},
+		`--limit: got "1.5", want an integer`:                                              {"replay", "--limit", "1.5"},
+		`"yaml" for "-o, --output" flag: want one of table, json,`:                         {"-o", "yaml", "model", "list"},
+		`feature 2: "x" is not a number`:                                                   {"predict", "--model", "m", "1", "x", "-2"},
+		`feature 3: "1e400" is out of range`:                                               {"predict", "-o", "json", "--model", "m", "1", "-1", "1e400"},
 		`unknown field "pkawv_tailor"; is it "pkawv_taylor"?`:                              {"model", "create", "x", "--spec", `{"pkawv_tailor": {}}`},
 		`unknown field "degre"; is it "degree"?`:                                           {"model", "create", "x", "--spec", `{"pkawv_taylor": {"degre": 2}}`},
 		`start one with "hindsight-server --data-dir DIR", or name another with --address`: {"--address", nowhere(t), "model", "list"},
@@ -232,6 +240,16 @@ func TestScripts(t *testing.T) {
 	}
 	r := run(t, "__complete", "model", "list", "--learner", "")
 	if !strings.Contains(r.out, "pkawv_taylor\n") || !strings.Contains(r.out, "auto\n") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Of two servers the one is named that did not answer.
+func TestTheOtherServer(t *testing.T) {
+	served(t)
+	away := nowhere(t)
+	r := run(t, "model", "move", "m", "--to", away)
+	if r.code != 3 || !strings.HasPrefix(r.errors, "hindsight: no server answered at "+away+": ") || strings.Contains(r.errors, "--address") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -238,7 +239,7 @@ wants --yes.`,
 					if err != nil {
 						return err
 					}
-					if err := e.confirm(fmt.Sprintf("%s and its %d observations would be deleted", m.GetId(), m.GetSequence())); err != nil {
+					if err := e.confirm(cmd.Context(), fmt.Sprintf("%s and its %d observations would be deleted", m.GetId(), m.GetSequence())); err != nil {
 						return err
 					}
 				}
@@ -266,12 +267,15 @@ wants --yes.`,
 }
 
 // confirm asks on a terminal whether to go on. Elsewhere it refuses: --yes is missing.
-func (e *env) confirm(what string) error {
+func (e *env) confirm(ctx context.Context, what string) error {
 	if !command.IsTerminal(e.Stdin) || !e.Table() {
 		return command.Usagef("%s: confirm with --yes", what)
 	}
 	_, _ = fmt.Fprintf(e.Stderr, "%s. Go on? [y/N] ", what)
-	answer, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	answer, err := readAnswer(ctx, e.Stdin)
+	if ctx.Err() != nil {
+		return errors.New("interrupted: nothing was changed")
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -281,6 +285,21 @@ func (e *env) confirm(what string) error {
 	default:
 		return command.Usagef("nothing was changed")
 	}
+}
+
+// readAnswer reads a line from a terminal until ctx ends. The terminal is opened again, because
+// a read of standard input itself has no end.
+func readAnswer(ctx context.Context, in io.Reader) (string, error) {
+	if file, ok := in.(*os.File); ok {
+		if tty, err := os.Open(file.Name()); err == nil {
+			defer tty.Close() //nolint:errcheck // it was only read
+			if tty.SetReadDeadline(time.Time{}) == nil {
+				defer context.AfterFunc(ctx, func() { _ = tty.SetReadDeadline(time.Now()) })()
+				in = tty
+			}
+		}
+	}
+	return bufio.NewReader(in).ReadString('\n')
 }
 
 func newModelValidate(e *env) *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
+	"hindsight/cmd/internal/dataset"
 )
 
 // newReplay builds "replay".
@@ -149,11 +150,20 @@ func (r *replay) execute(ctx context.Context, e *env) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
+	if isSameFile(r.csv, r.out) {
+		return command.Usagef("--out: %s is the file of --csv, and would be lost", r.out)
+	}
 	if r.csv == "-" {
 		if r.csv, err = spool(e.Stdin); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, os.Remove(r.csv)) }()
+		defer func() {
+			var wrong *dataset.Error
+			if errors.As(err, &wrong) && wrong.File == r.csv {
+				wrong.File = "standard input"
+			}
+			err = errors.Join(err, os.Remove(r.csv))
+		}()
 	}
 	// Mistakes are reported before the first call.
 	if err := stream.CheckHeader(r.csv, r.options.Target); err != nil {
@@ -173,10 +183,13 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 	if err == nil {
 		r.total, err = count(checked)
 	}
+	if err == nil && r.total == 0 && r.options.Offset == 0 {
+		err = stream.NoRow(r.csv)
+	}
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
-	r.title, r.offset = "replay", r.options.Offset
+	r.title, r.offset, r.offsets = "replay", r.options.Offset, true
 	if r.create != "" {
 		if err := startModel(ctx, c, r.model, spec, dimension, checked.Outputs()); err != nil {
 			return err
@@ -187,6 +200,16 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 		return &command.UsageError{Err: err}
 	}
 	return errors.Join(r.take(ctx, e, c, source), source.Close())
+}
+
+// isSameFile tells whether two names are of one file, which is there.
+func isSameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
 }
 
 // count reads rows to their end and counts them.

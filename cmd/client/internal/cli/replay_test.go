@@ -288,6 +288,15 @@ func TestReplayBadRow(t *testing.T) {
 	if f.models["new"] != nil || f.calls["predict"] > 0 {
 		t.Error("the model was created, or learned")
 	}
+	r := run(t, "replay", "--csv", path, "--model", "m", "--limit", "1", "--out", filepath.Join(filepath.Dir(path), ".", "bad.csv"))
+	if text, err := os.ReadFile(path); r.code != 2 || !strings.Contains(r.errors, "is the file of --csv") || len(text) == 0 {
+		t.Errorf("--out over --csv: %+v, %q, %v", r, text, err)
+	}
+	empty := written(t, "empty.csv", "x1,y\n")
+	r = run(t, "replay", "--csv", empty, "--model", "new", "--create", "{}")
+	if r.code != 2 || !strings.Contains(r.errors, "empty.csv: there is no row below the header") || f.models["new"] != nil {
+		t.Errorf("header alone: %+v", r)
+	}
 	// Rows that are not taken may be wrong.
 	document(t, 0, "replay", "--csv", path, "--model", "m", "--limit", "1")
 }
@@ -312,6 +321,29 @@ func TestInterrupt(t *testing.T) {
 		if n != float64(len(f.models["m"].labels)) {
 			t.Errorf("pipeline %s: %v acknowledged, %d learned", pipeline, n, len(f.models["m"].labels))
 		}
+		if want := fmt.Sprintf("; continue with --run %v --offset %v: interrupted\n", d["run"], d["nextOffset"]); !strings.HasSuffix(r.errors, want) {
+			t.Errorf("pipeline %s: %q, want it to end with %q", pipeline, r.errors, want)
+		}
+	}
+}
+
+// TestInterruptedSimulation: what is told to go on with are flags of the command.
+func TestInterruptedSimulation(t *testing.T) {
+	f := served(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	f.fault = func(call string, n int, done bool) error {
+		if call == "observe" && n == 5 && !done {
+			cancel()
+		}
+		return nil
+	}
+	line := []string{"simulate", "--stream", "drifting", "--rounds", "20", "--model", "m", "--run", "s"}
+	r := runWith(ctx, "", line...)
+	if r.code != 130 || !strings.HasSuffix(r.errors, "of 20 observations acknowledged; continue with --run s: interrupted\n") {
+		t.Errorf("%+v", r)
+	}
+	if d := document(t, 0, line...); d["acknowledged"] != 20.0 || len(f.models["m"].labels) != 20 {
+		t.Errorf("%v", d)
 	}
 }
 

@@ -3,11 +3,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -82,8 +84,8 @@ func (e *env) emitRows(m proto.Message, header []string, rows [][]any) error {
 	return e.EmitRows(raw, header, rows)
 }
 
-// numbersLast moves the numbers among the arguments of a command that takes
-// features behind "--". There a negative number is not parsed as a flag.
+// numbersLast moves the arguments of a command that takes features behind "--", in their
+// order. There a negative number is not parsed as a flag.
 func numbersLast(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
 	if err != nil || cmd.Annotations[takesFeatures] == "" {
@@ -92,30 +94,41 @@ func numbersLast(root *cobra.Command, args []string) []string {
 	if err := cmd.ParseFlags(nil); err != nil { // It adds the flags of the parents.
 		return args
 	}
-	var kept, numbers []string
+	var kept, features []string
+	named := false // the command was named
 	for i := 0; i < len(args); i++ {
 		a := args[i]
-		name, isFlag := strings.CutPrefix(a, "--")
 		switch {
 		case a == "--":
-			return append(append(append(kept, "--"), numbers...), args[i+1:]...)
-		case isFlag:
+			return append(append(append(kept, "--"), features...), args[i+1:]...)
+		case !named && a == cmd.Name():
+			named = true
 			kept = append(kept, a)
-			f := cmd.Flags().Lookup(name) // Nil for --name=value.
-			if f != nil && f.NoOptDefVal == "" && i+1 < len(args) {
+		case isNumber(a) || !strings.HasPrefix(a, "-"):
+			features = append(features, a)
+		default:
+			kept = append(kept, a)
+			if f := flagNamed(cmd, a); f != nil && f.NoOptDefVal == "" && i+1 < len(args) {
 				i++
 				kept = append(kept, args[i])
 			}
-		case isNumber(a):
-			numbers = append(numbers, a)
-		default:
-			kept = append(kept, a)
 		}
 	}
-	if len(numbers) == 0 {
+	if len(features) == 0 {
 		return kept
 	}
-	return append(append(kept, "--"), numbers...)
+	return append(append(kept, "--"), features...)
+}
+
+// flagNamed is the flag of --name or of -n, nil of --name=value.
+func flagNamed(cmd *cobra.Command, argument string) *pflag.Flag {
+	if name, long := strings.CutPrefix(argument, "--"); long {
+		return cmd.Flags().Lookup(name)
+	}
+	if short := argument[1:]; len(short) == 1 {
+		return cmd.Flags().ShorthandLookup(short)
+	}
+	return nil
 }
 
 // takesFeatures is the annotation of the commands whose arguments are numbers.
@@ -159,7 +172,10 @@ func numbers(name string, texts []string) ([]float64, error) {
 	x := make([]float64, len(texts))
 	for i, text := range texts {
 		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil {
+		switch {
+		case errors.Is(err, strconv.ErrRange):
+			return nil, command.Usagef("%s %d: %q is out of range", name, i+1, text)
+		case err != nil:
 			return nil, command.Usagef("%s %d: %q is not a number", name, i+1, text)
 		}
 		x[i] = v

@@ -68,6 +68,8 @@ type rounds struct {
 	timed                   bool // labels come by the times of the rounds
 	pipeline, retries       int
 	offset                  int
+	offsets                 bool // the command has --offset: a run goes on at one
+	once                    bool // no other run goes on: the server ends with this one
 	title                   string
 	total                   int // number of rounds, -1 if not known
 	observed                func(drive.Observed)
@@ -164,7 +166,11 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 	}
 	if err != nil {
 		s.unfinished(r, result)
-		err = fmt.Errorf("unfinished: %s; %s: %w", s.progress, s.remedy, err)
+		told := s.progress
+		if s.remedy != "" {
+			told += "; " + s.remedy
+		}
+		err = fmt.Errorf("unfinished: %s: %w", told, err)
 		s.Error = e.NewFailure(ctx, err)
 	}
 	return s, err

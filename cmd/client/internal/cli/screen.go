@@ -15,8 +15,8 @@ import (
 
 // The control sequences of a screen that is drawn again and again.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // the other buffer, no cursor
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	enterScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l" // the other buffer, no cursor, long lines are cut
+	leaveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 	firstLine   = "\x1b[H"
 	endOfLine   = "\x1b[K"
 	endOfScreen = "\x1b[J"

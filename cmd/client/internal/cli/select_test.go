@@ -42,6 +42,12 @@ func TestReplayStandardInput(t *testing.T) {
 	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 2.0 || len(f.models["m"].labels) != 2 {
 		t.Errorf("%+v", r)
 	}
+	if r := runWith(t.Context(), "x1,y\n1,2\n3,a\n", "replay", "--csv", "-", "--model", "m"); r.code != 2 || !strings.Contains(r.errors, "hindsight: standard input: line 3") {
+		t.Errorf("%+v", r)
+	}
+	if r := runWith(t.Context(), "", "replay", "--csv", "-", "--model", "m"); r.errors != "hindsight: standard input: the file is empty\n" {
+		t.Errorf("%+v", r)
+	}
 	if !isEmpty(t, dir) {
 		t.Error("the temporary file is left")
 	}

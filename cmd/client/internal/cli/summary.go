@@ -43,7 +43,7 @@ type summary struct {
 	Error             *command.Failure `json:"error,omitempty"`
 
 	stats *hindsightv1.ModelStats
-	// Of an unfinished run: how far it came, and how it goes on.
+	// Of an unfinished run: how far it came, and how it goes on, if it can.
 	progress, remedy string
 }
 
@@ -77,7 +77,13 @@ func (s *summary) unfinished(r *rounds, result *drive.Result) {
 	if r.total > 0 {
 		s.progress = fmt.Sprintf("%d of %d observations acknowledged", s.Acknowledged, r.total)
 	}
-	s.remedy = fmt.Sprintf("continue with --run %s --offset %d", s.Run, result.NextOffset)
+	switch {
+	case r.once:
+	case r.offsets:
+		s.remedy = fmt.Sprintf("continue with --run %s --offset %d", s.Run, result.NextOffset)
+	default:
+		s.remedy = "continue with --run " + s.Run
+	}
 }
 
 // take adds the statistics that the server answered.
@@ -121,7 +127,9 @@ func (s *summary) write(w *command.Page) {
 	line := w.Row
 	if s.Unfinished {
 		line("UNFINISHED", s.progress)
-		line("", s.remedy)
+		if s.remedy != "" {
+			line("", s.remedy)
+		}
 	}
 	line("model", s.Model)
 	line("run", s.Run)

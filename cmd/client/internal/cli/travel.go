@@ -99,6 +99,7 @@ elsewhere it wants --yes.`,
 				if err != nil {
 					return err
 				}
+				e.Say("%d observations of %s are undone", answer.GetUndone(), answer.GetModel().GetId())
 				return e.emitModel(answer.GetModel())
 			})
 		},
@@ -119,7 +120,7 @@ func (e *env) confirmRestore(ctx context.Context, m *client.Model, request *hind
 		return err
 	}
 	there := answer.GetModel().GetSequence()
-	return e.confirm(fmt.Sprintf("%d of %d observations of %s would be undone", answer.GetUndone(), there, answer.GetModel().GetId()))
+	return e.confirm(ctx, fmt.Sprintf("%d of %d observations of %s would be undone", answer.GetUndone(), there, answer.GetModel().GetId()))
 }
 
 func newModelExport(e *env) *cobra.Command {

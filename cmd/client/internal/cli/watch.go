@@ -30,9 +30,9 @@ func newModelWatch(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Watch how a model does: curves of its loss and its regret",
-		Long: `Show the curves of a model's loss over the last 1000 observations and of its
-regret, as it learns, until q is pressed. The curves begin with the history of the
-model.
+		Long: `Show the curves of a model's recent loss and of its regret, as it learns, until q is
+pressed. The curves begin with the history of the model, whose losses are those of its
+points. Later losses are of the last 1000 observations.
 
 Where standard output is no terminal a line is printed for each statistics that
 come; with -o json each is one line of JSON.`,
@@ -64,6 +64,9 @@ func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration
 	if s != nil {
 		if history, err := m.History(ctx); err == nil { // Else the curves begin now.
 			w.begin(history.GetPoints())
+		}
+		if stats, err := m.Stats(ctx, nil); err == nil { // The events do not have the experts.
+			w.against = " against " + yardstick(stats)
 		}
 	}
 	err := e.watchUntil(ctx, m, w, s, interval, events)
@@ -124,6 +127,7 @@ type watched struct {
 	stats        *hindsightv1.ModelStats
 	loss, regret []float64
 	first        uint64
+	against      string // what the regret is measured against, if that is known
 }
 
 // begin takes the history of the model.
@@ -175,14 +179,14 @@ func (w *watched) write(p *command.Page, width, height int) {
 		Width: min(width, maxWidth), Height: max(3, (height-12)/2), X: "observations",
 		First: strconv.FormatUint(w.first, 10), Last: strconv.FormatUint(s.GetObservations(), 10),
 	}
-	name := "mean loss of the last 1000 observations"
+	name := "recent mean loss" // Of a point of the history, or of the last 1000 observations.
 	if s.GetClasses() != nil {
-		name = "error rate of the last 1000 observations"
+		name = "recent error rate"
 	}
 	for _, c := range []struct {
 		title  string
 		points []float64
-	}{{name, w.loss}, {"regret against " + yardstick(s), w.regret}} {
+	}{{name, w.loss}, {"regret" + w.against, w.regret}} {
 		o.Title = c.title
 		var drawn strings.Builder
 		if plot.Curve(&drawn, twice(c.points), o) == nil { // Else no point is known.

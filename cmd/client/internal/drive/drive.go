@@ -219,13 +219,22 @@ func (d *driver) choose(ctx context.Context) *sent {
 		}
 	}
 	if f != nil && ctx.Err() != nil {
-		f, d.stop = nil, fmt.Errorf("interrupted: %w", ctx.Err())
+		f, d.stop = nil, &interruption{ctx.Err()}
 	}
 	if f == nil {
 		return d.label() // The end of the stream makes labels due.
 	}
 	return d.begin(f)
 }
+
+// interruption is the end of a run by its context.
+type interruption struct{ cause error }
+
+// Error implements error.
+func (*interruption) Error() string { return "interrupted" }
+
+// Unwrap returns the error of the context.
+func (i *interruption) Unwrap() error { return i.cause }
 
 // late tells whether labels come late.
 func (d *driver) late() bool { return d.options.Timed || d.options.Delay > 0 }

@@ -214,7 +214,7 @@ func (f *File) load() error {
 		rows++
 	}
 	if rows == 0 {
-		return f.noRows()
+		return NoRow(f.path)
 	}
 	seed := *f.options.Shuffle
 	f.order = rand.New(rand.NewPCG(seed, 0)).Perm(rows)
@@ -244,7 +244,7 @@ func (f *File) survey() error {
 		rows++
 	}
 	if rows == 0 {
-		return f.noRows()
+		return NoRow(f.path)
 	}
 	f.total = max(0, rows-f.options.Offset)
 	if err := f.Close(); err != nil {
@@ -297,7 +297,5 @@ func (f *File) skip() error {
 	return nil
 }
 
-// noRows is the error of a file that has a header and no row.
-func (f *File) noRows() error {
-	return &dataset.Error{File: f.path, Err: errNoRow}
-}
+// NoRow is the error of a file that has a header and no row.
+func NoRow(path string) error { return &dataset.Error{File: path, Err: errNoRow} }

@@ -1,0 +1,52 @@
+"""What the client answers. Generated from the API by tools/messages.py: do not edit."""
+
+from hindsight.messages.history import (
+    DriftMark,
+    Event,
+    History,
+    HistoryPoint,
+    OutcomeEvent,
+)
+from hindsight.messages.models import (
+    Alias,
+    Category,
+    ImportedState,
+    LearnedInput,
+    ModelInfo,
+    ModelSummary,
+    Move,
+    Restored,
+    Snapshot,
+    SpecCost,
+)
+from hindsight.messages.performance import (
+    ClassFigures,
+    ClassPerformance,
+    Comparison,
+    Performance,
+    PerformanceFigures,
+)
+from hindsight.messages.predictions import (
+    Interval,
+    Outcome,
+    Prediction,
+)
+from hindsight.messages.stats import (
+    ClassCounts,
+    ClassStats,
+    Drift,
+    Expert,
+    FeatureWeight,
+    InputStats,
+    IntervalStats,
+    ModelStats,
+    ReliabilityBin,
+)
+
+__all__ = [
+    "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Comparison",
+    "Drift", "DriftMark", "Event", "Expert", "FeatureWeight", "History", "HistoryPoint", "ImportedState",
+    "InputStats", "Interval", "IntervalStats", "LearnedInput", "ModelInfo", "ModelStats", "ModelSummary",
+    "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin",
+    "Restored", "Snapshot", "SpecCost",
+]

@@ -1,0 +1,150 @@
+"""What the client answers: performance. Generated from the API by tools/messages.py: do not edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+from hindsight.v1 import model_pb2
+
+
+@dataclass(frozen=True)
+class PerformanceFigures:
+    """PerformanceFigures are mean losses beside those of the baselines. They are absent when there
+    is no observation."""
+
+    #: Of the predictions.
+    mean_loss: float
+    #: Of the running mean of the labels. This and the next two are absent of a classifier, whose
+    #: baselines are in ClassFigures.
+    running_mean_loss: Optional[float]
+    #: Of the last label.
+    last_label_loss: Optional[float]
+    #: 1 - mean_loss / the smaller loss of the baselines. 1 is perfect, 0 as good as the better
+    #: baseline, below 0 worse. Absent when a baseline has no loss.
+    skill: Optional[float]
+
+    @classmethod
+    def of(cls, m: model_pb2.PerformanceFigures) -> PerformanceFigures:
+        """Reads the message of the API."""
+        return cls(
+            mean_loss=m.mean_loss,
+            running_mean_loss=m.running_mean_loss if m.HasField("running_mean_loss") else None,
+            last_label_loss=m.last_label_loss if m.HasField("last_label_loss") else None,
+            skill=m.skill if m.HasField("skill") else None,
+        )
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Performance is how a model did over some observations, beside two predictors that ignore the
+    inputs: the running mean of the labels, and the last label. Losses are the model's own, times
+    the weights of the observations."""
+
+    #: How many observations these are; of the discounted ones, the sum of what they count.
+    observations: float
+    #: Of the prequential predictions.
+    prequential: Optional[PerformanceFigures]
+    #: Of what the client was told, beside the baselines of that moment. Where an observation had
+    #: not been predicted, the prequential figures stand for it.
+    served: Optional[PerformanceFigures]
+
+    @classmethod
+    def of(cls, m: model_pb2.Performance) -> Performance:
+        """Reads the message of the API."""
+        return cls(
+            observations=m.observations,
+            prequential=PerformanceFigures.of(m.prequential) if m.HasField("prequential") else None,
+            served=PerformanceFigures.of(m.served) if m.HasField("served") else None,
+        )
+
+
+@dataclass(frozen=True)
+class ClassFigures:
+    """ClassFigures are means."""
+
+    #: The share of predictions of another class than was observed.
+    error_rate: float
+    #: The mean of -log p, p being the probability of the class that was observed, at least 1e-9.
+    log_loss: float
+    #: The mean of sum over the classes of (p - 1 or 0)^2.
+    brier_score: float
+    #: The error rate of the class that was most frequent so far.
+    majority_error_rate: float
+    #: The error rate of the last class.
+    last_class_error_rate: float
+    #: 1 - error_rate / the smaller error rate of the baselines. Absent when a baseline made no
+    #: error.
+    skill: Optional[float]
+
+    @classmethod
+    def of(cls, m: model_pb2.ClassFigures) -> ClassFigures:
+        """Reads the message of the API."""
+        return cls(
+            error_rate=m.error_rate,
+            log_loss=m.log_loss,
+            brier_score=m.brier_score,
+            majority_error_rate=m.majority_error_rate,
+            last_class_error_rate=m.last_class_error_rate,
+            skill=m.skill if m.HasField("skill") else None,
+        )
+
+
+@dataclass(frozen=True)
+class ClassPerformance:
+    """ClassPerformance is how a classifier did over some observations, beside two predictors that
+    ignore the inputs: the class that was most frequent so far, and the last one."""
+
+    #: How many observations these are.
+    observations: float
+    #: Of the prequential predictions.
+    prequential: Optional[ClassFigures]
+    #: Of what the client was told. Where it was told nothing, the prequential figures stand for
+    #: it.
+    served: Optional[ClassFigures]
+
+    @classmethod
+    def of(cls, m: model_pb2.ClassPerformance) -> ClassPerformance:
+        """Reads the message of the API."""
+        return cls(
+            observations=m.observations,
+            prequential=ClassFigures.of(m.prequential) if m.HasField("prequential") else None,
+            served=ClassFigures.of(m.served) if m.HasField("served") else None,
+        )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Comparison is how one model did beside the model that it follows."""
+
+    #: The id of the model.
+    model: str
+    #: The name of its learner.
+    learner: str
+    #: How many observations of the model that it follows it has learned and the figures are of.
+    #: Of that model itself, how many it has learned.
+    observations: int
+    #: How many the model that it follows has learned since.
+    behind: int
+    #: Its performance over these observations.
+    performance: Optional[Performance]
+    #: That of the model that it follows, over the same. Absent of that model itself.
+    followed: Optional[Performance]
+    #: The same of classifiers.
+    classes: Optional[ClassPerformance]
+    #: That of the model that it follows.
+    followed_classes: Optional[ClassPerformance]
+
+    @classmethod
+    def of(cls, m: model_pb2.Comparison) -> Comparison:
+        """Reads the message of the API."""
+        return cls(
+            model=m.model,
+            learner=m.learner,
+            observations=m.observations,
+            behind=m.behind,
+            performance=Performance.of(m.performance) if m.HasField("performance") else None,
+            followed=Performance.of(m.followed) if m.HasField("followed") else None,
+            classes=ClassPerformance.of(m.classes) if m.HasField("classes") else None,
+            followed_classes=ClassPerformance.of(m.followed_classes) if m.HasField("followed_classes") else None,
+        )
