@@ -213,6 +213,9 @@ func TestVersionAndMan(t *testing.T) {
 	if d := document(t, 0, "version"); d["version"] != "v1" || d["go"] == "" || d["platform"] == "" {
 		t.Errorf("%v", d)
 	}
+	if r := run(t, "--version"); r.code != 0 || r.out != "v1\n" {
+		t.Errorf("%+v", r)
+	}
 	dir := t.TempDir()
 	if r := run(t, "man", dir); r.code != 0 {
 		t.Fatalf("%+v", r)

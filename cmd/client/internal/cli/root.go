@@ -53,6 +53,9 @@ any other answer one line of its values below their names. Messages and progress
 go to standard error. Colours are for terminals alone, and not with NO_COLOR.`,
 	}
 	e.Root(root)
+	root.Version = version
+	root.Flags().Bool("version", false, "say which version this is, and no more")
+	root.SetVersionTemplate("{{.Version}}\n")
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(
 		newModel(e), newPredict(e), newObserve(e),
