@@ -99,7 +99,7 @@ func TestGRPCAddressOfTheConsole(t *testing.T) {
 		}
 	}
 	h := serve(t, func(o *gateway.Options) { o.Console = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}} })
-	r, w := httptest.NewRequest("GET", path, http.NoBody), httptest.NewRecorder()
+	r, w := httptest.NewRequestWithContext(t.Context(), "GET", path, http.NoBody), httptest.NewRecorder()
 	r.TLS = &tls.ConnectionState{HandshakeComplete: true}
 	if h.gateway.ServeHTTP(w, r); w.Body.String() != `{"tls":true}` {
 		t.Errorf("with TLS: %s", w.Body)
