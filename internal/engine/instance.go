@@ -362,13 +362,14 @@ func (i *instance) errorf(doing string, err error) error {
 	return fmt.Errorf("engine: %s of model %q: %w", doing, i.id, err)
 }
 
-// register makes an entry of the model durable. The name is claimed.
-func (i *instance) register(ctx context.Context, next *record.Entry) error {
+// register makes an entry of the model durable, with aliases or not at all. The name is
+// claimed.
+func (i *instance) register(ctx context.Context, next *record.Entry, also ...storage.Alias) error {
 	value, err := encodeEntry(next, i.Spec)
 	if err != nil {
 		return err
 	}
-	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value)))
+	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value, also...)))
 }
 
 // takeBroken notes why the model no longer learns.
