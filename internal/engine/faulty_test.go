@@ -41,8 +41,8 @@ type faulty struct {
 	replayFails atomic.Pointer[error]
 	// changed is called after an entry or an alias was written, rewinding before a rewind.
 	changed, rewinding func()
-	mu          sync.Mutex
-	models      map[storage.Model]*faultyModel
+	mu                 sync.Mutex
+	models             map[storage.Model]*faultyModel
 }
 
 // wrap gives the one wrapper of a model.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/rpc"
 )
 
 // learn lets a model learn batches of rows.
@@ -269,5 +270,17 @@ func TestWatchRefuses(t *testing.T) {
 	cancel()
 	if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
 		t.Errorf("given up: %v", err)
+	}
+}
+
+// The least rate has a period too: what no Duration holds would be a negative one, and no
+// bound.
+func TestPeriodOfARate(t *testing.T) {
+	for rate, want := range map[float64]time.Duration{
+		100: 10 * time.Millisecond, 0.5: 2 * time.Second, 1e-12: 365 * 24 * time.Hour, math.SmallestNonzeroFloat64: 365 * 24 * time.Hour,
+	} {
+		if got := rpc.PeriodOf(rate); got != want {
+			t.Errorf("%g a second: every %s, want %s", rate, got, want)
+		}
 	}
 }
