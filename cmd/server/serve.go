@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -180,7 +181,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	if err := watch(s.registry, s.instruments, calls, models, disk); err != nil {
 		return err
 	}
-	refusals, err := s.instruments.Refusals(rpc.Reasons())
+	refusals, err := s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
 	if err != nil {
 		return fmt.Errorf("instruments of refusals: %w", err)
 	}
@@ -194,7 +195,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard)
+	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
 	if err != nil {
 		server.Drain(ctx)
 		return err

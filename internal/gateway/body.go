@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
@@ -21,6 +24,11 @@ const (
 	// A byte of JSON becomes so many in memory, about: five in a list of short numbers,
 	// eight in records of texts and numbers.
 	decodedBytes = 8
+	// A value that is a message of its own, or a text, takes so many bytes in memory, with
+	// the copy that the handler gets.
+	valueBytes = 160
+	// One body may hold so many times what all may hold together.
+	maxShare = 4
 	// What bodies may hold together where memory has no limit.
 	unlimitedBytes = 256 << 20
 	busyDelay      = 50 * time.Millisecond
@@ -30,6 +38,8 @@ const (
 type body struct {
 	data []byte
 	next int
+	// path are the names in the path of the request.
+	path map[string]string
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -51,38 +61,31 @@ func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 			r.Body = http.NoBody
 		case r.URL.Path == importPath:
 		default:
-			if !g.takeBody(w, r) {
+			held, ok := g.takeBody(w, r, path)
+			if !ok {
 				return
 			}
-			defer g.bodies.give(g.charge(r))
+			defer g.bodies.give(held)
 		}
 		next(w, r, path)
 	}
 }
 
-// charge is about what a request holds.
-func (g *Gateway) charge(r *http.Request) int64 {
-	n := r.ContentLength
-	if n < 0 || n > int64(g.MaxMessageBytes) {
-		n = int64(g.MaxMessageBytes)
+// takeBody reads the body into r, and counts about what it will hold. It answers what it
+// refuses.
+func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request, path map[string]string) (held int64, ok bool) {
+	if f, bad := g.badContent(r); bad {
+		g.write(w, f)
+		return 0, false
 	}
-	return n * decodedBytes
-}
-
-// takeBody reads the body into r, and counts it. It answers what it refuses.
-func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) bool {
-	if !isContent(r, contentJSON) {
-		write(w, wrongContent(r, contentJSON, "curl --json DATA sets it"))
-		return false
+	size := r.ContentLength
+	if size < 0 {
+		size = int64(g.MaxMessageBytes)
 	}
-	if r.ContentLength > int64(g.MaxMessageBytes) {
-		write(w, g.tooLarge())
-		return false
-	}
-	size := g.charge(r)
+	size *= decodedBytes
 	if !g.bodies.take(size) {
-		write(w, overloaded("the bodies of requests in progress hold too much memory"))
-		return false
+		g.write(w, tooBusy())
+		return 0, false
 	}
 	control := http.NewResponseController(w)
 	// A writer that has no deadlines is one of a test.
@@ -93,14 +96,78 @@ func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) bool {
 		g.bodies.give(size)
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
-			write(w, g.tooLarge())
+			g.write(w, g.tooLarge())
 		} else {
-			write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error()))
+			g.write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error()))
 		}
-		return false
+		return 0, false
 	}
-	r.Body = &body{data: data}
-	return true
+	r.Body = &body{data: data, path: path}
+	values := valuesOf(data)
+	if values*valueBytes <= size {
+		return size, true
+	}
+	g.bodies.give(size)
+	size = values * valueBytes
+	if size > maxShare*g.bodies.limit {
+		g.write(w, refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, maxShare*g.bodies.limit)))
+		return 0, false
+	}
+	if !g.bodies.take(size) {
+		g.write(w, tooBusy())
+		return 0, false
+	}
+	return size, true
+}
+
+// valuesOf is about how many messages and texts the JSON of a body becomes; its numbers
+// too if there may be inputs by name, whose numbers are messages.
+func valuesOf(data []byte) int64 {
+	n := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(`"`))/2
+	if bytes.Contains(data, []byte("inputs")) {
+		n += bytes.Count(data, []byte(","))
+	}
+	return int64(n)
+}
+
+// badContent refuses a body that is not JSON as it is, or is too large.
+func (g *Gateway) badContent(r *http.Request) (failure, bool) {
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case !isContent(r, contentJSON):
+		return wrongContent(r, contentJSON, "curl --json DATA sets it"), true
+	case encoding != "" && encoding != "identity":
+		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+			fmt.Sprintf("Content-Encoding: got %q, want none", encoding)), true
+	case r.ContentLength > int64(g.MaxMessageBytes):
+		return g.tooLarge(), true
+	}
+	return failure{}, false
+}
+
+// sameNames refuses a message that names another model than the path does, which the
+// generated code would pass over.
+func sameNames(m proto.Message, path map[string]string) error {
+	message := m.ProtoReflect()
+	for name, want := range path {
+		field := message.Descriptor().Fields().ByName(protoreflect.Name(name))
+		if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
+			continue
+		}
+		if got := message.Get(field).String(); got != "" && got != want {
+			return fmt.Errorf("%s%s: got %q, want %q as in the path, or nothing", bodyError, name, brief(got), want)
+		}
+	}
+	return nil
+}
+
+// brief is a text as an error shows it.
+func brief(text string) string {
+	const most = 80
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
 }
 
 // isContent tells whether the body is of a type. A request without a body needs none.
@@ -125,6 +192,8 @@ func (g *Gateway) tooLarge() failure {
 	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
 		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
 }
+
+func tooBusy() failure { return overloaded("the bodies of requests in progress hold too much memory") }
 
 func overloaded(message string) failure {
 	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, "OVERLOADED", message,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -125,10 +124,11 @@ func (g *Guard) principal(r *http.Request) (p *auth.Principal, byCookie bool, er
 }
 
 // refuse answers a refusal and tells the audit log.
-func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, p *auth.Principal, err error) {
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, p *auth.Principal, err error) failure {
 	f := g.failureOf(err)
 	g.record(r, p, r.Method+" "+r.URL.Path, f)
 	write(w, f)
+	return f
 }
 
 // failureOf is how an error of the guard is answered.
@@ -150,11 +150,7 @@ func (g *Guard) record(r *http.Request, p *auth.Principal, call string, f failur
 		Time: g.Now(), Who: p, Call: call[:min(len(call), longestCall)], Peer: r.RemoteAddr,
 		Outcome: code.Code(f.status.Code()).String(), Refused: f.status.Code() != codes.OK,
 	}
-	for _, detail := range f.status.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			record.Reason = info.GetReason()
-		}
-	}
+	record.Reason = f.reason()
 	g.Audit(record)
 }
 
@@ -190,7 +186,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		p, r, err := g.Guard.identify(w, r)
 		switch {
 		case err != nil:
-			g.Guard.refuse(w, r, p, err)
+			g.count(g.Guard.refuse(w, r, p, err))
 		case isCall(r.URL.Path):
 			next.ServeHTTP(w, r) // The gRPC server judges the call.
 		default:
@@ -202,7 +198,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 // only answers a path that takes one method.
 func (g *Gateway) only(w http.ResponseWriter, r *http.Request, method string, handle http.HandlerFunc) {
 	if r.Method != method {
-		write(w, methodNotAllowed(w, r, []string{method}))
+		g.write(w, methodNotAllowed(w, r, []string{method}))
 		return
 	}
 	handle(w, r)
