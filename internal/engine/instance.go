@@ -270,6 +270,9 @@ type instance struct {
 	}
 	recent   recent
 	watchers watchers
+	// derived says that the store and recent have all ids of the log. After a crash those
+	// of the last records are missing until the model is loaded.
+	derived atomic.Bool
 	// answered are predictions whose removal waits, unremoved counts them.
 	// Only the model's turn changes answered.
 	answered  []string
