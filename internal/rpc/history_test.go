@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -211,9 +213,10 @@ func TestWatcherIsToldTheNewest(t *testing.T) {
 	}
 }
 
-// A watch ends with its model, and with the server.
+// A watch ends with its model, and with the server. Neither is an error of the server.
 func TestWatchEnds(t *testing.T) {
-	s := serve(t)
+	core, lines := observer.New(zap.ErrorLevel)
+	s := serve(t, func(o *rpc.Options) { o.Log = zap.New(core) })
 	s.create(t, "m", linear(1))
 	s.create(t, "n", linear(1))
 	one, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
@@ -235,6 +238,9 @@ func TestWatchEnds(t *testing.T) {
 	<-drained
 	if limit.Err() != nil {
 		t.Error("a watcher held up the end")
+	}
+	for _, line := range lines.All() {
+		t.Errorf("the log has an error: %s %v", line.Message, line.ContextMap())
 	}
 }
 
