@@ -39,7 +39,7 @@ func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval 
 	if given := r.GetStatsInterval(); given != nil {
 		if interval = given.AsDuration(); given.CheckValid() != nil || interval < leastInterval {
 			return 0, 0, &model.FieldError{
-				Field: "stats_interval", Err: engine.ErrInvalidRequest, Got: given.String(), Want: fmt.Sprintf("at least %s", leastInterval),
+				Field: "stats_interval", Err: engine.ErrInvalidRequest, Got: durationText(given), Want: fmt.Sprintf("at least %s", leastInterval),
 			}
 		}
 	}
