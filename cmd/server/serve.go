@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"hindsight/cmd/server/internal/access"
@@ -206,7 +207,8 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	s.open.ready.Store(true) // The listener holds calls until Serve takes them. A drain comes later.
 	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
-		if err := server.Serve(s.listener); err != nil {
+		// A signal may have ended the server before it served.
+		if err := server.Serve(s.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil
