@@ -37,7 +37,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // newGateway is the gateway to a server, and the function that closes its connection
 // after it was drained.
-func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server, grpc net.Addr, traced bool, guard *gateway.Guard) (g *gateway.Gateway, closeLocal func() error, err error) {
+func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server, grpc net.Addr, traced bool, guard *gateway.Guard, refused func(string)) (g *gateway.Gateway, closeLocal func() error, err error) {
 	local, err := server.Local()
 	if err != nil {
 		return nil, nil, err
@@ -45,7 +45,7 @@ func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *r
 	g, err = gateway.New(ctx, gateway.Options{
 		Server: local, Log: log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
-		Origins: c.Origins(), Console: web.Files(), GRPC: grpc, Traced: traced, Guard: guard,
+		Origins: c.Origins(), Console: web.Files(), GRPC: grpc, Traced: traced, Guard: guard, Refused: refused,
 	})
 	if err != nil {
 		return nil, nil, errors.Join(err, local.Close())

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"hindsight/cmd/server/internal/access"
@@ -183,7 +185,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	if err := watch(s.registry, s.instruments, calls, models, disk); err != nil {
 		return err
 	}
-	refusals, err := s.instruments.Refusals(rpc.Reasons())
+	refusals, err := s.instruments.Refusals(slices.Concat(gateway.Reasons(), rpc.Reasons()))
 	if err != nil {
 		return fmt.Errorf("instruments of refusals: %w", err)
 	}
@@ -197,7 +199,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard)
+	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
 	if err != nil {
 		server.Drain(ctx)
 		return err
@@ -208,7 +210,8 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 	s.open.ready.Store(true) // The listener holds calls until Serve takes them. A drain comes later.
 	group.Go(supervised(groupCtx, log.Named("systemd"), server, models))
 	group.Go(func() error {
-		if err := server.Serve(s.listener); err != nil {
+		// A signal may have ended the server before it served.
+		if err := server.Serve(s.listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("serve gRPC: %w", err)
 		}
 		return nil

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/store/memory"
 )
@@ -304,5 +306,30 @@ func TestExactlyOnceByAnAliasThatIsSwitched(t *testing.T) {
 	switching.Wait()
 	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a+b != clients*each {
 		t.Errorf("a learned %d and b %d, want %d together", a, b, clients*each)
+	}
+}
+
+// What a model learned before a crash and before the alias was set to another one is
+// found there, although the model was not loaded since: its log has the id, and the store
+// has not.
+func TestAnAliasAfterACrash(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := startOn(t, fs, c)
+	for _, id := range []string{"0", "a", "b"} {
+		h.create(t, id, linear(1))
+	}
+	h.setAlias(t, "live", "a")
+	o := engine.Observation{ObservationID: "x", Features: []float64{1}, Labels: []float64{1}, Weight: 1}
+	if by, _, err := h.send(t.Context(), o); err != nil || by != "a" {
+		t.Fatalf("learned by %q, %v", by, err)
+	}
+	h.setAlias(t, "live", "b")
+	// There is room for the first model alone, so that no other one is loaded at the start.
+	cut := startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, func(o *engine.Options) { o.ModelMemory = 1 })
+	if by, answer, err := cut.send(t.Context(), o); err != nil || by != "a" || !answer.Duplicate {
+		t.Errorf("sent again, it is learned by %q: %+v, %v", by, answer, err)
+	}
+	if n := cut.sequence(t, "b"); n != 0 {
+		t.Errorf("the model of now has learned %d", n)
 	}
 }

@@ -28,36 +28,46 @@ func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias
 	if err != nil {
 		return Alias{}, err
 	}
-	defer release()
-	i, err := e.findID(id)
+	i, now, next, err := e.plan(name, id, expected)
+	switch {
+	case err != nil || next == now:
+		release()
+	case i.follows() != nil && i.follows().Leader == next.Previous:
+		err = e.promote(ctx, i, now, next, release)
+	default:
+		err = e.setAlias(ctx, now, next)
+		release()
+	}
 	if err != nil {
 		return Alias{}, err
+	}
+	if next != now {
+		e.o.Log.Info("alias set", zap.String("alias", name), zap.String("model", id), zap.String("previous_model", next.Previous))
+	}
+	return next.public(), nil
+}
+
+// plan is the model that an alias is to name, the alias of now, nil if there is none, and
+// the one to put in its place, which is that of now if it names the model already. The
+// names are claimed.
+func (e *Engine) plan(name, id, expected string) (i *instance, now, next *alias, err error) {
+	if i, err = e.findID(id); err != nil {
+		return nil, nil, nil, err
 	}
 	if there, err := e.lookUp(name); err == nil {
-		return Alias{}, fmt.Errorf("%w: a model has the id %q, so that no alias can have it", ErrModelExists, there.id)
+		return nil, nil, nil, fmt.Errorf("%w: a model has the id %q, so that no alias can have it", ErrModelExists, there.id)
 	}
-	now, err := e.expected(name, expected)
-	if err != nil {
-		return Alias{}, err
+	if now, err = e.expected(name, expected); err != nil {
+		return nil, nil, nil, err
 	}
 	if now != nil && now.Model == id {
-		return now.public(), nil
+		return i, now, now, nil
 	}
-	next := newAlias(name, record.Alias{Model: i.id, Updated: e.o.Now().UnixNano()})
+	next = newAlias(name, record.Alias{Model: i.id, Updated: e.o.Now().UnixNano()})
 	if now != nil {
 		next.Previous = now.Model
 	}
-	set := func() error { return e.setAlias(ctx, now, next) }
-	if f := i.follows(); f != nil && f.Leader == next.Previous {
-		err = e.promote(ctx, i, set)
-	} else {
-		err = set()
-	}
-	if err != nil {
-		return Alias{}, err
-	}
-	e.o.Log.Info("alias set", zap.String("alias", name), zap.String("model", id), zap.String("previous_model", next.Previous))
-	return next.public(), nil
+	return i, now, next, nil
 }
 
 // checkAlias refuses names that cannot be an alias and a model.
@@ -114,6 +124,11 @@ func (e *Engine) setAlias(ctx context.Context, now, next *alias) error {
 	if err := e.o.Store.PutAlias(ctx, next.name, next.Encode()); err != nil {
 		return fmt.Errorf("engine: set the alias %q: %w", next.name, recovery.StorageError(err))
 	}
+	return e.serveAlias(now, next)
+}
+
+// serveAlias lets requests find an alias that is durable in place of the one of now.
+func (e *Engine) serveAlias(now, next *alias) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.mu.closed {

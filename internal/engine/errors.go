@@ -81,7 +81,7 @@ func (e *MovedError) Unwrap() error {
 }
 
 // notFound refuses a model that is not there.
-func notFound(id string) error { return fmt.Errorf("model %q: %w", id, ErrModelNotFound) }
+func notFound(id string) error { return fmt.Errorf("model %q: %w", brief(id), ErrModelNotFound) }
 
 // brief is a text that is short enough for an error.
 func brief(s string) string {

@@ -39,8 +39,10 @@ type faulty struct {
 	writing       chan struct{}
 	// replayFails fails replays with this error.
 	replayFails atomic.Pointer[error]
-	mu          sync.Mutex
-	models      map[storage.Model]*faultyModel
+	// changed is called after an entry or an alias was written, rewinding before a rewind.
+	changed, rewinding func()
+	mu                 sync.Mutex
+	models             map[storage.Model]*faultyModel
 }
 
 // wrap gives the one wrapper of a model.
@@ -93,6 +95,29 @@ func (f *faulty) Failed() error { return errors.Join(f.broken(), f.Store.Failed(
 
 func (f *faulty) Sync(ctx context.Context) error {
 	return errors.Join(f.broken(), f.Store.Sync(ctx))
+}
+
+func (f *faulty) PutAlias(ctx context.Context, name string, value []byte) error {
+	err := f.Store.PutAlias(ctx, name, value)
+	if f.changed != nil {
+		f.changed()
+	}
+	return err
+}
+
+func (m *faultyModel) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
+	err := m.Model.SetValue(ctx, value, also...)
+	if m.store.changed != nil {
+		m.store.changed()
+	}
+	return err
+}
+
+func (m *faultyModel) Rewind(ctx context.Context, r storage.Rewind) error {
+	if m.store.rewinding != nil {
+		m.store.rewinding()
+	}
+	return m.Model.Rewind(ctx, r)
 }
 
 type faultyModel struct {

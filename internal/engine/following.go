@@ -11,18 +11,19 @@ import (
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/storage"
 )
 
-// stopFollowing makes a follower a model of its own, durably. It keeps what it has
-// learned. Its name is claimed.
-func (e *Engine) stopFollowing(ctx context.Context, i *instance, why string) error {
+// stopFollowing makes a follower a model of its own, durably, and sets aliases with it or
+// not at all. It keeps what it has learned. Its name is claimed.
+func (e *Engine) stopFollowing(ctx context.Context, i *instance, why string, also ...storage.Alias) error {
 	f := i.follows()
 	if f == nil {
 		return nil
 	}
 	next := changed(i.entry.Load(), e.o.Now())
 	next.Follow = nil
-	if err := i.register(ctx, next); err != nil {
+	if err := i.register(ctx, next, also...); err != nil {
 		return err
 	}
 	i.entry.Store(next)
@@ -108,34 +109,42 @@ func (i *instance) followAtTurn(ctx context.Context, leader *instance) (bool, er
 }
 
 // promote ends the following of a model that an alias is to name in place of the model
-// that it follows. Then is called at the turn of that one, when the follower has learned
-// all that it has. The follower's name is claimed.
-func (e *Engine) promote(ctx context.Context, i *instance, then func() error) error {
+// that it follows, and sets the alias: at the turn of that one, when the follower has
+// learned all that it has, and in one write. After a crash the follower still follows, or
+// the alias names it. The names are claimed, and released at the end.
+func (e *Engine) promote(ctx context.Context, i *instance, now, next *alias, release func()) error {
 	leader, err := e.leaderOf(i.follows())
+	if err == nil {
+		// The most of it is learned outside of the other model's turn.
+		err = i.catchUp(ctx, leader, maxCommitRows)
+	}
 	if err != nil {
+		release()
 		return err
 	}
-	// The most of it is learned outside of the other model's turn.
-	for left := uint64(maxCommitRows); left >= maxCommitRows; {
+	return leader.atTurn(ctx, release, func(ctx context.Context) error {
+		if err := i.catchUp(ctx, leader, 1); err != nil {
+			return err
+		}
+		set := storage.Alias{Name: next.name, Value: next.Encode()}
+		if err := e.stopFollowing(ctx, i, "an alias names it in place of the model that it followed", set); err != nil {
+			return err
+		}
+		return e.serveAlias(now, next)
+	})
+}
+
+// catchUp lets a follower learn until it is less than so many observations behind. Its
+// name is claimed.
+func (i *instance) catchUp(ctx context.Context, leader *instance, behind uint64) error {
+	for {
 		if _, err := i.followAtTurn(ctx, leader); err != nil {
 			return err
 		}
-		if left, err = i.behind(i.follows(), leader); err != nil {
+		if left, err := i.behind(i.follows(), leader); err != nil || left < behind {
 			return err
 		}
 	}
-	return leader.box.Do(ctx, func(ctx context.Context) error {
-		for more := true; more; {
-			var err error
-			if more, err = i.followAtTurn(ctx, leader); err != nil {
-				return err
-			}
-		}
-		if err := e.stopFollowing(ctx, i, "an alias names it in place of the model that it followed"); err != nil {
-			return err
-		}
-		return then()
-	})
 }
 
 // releaseBeyond stops the followers that have learned more of a model than a sequence that

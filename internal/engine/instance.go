@@ -270,6 +270,9 @@ type instance struct {
 	}
 	recent   recent
 	watchers watchers
+	// derived says that the store and recent have all ids of the log. After a crash those
+	// of the last records are missing until the model is loaded.
+	derived atomic.Bool
 	// answered are predictions whose removal waits, unremoved counts them.
 	// Only the model's turn changes answered.
 	answered  []string
@@ -362,13 +365,14 @@ func (i *instance) errorf(doing string, err error) error {
 	return fmt.Errorf("engine: %s of model %q: %w", doing, i.id, err)
 }
 
-// register makes an entry of the model durable. The name is claimed.
-func (i *instance) register(ctx context.Context, next *record.Entry) error {
+// register makes an entry of the model durable, with aliases or not at all. The name is
+// claimed.
+func (i *instance) register(ctx context.Context, next *record.Entry, also ...storage.Alias) error {
 	value, err := encodeEntry(next, i.Spec)
 	if err != nil {
 		return err
 	}
-	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value)))
+	return i.errorf("register a change", recovery.StorageError(i.Kept.SetValue(ctx, value, also...)))
 }
 
 // takeBroken notes why the model no longer learns.

@@ -154,6 +154,7 @@ func (i *instance) countPanic(err error) {
 // model's turn.
 func (i *instance) publish(r recovery.Recovered, took time.Duration) {
 	i.recent.renew()
+	i.derived.Store(true)
 	i.mu.Lock()
 	i.mu.machine, i.mu.broken, i.mu.known = r.Machine, nil, true
 	i.mu.Unlock()

@@ -70,8 +70,9 @@ type Route struct {
 }
 
 // Route begins to route observations that are sent by a name. By an alias that has just
-// been set it waits until what was sent by it before is learned: the same observation
-// sent again is then found where it was learned.
+// been set it waits until what was sent by it before is learned, and after a start until
+// what was learned then is known: the same observation sent again is then found where it
+// was learned.
 func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	r, err := e.route(name)
 	if err != nil || r.present.alias == nil {
@@ -79,7 +80,12 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	}
 	select {
 	case <-r.present.alias.settled:
-		return r, nil
+		if r.former != nil {
+			err = r.former.deriveIDs(ctx)
+		}
+		if err == nil {
+			return r, nil
+		}
 	case <-ctx.Done():
 		err = fmt.Errorf("engine: wait for the alias %q to be set: %w", name, context.Cause(ctx))
 	case <-e.lifetime.Done():

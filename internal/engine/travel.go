@@ -144,12 +144,13 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 	if err != nil {
 		return Info{}, 0, err
 	}
-	defer release()
 	if err := i.here(); err != nil {
+		release()
 		return Info{}, 0, err
 	}
 	last := make(chan uint64, 1)
-	err = i.box.Do(ctx, func(ctx context.Context) error {
+	// The names stay claimed until the work has ended, also if the caller has left before.
+	err = i.atTurn(ctx, release, func(ctx context.Context) error {
 		end, err := i.Kept.Last()
 		if err != nil {
 			return i.errorf("find the end of the log", recovery.StorageError(err))

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"hindsight/internal/auth"
@@ -23,6 +26,11 @@ const (
 	// A byte of JSON becomes so many in memory, about: five in a list of short numbers,
 	// eight in records of texts and numbers.
 	decodedBytes = 8
+	// A value that is a message of its own, or a text, takes so many bytes in memory, with
+	// the copy that the handler gets.
+	valueBytes = 160
+	// One body may hold so many times what all may hold together.
+	maxShare = 4
 	// What bodies may hold together where memory has no limit.
 	unlimitedBytes = 256 << 20
 	busyDelay      = 50 * time.Millisecond
@@ -32,6 +40,8 @@ const (
 type body struct {
 	data []byte
 	next int
+	// path are the names in the path of the request.
+	path map[string]string
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -53,11 +63,11 @@ func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 			r.Body = http.NoBody
 		case r.URL.Path == importPath:
 		default:
-			size, ok := g.takeBody(w, r)
+			held, ok := g.takeBody(w, r, path)
 			if !ok {
 				return
 			}
-			defer g.bodies.give(size)
+			defer g.bodies.give(held)
 		}
 		next(w, r, path)
 	}
@@ -65,19 +75,15 @@ func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 
 // takeBody reads the body into r, and counts about what the request then holds. It answers
 // what it refuses. While the body comes, it holds one of the caller's places, as a call does.
-func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) (size int64, ok bool) {
-	if !isContent(r, contentJSON) {
-		write(w, wrongContent(r, contentJSON, "curl --json DATA sets it"))
-		return 0, false
-	}
-	if r.ContentLength > int64(g.MaxMessageBytes) {
-		write(w, g.tooLarge())
+func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request, path map[string]string) (held int64, ok bool) {
+	if f, bad := g.badContent(r); bad {
+		g.write(w, f)
 		return 0, false
 	}
 	p := auth.FromContext(r.Context())
 	if err := p.Hold(); err != nil {
 		g.Guard.Auth.Judged(err)
-		g.Guard.refuse(w, r, p, err)
+		g.count(g.Guard.refuse(w, r, p, err))
 		return 0, false
 	}
 	defer p.Leave()
@@ -87,24 +93,45 @@ func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request) (size int64, 
 	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: &g.bodies}
 	data, err := io.ReadAll(arriving)
 	_ = control.SetReadDeadline(time.Time{})
-	if err == nil && !arriving.count(int64(len(data))*(decodedBytes-1)) {
-		err = errBodiesFull
+	var f failure
+	if err != nil {
+		f = g.unread(err)
+	} else {
+		f, ok = g.taken(arriving, data)
 	}
-	if err == nil {
-		r.Body = &body{data: data}
-		return arriving.size, true
+	if !ok {
+		g.bodies.give(arriving.size)
+		g.write(w, f)
+		return 0, false
 	}
-	g.bodies.give(arriving.size)
+	r.Body = &body{data: data, path: path}
+	return arriving.size, true
+}
+
+// unread is the failure of a body that could not be read.
+func (g *Gateway) unread(err error) failure {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		write(w, g.tooLarge())
+		return g.tooLarge()
 	case errors.Is(err, errBodiesFull):
-		write(w, overloaded("the bodies of requests in progress hold too much memory"))
-	default:
-		write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error()))
+		return tooBusy()
 	}
-	return 0, false
+	return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+}
+
+// taken counts what a body that has come will take beside its bytes.
+func (g *Gateway) taken(a *arriving, data []byte) (f failure, ok bool) {
+	values := valuesOf(data)
+	size := max(int64(len(data))*decodedBytes, values*valueBytes)
+	if most := maxShare * g.bodies.limit; values*valueBytes > most {
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most)), false
+	}
+	if !a.count(size - a.size) {
+		return tooBusy(), false
+	}
+	return failure{}, true
 }
 
 var errBodiesFull = errors.New("gateway: bodies hold too much")
@@ -136,6 +163,55 @@ func (a *arriving) count(n int64) bool {
 	return true
 }
 
+// valuesOf is about how many messages and texts the JSON of a body becomes; its numbers
+// too if there may be inputs by name, whose numbers are messages.
+func valuesOf(data []byte) int64 {
+	n := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(`"`))/2
+	if bytes.Contains(data, []byte("inputs")) {
+		n += bytes.Count(data, []byte(","))
+	}
+	return int64(n)
+}
+
+// badContent refuses a body that is not JSON as it is, or is too large.
+func (g *Gateway) badContent(r *http.Request) (failure, bool) {
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case !isContent(r, contentJSON):
+		return wrongContent(r, contentJSON, "curl --json DATA sets it"), true
+	case encoding != "" && encoding != "identity":
+		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+			fmt.Sprintf("Content-Encoding: got %q, want none", encoding)), true
+	case r.ContentLength > int64(g.MaxMessageBytes):
+		return g.tooLarge(), true
+	}
+	return failure{}, false
+}
+
+// sameNames refuses a message that names another model than the path does, which the
+// generated code would pass over.
+func sameNames(m proto.Message, path map[string]string) error {
+	message := m.ProtoReflect()
+	for name, want := range path {
+		field := message.Descriptor().Fields().ByName(protoreflect.Name(name))
+		if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
+			continue
+		}
+		if got := message.Get(field).String(); got != "" && got != want {
+			return fmt.Errorf("%s%s: got %q, want %q as in the path, or nothing", bodyError, name, brief(got), want)
+		}
+	}
+	return nil
+}
+
+// brief is a text as an error shows it.
+func brief(text string) string {
+	const most = 80
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
+
 // isContent tells whether the body is of a type. A request without a body needs none.
 func isContent(r *http.Request, want string) bool {
 	if r.ContentLength == 0 && r.Header.Get("Content-Type") == "" {
@@ -158,6 +234,8 @@ func (g *Gateway) tooLarge() failure {
 	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
 		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
 }
+
+func tooBusy() failure { return overloaded("the bodies of requests in progress hold too much memory") }
 
 func overloaded(message string) failure {
 	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, "OVERLOADED", message,

@@ -22,7 +22,8 @@ const bodyError = "body: "
 func (c codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		var data []byte
-		if b, ok := r.(*body); ok {
+		b, whole := r.(*body)
+		if whole {
 			data = b.data
 		} else {
 			// The generated code reads the body of a PATCH twice.
@@ -34,7 +35,13 @@ func (c codec) NewDecoder(r io.Reader) runtime.Decoder {
 		if len(data) == 0 {
 			return io.EOF
 		}
-		return c.Unmarshal(data, v)
+		if err := c.Unmarshal(data, v); err != nil {
+			return err
+		}
+		if m, ok := v.(proto.Message); ok && whole {
+			return sameNames(m, b.path)
+		}
+		return nil
 	})
 }
 

@@ -29,6 +29,17 @@ const domain = "hindsight"
 type failure struct {
 	http   int
 	status *status.Status
+	// own: the gateway has found it. The gRPC server counts those of its calls.
+	own bool
+}
+
+// Reasons are those of the failures that the gateway finds itself, but for the ones that
+// the gRPC server has too.
+func Reasons() []string {
+	return []string{
+		"BODY_INCOMPLETE", "CROSS_ORIGIN", "INVALID_JSON", "INVALID_PARAMETER", "INVALID_PATH", "METHOD_NOT_ALLOWED",
+		"REQUEST_TOO_LARGE", "ROUTE_NOT_FOUND", "UNSUPPORTED_MEDIA_TYPE",
+	}
 }
 
 // refuse is a failure that the gateway finds itself, before there is a call.
@@ -38,7 +49,7 @@ func refuse(httpStatus int, c codes.Code, reason, message string, more ...protoa
 	if detailed, err := s.WithDetails(details...); err == nil {
 		s = detailed
 	}
-	return failure{httpStatus, s}
+	return failure{httpStatus, s, true}
 }
 
 func shuttingDown() failure {
@@ -54,13 +65,16 @@ func failed(err error) failure {
 	case s.Code() == codes.ResourceExhausted && !detailed: // gRPC's limit of a message.
 		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE", s.Message())
 	case s.Code() != codes.InvalidArgument || detailed:
-		return failure{runtime.HTTPStatusFromCode(s.Code()), s}
+		return failure{runtime.HTTPStatusFromCode(s.Code()), s, false}
 	}
 	// The services say more. This is the generated code, which could not read the
 	// request.
 	if !strings.HasPrefix(s.Message(), bodyError) {
 		_, name, _ := strings.Cut(s.Message(), `parsing field "`)
 		name, _, _ = strings.Cut(name, `"`)
+		if strings.Contains(s.Message(), "duration") {
+			return badParameter(name, fmt.Sprintf("the query: %s, want a time with its unit, as 2s", s.Message()))
+		}
 		return badParameter(name, "the query: "+s.Message())
 	}
 	const reason = "INVALID_JSON"
@@ -75,18 +89,18 @@ func (g *Gateway) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.M
 	if f.http == http.StatusInternalServerError {
 		g.Log.Debug("call failed", zap.String("path", r.URL.Path), zap.Error(err))
 	}
-	write(w, f)
+	g.write(w, f)
 }
 
 // routeFailed implements runtime.RoutingErrorHandlerFunc.
 func (g *Gateway) routeFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
 	switch httpStatus {
 	case http.StatusMethodNotAllowed:
-		write(w, methodNotAllowed(w, r, g.methodsOf(r.URL.Path)))
+		g.write(w, methodNotAllowed(w, r, g.methodsOf(r.URL.Path)))
 	case http.StatusBadRequest:
-		write(w, refuse(httpStatus, codes.InvalidArgument, "INVALID_PATH", "the path is not a path"))
+		g.write(w, refuse(httpStatus, codes.InvalidArgument, "INVALID_PATH", "the path is not a path"))
 	default:
-		write(w, notFound(r))
+		g.write(w, g.notFound(r))
 	}
 }
 
@@ -97,9 +111,41 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) 
 		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
 }
 
-func notFound(r *http.Request) failure {
+// notFound is the failure of a path that is not there, or that lacks a name.
+func (g *Gateway) notFound(r *http.Request) failure {
+	if field := g.missing(r.URL.Path); field != "" {
+		const reason = "INVALID_ID"
+		message := fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path)
+		return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason}},
+		})
+	}
 	return refuse(http.StatusNotFound, codes.NotFound, "ROUTE_NOT_FOUND",
 		"nothing is at "+r.Method+" "+r.URL.Path+"; GET /openapi.json lists what is there")
+}
+
+// reason is that of the ErrorInfo, empty without one.
+func (f failure) reason() string {
+	for _, detail := range f.status.Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// write answers a failure, and counts it if no call has.
+func (g *Gateway) write(w http.ResponseWriter, f failure) {
+	if f.own {
+		g.count(f)
+	}
+	write(w, f)
+}
+
+func (g *Gateway) count(f failure) {
+	if g.Refused != nil {
+		g.Refused(f.reason())
+	}
 }
 
 // write answers a failure in the form of AIP-193.

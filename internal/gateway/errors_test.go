@@ -1,14 +1,19 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -61,9 +66,13 @@ func (a *answer) refused(t *testing.T, what string, httpStatus int, code, reason
 
 // What a request can do wrong, each with what it is told.
 func TestRefusals(t *testing.T) {
-	h := serve(t)
+	var refused sync.Map
+	h := serve(t, func(o *gateway.Options) {
+		o.MemoryLimit = 64 << 20
+		o.Refused = func(reason string) { refused.Store(reason, true) }
+	})
 	h.want(t, "POST", "/v1/models", linear("m"))
-	h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2],"predictionId":"p"}`)
+	h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2],"predictionId":"p","model":"m"}`)
 	h.want(t, "POST", "/v1/models/m:observe", `{"predictionId":"p","label":1}`)
 	const predict, observe = "/v1/models/m:predict", "/v1/models/m:observe"
 	for _, c := range []struct {
@@ -93,6 +102,22 @@ func TestRefusals(t *testing.T) {
 		{"a parameter", "GET", "/v1/models?page_sise=1", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "page_sise", "pageSize"},
 		{"a parameter where there is none", "POST", predict + "?id=1", `{"features":[1,2]}`, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "id", "no parameter"},
 		{"a parameter's value", "GET", "/v1/models?page_size=x", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "page_size", "x"},
+		{"a parameter twice", "GET", "/v1/models?page_size=1&pageSize=2", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "page_size", "more than once"},
+		{"a parameter with two values", "POST", "/v1/models:import?id=a&id=b", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "id", "more than once"},
+		{"a key within a key", "GET", "/v1/models?labels[a][b]=c", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "labels[a][b]", "labels[KEY]"},
+		{"no key", "GET", "/v1/models?labels=c", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "labels", "labels[KEY]"},
+		{"a key of no map", "GET", "/v1/models?prefix[a]=c", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "prefix[a]", "prefix"},
+		{"no integer", "GET", "/v1/models?pageSize=1.5", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "pageSize", `got "1.5", want an integer`},
+		{"no boolean", "GET", "/v1/models?showDeleted=yes", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "showDeleted", `got "yes", want true or false`},
+		{"no duration", "GET", "/v1/models/m/events?statsInterval=2", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "stats_interval", "2s"},
+		{"a parameter of no text", "GET", "/v1/models?prefix=%ff", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "prefix", "UTF-8"},
+		{"a path of no text", "GET", "/v1/models/%ff/events", "", 400, "INVALID_ARGUMENT", "INVALID_PATH", "", "UTF-8"},
+		{"no model", "POST", "/v1/models/:predict", "{}", 400, "INVALID_ARGUMENT", "INVALID_ID", "model", "/v1/models/:predict"},
+		{"no model to delete", "DELETE", "/v1/models/", "", 400, "INVALID_ARGUMENT", "INVALID_ID", "model", "got nothing"},
+		{"no alias", "PUT", "/v1/aliases/", "{}", 400, "INVALID_ARGUMENT", "INVALID_ID", "alias", "got nothing"},
+		{"another model", "POST", observe, `{"features":[1,2],"label":1,"model":"n"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `model: got "n", want "m"`},
+		{"many values", "POST", "/v1/models/m:predictBatch", `{"rows":[` + strings.Repeat("{},", 300_000) + `{}]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "values"},
+		{"many numbers of inputs", "POST", predict, `{"inputs":{"a":[` + strings.Repeat("1,", 300_000) + `1]}}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "values"},
 		{"a query", "GET", "/v1/models?a=%zz", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "%zz"},
 		{"a route", "GET", "/v1/model", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "/openapi.json"},
 		{"a verb", "POST", "/v1/models/m:forget", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want DELETE, GET, PATCH"},
@@ -119,7 +144,29 @@ func TestRefusals(t *testing.T) {
 		if a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: a browser may guess the type", c.what)
 		}
+		// The gateway counts what it refuses itself, and leaves the calls to the server.
+		if _, counted := refused.LoadAndDelete(c.reason); counted != (slices.Contains(gateway.Reasons(), c.reason) || strings.HasPrefix(c.what, "no ") && c.reason == "INVALID_ID") {
+			t.Errorf("%s: counted %v", c.what, counted)
+		}
 	}
+	refused.Range(func(reason, _ any) bool {
+		t.Errorf("%v was counted", reason)
+		return true
+	})
+}
+
+// A condition that would be passed over is refused: the client would overwrite what
+// another one has changed.
+func TestConditions(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
+		for method, body := range map[string]string{"PATCH": `{"displayName":"M"}`, "DELETE": ""} {
+			a := h.call(t, method, "/v1/models/m", body, name, `"x"`)
+			a.refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", name, "etag")
+		}
+	}
+	h.want(t, "GET", "/v1/models/m", "", "If-Match", `"x"`)
 }
 
 func TestContentTypes(t *testing.T) {
@@ -132,9 +179,12 @@ func TestContentTypes(t *testing.T) {
 		a := h.call(t, "POST", "/v1/models/m:predict", `{"features":[1,2]}`, "Content-Type", bad)
 		a.refused(t, bad, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
 	}
+	a := h.call(t, "POST", "/v1/models/m:predict", "\x1f\x8b", "Content-Encoding", "gzip")
+	a.refused(t, "gzip", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", `Content-Encoding: got "gzip"`)
+	h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2]}`, "Content-Encoding", "identity")
 	// What has no body needs no type. A browser's form would have a type.
 	h.want(t, "POST", "/v1/models/m/snapshots", "")
-	a := h.call(t, "POST", "/v1/models/m/snapshots", "", "Content-Type", "application/x-www-form-urlencoded")
+	a = h.call(t, "POST", "/v1/models/m/snapshots", "", "Content-Type", "application/x-www-form-urlencoded")
 	a.refused(t, "a form", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
 	a = h.call(t, "POST", "/v1/models:import?id=n", "x")
 	a.refused(t, "an import", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/octet-stream")
@@ -158,6 +208,38 @@ func TestChunkedBody(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).refused(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
+}
+
+// A client that sends the whole of a large body before it reads has its answer, and the
+// connection is closed after it.
+func TestAnAnswerBeforeTheBodyIsRead(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	for _, kind := range []string{"application/json", "text/plain"} {
+		var dialer net.Dialer
+		c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const size = 32 << 20 // More than the buffers of the two sockets.
+		_, err = fmt.Fprintf(c, "POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind, size)
+		if err == nil {
+			_, err = c.Write(make([]byte, size))
+		}
+		if err != nil {
+			t.Fatalf("%s: the body is not taken: %v", kind, err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: no answer: %v", kind, err)
+		}
+		if want := map[string]int{"application/json": 413, "text/plain": 415}[kind]; response.StatusCode != want {
+			t.Errorf("%s: %d, want %d", kind, response.StatusCode, want)
+		}
+		if err := errors.Join(response.Body.Close(), c.Close()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // failing is a server whose every call ends with an error.

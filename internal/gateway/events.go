@@ -50,7 +50,7 @@ func (g *Gateway) stream(w http.ResponseWriter) (leave func(), ok bool) {
 	case g.places <- struct{}{}:
 		return func() { <-g.places }, true
 	default:
-		write(w, overloaded(fmt.Sprintf("%d streams are open, which is the most", maxStreams)))
+		g.write(w, overloaded(fmt.Sprintf("%d streams are open, which is the most", maxStreams)))
 		return nil, false
 	}
 }
@@ -67,7 +67,7 @@ type received struct {
 func (g *Gateway) events(w http.ResponseWriter, r *http.Request, path map[string]string) {
 	request := &hindsightv1.WatchModelRequest{Model: path["model"]}
 	if err := query(r, request); err != nil {
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	leave, ok := g.stream(w)
@@ -79,7 +79,7 @@ func (g *Gateway) events(w http.ResponseWriter, r *http.Request, path map[string
 	watch, err := g.models.WatchModel(ctx, request)
 	if err != nil {
 		cancel()
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	arrived, ended := make(chan received), make(chan struct{})
@@ -120,7 +120,7 @@ func (g *Gateway) tell(w http.ResponseWriter, r *http.Request, arrived <-chan re
 		select {
 		case <-g.draining:
 			if !s.begun {
-				write(w, shuttingDown())
+				g.write(w, shuttingDown())
 			}
 			return
 		case <-r.Context().Done():
@@ -128,7 +128,7 @@ func (g *Gateway) tell(w http.ResponseWriter, r *http.Request, arrived <-chan re
 		case a := <-arrived:
 			if a.err != nil {
 				if !s.begun {
-					write(w, failed(a.err))
+					g.write(w, failed(a.err))
 				} else if !errors.Is(a.err, io.EOF) {
 					_ = s.send("failure", "", failed(a.err).body()) // The end either way.
 				}

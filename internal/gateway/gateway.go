@@ -7,6 +7,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -46,6 +47,9 @@ type Options struct {
 	Traced bool
 	// Guard finds who makes a request; nil takes every request.
 	Guard *Guard
+	// Refused is told why a request was refused that is no call of the server: one of
+	// Reasons, or a reason of the server. It may be nil.
+	Refused func(reason string)
 	// heartbeat is how often a stream of events without an event has a comment, but in
 	// tests heartbeatInterval.
 	heartbeat time.Duration
@@ -58,6 +62,9 @@ const (
 	writeTimeout = 30 * time.Second
 	// A request may take so long until its body is there.
 	readTimeout = time.Minute
+	// So much of a body that was refused is read, in so much time.
+	lingerBytes   = 64 << 20
+	lingerTimeout = 5 * time.Second
 	// So many requests may stream at once: events, exports and imports.
 	maxStreams = 200
 )
@@ -141,14 +148,52 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !g.enter() {
 		w.Header().Set("Connection", "close")
-		write(w, shuttingDown())
+		g.write(w, shuttingDown())
 		return
 	}
 	defer g.requests.Done()
 	if g.Traced {
 		r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 	}
+	sent := &incoming{ReadCloser: r.Body}
+	if r.ContentLength != 0 {
+		// A copy: net/http looks at the body of its own request, whether a client waits for
+		// 100 Continue.
+		r = r.WithContext(r.Context())
+		r.Body = sent
+	}
 	g.handler.ServeHTTP(w, r)
+	if r.ContentLength != 0 && !sent.ended {
+		g.linger(w, r, sent)
+	}
+}
+
+// incoming is a body that knows whether it was read to its end.
+type incoming struct {
+	io.ReadCloser
+	ended bool
+}
+
+func (i *incoming) Read(p []byte) (int, error) {
+	n, err := i.ReadCloser.Read(p)
+	i.ended = i.ended || err != nil
+	return n, err
+}
+
+// linger reads what is left of a body that was refused. Most clients send all of it before
+// they read the answer: if the server closed the connection, they would see that and no
+// answer. A client that waits for 100 Continue has not sent it.
+func (g *Gateway) linger(w http.ResponseWriter, r *http.Request, sent io.Reader) {
+	if r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
+		return
+	}
+	control := http.NewResponseController(w)
+	// Only a writer of a test has neither.
+	_ = control.Flush() // A client that waits for the answer gets it now.
+	_ = control.SetReadDeadline(g.Now().Add(lingerTimeout))
+	// An error means that there is no more, or that it comes too slowly.
+	_, _ = io.CopyN(io.Discard, sent, lingerBytes)
+	_ = control.SetReadDeadline(time.Time{})
 }
 
 // enter counts a request, unless the gateway drains.

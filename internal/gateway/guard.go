@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -69,7 +68,7 @@ func (g *Guard) audited(next http.Handler) http.Handler {
 		next.ServeHTTP(&answer, r)
 		f := done()
 		if answer.code >= http.StatusBadRequest {
-			f = failure{answer.code, status.New(codes.InvalidArgument, "")}
+			f = failure{answer.code, status.New(codes.InvalidArgument, ""), false}
 		}
 		g.record(r, auth.FromContext(r.Context()), callOf(r), f)
 	})
@@ -173,10 +172,11 @@ func (g *Guard) principal(r *http.Request) (p *auth.Principal, by proof, err err
 }
 
 // refuse answers a refusal and tells the audit log.
-func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, p *auth.Principal, err error) {
+func (g *Guard) refuse(w http.ResponseWriter, r *http.Request, p *auth.Principal, err error) failure {
 	f := g.failureOf(err)
 	g.record(r, p, callOf(r), f)
 	write(w, f)
+	return f
 }
 
 // callOf is a request as the audit log names it.
@@ -201,11 +201,7 @@ func (g *Guard) record(r *http.Request, p *auth.Principal, call string, f failur
 		Time: g.Now(), Who: p, Call: call[:min(len(call), longestCall)], Peer: r.RemoteAddr,
 		Outcome: code.Code(f.status.Code()).String(), Refused: f.status.Code() != codes.OK,
 	}
-	for _, detail := range f.status.Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			record.Reason = info.GetReason()
-		}
-	}
+	record.Reason = f.reason()
 	g.Audit(record)
 }
 
@@ -241,7 +237,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		p, r, err := g.Guard.identify(w, r)
 		switch {
 		case err != nil:
-			g.Guard.refuse(w, r, p, err)
+			g.count(g.Guard.refuse(w, r, p, err))
 		case isCall(r.URL.Path):
 			next.ServeHTTP(w, r) // The gRPC server judges the call.
 		default:
@@ -253,7 +249,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 // only answers a path that takes one method.
 func (g *Gateway) only(w http.ResponseWriter, r *http.Request, method string, handle http.HandlerFunc) {
 	if r.Method != method {
-		write(w, methodNotAllowed(w, r, []string{method}))
+		g.write(w, methodNotAllowed(w, r, []string{method}))
 		return
 	}
 	handle(w, r)

@@ -53,7 +53,7 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 			}
 			console.ServeHTTP(w, r)
 		default:
-			write(w, notFound(r))
+			g.write(w, g.notFound(r))
 		}
 	})
 }
@@ -92,9 +92,9 @@ func (g *Gateway) about(r *http.Request) []byte {
 func (g *Gateway) notAPage(w http.ResponseWriter, r *http.Request) {
 	switch p := r.URL.Path; {
 	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", p == serverPath && g.Console != nil, g.isConsole(p):
-		write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
+		g.write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
 	default:
-		write(w, notFound(r))
+		g.write(w, g.notFound(r))
 	}
 }
 

@@ -22,7 +22,7 @@ func (g *Gateway) protect(next http.Handler) (http.Handler, error) {
 		}
 	}
 	same.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		write(w, refuse(http.StatusForbidden, codes.PermissionDenied, "CROSS_ORIGIN",
+		g.write(w, refuse(http.StatusForbidden, codes.PermissionDenied, "CROSS_ORIGIN",
 			fmt.Sprintf("a page of origin %q may not call: the server's --cors-origins does not name it", r.Header.Get("Origin"))))
 	}))
 	return g.cors(same.Handler(next)), nil

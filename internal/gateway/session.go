@@ -235,7 +235,7 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 }
 
 // done is no failure, for the audit log.
-func done() failure { return failure{http.StatusOK, status.New(codes.OK, "")} }
+func done() failure { return failure{http.StatusOK, status.New(codes.OK, ""), false} }
 
 func answer(w http.ResponseWriter, value any) {
 	text, err := json.Marshal(value)

@@ -1,13 +1,16 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -19,9 +22,15 @@ type route struct {
 	segments []string
 	// verb is what follows the colon at the end of the path.
 	verb string
-	// parameters are the names in the query, by method. methods are sorted.
-	parameters map[string][]string
+	// parameters are those of the query, by method. methods are sorted.
+	parameters map[string][]parameter
 	methods    []string
+}
+
+// parameter is one of a query.
+type parameter struct {
+	name string
+	schema
 }
 
 // table are the routes of a document. Those with a verb are first: what is in braces
@@ -30,15 +39,15 @@ func (d *document) table() []route {
 	var out []route
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		prefix, verb, _ := strings.Cut(path, ":")
-		r := route{segments: strings.Split(prefix, "/"), verb: verb, parameters: map[string][]string{}}
+		r := route{segments: strings.Split(prefix, "/"), verb: verb, parameters: map[string][]parameter{}}
 		for method, operation := range d.Paths[path] {
-			names := []string{}
+			known := []parameter{}
 			for _, p := range operation.Parameters {
 				if p.In == "query" {
-					names = append(names, p.Name)
+					known = append(known, parameter{p.Name, p.Schema})
 				}
 			}
-			r.parameters[strings.ToUpper(method)] = names
+			r.parameters[strings.ToUpper(method)] = known
 		}
 		r.methods = slices.Sorted(maps.Keys(r.parameters))
 		out = append(out, r)
@@ -50,15 +59,15 @@ func (d *document) table() []route {
 // find is the route of a path, nil when there is none.
 func (g *Gateway) find(path string) *route {
 	for i := range g.table {
-		if g.table[i].matches(path) {
+		if g.table[i].matches(path, false) {
 			return &g.table[i]
 		}
 	}
 	return nil
 }
 
-// matches tells whether a path is one of the route.
-func (r *route) matches(path string) bool {
+// matches tells whether a path is one of the route. Nameless, its name may be empty.
+func (r *route) matches(path string, nameless bool) bool {
 	if r.verb != "" {
 		var ok bool
 		if path, ok = strings.CutSuffix(path, ":"+r.verb); !ok {
@@ -67,8 +76,19 @@ func (r *route) matches(path string) bool {
 	}
 	segments := strings.Split(path, "/")
 	return slices.EqualFunc(r.segments, segments, func(want, got string) bool {
-		return want == got || (strings.HasPrefix(want, "{") && got != "")
+		return want == got || (strings.HasPrefix(want, "{") && (got != "" || nameless))
 	})
+}
+
+// missing is what a path does not name, "model" of /v1/models/:predict, empty if it names
+// all.
+func (g *Gateway) missing(path string) string {
+	for i := range g.table {
+		if r := &g.table[i]; r.matches(path, true) && !r.matches(path, false) {
+			return strings.Trim(r.segments[3], "{}")
+		}
+	}
+	return ""
 }
 
 // methodsOf are the methods that a path takes.
@@ -79,17 +99,32 @@ func (g *Gateway) methodsOf(path string) []string {
 	return nil
 }
 
-// checkRoute refuses a parameter that the call does not have, which would be ignored,
-// and GET of m:predict, which would be that of a model with this name.
+// checkRoute refuses what would be ignored: a parameter that the call does not have, and
+// a header that says when to make the call. It refuses GET of m:predict, which would be
+// that of a model with this name.
 func (g *Gateway) checkRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, path map[string]string) {
-		if methods := g.methodsOf(r.URL.Path); !slices.Contains(methods, r.Method) {
-			write(w, methodNotAllowed(w, r, methods))
+		methods := g.methodsOf(r.URL.Path)
+		switch {
+		case !utf8.ValidString(r.URL.Path):
+			g.write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "INVALID_PATH", "the path is no UTF-8"))
 			return
+		case methods == nil:
+			g.write(w, g.notFound(r))
+			return
+		case !slices.Contains(methods, r.Method):
+			g.write(w, methodNotAllowed(w, r, methods))
+			return
+		}
+		for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
+			if r.Header.Get(name) != "" && r.Method != http.MethodGet {
+				g.write(w, badParameter(name, fmt.Sprintf("%s: got %q, want nothing: the etag is a field of the body of PATCH, and a parameter of DELETE", name, r.Header.Get(name))))
+				return
+			}
 		}
 		if r.URL.RawQuery != "" {
 			if f, bad := g.badQuery(r); bad {
-				write(w, f)
+				g.write(w, f)
 				return
 			}
 		}
@@ -98,37 +133,88 @@ func (g *Gateway) checkRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 }
 
 func (g *Gateway) badQuery(r *http.Request) (failure, bool) {
-	given, err := parseQuery(r)
+	given, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return badParameter("", err.Error()), true
+		return badParameter("", "the query: "+err.Error()), true
 	}
-	var known []string
+	var known []parameter
 	if t := g.find(r.URL.Path); t != nil {
 		known = t.parameters[r.Method]
 	}
-	for _, name := range given {
-		plain, _, isMap := strings.Cut(name, "[")
-		if isMap && !strings.HasSuffix(name, "]") {
-			plain = name
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		p, key := parameterOf(known, name)
+		if p == nil {
+			return badParameter(name, fmt.Sprintf("the query: got %q, want %s", name, namesOf(known))), true
 		}
-		if !slices.ContainsFunc(known, func(k string) bool { return plain == k || plain == snake(k) }) {
-			want := "no parameter"
-			if len(known) > 0 {
-				want = strings.Join(known, ", ")
-			}
-			return badParameter(name, fmt.Sprintf("the query: got %q, want %s", name, want)), true
+		if other, twice := seen[p.name+"["+key]; twice || len(given[name]) > 1 {
+			return badParameter(name, fmt.Sprintf("the query: got %s more than once, want it once", cmp.Or(other, name))), true
+		}
+		seen[p.name+"["+key] = name
+		if want := p.refuses(given.Get(name)); want != "" {
+			return badParameter(name, fmt.Sprintf("%s: got %.80q, want %s", name, given.Get(name), want)), true
 		}
 	}
 	return failure{}, false
 }
 
-// parseQuery are the names in the query, sorted.
-func parseQuery(r *http.Request) ([]string, error) {
-	values, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, fmt.Errorf("the query: %w", err)
+// parameterOf is the parameter that a name in a query means, and the key in brackets of
+// a map; nil if there is none.
+func parameterOf(known []parameter, name string) (p *parameter, key string) {
+	plain, key, isMap := strings.Cut(name, "[")
+	if isMap {
+		var closed bool
+		if key, closed = strings.CutSuffix(key, "]"); !closed || key == "" || strings.ContainsAny(key, "[]") {
+			return nil, ""
+		}
 	}
-	return slices.Sorted(maps.Keys(values)), nil
+	for i := range known {
+		if p := &known[i]; (plain == p.name || plain == snake(p.name)) && isMap == (p.Type == "object") {
+			return p, key
+		}
+	}
+	return nil, ""
+}
+
+// namesOf says what a query may have.
+func namesOf(known []parameter) string {
+	if len(known) == 0 {
+		return "no parameter"
+	}
+	var names []string
+	for _, p := range known {
+		if p.Type == "object" {
+			p.name += "[KEY]"
+		}
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// refuses says what the parameter wants instead of a value, empty if it takes it.
+func (p *parameter) refuses(value string) (want string) {
+	var err error
+	switch p.Type {
+	case "integer":
+		want = "an integer of 32 bits" // There are no others.
+		_, err = strconv.ParseInt(value, 10, 32)
+	case "number":
+		want = "a number"
+		_, err = strconv.ParseFloat(value, 64)
+	case "boolean":
+		want = "true or false"
+		_, err = strconv.ParseBool(value)
+	default:
+		want = "a text of UTF-8"
+		if utf8.ValidString(value) {
+			return ""
+		}
+		return want
+	}
+	if err == nil {
+		return ""
+	}
+	return want
 }
 
 func badParameter(name, message string) failure {

@@ -23,7 +23,7 @@ const pieceBytes = 256 << 10
 func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string]string) {
 	request := &hindsightv1.ExportModelRequest{Model: path["model"]}
 	if err := query(r, request); err != nil {
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	leave, ok := g.stream(w)
@@ -35,7 +35,7 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string
 	defer cancel()
 	pieces, err := g.models.ExportModel(ctx, request)
 	if err != nil {
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	control := http.NewResponseController(w)
@@ -45,7 +45,7 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string
 			return
 		}
 		if err != nil && !begun {
-			write(w, failed(err))
+			g.write(w, failed(err))
 			return
 		}
 		if err != nil {
@@ -69,7 +69,7 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string
 // exported model.
 func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	if !isContent(r, contentBytes) {
-		write(w, wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE"))
+		g.write(w, wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE"))
 		return
 	}
 	leave, ok := g.stream(w)
@@ -81,7 +81,7 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	defer cancel()
 	call, err := g.models.ImportModel(ctx)
 	if err != nil {
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	control := http.NewResponseController(w)
@@ -101,19 +101,19 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 			break
 		}
 		if readErr != nil {
-			write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+readErr.Error()))
+			g.write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+readErr.Error()))
 			return
 		}
 	}
 	_ = control.SetReadDeadline(time.Time{})
 	answer, err := call.CloseAndRecv()
 	if err != nil {
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	text, err := encode(answer)
 	if err != nil {
-		write(w, failed(err))
+		g.write(w, failed(err))
 		return
 	}
 	w.Header().Set("Content-Type", contentJSON)

@@ -111,7 +111,7 @@ func (m *Metrics) counts(name, help, label string, values []string) (*Counts, er
 // Refusals counts the calls that were refused, by the reason in their error. The last
 // of the reasons stands for all that are not among them.
 func (m *Metrics) Refusals(reasons []string) (*Counts, error) {
-	return m.counts("hindsight_refusals_total", "Calls that were refused or failed, calls of sessions among them, by the reason in their error; by their code where they have no reason.", labelReason, reasons)
+	return m.counts("hindsight_refusals_total", "Calls that were refused or failed, calls of sessions and HTTP requests that are no call among them, by the reason in their error; by their code where they have no reason.", labelReason, reasons)
 }
 
 // LogLines counts the log lines that were written, and those that were left out

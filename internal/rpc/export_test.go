@@ -25,6 +25,9 @@ func CallTimeout(o *Options, timeout time.Duration) {
 	o.admission.predictionTimeout, o.admission.modelTimeout = timeout, timeout
 }
 
+// PeriodOf is the time between two outcomes at so many a second.
+var PeriodOf = periodOf
+
 // Sentinels are the errors of the table.
 func Sentinels() []error {
 	var out []error

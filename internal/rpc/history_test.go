@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/rpc"
 )
 
 // learn lets a model learn batches of rows.
@@ -210,9 +213,10 @@ func TestWatcherIsToldTheNewest(t *testing.T) {
 	}
 }
 
-// A watch ends with its model, and with the server.
+// A watch ends with its model, and with the server. Neither is an error of the server.
 func TestWatchEnds(t *testing.T) {
-	s := serve(t)
+	core, lines := observer.New(zap.ErrorLevel)
+	s := serve(t, func(o *rpc.Options) { o.Log = zap.New(core) })
 	s.create(t, "m", linear(1))
 	s.create(t, "n", linear(1))
 	one, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
@@ -234,6 +238,9 @@ func TestWatchEnds(t *testing.T) {
 	<-drained
 	if limit.Err() != nil {
 		t.Error("a watcher held up the end")
+	}
+	for _, line := range lines.All() {
+		t.Errorf("the log has an error: %s %v", line.Message, line.ContextMap())
 	}
 }
 
@@ -269,5 +276,17 @@ func TestWatchRefuses(t *testing.T) {
 	cancel()
 	if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
 		t.Errorf("given up: %v", err)
+	}
+}
+
+// The least rate has a period too: what no Duration holds would be a negative one, and no
+// bound.
+func TestPeriodOfARate(t *testing.T) {
+	for rate, want := range map[float64]time.Duration{
+		100: 10 * time.Millisecond, 0.5: 2 * time.Second, 1e-12: 365 * 24 * time.Hour, math.SmallestNonzeroFloat64: 365 * 24 * time.Hour,
+	} {
+		if got := rpc.PeriodOf(rate); got != want {
+			t.Errorf("%g a second: every %s, want %s", rate, got, want)
+		}
 	}
 }

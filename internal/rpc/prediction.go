@@ -147,7 +147,7 @@ func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() <= 0 || ttl.AsDuration() > engine.MaxLabelTTL {
 		return 0, &model.FieldError{
 			Field: "label_ttl", Err: engine.ErrInvalidRequest,
-			Got: ttl.String(), Want: fmt.Sprintf("above 0 and at most %s", engine.MaxLabelTTL),
+			Got: durationText(ttl), Want: fmt.Sprintf("above 0 and at most %s", engine.MaxLabelTTL),
 		}
 	}
 	return ttl.AsDuration(), nil

@@ -2,11 +2,14 @@ package rpc
 
 import (
 	"context"
+	"errors"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"hindsight/internal/engine"
 )
 
 // otherReason is told of a refusal without a known reason or code.
@@ -83,7 +86,10 @@ func (r *refusals) report(ctx context.Context, method string, err error) error {
 	message := "call refused"
 	switch s.Code() {
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
-		level, message = zap.ErrorLevel, "call failed"
+		// A server that shuts down, and a model that is moved, refuse calls as they should.
+		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrMoving) {
+			level, message = zap.ErrorLevel, "call failed"
+		}
 	default: // The client is told why.
 	}
 	if line := r.log.Check(level, message); line != nil {

@@ -131,9 +131,10 @@ func statusOf(err error) *status.Status {
 	details := []protoadapt.MessageV1{info}
 	if fields := fieldsOf(err); !r.hidden && len(fields) > 0 {
 		message = fields.Error()
-		info.Metadata = map[string]string{"field": fields[0].Field, "got": fields[0].Got, "want": fields[0].Want}
+		info.Metadata = map[string]string{"field": short(fields[0].Field), "got": short(fields[0].Got), "want": fields[0].Want}
 		details = append(details, violations(fields))
 	}
+	message = clip(message, maxMessage)
 	var moved *engine.MovedError
 	if errors.As(err, &moved) {
 		info.Metadata = map[string]string{"model": moved.Model, "address": moved.Address}
@@ -166,16 +167,40 @@ func fieldsOf(err error) model.FieldErrors {
 	return nil
 }
 
-// maxViolations bounds the fields that the details of a status tell: they travel in the
-// trailer of the answer, for which clients have little room.
-const maxViolations = 20
+// Bounds of the fields that the details of a status tell, of what they quote of the request,
+// and of the message: they travel in the trailer of the answer, for which clients have
+// little room.
+const (
+	maxViolations = 20
+	maxQuoted     = 200
+	maxMessage    = 2000
+)
+
+// short is what an error quotes of a request.
+func short(text string) string { return clip(text, maxQuoted) }
+
+// clip is the beginning of a text of more bytes than most.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// durationText is a duration as an error quotes it.
+func durationText(d *durationpb.Duration) string {
+	if d.CheckValid() != nil {
+		return fmt.Sprintf("%d seconds and %d nanoseconds", d.GetSeconds(), d.GetNanos())
+	}
+	return d.AsDuration().String()
+}
 
 // violations tells of each field what is wrong with it.
 func violations(fields model.FieldErrors) *errdetails.BadRequest {
 	out := new(errdetails.BadRequest)
 	for _, field := range fields[:min(len(fields), maxViolations)] {
 		violation := &errdetails.BadRequest_FieldViolation{
-			Field: field.Field, Description: fmt.Sprintf("got %s, want %s", field.Got, field.Want),
+			Field: short(field.Field), Description: fmt.Sprintf("got %s, want %s", short(field.Got), field.Want),
 		}
 		if r := find(field); r != nil {
 			violation.Reason = r.reason

@@ -19,6 +19,8 @@ const (
 	defaultOutcomes = 10
 	maxOutcomes     = 100
 	leastInterval   = time.Second
+	// The longest time between two outcomes. It bounds what no Duration holds.
+	maxPeriod = 365 * 24 * time.Hour
 )
 
 // watchOptions reads how many outcomes a second a watcher wants, and how often
@@ -37,7 +39,7 @@ func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval 
 	if given := r.GetStatsInterval(); given != nil {
 		if interval = given.AsDuration(); given.CheckValid() != nil || interval < leastInterval {
 			return 0, 0, &model.FieldError{
-				Field: "stats_interval", Err: engine.ErrInvalidRequest, Got: given.String(), Want: fmt.Sprintf("at least %s", leastInterval),
+				Field: "stats_interval", Err: engine.ErrInvalidRequest, Got: durationText(given), Want: fmt.Sprintf("at least %s", leastInterval),
 			}
 		}
 	}
@@ -60,7 +62,7 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 	defer watched.Close()
 	w := watch{
 		Watcher: watched, stream: stream, interval: interval,
-		pace: newPace(burst, time.Duration(float64(time.Second)/outcomes)), due: time.NewTimer(interval),
+		pace: newPace(burst, periodOf(outcomes)), due: time.NewTimer(interval),
 	}
 	defer w.pace.timer.Stop()
 	defer w.due.Stop()
@@ -162,6 +164,11 @@ type pace struct {
 	period      time.Duration
 	// timer runs while less than a burst is left.
 	timer *time.Timer
+}
+
+// periodOf is the time between two at so many a second, which is above 0.
+func periodOf(rate float64) time.Duration {
+	return time.Duration(min(float64(time.Second)/rate, float64(maxPeriod)))
 }
 
 func newPace(burst int, period time.Duration) *pace {

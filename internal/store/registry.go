@@ -272,11 +272,11 @@ func (m *Model) entry(value []byte) []byte {
 }
 
 // SetValue implements storage.Model.
-func (m *Model) SetValue(ctx context.Context, value []byte) error {
-	return m.failed("set the value", m.setValue(ctx, value))
+func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
+	return m.failed("set the value", m.setValue(ctx, value, also))
 }
 
-func (m *Model) setValue(ctx context.Context, value []byte) error {
+func (m *Model) setValue(ctx context.Context, value []byte, also []storage.Alias) error {
 	db := m.store.logDB
 	if err := db.room(ctx); err != nil {
 		return err
@@ -287,5 +287,12 @@ func (m *Model) setValue(ctx context.Context, value []byte) error {
 	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {
 		return err
 	}
-	return db.commitDurably(func(b *pebble.Batch) error { return b.Set(registryKey(m.name), m.entry(value), nil) })
+	return db.commitDurably(func(b *pebble.Batch) error {
+		for _, a := range also {
+			if err := b.Set(aliasKey(a.Name), a.Value, nil); err != nil {
+				return fmt.Errorf("alias %q: %w", a.Name, err)
+			}
+		}
+		return b.Set(registryKey(m.name), m.entry(value), nil)
+	})
 }

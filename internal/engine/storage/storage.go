@@ -69,6 +69,12 @@ type Aliases interface {
 	RemoveAlias(ctx context.Context, name string) error
 }
 
+// Alias is a value under the name of an alias.
+type Alias struct {
+	Name  string
+	Value []byte
+}
+
 // Entry is a registered model.
 type Entry struct {
 	Name  string
@@ -118,8 +124,9 @@ type Model interface {
 	Waiting
 	Snapshots
 	// SetValue puts another value in place of the one that the model was registered
-	// with. It is durable on return. The context counts until then.
-	SetValue(ctx context.Context, value []byte) error
+	// with, and keeps aliases as PutAlias does: all of it or nothing, also after a crash.
+	// It is durable on return. The context counts until then.
+	SetValue(ctx context.Context, value []byte, also ...Alias) error
 	// Delete forgets the model and all that is kept of it. The context counts
 	// until the name is given up. The name is free, durably, on return; what a crash leaves of the rest is removed when the
 	// backend is opened again. It takes time in proportion to the ids.

@@ -248,12 +248,15 @@ func (m *Model) Delete(ctx context.Context) error {
 }
 
 // SetValue implements storage.Model.
-func (m *Model) SetValue(ctx context.Context, value []byte) error {
+func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
 	return m.locked("set the value", func() error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		m.value = bytes.Clone(value)
+		for _, a := range also {
+			m.store.mu.aliases[a.Name] = bytes.Clone(a.Value)
+		}
 		return nil
 	})
 }

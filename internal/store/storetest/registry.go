@@ -60,13 +60,18 @@ func (s suite) setValue(t *testing.T) {
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
 	filled(t, m)
 	value := []byte("a second")
-	must(t, b.Store.Sync(t.Context()), m.SetValue(t.Context(), value))
-	value[0] = 'X'
+	alias := storage.Alias{Name: "set", Value: []byte("with it")}
+	must(t, b.Store.Sync(t.Context()), m.SetValue(t.Context(), value, alias))
+	value[0], alias.Value[0] = 'X', 'X'
 	ctx, cause := ended(t)
-	wrapped(t, m.SetValue(ctx, []byte("a third")), cause, "m")
+	alias = storage.Alias{Name: "not-set", Value: []byte("without it")}
+	wrapped(t, m.SetValue(ctx, []byte("a third"), alias), cause, "m")
 	must(t, other.Delete(t.Context()))
-	wrapped(t, other.SetValue(t.Context(), []byte("a third")), storage.ErrNotFound, "other")
+	wrapped(t, other.SetValue(t.Context(), []byte("a third"), alias), storage.ErrNotFound, "other")
 	b = b.Cut(t)
+	if got, want := aliasesOf(t, b.Store), []string{"set=with it"}; !slices.Equal(got, want) {
+		t.Errorf("aliases %v, want %v", got, want)
+	}
 	all := entries(t, b.Store)
 	if len(all) != 1 || string(all[0].Value) != "a second" {
 		t.Fatalf("entries %+v", all)

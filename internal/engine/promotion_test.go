@@ -1,0 +1,103 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+)
+
+// challenge is a process with a champion that "live" names and a challenger that follows it.
+func challenge(t *testing.T, fs *vfs.MemFS, c *clock) (*host, *faulty) {
+	t.Helper()
+	h, f := startFaulty(t, files{fs}, c)
+	h.create(t, "champion", linear(1))
+	h.setAlias(t, "live", "champion")
+	h.shadow(t, "challenger", "champion", linear(1))
+	for range 3 {
+		h.observe(t, "champion", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
+	}
+	return h, f
+}
+
+// promoted is the model of "live". The challenger follows if it is not that one, and no
+// longer otherwise.
+func (h *host) promoted(t *testing.T, when string) string {
+	t.Helper()
+	all, err := h.ListAliases()
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%s: aliases %+v, %v", when, all, err)
+	}
+	follows := h.follows(t, "challenger")
+	if want := map[string]string{"champion": "champion", "challenger": ""}[all[0].Model]; follows != want {
+		t.Errorf("%s: live is %q, and the challenger follows %q, want %q", when, all[0].Model, follows, want)
+	}
+	return all[0].Model
+}
+
+// After any write of a promotion a crash leaves all of it or nothing.
+func TestAPromotionThatIsCut(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h, f := challenge(t, fs, c)
+	images := []*vfs.MemFS{fs.CrashClone(vfs.CrashCloneCfg{})}
+	f.changed = func() { images = append(images, fs.CrashClone(vfs.CrashCloneCfg{})) }
+	h.setAlias(t, "live", "challenger")
+	f.changed = nil
+	for n, image := range images {
+		cut := startOn(t, image, c)
+		live := cut.promoted(t, "after a crash")
+		if want := []string{"champion", "challenger"}[min(n, 1)]; live != want {
+			t.Errorf("after %d writes live is %q, want %q", n, live, want)
+		}
+		if a := cut.setAlias(t, "live", "challenger"); a.Model != "challenger" {
+			t.Errorf("promoted again: %+v", a)
+		}
+		if n := cut.sequence(t, "challenger"); n != 3 {
+			t.Errorf("the challenger has learned %d, want 3", n)
+		}
+	}
+}
+
+// A caller who leaves at a write of a promotion leaves all of it or nothing too.
+func TestAPromotionWhoseCallerLeaves(t *testing.T) {
+	h, f := challenge(t, newFS(), newClock())
+	ctx, leave := context.WithCancel(t.Context())
+	f.changed = leave
+	if _, err := h.SetAlias(ctx, "live", "challenger", ""); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	h.setAlias(t, "other", "champion") // When the promotion has ended.
+	if err := h.DeleteAlias(t.Context(), "other"); err != nil {
+		t.Fatal(err)
+	}
+	if live := h.promoted(t, "without its caller"); live != "challenger" {
+		t.Errorf("live is %q, want the challenger: the write was done", live)
+	}
+}
+
+// Nobody changes a model while it is restored, even if the caller has left.
+func TestARestoreWhoseCallerLeaves(t *testing.T) {
+	h, f := challenge(t, newFS(), newClock())
+	ctx, leave := context.WithCancel(t.Context())
+	returned, checked := make(chan struct{}), make(chan error, 2)
+	f.rewinding = func() {
+		leave()
+		<-returned
+		for _, id := range []string{"champion", "challenger"} {
+			_, err := h.Engine.DeleteModel(ctx, id, engine.DeleteOptions{ValidateOnly: true, Purge: true})
+			checked <- err
+		}
+	}
+	if _, err := h.RestoreModel(ctx, "champion", 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("restored: %v", err)
+	}
+	close(returned)
+	for range 2 {
+		if err := <-checked; !errors.Is(err, context.Canceled) {
+			t.Errorf("a call has the name while the model is restored: %v", err)
+		}
+	}
+}
