@@ -127,32 +127,6 @@ func (e *Engine) setAlias(ctx context.Context, now, next *alias) error {
 	return e.serveAlias(now, next)
 }
 
-// serveAlias lets requests find an alias that is durable in place of the one of now.
-func (e *Engine) serveAlias(now, next *alias) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mu.closed {
-		return ErrClosed
-	}
-	e.mu.aliases[next.name] = next
-	before := e.mu.models[next.Previous]
-	if now == nil || before == nil {
-		close(next.settled)
-		return nil
-	}
-	e.upkeep.Go(func() {
-		// All that was sent by the alias until now is queued, and then is learned: also
-		// what was sent before the last change, if that is not settled yet.
-		<-now.settled
-		now.routing.Wait()
-		if err := before.box.Do(e.lifetime, func(context.Context) error { return nil }); err != nil {
-			e.o.Log.Debug("the model that an alias named before has ended", zap.String("alias", next.name), zap.Error(err))
-		}
-		close(next.settled)
-	})
-	return nil
-}
-
 // ListAliases are the aliases in the order of their names.
 func (e *Engine) ListAliases() ([]Alias, error) {
 	e.mu.RLock()

@@ -209,3 +209,29 @@ func (i *instance) measure() {
 		}
 	}
 }
+
+// deriveIDs makes lookUp complete. It loads a model that has a log behind its newest
+// snapshot, once after a start. Of a model that cannot be recovered lookUp has what the
+// store has.
+func (i *instance) deriveIDs(ctx context.Context) error {
+	if i.derived.Load() {
+		return nil
+	}
+	last, err := i.Kept.Last()
+	kept, other := i.Kept.Snapshots()
+	if err == nil && other == nil && (last == 0 || len(kept) > 0 && kept[0] == last) {
+		i.derived.Store(true)
+		return nil
+	}
+	err = i.lockLoaded(ctx)
+	if err == nil {
+		i.mu.RUnlock()
+		return nil
+	}
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.mu.broken != nil {
+		return nil
+	}
+	return err
+}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"go.uber.org/zap"
+
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 )
@@ -138,4 +140,30 @@ func (r *Route) For(predictionID, observationID string) (Target, error) {
 		}
 	}
 	return Target{r.former, r.present.alias}, nil
+}
+
+// serveAlias lets requests find an alias that is durable in place of the one of now.
+func (e *Engine) serveAlias(now, next *alias) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.mu.closed {
+		return ErrClosed
+	}
+	e.mu.aliases[next.name] = next
+	before := e.mu.models[next.Previous]
+	if now == nil || before == nil {
+		close(next.settled)
+		return nil
+	}
+	e.upkeep.Go(func() {
+		// All that was sent by the alias until now is queued, and then is learned: also
+		// what was sent before the last change, if that is not settled yet.
+		<-now.settled
+		now.routing.Wait()
+		if err := before.box.Do(e.lifetime, func(context.Context) error { return nil }); err != nil {
+			e.o.Log.Debug("the model that an alias named before has ended", zap.String("alias", next.name), zap.Error(err))
+		}
+		close(next.settled)
+	})
+	return nil
 }
