@@ -15,20 +15,17 @@ import (
 )
 
 // stopFollowing makes a follower a model of its own, durably, and sets aliases with it or
-// not at all. It keeps what it has learned. Its name is claimed.
+// not at all. It keeps what it has learned. It follows, and its name is claimed.
 func (e *Engine) stopFollowing(ctx context.Context, i *instance, why string, also ...storage.Alias) error {
-	f := i.follows()
-	if f == nil {
-		return nil
-	}
 	next := changed(i.entry.Load(), e.o.Now())
+	followed := next.Follow.Leader
 	next.Follow = nil
 	if err := i.register(ctx, next, also...); err != nil {
 		return err
 	}
 	i.entry.Store(next)
 	i.enlist(i, false)
-	e.o.Log.Warn("a model follows no more", zap.String("model", i.id), zap.String("followed", f.Leader), zap.String("why", why))
+	e.o.Log.Warn("a model follows no more", zap.String("model", i.id), zap.String("followed", followed), zap.String("why", why))
 	return nil
 }
 
@@ -91,6 +88,9 @@ func (e *Engine) stopByID(ctx context.Context, id string, why error) error {
 		return err
 	}
 	defer release()
+	if i.follows() == nil {
+		return nil // It was stopped before its name was claimed.
+	}
 	return e.stopFollowing(ctx, i, why.Error())
 }
 

@@ -105,7 +105,7 @@ func (i *instance) takeDisk(ctx context.Context) error {
 // is written.
 func (i *instance) recover() (recovery.Recovered, error) {
 	d := recovery.Derivation{Kept: i.Kept}
-	left := i.behindSnapshot()
+	left, _ := i.behindSnapshot() // The recovery meets the error.
 	i.replaying.Add(left)
 	defer func() { i.replaying.Add(-left) }()
 	r, err := i.Newest(i.lifetime, i.passOver, func(r *record.Record, answers []record.Answer) error {
@@ -122,18 +122,17 @@ func (i *instance) recover() (recovery.Recovered, error) {
 	return r, d.Write()
 }
 
-// behindSnapshot is how many observations of the log the newest snapshot does not have;
-// 0 where the storage does not tell, which the recovery then meets.
-func (i *instance) behindSnapshot() int64 {
+// behindSnapshot is how many observations of the log the newest snapshot does not have.
+func (i *instance) behindSnapshot() (int64, error) {
 	last, err := i.Kept.Last()
 	kept, other := i.Kept.Snapshots()
 	switch {
 	case err != nil || other != nil:
-		return 0
+		return 0, errors.Join(err, other)
 	case len(kept) > 0:
-		return int64(last - min(kept[0], last))
+		return int64(last - min(kept[0], last)), nil
 	}
-	return int64(last)
+	return int64(last), nil
 }
 
 // passOver notes a snapshot that cannot be used.
@@ -217,13 +216,11 @@ func (i *instance) deriveIDs(ctx context.Context) error {
 	if i.derived.Load() {
 		return nil
 	}
-	last, err := i.Kept.Last()
-	kept, other := i.Kept.Snapshots()
-	if err == nil && other == nil && (last == 0 || len(kept) > 0 && kept[0] == last) {
+	if left, err := i.behindSnapshot(); err == nil && left == 0 {
 		i.derived.Store(true)
 		return nil
 	}
-	err = i.lockLoaded(ctx)
+	err := i.lockLoaded(ctx)
 	if err == nil {
 		i.mu.RUnlock()
 		return nil
