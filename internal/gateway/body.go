@@ -197,19 +197,10 @@ func sameNames(m proto.Message, path map[string]string) error {
 			continue
 		}
 		if got := message.Get(field).String(); got != "" && got != want {
-			return fmt.Errorf("%s%s: got %q, want %q as in the path, or nothing", bodyError, name, brief(got), want)
+			return fmt.Errorf("%s%s: got %.80q, want %q as in the path, or nothing", bodyError, name, got, want)
 		}
 	}
 	return nil
-}
-
-// brief is a text as an error shows it.
-func brief(text string) string {
-	const most = 80
-	if len(text) > most {
-		return text[:most] + "..."
-	}
-	return text
 }
 
 // isContent tells whether the body is of a type. A request without a body needs none.

@@ -78,7 +78,6 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// A command that fails after its answer writes no second document.
 // A terminal obeys no name that another has given.
 func TestPageHasNoControlCharacters(t *testing.T) {
 	for text, want := range map[string]string{
@@ -97,6 +96,7 @@ func TestPageHasNoControlCharacters(t *testing.T) {
 	}
 }
 
+// A command that fails after its answer writes no second document.
 func TestEmit(t *testing.T) {
 	act := func(p *command.Program) error {
 		answer := map[string]command.Finite{"known": 1.5, "unknown": command.Finite(math.NaN())}
