@@ -75,8 +75,9 @@ func layers() []layer {
 			"internal/model", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
 		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
+		{"internal/model/gate", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{
-			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/input", "internal/model/kons",
+			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/gate", "internal/model/input", "internal/model/kons",
 			"internal/model/raker", "internal/model/scaling",
 		}, learner...)},
 		{"internal/model/modeltest", []string{"internal/model/..."}},

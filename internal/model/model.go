@@ -146,6 +146,9 @@ type Outcome struct {
 	// Regret is the learner's regret after this observation; NaN for a
 	// learner that solves it on demand only, see Stats.
 	Regret float64
+	// SetAside says that the label gate set the observation aside: it was predicted and
+	// its loss counts, but it was not learned.
+	SetAside bool
 }
 
 // Resize makes room for so many outputs, of any value.
@@ -202,6 +205,27 @@ type Stats struct {
 	// ReportFlops counts the multiply-adds that Report takes to tell the regret.
 	// It is 0 if Stats has the regret, and if the regret is not known at all.
 	ReportFlops uint64
+	// Gate is what the label gate did.
+	Gate Gate
+}
+
+// Gate is what the label gate of a learner did. Without one all is 0.
+type Gate struct {
+	// On says that the learner has a gate.
+	On bool
+	// SetAside counts the observations that were set aside when they came, or dropped from
+	// the first 128; LastSetAside is the number of the newest one, from 1.
+	SetAside, LastSetAside uint64
+	// SetAsideLoss is the part of Stats.Loss that was lost on observations that are set
+	// aside now.
+	SetAsideLoss float64
+	// RegretBeside is what the regret over all observations is beyond Stats.Regret, which
+	// is that over the learned ones. It is exact and no theorem bounds it. NaN where the
+	// learner cannot tell it.
+	RegretBeside float64
+	// Starts counts how often the learner started anew; LastStart is the number of the
+	// observation of the newest time.
+	Starts, LastStart uint64
 }
 
 // ReportOptions say what a report is to hold.

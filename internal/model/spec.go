@@ -26,6 +26,9 @@ type Spec struct {
 	Inputs []*Input `json:"inputs,omitempty"`
 	// Classes says that labels are classes; nil: they are real.
 	Classes *Classes `json:"classes,omitempty"`
+	// LabelGate is GateOn, GateOff or empty: off, and for auto the rule of models that are
+	// older than the gate.
+	LabelGate string `json:"label_gate,omitempty"`
 
 	// At most one learner is set, none for Auto; in a completed spec exactly one.
 	// Its JSON name is the learner's name.
@@ -45,6 +48,12 @@ type Spec struct {
 
 	SemiparametricAWV *SemiparametricAWV `json:"semiparametric_awv,omitempty" oneof:"learner"`
 }
+
+// Values of Spec.LabelGate.
+const (
+	GateOn  = "on"
+	GateOff = "off"
+)
 
 // Classes says that labels are classes.
 type Classes struct {

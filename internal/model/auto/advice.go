@@ -53,11 +53,16 @@ func (l *Learner) stale(numbers []float64) (advice, bool) {
 	if !(seen >= 0 && seen < float64(l.n)) || seen != math.Trunc(seen) {
 		return advice{}, false
 	}
-	a := advice{seen: uint64(seen), lags: numbers[1:][:len(l.lags)], outputs: numbers[1+len(l.lags):], experts: l.plan.experts()}
+	a := l.read(numbers)
 	return a, l.possible(a)
 }
 
-// possible tells whether all that is advised is in the range of the labels, and
+// read takes the numbers of Prediction.Advice apart.
+func (l *Learner) read(numbers []float64) advice {
+	return advice{seen: uint64(numbers[0]), lags: numbers[1:][:len(l.lags)], outputs: numbers[1+len(l.lags):], experts: l.plan.experts()}
+}
+
+// possible tells whether all that is advised is in the range that advice was cut to, and
 // mixtures are in the range of what they mix.
 func (l *Learner) possible(a advice) bool {
 	k := uint64(l.o.Outputs)
@@ -77,13 +82,14 @@ func (l *Learner) possible(a advice) bool {
 func (m *mixer) possible(a advice, output int) bool {
 	residual, experts, final, value := a.of(output)
 	then := stageAfter(a.seen)
-	if !(math.Abs(residual) <= 2*model.MaxMagnitude) {
+	if !(math.Abs(residual) <= 2*maxReach) {
 		return false
 	}
+	low, high := m.widest()
 	for i := range len(experts) + len(final) {
 		// A stack that sleeps says what b says.
 		said := then.awake(i, len(experts)) || (i > len(experts) && then == starting)
-		if !inRange(nth(i, experts, final), m.low, m.high, said) {
+		if !inRange(nth(i, experts, final), low, high, said) {
 			return false
 		}
 	}

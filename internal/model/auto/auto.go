@@ -104,7 +104,7 @@ func newState(o Options, plan Plan, maps []*featureMap) state {
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs),
 	}
 	for j := range s.mixers {
-		s.mixers[j] = newMixer(plan.experts())
+		s.mixers[j] = newMixer(plan.experts(), o)
 	}
 	return s
 }

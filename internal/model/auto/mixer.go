@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/mlpoly"
 	"hindsight/internal/model/qr"
 )
@@ -24,6 +25,10 @@ type mixer struct {
 	residual float64
 	// low and high are the range of the labels.
 	low, high float64
+	// floor and ceiling are what advice is cut to: floor <= low <= high <= ceiling.
+	floor, ceiling float64
+	// gated is nil unless the options say so.
+	gated *gated
 	// recent is the exponentially weighted mean of the labels.
 	recent float64
 	// offset and scale are those of the last stage: labels are (y − offset)/scale.
@@ -34,13 +39,16 @@ type mixer struct {
 	account     account
 }
 
-func newMixer(experts int) mixer {
+func newMixer(experts int, o Options) mixer {
 	m := mixer{
 		base: mlpoly.New(experts), final: mlpoly.New(finalists), scale: 1, signs: true,
 		calibration: newCalibration(), account: newAccount(experts),
 	}
 	for i := range m.stacks {
 		m.stacks[i] = qr.New(stackSize(experts), 1, stackRidge)
+	}
+	if o.Gated {
+		m.gated = &gated{passed: make([]compensated.Sum, experts)}
 	}
 	return m
 }
@@ -53,10 +61,9 @@ func (m *mixer) scaledLabel(y float64) float64 {
 	return within((y-m.offset)/m.scale, -model.MaxMagnitude, model.MaxMagnitude)
 }
 
-// label is a prediction of the experts in the caller's units, within the range
-// of the labels.
+// label is a prediction of the experts in the caller's units, cut to floor and ceiling.
 func (m *mixer) label(scaled float64) float64 {
-	return within(float64(scaled*m.scale)+m.offset, m.low, m.high)
+	return within(float64(scaled*m.scale)+m.offset, m.floor, m.ceiling)
 }
 
 // stackRow writes the features ((f_k − b)/s, residual/s, 1).
@@ -75,17 +82,21 @@ func (m *mixer) relative(v float64) float64 {
 // stacked is the prediction of a stack, given its ridge prediction p and
 // q = zᵀA⁻¹z.
 func (m *mixer) stacked(mixed, p, q float64) float64 {
-	return within(mixed+float64(p/(1+q)*m.scale), m.low, m.high)
+	return within(mixed+float64(p/(1+q)*m.scale), m.floor, m.ceiling)
 }
 
 // observe learns the n-th label, from 1, of which value was predicted.
 func (m *mixer) observe(y float64, n uint64, value, weight float64) {
+	if m.gated != nil && n > 1 {
+		m.gated.overshoot(y, m.low, m.high)
+	}
 	if n == 1 {
 		m.low, m.high, m.recent = y, y, y
 	} else {
 		m.low, m.high = math.Min(m.low, y), math.Max(m.high, y)
 		m.recent = float64(discount*m.recent) + float64((1-discount)*y)
 	}
+	m.reach(n)
 	if m.signs = m.signs && math.Abs(y) == 1; m.signs {
 		m.calibration.learn(value, y, weight)
 	}

@@ -21,6 +21,9 @@ type Options struct {
 	Microseconds float64
 	// Seed seeds the frequencies.
 	Seed uint64
+	// Gated says that a label gate stands before the learner: advice may then leave the
+	// range of the labels, see mixer.reach, and rows that are not learned are compared.
+	Gated bool
 }
 
 const (

@@ -59,6 +59,9 @@ func (l *Learner) stateBytes() int {
 		}
 	}
 	mixer := stacks*qr.Size(stackSize(k), 1) + 1 + 6 + 5 + 6 + 4*(k+finalists)
+	if o.Gated {
+		mixer += l.mixers[0].gated.stateNumbers()
+	}
 	return 8*(numbers+o.Outputs*mixer) + o.Outputs*(mlpoly.StateBytes(k)+mlpoly.StateBytes(finalists))
 }
 
@@ -90,6 +93,9 @@ func (m *mixer) appendBinary(dst []byte) []byte {
 			dst = codec.AppendFloats(dst, sums[i].High, sums[i].Low)
 		}
 	}
+	if m.gated != nil {
+		dst = m.gated.appendBinary(dst)
+	}
 	return dst
 }
 
@@ -101,6 +107,7 @@ const (
 	maxEntry        = 1e120
 	maxSum          = 1e240
 	maxDistance     = 1e12
+	maxReach        = 5 * model.MaxMagnitude // Of advice behind a gate.
 )
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec.
@@ -228,7 +235,8 @@ func (m *mixer) read(reader *codec.Reader, n uint64) error {
 	}
 	signs := reader.Uint64()
 	m.signs = signs == 1
-	reader.Within(2*model.MaxMagnitude, &m.residual, &m.low, &m.high)
+	reader.Within(2*maxReach, &m.residual)
+	reader.Within(2*model.MaxMagnitude, &m.low, &m.high)
 	reader.Within(2*model.MaxMagnitude, &m.recent, &m.offset, &m.scale)
 	c := &m.calibration
 	reader.Within(maxSlope, &c.slope, &c.shift)
@@ -242,6 +250,11 @@ func (m *mixer) read(reader *codec.Reader, n uint64) error {
 			reader.Within(maxSum, &sums[i].High, &sums[i].Low)
 		}
 	}
+	if m.gated != nil {
+		if err := m.gated.read(reader); err != nil {
+			return err
+		}
+	}
 	if err := reader.Err(); err != nil {
 		return err
 	}
@@ -253,6 +266,11 @@ func (m *mixer) read(reader *codec.Reader, n uint64) error {
 		return corrupt("signs from %g to %g", m.low, m.high)
 	case !(m.scale >= leastScale):
 		return corrupt("a label scale of %g", m.scale)
+	}
+	if m.reach(n); n > 0 {
+		if low, high := m.widest(); !(low <= m.floor && high >= m.ceiling) {
+			return corrupt("advice from %g to %g within %g to %g", m.floor, m.ceiling, low, high)
+		}
 	}
 	return c.check()
 }

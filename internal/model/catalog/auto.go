@@ -34,7 +34,11 @@ func automatic(c *completion, given *model.Auto) entry {
 	if c.failed() {
 		return entry{}
 	}
-	return entry{cost: auto.Cost(o), scalesItself: true, make: func(int) model.Learner { return auto.New(o) }}
+	o.Gated = c.spec.LabelGate != ""
+	return entry{
+		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSize(o),
+		make: func(int) model.Learner { return auto.New(o) },
+	}
 }
 
 // coverage completes and checks the levels of prediction intervals.

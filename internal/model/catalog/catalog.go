@@ -87,6 +87,8 @@ type entry struct {
 	recoding float64
 	// affine says that the learner's functions are affine in the inputs.
 	affine bool
+	// advice is the length of the learner's advice, 0 for one without any.
+	advice int
 	// scalesItself says that the learner scales inputs and labels for itself.
 	// Its spec has no scaling.
 	scalesItself bool
@@ -105,9 +107,13 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 // The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
 // usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
-// A whole history gets a window, which bounds it.
+// A whole history gets a window, which bounds it. Auto gets a label gate.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s, false)
+	if err == nil && s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
+		s.LabelGate = model.GateOn
+		s, e, err = look(s, false)
+	}
 	if err == nil && s.PKAWVNystrom != nil {
 		if created := createNystrom(s.PKAWVNystrom); created != s.PKAWVNystrom {
 			s.PKAWVNystrom = created
@@ -124,8 +130,8 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 }
 
 // New is a learner of a completed spec that has seen nothing. Another spec has the
-// defaults of a new model, but horizon, delta and a whole history without a window are as
-// in stored ones.
+// defaults of a new model, but the label gate, horizon, delta and a whole history without a
+// window are as in stored ones.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s, false)
 	if err != nil {
@@ -153,6 +159,9 @@ func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 	c.at = "spec.scaling"
 	if shaped {
 		e = scaled(c, e)
+	}
+	if shaped && !c.failed() {
+		e = c.gated(e)
 	}
 	if !c.failed() {
 		e = c.encoded(e)

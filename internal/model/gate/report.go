@@ -1,0 +1,129 @@
+package gate
+
+import (
+	"math"
+
+	"hindsight/internal/model"
+)
+
+// Stats tells how the learner is doing, at the cost of the learner's Stats and O(16·K) of
+// what is set aside.
+func (l *Learner) Stats() model.Stats {
+	s, c := l.inner.Stats(), &l.closed
+	own := s.Loss
+	s.Observations, s.StateBytes = l.rows, l.Size()
+	s.Loss = l.learnedLoss.Value() + l.asideLoss.Value()
+	s.Regret += c.regret
+	s.HindsightLoss = s.Loss - s.Regret
+	s.Certified = s.Certified && !c.uncertified
+	s.CertificateOK = s.CertificateOK && !c.broken
+	s.RegretBound += c.bound
+	s.Certificate += c.certificate
+	if !s.Certified {
+		s.RegretBound, s.Certificate = 0, 0
+	}
+	s.LabelBound = math.Max(s.LabelBound, c.labelBound)
+	s.Gate = model.Gate{
+		On: true, SetAside: l.account.setAside, LastSetAside: l.lastSetAside, SetAsideLoss: l.asideLoss.Value(),
+		RegretBeside: l.beside(own), Starts: l.starts, LastStart: l.lastStart,
+	}
+	return s
+}
+
+// beside is what the regret over all rows is beyond Stats.Regret: on the rows set aside
+// (ŷ−y)² − (f−y)², f that of the start, and on the rows that a new learner learned again
+// what the first one lost beyond it. It is NaN for a learner that cannot tell.
+func (l *Learner) beside(own float64) float64 {
+	compared, ok := l.inner.(comparator)
+	if !ok {
+		return math.NaN()
+	}
+	hindsight := l.closed.passed + compared.Passed()
+	for i := range l.aside {
+		r := &l.aside[i]
+		hindsight += compared.HindsightOf(r.y, r.weight, r.advice)
+	}
+	again := l.learnedLoss.Value() - l.closed.loss - own
+	return l.asideLoss.Value() - hindsight + again
+}
+
+// Report is that of the learner of this start, with the losses and regrets of all starts.
+// RegretUnpenalized would have to be solved of each start: of a learner with a penalty it is
+// NaN once a start is closed.
+func (l *Learner) Report(o model.ReportOptions) model.Report {
+	r := l.inner.Report(o)
+	if l.starts > 0 && r.RegretUnpenalized != r.Regret {
+		r.RegretUnpenalized = math.NaN()
+	}
+	r.Regret += l.closed.regret
+	r.RegretUnpenalized += l.closed.regret
+	r.HindsightLoss = l.learnedLoss.Value() + l.asideLoss.Value() - r.Regret
+	r.CertificateOK = r.CertificateOK && !l.closed.broken
+	return r
+}
+
+// Size is the memory that the state takes.
+func (l *Learner) Size() uint64 {
+	rows := uint64(len(l.kept))*l.o.rowBytes(0) + uint64(len(l.aside))*l.o.rowBytes(l.o.Advice)
+	return l.inner.Size() + l.o.ownBytes() + rows
+}
+
+// rowBytes is the memory of a row: three slices, three numbers and what they hold.
+func (o Options) rowBytes(advice int) uint64 {
+	return 12*8 + 8*uint64(o.Dimension+o.Outputs+advice)
+}
+
+// ownBytes is the memory of a gate without rows that are kept.
+func (o Options) ownBytes() uint64 {
+	numbers := 10*o.Outputs + lastStage + 40
+	if o.Dimension <= maxInputs {
+		numbers += (compared + 3 + asideRows) * o.Dimension
+	}
+	return 8 * uint64(numbers)
+}
+
+// Cost is the memory of a gate beside the learner, at most.
+func (o Options) Cost() uint64 {
+	return o.ownBytes() + o.last()*o.rowBytes(0) + asideRows*o.rowBytes(o.Advice)
+}
+
+// Remaining is how many more observations the learner takes.
+func (l *Learner) Remaining() int {
+	if bounded, ok := l.inner.(model.Bounded); ok {
+		return bounded.Remaining()
+	}
+	return math.MaxInt
+}
+
+// LossOf is the learner's loss.
+func (l *Learner) LossOf(prediction, label float64) float64 {
+	if scored, ok := l.inner.(model.Scored); ok {
+		return scored.LossOf(prediction, label)
+	}
+	miss := label - prediction
+	return float64(miss * miss)
+}
+
+// Admit asks the learner.
+func (l *Learner) Admit(x []float64, weight float64) error {
+	if admitter, ok := l.inner.(model.Admitter); ok {
+		return admitter.Admit(x, weight)
+	}
+	return nil
+}
+
+// AppendWeights appends the weights of the learner's experts.
+func (l *Learner) AppendWeights(dst []float64) []float64 {
+	if mixing, ok := l.inner.(model.Mixing); ok {
+		return mixing.AppendWeights(dst)
+	}
+	return dst
+}
+
+// WeightNames are those of the learner.
+func (l *Learner) WeightNames() []string {
+	if mixing, ok := l.inner.(model.Mixing); ok {
+		return mixing.WeightNames()
+	}
+	return nil
+}

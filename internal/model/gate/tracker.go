@@ -1,0 +1,124 @@
+package gate
+
+import "math"
+
+const (
+	// memory is N, over how many labels m and a are means.
+	memory = 100
+	// A label further than strangeFactor·s (1 + caution/n) from m is strange.
+	strangeFactor = 20
+	caution       = 50
+	purgeFactor   = 50
+	// The labels have shrunk when shrinkFactor·a < A, after shrinkRows rows, and when they
+	// still move: v > 1/2, a mean of memory 1/movesRate.
+	shrinkFactor = 20
+	shrinkRows   = 1000
+	movesRate    = 0.02
+)
+
+// tracker follows the labels of an output that were learned since the start.
+type tracker struct {
+	// mean is m, the mean of the last labels, near is a, the mean of the last |y − m|, far
+	// is A, the mean of all.
+	mean, near, far float64
+	// moves is v, the share of the last labels that differ from the one before, last is
+	// the newest label.
+	moves, last float64
+	// values are the first two values that the labels had, distinct is how many they had:
+	// 3 for more than two.
+	values   [2]float64
+	distinct uint64
+	// Labels from low to high are let in, whatever m and s: low > high lets none in.
+	low, high float64
+}
+
+func newTracker() tracker { return tracker{low: 1, high: -1} }
+
+// twoValued tells whether the labels had at most two values: these have no outliers.
+func (t *tracker) twoValued() bool { return t.distinct <= 2 }
+
+// scale is s = max(a, A).
+func (t *tracker) scale() float64 { return math.Max(t.near, t.far) }
+
+// size is |y − m|/s, 0 where s is.
+func (t *tracker) size(y float64) float64 {
+	if s := t.scale(); s > 0 {
+		return math.Abs(y-t.mean) / s
+	}
+	return 0
+}
+
+// strange tells whether a label, whose size is known, is to be set aside after n labels.
+func (t *tracker) strange(y, size float64, n uint64) bool {
+	return !t.allowed(y) && t.beyond(y, size, n)
+}
+
+// outside tells whether a label lies outside of what the labels did so far.
+func (t *tracker) outside(y float64, n uint64) bool { return t.beyond(y, t.size(y), n) }
+
+func (t *tracker) beyond(y, size float64, n uint64) bool {
+	if !(size > float64(strangeFactor*(1+caution/float64(n)))) {
+		return false
+	}
+	return !t.twoValued() || (t.distinct == 2 && y != t.values[0] && y != t.values[1])
+}
+
+// allowed tells whether a label is among the events that are let in.
+func (t *tracker) allowed(y float64) bool { return y >= t.low && y <= t.high }
+
+// allow lets labels in that are as far as y, and as far again, on its side of m. A label
+// that is not beyond needs no leave.
+func (t *tracker) allow(y float64, n uint64) {
+	if !t.outside(y, n) {
+		return
+	}
+	edge := y + (y - t.mean)
+	low, high := math.Min(y, edge), math.Max(y, edge)
+	if y > t.mean {
+		low = t.mean
+	} else {
+		high = t.mean
+	}
+	if t.low > t.high {
+		t.low, t.high = low, high
+		return
+	}
+	t.low, t.high = math.Min(t.low, low), math.Max(t.high, high)
+}
+
+// learn takes a label in, after n others.
+func (t *tracker) learn(y float64, n uint64) {
+	t.count(y)
+	if n == 0 {
+		t.mean, t.last = y, y
+		return
+	}
+	d, count := math.Abs(y-t.mean), float64(n)
+	t.near += float64(math.Max(1.0/memory, 1/count) * (d - t.near))
+	t.far += (d - t.far) / count
+	t.mean += float64(math.Max(1.0/memory, 1/(count+1)) * (y - t.mean))
+	moved := 0.0
+	if y != t.last {
+		moved = 1
+	}
+	t.moves += float64(movesRate * (moved - t.moves))
+	t.last = y
+}
+
+// count counts the values of the labels, up to three.
+func (t *tracker) count(y float64) {
+	for _, v := range t.values[:min(t.distinct, 2)] {
+		if y == v {
+			return
+		}
+	}
+	if t.distinct < 2 {
+		t.values[t.distinct] = y
+	}
+	t.distinct = min(t.distinct+1, 3)
+}
+
+// shrunk tells whether the labels have shrunk, after n of them.
+func (t *tracker) shrunk(n uint64) bool {
+	return n > shrinkRows && !t.twoValued() && float64(shrinkFactor*t.near) < t.far && t.moves > 0.5
+}
