@@ -1,6 +1,7 @@
 package gate_test
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -25,7 +26,7 @@ func clean(t *testing.T, name string, rows int) []modeltest.Sample {
 	if name == "sin" {
 		rng := rand.New(rand.NewPCG(7, 7))
 		var out []modeltest.Sample
-		for range rows {
+		for range min(rows, 100000) {
 			x := []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
 			out = append(out, modeltest.Sample{X: x, Y: math.Sin(3*x[0]) + x[1] + 0.1*rng.NormFloat64(), Weight: 1})
 		}
@@ -39,6 +40,10 @@ func clean(t *testing.T, name string, rows int) []modeltest.Sample {
 	}
 	return out
 }
+
+var old = flag.Bool("old", false, "")
+
+var tail = flag.Float64("tail", 0.02, "")
 
 type dirt struct {
 	name  string
@@ -110,7 +115,7 @@ func dirts() []dirt {
 				for range 1 {
 					z = rng.NormFloat64() / math.Pow(gamma(rng, 0.75)/0.75, 0.5)
 				}
-				y[i] += 0.05 * span * z
+				y[i] += *tail * span * z
 			}
 			return all(len(y))
 		}, 2.2, 0},
@@ -170,7 +175,10 @@ func TestDirt(t *testing.T) {
 			t.Run(stream+" "+d.name, func(t *testing.T) {
 				y := append([]float64(nil), truth...)
 				counted := d.apply(rand.New(rand.NewPCG(1, 2)), y, high-low)
-				l := gatedAuto(len(samples[0].X), 1)
+				var l model.Learner = gatedAuto(len(samples[0].X), 1)
+				if *old {
+					l = auto.New(auto.Options{Dimension: len(samples[0].X), Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500})
+				}
 				var o model.Outcome
 				loss, want := 0.0, 0.0
 				for i, s := range samples {

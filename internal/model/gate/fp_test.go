@@ -45,3 +45,20 @@ func TestErrorsAtAnyInput(t *testing.T) {
 		t.Logf("%s: opened %d of %d", stream, opened, runs)
 	}
 }
+
+func TestClean(t *testing.T) {
+	for _, stream := range []string{"sin", "air", "bike", "energy", "casp", "elec2", "air_raw", "energy_adaraker", "energy_appliances", "ijcnn1", "movement"} {
+		samples := clean(t, stream, 1<<30)
+		if stream == "sin" {
+			samples = samples[:100000]
+		}
+		l := gate.New(gate.Options{Dimension: len(samples[0].X), Outputs: 1, New: func() model.Learner { return &recorder{outputs: 1} }})
+		var o model.Outcome
+		for _, s := range samples {
+			if err := l.Observe(&o, s.X, []float64{s.Y}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Logf("%s %d %+v", stream, len(samples), l.Stats().Gate)
+	}
+}

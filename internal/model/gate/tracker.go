@@ -9,11 +9,13 @@ const (
 	strangeFactor = 20
 	caution       = 50
 	purgeFactor   = 50
-	// The labels have shrunk when shrinkFactor·a < A, after shrinkRows rows, and when they
-	// still move: v > 1/2, a mean of memory 1/movesRate.
+	// The labels have shrunk when shrinkFactor·a < A, after shrinkRows rows, and while they
+	// still move: v > leastMoves, v a mean of memory 1/movesRate. Labels that stand still for
+	// a while, such as those of a night, have not shrunk.
 	shrinkFactor = 20
 	shrinkRows   = 1000
 	movesRate    = 0.02
+	leastMoves   = 0.1
 )
 
 // tracker follows the labels of an output that were learned since the start.
@@ -120,5 +122,5 @@ func (t *tracker) count(y float64) {
 
 // shrunk tells whether the labels have shrunk, after n of them.
 func (t *tracker) shrunk(n uint64) bool {
-	return n > shrinkRows && !t.twoValued() && float64(shrinkFactor*t.near) < t.far && t.moves > 0.5
+	return n > shrinkRows && !t.twoValued() && float64(shrinkFactor*t.near) < t.far && t.moves > leastMoves
 }
