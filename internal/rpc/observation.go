@@ -199,7 +199,7 @@ func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.
 
 func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	o := &hindsightv1.Outcome{
-		Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate, Class: a.Class, ServedClass: a.ServedClass,
+		Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate, Class: a.Class, ServedClass: a.ServedClass, SetAside: a.SetAside,
 	}
 	if len(a.Predictions) == 1 {
 		o.Prediction = &a.Predictions[0]

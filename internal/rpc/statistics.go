@@ -54,6 +54,20 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		mean := s.Loss / float64(s.Observations)
 		p.MeanLoss = &mean
 	}
+	if s.Gate.On {
+		p.LabelGate = gateToProto(s.Gate, s.Observations)
+	}
+	return p
+}
+
+func gateToProto(g model.Gate, observations uint64) *hindsightv1.LabelGateStats {
+	p := &hindsightv1.LabelGateStats{
+		SetAside: g.SetAside, LastSetAside: g.LastSetAside, SetAsideLoss: g.SetAsideLoss,
+		RegretBeside: known(g.RegretBeside), Starts: g.Starts, LastStart: g.LastStart,
+	}
+	if observations > 0 {
+		p.Share = float64(g.SetAside) / float64(observations)
+	}
 	return p
 }
 

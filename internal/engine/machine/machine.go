@@ -227,7 +227,9 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 		return fmt.Errorf("a prequential prediction of %v, a loss of %g: %w", outcome.Predictions, outcome.Loss, ErrCorrupt)
 	}
 	m.sequence++
-	*a = record.Answer{Sequence: m.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret}
+	*a = record.Answer{
+		Sequence: m.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret, SetAside: outcome.SetAside,
+	}
 	round := account.Round{Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss}
 	if o.Served != nil {
 		a.Served, a.ServedPredictions = true, o.Served.Predictions

@@ -29,6 +29,9 @@ type Answer struct {
 	// RecentSkill its skill: of what the client was told, or of the prequential
 	// predictions where it was told nothing. They are NaN when they are not known.
 	RecentLoss, RecentSkill float64
+	// SetAside says that the label gate set the observation aside: its loss counts, and it
+	// was not learned.
+	SetAside bool
 	// Duplicate says that the observation had been learned before; the rest
 	// is its first answer.
 	Duplicate bool
@@ -73,6 +76,7 @@ func truncated(data []byte) Digest {
 const (
 	seenServed = 1 << iota
 	seenClass
+	seenSetAside
 )
 
 // Append appends the bytes of what is remembered to dst.
@@ -81,6 +85,9 @@ func (s *Seen) Append(dst []byte) []byte {
 	var flags byte
 	if a.Served {
 		flags |= seenServed
+	}
+	if a.SetAside {
+		flags |= seenSetAside
 	}
 	classified := len(a.Predictions) == 0
 	if classified {
@@ -112,7 +119,7 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	d := newDecoder(data, versionSeen)
 	var flags byte
 	if d.version >= versionSeen {
-		if flags = d.octet(); flags&^(seenServed|seenClass) != 0 {
+		if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
 			return Seen{}, fmt.Errorf("record: remembered observation: flags %#x: %w", flags, ErrUnreadable)
 		}
 	}
@@ -127,7 +134,7 @@ func DecodeSeen(data []byte, outputs int) (Seen, error) {
 	if d.version >= versionAdvised {
 		a.RecentLoss, a.RecentSkill = d.Float(), d.Float()
 	}
-	a.Served = flags&seenServed != 0
+	a.Served, a.SetAside = flags&seenServed != 0, flags&seenSetAside != 0
 	if d.version < versionSeen {
 		a.Served = d.Len() > 0
 	}

@@ -1545,7 +1545,7 @@ type ModelStats struct {
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
-	// How many observations it has learned.
+	// How many observations it has learned or set aside.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The sum of the prequential losses.
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
@@ -1649,8 +1649,11 @@ type ModelStats struct {
 	// The labels are about the offset of their scaling. Absent for other learners, while
 	// nothing is explained, and until a scaling is known. See weights.
 	ParametricShare *float64 `protobuf:"fixed64,36,opt,name=parametric_share,json=parametricShare,proto3,oneof" json:"parametric_share,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What the label gate did. Absent for a model without one. regret, regret_bound and
+	// certificate are of the observations that were learned.
+	LabelGate     *LabelGateStats `protobuf:"bytes,37,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
@@ -1935,6 +1938,115 @@ func (x *ModelStats) GetParametricShare() float64 {
 	return 0
 }
 
+func (x *ModelStats) GetLabelGate() *LabelGateStats {
+	if x != nil {
+		return x.LabelGate
+	}
+	return nil
+}
+
+// LabelGateStats is what the label gate of a model did.
+type LabelGateStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many observations were set aside when they came, or dropped from the first 128.
+	SetAside uint64 `protobuf:"varint,1,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
+	// set_aside / observations. Above 0.01 it is time to look where the labels come from.
+	Share float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
+	// The sequence of the newest of them; 0: none.
+	LastSetAside uint64 `protobuf:"varint,3,opt,name=last_set_aside,json=lastSetAside,proto3" json:"last_set_aside,omitempty"`
+	// The part of loss_sum that was lost on observations that are set aside.
+	SetAsideLoss float64 `protobuf:"fixed64,4,opt,name=set_aside_loss,json=setAsideLoss,proto3" json:"set_aside_loss,omitempty"`
+	// What the regret over all observations is beyond regret: exact, and bounded by no
+	// theorem. Absent for a learner other than auto.
+	RegretBeside *float64 `protobuf:"fixed64,5,opt,name=regret_beside,json=regretBeside,proto3,oneof" json:"regret_beside,omitempty"`
+	// How often the learner started anew, because strange labels persisted or the labels
+	// shrank to a small part of what they were.
+	Starts uint64 `protobuf:"varint,6,opt,name=starts,proto3" json:"starts,omitempty"`
+	// The sequence of the observation at which it last did; 0: never.
+	LastStart     uint64 `protobuf:"varint,7,opt,name=last_start,json=lastStart,proto3" json:"last_start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LabelGateStats) Reset() {
+	*x = LabelGateStats{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LabelGateStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LabelGateStats) ProtoMessage() {}
+
+func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LabelGateStats.ProtoReflect.Descriptor instead.
+func (*LabelGateStats) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LabelGateStats) GetSetAside() uint64 {
+	if x != nil {
+		return x.SetAside
+	}
+	return 0
+}
+
+func (x *LabelGateStats) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *LabelGateStats) GetLastSetAside() uint64 {
+	if x != nil {
+		return x.LastSetAside
+	}
+	return 0
+}
+
+func (x *LabelGateStats) GetSetAsideLoss() float64 {
+	if x != nil {
+		return x.SetAsideLoss
+	}
+	return 0
+}
+
+func (x *LabelGateStats) GetRegretBeside() float64 {
+	if x != nil && x.RegretBeside != nil {
+		return *x.RegretBeside
+	}
+	return 0
+}
+
+func (x *LabelGateStats) GetStarts() uint64 {
+	if x != nil {
+		return x.Starts
+	}
+	return 0
+}
+
+func (x *LabelGateStats) GetLastStart() uint64 {
+	if x != nil {
+		return x.LastStart
+	}
+	return 0
+}
+
 // InputStats is what has been seen of one named input.
 type InputStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1969,7 +2081,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1981,7 +2093,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1994,7 +2106,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InputStats) GetName() string {
@@ -2091,7 +2203,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2103,7 +2215,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2116,7 +2228,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2165,7 +2277,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2289,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2302,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2237,7 +2349,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2361,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2374,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2326,7 +2438,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2450,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2463,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2408,7 +2520,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2532,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2545,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2488,7 +2600,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2500,7 +2612,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2513,7 +2625,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -2563,7 +2675,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2687,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2700,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -2632,7 +2744,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2644,7 +2756,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2657,7 +2769,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -2717,7 +2829,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2841,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2854,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -2829,7 +2941,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +2953,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +2966,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -2909,7 +3021,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2921,7 +3033,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2934,7 +3046,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Expert) GetName() string {
@@ -2976,7 +3088,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2988,7 +3100,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3001,7 +3113,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3030,7 +3142,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3154,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3167,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3110,7 +3222,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3122,7 +3234,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3135,7 +3247,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3177,7 +3289,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3189,7 +3301,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3202,7 +3314,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3223,7 +3335,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3347,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3360,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3269,7 +3381,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3393,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3406,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3315,7 +3427,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3439,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3452,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3368,7 +3480,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3492,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3505,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3437,7 +3549,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3449,7 +3561,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3462,7 +3574,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3492,7 +3604,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3504,7 +3616,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3517,7 +3629,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3545,7 +3657,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3557,7 +3669,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3570,7 +3682,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -3593,7 +3705,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3717,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3730,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -3646,7 +3758,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3658,7 +3770,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3671,7 +3783,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -3692,7 +3804,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3704,7 +3816,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3717,7 +3829,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -3747,7 +3859,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3759,7 +3871,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3772,7 +3884,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -3827,7 +3939,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +3951,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +3964,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -3933,7 +4045,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3945,7 +4057,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3958,7 +4070,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -3999,7 +4111,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4011,7 +4123,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4136,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4065,7 +4177,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4077,7 +4189,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4090,7 +4202,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4173,7 +4285,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4185,7 +4297,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4198,7 +4310,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4247,7 +4359,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4371,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4384,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4295,7 +4407,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4307,7 +4419,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4320,7 +4432,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4356,7 +4468,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4368,7 +4480,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4381,7 +4493,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4459,7 +4571,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +4583,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +4596,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Alias) GetAlias() string {
@@ -4530,7 +4642,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4542,7 +4654,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4555,7 +4667,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -4590,7 +4702,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4714,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4727,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -4634,7 +4746,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4646,7 +4758,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4659,7 +4771,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -4673,7 +4785,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4685,7 +4797,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4698,7 +4810,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -4719,7 +4831,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4731,7 +4843,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4744,7 +4856,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -4763,7 +4875,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4775,7 +4887,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4788,7 +4900,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -4929,7 +5041,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xf0\r\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xad\x0e\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -4977,7 +5089,9 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aclasses\x18! \x01(\v2\x18.hindsight.v1.ClassStatsR\aclasses\x125\n" +
 	"\aweights\x18\" \x03(\v2\x1b.hindsight.v1.FeatureWeightR\aweights\x12%\n" +
 	"\x0ehindsight_path\x18# \x03(\x01R\rhindsightPath\x12.\n" +
-	"\x10parametric_share\x18$ \x01(\x01H\rR\x0fparametricShare\x88\x01\x01B\f\n" +
+	"\x10parametric_share\x18$ \x01(\x01H\rR\x0fparametricShare\x88\x01\x01\x12;\n" +
+	"\n" +
+	"label_gate\x18% \x01(\v2\x1c.hindsight.v1.LabelGateStatsR\tlabelGateB\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -4992,7 +5106,17 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\v_dictionaryB\x12\n" +
 	"\x10_served_loss_sumB\x10\n" +
 	"\x0e_served_regretB\x13\n" +
-	"\x11_parametric_share\"\xfd\x02\n" +
+	"\x11_parametric_share\"\x82\x02\n" +
+	"\x0eLabelGateStats\x12\x1b\n" +
+	"\tset_aside\x18\x01 \x01(\x04R\bsetAside\x12\x14\n" +
+	"\x05share\x18\x02 \x01(\x01R\x05share\x12$\n" +
+	"\x0elast_set_aside\x18\x03 \x01(\x04R\flastSetAside\x12$\n" +
+	"\x0eset_aside_loss\x18\x04 \x01(\x01R\fsetAsideLoss\x12(\n" +
+	"\rregret_beside\x18\x05 \x01(\x01H\x00R\fregretBeside\x88\x01\x01\x12\x16\n" +
+	"\x06starts\x18\x06 \x01(\x04R\x06starts\x12\x1d\n" +
+	"\n" +
+	"last_start\x18\a \x01(\x04R\tlastStartB\x10\n" +
+	"\x0e_regret_beside\"\xfd\x02\n" +
 	"\n" +
 	"InputStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -5258,7 +5382,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -5282,178 +5406,180 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*GetModelStatsRequest)(nil),    // 19: hindsight.v1.GetModelStatsRequest
 	(*GetModelStatsResponse)(nil),   // 20: hindsight.v1.GetModelStatsResponse
 	(*ModelStats)(nil),              // 21: hindsight.v1.ModelStats
-	(*InputStats)(nil),              // 22: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 23: hindsight.v1.ClassStats
-	(*ClassPerformance)(nil),        // 24: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 25: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 26: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 27: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 28: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 29: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 30: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 31: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 32: hindsight.v1.Drift
-	(*Expert)(nil),                  // 33: hindsight.v1.Expert
-	(*ValidateSpecRequest)(nil),     // 34: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 35: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 36: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 37: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 38: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 39: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 40: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 41: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 42: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 43: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 44: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 45: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 46: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 47: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 48: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 49: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 50: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 51: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 52: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 53: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 54: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 55: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 56: hindsight.v1.Comparison
-	(*Alias)(nil),                   // 57: hindsight.v1.Alias
-	(*SetAliasRequest)(nil),         // 58: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 59: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 60: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 61: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 62: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 63: hindsight.v1.DeleteAliasResponse
-	nil,                             // 64: hindsight.v1.Model.LabelsEntry
-	nil,                             // 65: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 66: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 67: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 68: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 69: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 70: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 71: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 72: google.protobuf.FieldMask
-	(*Outcome)(nil),                 // 73: hindsight.v1.Outcome
+	(*LabelGateStats)(nil),          // 22: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 23: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 24: hindsight.v1.ClassStats
+	(*ClassPerformance)(nil),        // 25: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 26: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 27: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 28: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 29: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 30: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 31: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 32: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 33: hindsight.v1.Drift
+	(*Expert)(nil),                  // 34: hindsight.v1.Expert
+	(*ValidateSpecRequest)(nil),     // 35: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 36: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 37: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 38: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 39: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 40: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 41: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 42: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 43: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 44: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 45: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 46: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 47: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 48: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 49: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 50: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 51: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 52: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 53: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 54: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 55: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 56: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 57: hindsight.v1.Comparison
+	(*Alias)(nil),                   // 58: hindsight.v1.Alias
+	(*SetAliasRequest)(nil),         // 59: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 60: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 61: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 62: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 63: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 64: hindsight.v1.DeleteAliasResponse
+	nil,                             // 65: hindsight.v1.Model.LabelsEntry
+	nil,                             // 66: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 67: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 68: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 69: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 70: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 72: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 73: google.protobuf.FieldMask
+	(*Outcome)(nil),                 // 74: hindsight.v1.Outcome
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	69, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	70, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	70, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	71, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	5,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	64, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	65, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	71, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	70, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	70, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	70, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	65, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	66, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	72, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	71, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	71, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	71, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	4,  // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	2,  // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
 	3,  // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
 	0,  // 12: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	29, // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	24, // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	30, // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	25, // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
 	6,  // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	69, // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	66, // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	67, // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	71, // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	70, // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	67, // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	68, // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	72, // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	1,  // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	1,  // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	68, // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	69, // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	1,  // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	1,  // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	72, // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	73, // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,  // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	1,  // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	1,  // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
 	21, // 29: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	29, // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	29, // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	29, // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	31, // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	32, // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	33, // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	22, // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	23, // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	28, // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	24, // 39: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	24, // 40: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	26, // 41: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	27, // 42: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	25, // 43: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	25, // 44: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	30, // 45: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	30, // 46: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	69, // 47: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	69, // 48: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	70, // 49: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	36, // 50: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	36, // 51: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	70, // 52: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,  // 53: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 54: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	49, // 55: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	50, // 56: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	70, // 57: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	29, // 58: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	24, // 59: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	70, // 60: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	71, // 61: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	53, // 62: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21, // 63: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	49, // 64: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	73, // 65: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	70, // 66: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	56, // 67: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	29, // 68: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	29, // 69: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	24, // 70: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	24, // 71: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	70, // 72: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	57, // 73: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	57, // 74: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,  // 75: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,  // 76: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11, // 77: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13, // 78: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15, // 79: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17, // 80: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19, // 81: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	47, // 82: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	51, // 83: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	54, // 84: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	34, // 85: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	37, // 86: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	39, // 87: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	41, // 88: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	43, // 89: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	45, // 90: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	58, // 91: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	60, // 92: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	62, // 93: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,  // 94: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10, // 95: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12, // 96: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14, // 97: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16, // 98: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18, // 99: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20, // 100: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	48, // 101: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	52, // 102: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	55, // 103: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	35, // 104: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	38, // 105: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	40, // 106: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	42, // 107: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	44, // 108: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	46, // 109: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	59, // 110: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	61, // 111: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	63, // 112: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	94, // [94:113] is the sub-list for method output_type
-	75, // [75:94] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	30, // 30: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	30, // 31: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	30, // 32: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	32, // 33: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	33, // 34: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	34, // 35: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	23, // 36: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	24, // 37: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	29, // 38: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	22, // 39: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	25, // 40: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	25, // 41: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	27, // 42: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	28, // 43: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	26, // 44: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	26, // 45: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	31, // 46: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	31, // 47: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	70, // 48: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	70, // 49: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	71, // 50: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	37, // 51: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	37, // 52: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	71, // 53: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,  // 54: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 55: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	50, // 56: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	51, // 57: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	71, // 58: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	30, // 59: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	25, // 60: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	71, // 61: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	72, // 62: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	54, // 63: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21, // 64: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	50, // 65: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	74, // 66: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	71, // 67: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	57, // 68: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	30, // 69: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	30, // 70: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	25, // 71: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	25, // 72: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	71, // 73: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	58, // 74: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	58, // 75: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,  // 76: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,  // 77: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11, // 78: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13, // 79: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15, // 80: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17, // 81: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19, // 82: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	48, // 83: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	52, // 84: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	55, // 85: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	35, // 86: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	38, // 87: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	40, // 88: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	42, // 89: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	44, // 90: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	46, // 91: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	59, // 92: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	61, // 93: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	63, // 94: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,  // 95: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10, // 96: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12, // 97: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14, // 98: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16, // 99: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18, // 100: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20, // 101: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	49, // 102: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	53, // 103: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	56, // 104: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	36, // 105: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	39, // 106: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	41, // 107: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	43, // 108: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	45, // 109: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	47, // 110: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	60, // 111: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	62, // 112: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	64, // 113: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	95, // [95:114] is the sub-list for method output_type
+	76, // [76:95] is the sub-list for method input_type
+	76, // [76:76] is the sub-list for extension type_name
+	76, // [76:76] is the sub-list for extension extendee
+	0,  // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -5469,15 +5595,16 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[6].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[25].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[26].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[40].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[48].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[51].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[41].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[49].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[52].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -5488,7 +5615,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   68,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -846,7 +846,10 @@ type Outcome struct {
 	// The class that the client had been told.
 	ServedClass string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
 	// The id of the model that learned, if the request named an alias.
-	Model         string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
+	// The label gate set the observation aside: its loss counts, and the model did not learn
+	// it.
+	SetAside      bool `protobuf:"varint,15,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -977,6 +980,13 @@ func (x *Outcome) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *Outcome) GetSetAside() bool {
+	if x != nil {
+		return x.SetAside
+	}
+	return false
 }
 
 // ObserveBatchRequest carries many observations of one model.
@@ -1365,7 +1375,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xce\x04\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\"\xeb\x04\n" +
 	"\aOutcome\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12#\n" +
 	"\n" +
@@ -1385,7 +1395,8 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\frecent_skill\x18\v \x01(\x01H\x06R\vrecentSkill\x88\x01\x01\x12\x14\n" +
 	"\x05class\x18\f \x01(\tR\x05class\x12!\n" +
 	"\fserved_class\x18\r \x01(\tR\vservedClass\x12\x14\n" +
-	"\x05model\x18\x0e \x01(\tR\x05modelB\r\n" +
+	"\x05model\x18\x0e \x01(\tR\x05model\x12\x1b\n" +
+	"\tset_aside\x18\x0f \x01(\bR\bsetAsideB\r\n" +
 	"\v_predictionB\a\n" +
 	"\x05_lossB\x14\n" +
 	"\x12_served_predictionB\x0e\n" +

@@ -467,6 +467,11 @@ type ModelSpec struct {
 	Inputs []*Input `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// The label is a class, a text, in place of a real number. Default for rlsc.
 	Classes *Classes `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
+	// "on" puts a gate before the learner. The gate sets a label aside that towers over the
+	// labels before it, unless the inputs foretell such labels, and starts the learner anew
+	// when the labels have changed for good. "off" lets every label in. Real labels only.
+	// Default: on for auto, else off.
+	LabelGate string `protobuf:"bytes,8,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
 	// The learner; an empty message takes every default. Default: auto.
 	//
 	// Types that are valid to be assigned to Learner:
@@ -567,6 +572,13 @@ func (x *ModelSpec) GetClasses() *Classes {
 		return x.Classes
 	}
 	return nil
+}
+
+func (x *ModelSpec) GetLabelGate() string {
+	if x != nil {
+		return x.LabelGate
+	}
+	return ""
 }
 
 func (x *ModelSpec) GetLearner() isModelSpec_Learner {
@@ -3366,7 +3378,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x9a\b\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xb9\b\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -3374,7 +3386,9 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\ascaling\x18\x04 \x01(\v2\x15.hindsight.v1.ScalingR\ascaling\x12\x1a\n" +
 	"\bcoverage\x18\x05 \x03(\x01R\bcoverage\x12+\n" +
 	"\x06inputs\x18\x06 \x03(\v2\x13.hindsight.v1.InputR\x06inputs\x12/\n" +
-	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12>\n" +
+	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12\x1d\n" +
+	"\n" +
+	"label_gate\x18\b \x01(\tR\tlabelGate\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
 	"\rpkawv_nystrom\x18\v \x01(\v2\x1a.hindsight.v1.PkawvNystromH\x00R\fpkawvNystrom\x12;\n" +

@@ -39,6 +39,7 @@ from hindsight.messages.stats import (
     FeatureWeight,
     InputStats,
     IntervalStats,
+    LabelGateStats,
     ModelStats,
     ReliabilityBin,
 )
@@ -46,7 +47,7 @@ from hindsight.messages.stats import (
 __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Comparison",
     "Drift", "DriftMark", "Event", "Expert", "FeatureWeight", "History", "HistoryPoint", "ImportedState",
-    "InputStats", "Interval", "IntervalStats", "LearnedInput", "ModelInfo", "ModelStats", "ModelSummary",
-    "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction", "ReliabilityBin",
-    "Restored", "Snapshot", "SpecCost",
+    "InputStats", "Interval", "IntervalStats", "LabelGateStats", "LearnedInput", "ModelInfo", "ModelStats",
+    "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",
+    "ReliabilityBin", "Restored", "Snapshot", "SpecCost",
 ]

@@ -134,6 +134,8 @@ class Outcome:
     served_class: str
     #: The id of the model that learned, if the request named an alias.
     model: str
+    #: The label gate set the observation aside: its loss counts, and the model did not learn it.
+    set_aside: bool
 
     @classmethod
     def of(cls, m: prediction_pb2.Outcome) -> Outcome:
@@ -153,4 +155,5 @@ class Outcome:
             class_=getattr(m, "class"),
             served_class=m.served_class,
             model=m.model,
+            set_aside=m.set_aside,
         )

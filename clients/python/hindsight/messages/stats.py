@@ -252,6 +252,41 @@ class FeatureWeight:
 
 
 @dataclass(frozen=True)
+class LabelGateStats:
+    """LabelGateStats is what the label gate of a model did."""
+
+    #: How many observations were set aside when they came, or dropped from the first 128.
+    set_aside: int
+    #: set_aside / observations. Above 0.01 it is time to look where the labels come from.
+    share: float
+    #: The sequence of the newest of them; 0: none.
+    last_set_aside: int
+    #: The part of loss_sum that was lost on observations that are set aside.
+    set_aside_loss: float
+    #: What the regret over all observations is beyond regret: exact, and bounded by no theorem.
+    #: Absent for a learner other than auto.
+    regret_beside: Optional[float]
+    #: How often the learner started anew, because strange labels persisted or the labels shrank
+    #: to a small part of what they were.
+    starts: int
+    #: The sequence of the observation at which it last did; 0: never.
+    last_start: int
+
+    @classmethod
+    def of(cls, m: model_pb2.LabelGateStats) -> LabelGateStats:
+        """Reads the message of the API."""
+        return cls(
+            set_aside=m.set_aside,
+            share=m.share,
+            last_set_aside=m.last_set_aside,
+            set_aside_loss=m.set_aside_loss,
+            regret_beside=m.regret_beside if m.HasField("regret_beside") else None,
+            starts=m.starts,
+            last_start=m.last_start,
+        )
+
+
+@dataclass(frozen=True)
 class ModelStats:
     """ModelStats tells how a model is doing. Losses are those of the prequential predictions,
     unless they are called served, summed over the outputs: squared, or the learner's own."""
@@ -260,7 +295,7 @@ class ModelStats:
     model: str
     #: The name of its learner.
     learner: str
-    #: How many observations it has learned.
+    #: How many observations it has learned or set aside.
     observations: int
     #: The sum of the prequential losses.
     loss_sum: float
@@ -353,6 +388,9 @@ class ModelStats:
     #: labels are about the offset of their scaling. Absent for other learners, while nothing is
     #: explained, and until a scaling is known. See weights.
     parametric_share: Optional[float]
+    #: What the label gate did. Absent for a model without one. regret, regret_bound and
+    #: certificate are of the observations that were learned.
+    label_gate: Optional[LabelGateStats]
 
     @classmethod
     def of(cls, m: model_pb2.ModelStats) -> ModelStats:
@@ -394,4 +432,5 @@ class ModelStats:
             weights=tuple(FeatureWeight.of(e) for e in m.weights),
             hindsight_path=tuple(m.hindsight_path),
             parametric_share=m.parametric_share if m.HasField("parametric_share") else None,
+            label_gate=LabelGateStats.of(m.label_gate) if m.HasField("label_gate") else None,
         )

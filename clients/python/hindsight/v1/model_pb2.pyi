@@ -383,6 +383,24 @@ class IntervalStats(_message.Message):
     recent: float
     def __init__(self, coverage: _Optional[float] = ..., output: _Optional[int] = ..., observations: _Optional[int] = ..., realised: _Optional[float] = ..., recent: _Optional[float] = ..., least: _Optional[float] = ..., mean_width: _Optional[float] = ..., mean_score: _Optional[float] = ..., discounted: _Optional[float] = ...) -> None: ...
 
+class LabelGateStats(_message.Message):
+    __slots__ = ["last_set_aside", "last_start", "regret_beside", "set_aside", "set_aside_loss", "share", "starts"]
+    LAST_SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    LAST_START_FIELD_NUMBER: _ClassVar[int]
+    REGRET_BESIDE_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_LOSS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    STARTS_FIELD_NUMBER: _ClassVar[int]
+    last_set_aside: int
+    last_start: int
+    regret_beside: float
+    set_aside: int
+    set_aside_loss: float
+    share: float
+    starts: int
+    def __init__(self, set_aside: _Optional[int] = ..., share: _Optional[float] = ..., last_set_aside: _Optional[int] = ..., set_aside_loss: _Optional[float] = ..., regret_beside: _Optional[float] = ..., starts: _Optional[int] = ..., last_start: _Optional[int] = ...) -> None: ...
+
 class LearnedInput(_message.Message):
     __slots__ = ["categories", "deviation", "features", "mean", "name"]
     CATEGORIES_FIELD_NUMBER: _ClassVar[int]
@@ -519,7 +537,7 @@ class Model(_message.Message):
     def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ..., move: _Optional[_Union[Move, _Mapping]] = ..., imported: _Optional[_Union[ImportedState, _Mapping]] = ...) -> None: ...
 
 class ModelStats(_message.Message):
-    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "experts", "features", "hindsight_loss", "hindsight_path", "inputs", "intervals", "label_bound", "learner", "log_determinant", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_unpenalized", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
+    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "experts", "features", "hindsight_loss", "hindsight_path", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "regret", "regret_bound", "regret_unpenalized", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "weights"]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_OK_FIELD_NUMBER: _ClassVar[int]
     CERTIFIED_FIELD_NUMBER: _ClassVar[int]
@@ -536,6 +554,7 @@ class ModelStats(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LABEL_BOUND_FIELD_NUMBER: _ClassVar[int]
+    LABEL_GATE_FIELD_NUMBER: _ClassVar[int]
     LEARNER_FIELD_NUMBER: _ClassVar[int]
     LOG_DETERMINANT_FIELD_NUMBER: _ClassVar[int]
     LOSS_SUM_FIELD_NUMBER: _ClassVar[int]
@@ -572,6 +591,7 @@ class ModelStats(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[InputStats]
     intervals: _containers.RepeatedCompositeFieldContainer[IntervalStats]
     label_bound: float
+    label_gate: LabelGateStats
     learner: str
     log_determinant: float
     loss_sum: float
@@ -592,7 +612,7 @@ class ModelStats(_message.Message):
     state_bytes: int
     state_digest: str
     weights: _containers.RepeatedCompositeFieldContainer[FeatureWeight]
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
     __slots__ = ["observation_rate", "recent", "recent_classes", "regret", "state"]

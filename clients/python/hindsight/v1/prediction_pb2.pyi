@@ -72,7 +72,7 @@ class ObserveResponse(_message.Message):
     def __init__(self, outcome: _Optional[_Union[Outcome, _Mapping]] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ["duplicate", "loss", "model", "prediction", "predictions", "recent_loss", "recent_skill", "regret", "sequence", "served_class", "served_loss", "served_prediction", "served_predictions"]
+    __slots__ = ["duplicate", "loss", "model", "prediction", "predictions", "recent_loss", "recent_skill", "regret", "sequence", "served_class", "served_loss", "served_prediction", "served_predictions", "set_aside"]
     CLASS_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,7 @@ class Outcome(_message.Message):
     SERVED_LOSS_FIELD_NUMBER: _ClassVar[int]
     SERVED_PREDICTIONS_FIELD_NUMBER: _ClassVar[int]
     SERVED_PREDICTION_FIELD_NUMBER: _ClassVar[int]
+    SET_ASIDE_FIELD_NUMBER: _ClassVar[int]
     duplicate: bool
     loss: float
     model: str
@@ -100,7 +101,8 @@ class Outcome(_message.Message):
     served_loss: float
     served_prediction: float
     served_predictions: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, sequence: _Optional[int] = ..., prediction: _Optional[float] = ..., loss: _Optional[float] = ..., served_prediction: _Optional[float] = ..., served_loss: _Optional[float] = ..., regret: _Optional[float] = ..., duplicate: bool = ..., predictions: _Optional[_Iterable[float]] = ..., served_predictions: _Optional[_Iterable[float]] = ..., recent_loss: _Optional[float] = ..., recent_skill: _Optional[float] = ..., served_class: _Optional[str] = ..., model: _Optional[str] = ..., **kwargs) -> None: ...
+    set_aside: bool
+    def __init__(self, sequence: _Optional[int] = ..., prediction: _Optional[float] = ..., loss: _Optional[float] = ..., served_prediction: _Optional[float] = ..., served_loss: _Optional[float] = ..., regret: _Optional[float] = ..., duplicate: bool = ..., predictions: _Optional[_Iterable[float]] = ..., served_predictions: _Optional[_Iterable[float]] = ..., recent_loss: _Optional[float] = ..., recent_skill: _Optional[float] = ..., served_class: _Optional[str] = ..., model: _Optional[str] = ..., set_aside: bool = ..., **kwargs) -> None: ...
 
 class PredictBatchRequest(_message.Message):
     __slots__ = ["inputs", "label_ttl", "model", "prediction_ids", "remember", "rows"]
