@@ -220,9 +220,10 @@ type Gate struct {
 	// aside now.
 	SetAsideLoss float64
 	// RegretBeside is what the regret over all observations is beyond Stats.Regret, which
-	// is that over the learned ones. It is exact and no theorem bounds it. NaN where the
-	// learner cannot tell it.
+	// is that over the learned ones. It is exact and no theorem bounds it. Compared says
+	// that the learner can tell it.
 	RegretBeside float64
+	Compared     bool
 	// Starts counts how often the learner started anew; LastStart is the number of the
 	// observation of the newest time.
 	Starts, LastStart uint64

@@ -63,7 +63,10 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 func gateToProto(g model.Gate, observations uint64) *hindsightv1.LabelGateStats {
 	p := &hindsightv1.LabelGateStats{
 		SetAside: g.SetAside, LastSetAside: g.LastSetAside, SetAsideLoss: g.SetAsideLoss,
-		RegretBeside: known(g.RegretBeside), Starts: g.Starts, LastStart: g.LastStart,
+		Starts: g.Starts, LastStart: g.LastStart,
+	}
+	if g.Compared {
+		p.RegretBeside = &g.RegretBeside
 	}
 	if observations > 0 {
 		p.Share = float64(g.SetAside) / float64(observations)

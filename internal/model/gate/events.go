@@ -18,7 +18,7 @@ import (
 // input of earlier rows set aside, and that distance over all inputs together. On each
 // score a fortune M bets that p is small,
 //
-//	M ← max(M (1/10 + 9/20 · 1[p ≤ 1/100]·100 + 9/20 · 1[p ≤ 1/20]·20), 1/100)
+//	M ← max(M (1/10 + 8/10 · 1[p ≤ 1/100]·100 + 1/10 · 1[p ≤ 1/20]·20), 1/100)
 //
 // which does not grow on average but by the floor. When the mean of the fortunes reaches
 // 500, the inputs foretell the rows. By Ville's inequality, n errors that come at any
@@ -37,6 +37,8 @@ const (
 	// convinced is the mean fortune that admits events, poorest the floor.
 	convinced = 500
 	poorest   = 0.01
+	// Rows that are set aside within spacing rows are one incident, and count once.
+	spacing = 10
 	// Sizes within alike of the least one count as of one kind.
 	alike = 4
 	// With more inputs than this nothing is admitted.
@@ -50,14 +52,19 @@ type events struct {
 	seen   uint64
 	// fortunes are M: of each input high, low and near, then of all inputs together.
 	fortunes []float64
-	// pending is the input of the row that is to be compared, nil for none; since counts
-	// the rows learned after it.
-	pending []float64
-	since   int
+	// pending are the rows that are to be compared, oldest first: spacing or more rows
+	// apart, so that there are half/spacing at most.
+	pending []pending
 	// earlier are the inputs of the rows that were compared, oldest first.
 	earlier [][]float64
 	// least is the size of the smallest of these rows, 0 for none.
 	least float64
+}
+
+// pending is the input of a row, and how many rows were learned after it.
+type pending struct {
+	x     []float64
+	since int
 }
 
 func newEvents(dimension int) events {
@@ -74,7 +81,7 @@ func (e *events) reset() {
 	for i := range e.fortunes {
 		e.fortunes[i] = 1
 	}
-	e.pending, e.since, e.earlier, e.least = nil, 0, nil, 0
+	e.pending, e.earlier, e.least = nil, nil, 0
 }
 
 // dimension is d, 0 with too many inputs.
@@ -83,12 +90,12 @@ func (e *events) dimension() int { return len(e.window) / compared }
 // ceiling is the largest size of the rows that are admitted.
 func (e *events) ceiling() float64 { return alike * e.least }
 
-// begin takes up a row that was just set aside. One row is compared at a time, so that
-// those of one incident count once. Of sizes that are not alike the smallest are compared:
-// what they admit admits the least.
+// begin takes up a row that was just set aside. Of sizes that are not alike the smallest are
+// compared: what they admit admits the least.
 func (e *events) begin(r *row) {
+	n := len(e.pending)
 	switch {
-	case e.dimension() == 0 || e.pending != nil || (e.least > 0 && r.size > e.ceiling()):
+	case e.dimension() == 0 || (n > 0 && e.pending[n-1].since < spacing) || (e.least > 0 && r.size > e.ceiling()):
 		return
 	case e.least == 0 || float64(alike*r.size) < e.least:
 		e.reset()
@@ -96,7 +103,7 @@ func (e *events) begin(r *row) {
 	default:
 		e.least = math.Min(e.least, r.size)
 	}
-	e.pending, e.since = slices.Clone(r.x), 0
+	e.pending = append(e.pending, pending{x: slices.Clone(r.x)})
 }
 
 // follow takes in the inputs of a row that was learned, and tells whether inputs foretell
@@ -108,17 +115,18 @@ func (e *events) follow(x []float64) bool {
 	}
 	copy(e.window[int(e.seen%compared)*d:][:d], x)
 	e.seen++
-	if e.pending == nil {
+	for i := range e.pending {
+		e.pending[i].since++
+	}
+	if len(e.pending) == 0 || e.pending[0].since < half {
 		return false
 	}
-	if e.since++; e.since < half {
-		return false
-	}
-	e.compare()
+	row := e.pending[0].x
+	e.compare(row)
 	if len(e.earlier) == asideRows {
 		e.earlier = slices.Delete(e.earlier, 0, 1)
 	}
-	e.earlier, e.pending = append(e.earlier, e.pending), nil
+	e.earlier, e.pending = append(e.earlier, row), slices.Delete(e.pending, 0, 1)
 	total := 0.0
 	for _, v := range e.fortunes {
 		total += v
@@ -126,11 +134,11 @@ func (e *events) follow(x []float64) bool {
 	return total >= convinced*float64(len(e.fortunes))
 }
 
-// compare bets on the scores of the pending row.
-func (e *events) compare() {
+// compare bets on the scores of a row.
+func (e *events) compare(row []float64) {
 	d := e.dimension()
 	rows := int(min(e.seen, compared))
-	for j, v := range e.pending {
+	for j, v := range row {
 		high, low, near := 0, 0, 0
 		gap := e.gap(j, v)
 		for i := range rows {
@@ -155,7 +163,7 @@ func (e *events) compare() {
 		return
 	}
 	scales := e.scales(rows)
-	near, distance := 0, e.distance(e.pending, scales)
+	near, distance := 0, e.distance(row, scales)
 	for i := range rows {
 		if e.distance(e.window[i*d:][:d], scales) <= distance {
 			near++
@@ -167,10 +175,11 @@ func (e *events) compare() {
 // bet multiplies a fortune, where so many of the rows are at least as extreme.
 func (e *events) bet(score, extreme, rows int) {
 	p, factor := float64(1+extreme)/float64(1+rows), 0.1
-	for _, delta := range [...]float64{0.01, 0.05} {
-		if p <= delta {
-			factor += 0.45 / delta
-		}
+	if p <= 0.01 {
+		factor += 0.8 / 0.01
+	}
+	if p <= 0.05 {
+		factor += 0.1 / 0.05
 	}
 	e.fortunes[score] = math.Max(float64(e.fortunes[score]*factor), poorest)
 }

@@ -2,24 +2,32 @@ package gate_test
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+	"hindsight/internal/model/gate"
 )
 
 // recorder is a learner that predicts 0 and remembers the labels that it learned.
 type recorder struct {
 	outputs int
-	rows    [][]float64
+	labels  [][]float64
 }
 
 func (r *recorder) Predict(p *model.Prediction, _ []float64) error {
 	p.Resize(r.outputs)
 	clear(p.Values)
-	p.StandardErrors = p.StandardErrors[:0]
+	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
 	return nil
 }
 
-func (r *recorder) Check(_, _ []float64, _ float64) error { return nil }
+func (r *recorder) Check(_, y []float64, weight float64) error {
+	if err := model.CheckLabels(y, r.outputs); err != nil {
+		return err
+	}
+	return model.CheckWeight(weight)
+}
 
 func (r *recorder) Observe(o *model.Outcome, _, y []float64, weight float64) error {
 	o.Resize(r.outputs)
@@ -28,17 +36,40 @@ func (r *recorder) Observe(o *model.Outcome, _, y []float64, weight float64) err
 	for _, v := range y {
 		o.Loss += weight * v * v
 	}
-	r.rows = append(r.rows, append([]float64(nil), y...))
+	r.labels = append(r.labels, slices.Clone(y))
 	return nil
 }
 
 func (r *recorder) Stats() model.Stats {
-	return model.Stats{Observations: uint64(len(r.rows)), Certified: true, CertificateOK: true}
+	return model.Stats{Observations: uint64(len(r.labels)), Certified: true, CertificateOK: true}
 }
 
 func (r *recorder) Size() uint64                            { return 8 }
 func (r *recorder) Report(model.ReportOptions) model.Report { return model.Report{} }
 func (r *recorder) Restore([]byte) error                    { return nil }
 func (r *recorder) AppendBinary(dst []byte) ([]byte, error) {
-	return binary.LittleEndian.AppendUint64(dst, uint64(len(r.rows))), nil
+	return binary.LittleEndian.AppendUint64(dst, uint64(len(r.labels))), nil
+}
+
+// recorded is a gate before recorders. The newest one is what now answers.
+func recorded(dimension, outputs int) (l *gate.Learner, now func() *recorder) {
+	var newest *recorder
+	l = gate.New(gate.Options{Dimension: dimension, Outputs: outputs, New: func() model.Learner {
+		newest = &recorder{outputs: outputs}
+		return newest
+	}})
+	return l, func() *recorder { return newest }
+}
+
+// options are those of auto with its defaults.
+func options(dimension, outputs int) auto.Options {
+	return auto.Options{Dimension: dimension, Outputs: outputs, Lags: 2, Frequencies: 50, Microseconds: 500, Gated: true}
+}
+
+// gated is auto behind a gate.
+func gated(o auto.Options) *gate.Learner {
+	return gate.New(gate.Options{
+		Dimension: o.Dimension, Outputs: o.Outputs, Advice: auto.AdviceSize(o),
+		New: func() model.Learner { return auto.New(o) },
+	})
 }

@@ -23,20 +23,21 @@ func (l *Learner) Stats() model.Stats {
 		s.RegretBound, s.Certificate = 0, 0
 	}
 	s.LabelBound = math.Max(s.LabelBound, c.labelBound)
+	beside, known := l.beside(own)
 	s.Gate = model.Gate{
 		On: true, SetAside: l.account.setAside, LastSetAside: l.lastSetAside, SetAsideLoss: l.asideLoss.Value(),
-		RegretBeside: l.beside(own), Starts: l.starts, LastStart: l.lastStart,
+		RegretBeside: beside, Compared: known, Starts: l.starts, LastStart: l.lastStart,
 	}
 	return s
 }
 
 // beside is what the regret over all rows is beyond Stats.Regret: on the rows set aside
 // (ŷ−y)² − (f−y)², f that of the start, and on the rows that a new learner learned again
-// what the first one lost beyond it. It is NaN for a learner that cannot tell.
-func (l *Learner) beside(own float64) float64 {
+// what the first one lost beyond it. It is false for a learner that cannot tell.
+func (l *Learner) beside(own float64) (regret float64, known bool) {
 	compared, ok := l.inner.(comparator)
 	if !ok {
-		return math.NaN()
+		return 0, false
 	}
 	hindsight := l.closed.passed + compared.Passed()
 	for i := range l.aside {
@@ -44,7 +45,7 @@ func (l *Learner) beside(own float64) float64 {
 		hindsight += compared.HindsightOf(r.y, r.weight, r.advice)
 	}
 	again := l.learnedLoss.Value() - l.closed.loss - own
-	return l.asideLoss.Value() - hindsight + again
+	return l.asideLoss.Value() - hindsight + again, true
 }
 
 // Report is that of the learner of this start, with the losses and regrets of all starts.

@@ -51,10 +51,12 @@ func (r *row) appendBinary(dst []byte) []byte {
 }
 
 func (e *events) appendBinary(dst []byte) []byte {
-	dst = codec.AppendUint64(codec.AppendUint64(dst, e.seen), uint64(e.since))
-	dst = codec.AppendUint64(codec.AppendUint64(dst, bit(e.pending != nil)), uint64(len(e.earlier)))
-	dst = codec.AppendFloats(dst, e.least)
-	dst = codec.AppendFloats(codec.AppendFloats(dst, e.fortunes...), e.pending...)
+	dst = codec.AppendUint64(dst, e.seen)
+	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(len(e.pending))), uint64(len(e.earlier)))
+	dst = codec.AppendFloats(codec.AppendFloats(dst, e.least), e.fortunes...)
+	for _, p := range e.pending {
+		dst = codec.AppendFloats(codec.AppendUint64(dst, uint64(p.since)), p.x...)
+	}
 	for _, x := range e.earlier {
 		dst = codec.AppendFloats(dst, x...)
 	}
@@ -189,22 +191,24 @@ func readRow(reader *codec.Reader, rows *[]row, o Options) error {
 }
 
 func (e *events) read(reader *codec.Reader) error {
-	var since, pending, earlier uint64
-	e.seen, since, pending, earlier = reader.Uint64(), reader.Uint64(), reader.Uint64(), reader.Uint64()
+	e.seen = reader.Uint64()
+	count, earlier := reader.Uint64(), reader.Uint64()
 	reader.Within(maxSum, &e.least)
 	if err := reader.Err(); err != nil {
 		return err
 	}
 	d := e.dimension()
-	if e.seen > maxRows || since > half || pending > 1 || earlier > asideRows || e.least < 0 ||
-		(d == 0 && e.seen+pending+earlier > 0) {
-		return corrupt("%d inputs, %d since the one that is compared, %d compared", e.seen, since, earlier)
+	if e.seen > maxRows || count > half/spacing || earlier > asideRows || e.least < 0 || (d == 0 && e.seen+count+earlier > 0) {
+		return corrupt("%d inputs, %d to be compared, %d compared", e.seen, count, earlier)
 	}
-	e.since = int(since)
 	reader.FloatsWithin(maxFortune, e.fortunes)
-	if pending == 1 {
-		e.pending = make([]float64, d)
-		reader.FloatsWithin(model.MaxMagnitude, e.pending)
+	for range count {
+		since, x := reader.Uint64(), make([]float64, d)
+		reader.FloatsWithin(model.MaxMagnitude, x)
+		if reader.Err() == nil && since >= half {
+			return corrupt("an input that was to be compared %d rows ago", since)
+		}
+		e.pending = append(e.pending, pending{x: x, since: int(since)})
 	}
 	for range earlier {
 		x := make([]float64, d)

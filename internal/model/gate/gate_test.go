@@ -1,0 +1,326 @@
+package gate_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/gate"
+	"hindsight/internal/model/modeltest"
+)
+
+// dirtyLabels draws labels with outliers, sentinels, stretches that stand still, changes of
+// level and of unit.
+func dirtyLabels(rng *rand.Rand, n int) []float64 {
+	level, unit, still := 0.0, 1.0, 0
+	labels := make([]float64, n)
+	for i := range labels {
+		switch r := rng.Float64(); {
+		case r < 0.0005:
+			level += 1e3 * rng.NormFloat64()
+		case r < 0.001:
+			unit *= []float64{1e3, 1e-3}[rng.IntN(2)]
+		case r < 0.002:
+			still = rng.IntN(200)
+		}
+		if still--; still > 0 && i > 0 {
+			labels[i] = labels[i-1]
+			continue
+		}
+		labels[i] = (level + rng.NormFloat64()) * unit
+		switch r := rng.Float64(); {
+		case r < 0.005:
+			labels[i] = -99999
+		case r < 0.01:
+			labels[i] *= math.Pow(10, 6*rng.Float64())
+		}
+	}
+	return labels
+}
+
+// The gate sets aside what the naive rule sets aside, and the learner has learned the
+// labels that the naive rule has learned. The inputs are more than the gate compares, so
+// that it lets no events in.
+func TestNaive(t *testing.T) {
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		l, now := recorded(1025, 1)
+		var n naive
+		var o model.Outcome
+		x := make([]float64, 1025)
+		for row, y := range dirtyLabels(rng, 3000) {
+			if err := l.Observe(&o, x, []float64{y}, 1); err != nil {
+				t.Fatal(err)
+			}
+			if want := n.observe(y); o.SetAside != want {
+				t.Fatalf("seed %d, row %d: label %g set aside %v, want %v", seed, row, y, o.SetAside, want)
+			}
+			if s := l.Stats().Gate; int(s.Starts) != n.starts {
+				t.Fatalf("seed %d, row %d: %d starts, want %d", seed, row, s.Starts, n.starts)
+			}
+			learned := make([]float64, 0, len(now().labels))
+			for _, y := range now().labels {
+				learned = append(learned, y[0])
+			}
+			if row%97 == 0 && !slices.Equal(learned, n.learned) {
+				t.Fatalf("seed %d, row %d: learned %v, want %v", seed, row, learned, n.learned)
+			}
+		}
+		if s := l.Stats(); s.Observations != 3000 || s.Gate.SetAside == 0 {
+			t.Errorf("seed %d: %+v", seed, s)
+		}
+	}
+}
+
+// What every learner keeps to, auto and another one keep to behind a gate.
+func TestConform(t *testing.T) {
+	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 60, Gated: true}
+	modeltest.Conform(t, modeltest.Subject{
+		New: func() model.Learner { return gated(o) }, Dimension: 3, Outputs: 2, Warm: 140,
+		Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+	})
+	modeltest.Conform(t, modeltest.Subject{
+		New: func() model.Learner {
+			l, err := catalog.New(model.Spec{Dimension: 3, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		},
+		Dimension: 3, Warm: 140, Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+	})
+}
+
+// A learner that is restored in the middle of dirt goes on bit for bit.
+func TestRestoreAmongDirt(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 3, Microseconds: 40, Gated: true}
+		l := gated(o)
+		var out, again model.Outcome
+		var twin *gate.Learner
+		for row, y := range dirtyLabels(rng, 2500) {
+			x := []float64{rng.Float64(), rng.NormFloat64()}
+			if rng.IntN(40) == 0 {
+				twin = gated(o)
+				if err := twin.Restore(stateOf(t, l)); err != nil {
+					t.Fatalf("seed %d, row %d: %v", seed, row, err)
+				}
+			}
+			if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
+				t.Fatal(err)
+			}
+			if twin == nil {
+				continue
+			}
+			if err := twin.Observe(&again, x, []float64{y}, 1); err != nil {
+				t.Fatal(err)
+			}
+			if out.Loss != again.Loss || out.SetAside != again.SetAside || out.Regret != again.Regret ||
+				(row%50 == 0 && !bytes.Equal(stateOf(t, l), stateOf(t, twin))) {
+				t.Fatalf("seed %d, row %d: %+v, restored %+v", seed, row, out, again)
+			}
+		}
+	}
+}
+
+func stateOf(t *testing.T, l model.Learner) []byte {
+	t.Helper()
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// spy is auto that remembers the rows that it learned, and what the best expert of each
+// lost on the rows that were passed.
+type spy struct {
+	*auto.Learner
+	passed []float64
+	rows   []passedRow
+}
+
+type passedRow struct {
+	y, advice []float64
+	weight    float64
+}
+
+func (s *spy) Pass(y []float64, weight float64, advice []float64) {
+	s.rows = append(s.rows, passedRow{slices.Clone(y), slices.Clone(advice), weight})
+	s.Learner.Pass(y, weight, advice)
+}
+
+// Loss is that of what was predicted at every row. Regret, certificate and bound are sums over
+// the learners of the starts, and RegretBeside is what is missing to the regret over all
+// rows, each counted once.
+func TestAccount(t *testing.T) {
+	for seed := range uint64(4) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		o := auto.Options{Dimension: 1, Outputs: 2, Lags: 1, Frequencies: 3, Microseconds: 40, Gated: true}
+		var learners []*spy
+		l := gate.New(gate.Options{Dimension: 1, Outputs: 2, Advice: auto.AdviceSize(o), New: func() model.Learner {
+			learners = append(learners, &spy{Learner: auto.New(o)})
+			return learners[len(learners)-1]
+		}})
+		var out model.Outcome
+		loss, largest := 0.0, 0.0
+		first, second := dirtyLabels(rng, 2500), dirtyLabels(rng, 2500)
+		starts, closed := uint64(0), []*spy{}
+		for row, y := range first {
+			weight := math.Exp(rng.NormFloat64())
+			before := learners[len(learners)-1]
+			if err := l.Observe(&out, []float64{rng.Float64()}, []float64{y, second[row]}, weight); err != nil {
+				t.Fatal(err)
+			}
+			loss, largest = loss+out.Loss, math.Max(largest, out.Loss)
+			if s := l.Stats(); s.Gate.Starts > starts {
+				starts, closed = s.Gate.Starts, append(closed, before)
+			}
+		}
+		now := learners[len(learners)-1]
+		var regret, certificate, bound, beside float64
+		for _, s := range append(closed, now) {
+			stats := s.Stats()
+			regret, certificate, bound = regret+stats.Regret, certificate+stats.Certificate, bound+stats.RegretBound
+			beside -= stats.Loss
+			for _, r := range s.rows {
+				beside -= s.HindsightOf(r.y, r.weight, r.advice)
+			}
+		}
+		s := l.Stats()
+		near := func(what string, got, want float64) {
+			t.Helper()
+			if !(math.Abs(got-want) <= 1e-9*(math.Abs(want)+loss)) {
+				t.Errorf("seed %d: %s %g, want %g", seed, what, got, want)
+			}
+		}
+		near("loss", s.Loss, loss)
+		near("regret", s.Regret, regret)
+		near("outcome's regret", out.Regret, regret)
+		near("certificate", s.Certificate, certificate)
+		near("bound", s.RegretBound, bound)
+		near("loss less regret", s.HindsightLoss, loss-regret)
+		// Rows that may still be learned are compared too, and are not passed yet.
+		if s.Gate.RegretBeside > loss+beside+1e-9*loss {
+			t.Errorf("seed %d: regret beside %g, want at most %g", seed, s.Gate.RegretBeside, loss+beside)
+		}
+		if !s.Certified || !s.CertificateOK || starts == 0 {
+			t.Errorf("seed %d: %+v", seed, s)
+		}
+	}
+}
+
+// One output whose label is strange sets the row aside.
+func TestOneOfSeveralOutputs(t *testing.T) {
+	l, now := recorded(1, 3)
+	rng := rand.New(rand.NewPCG(1, 7))
+	var o model.Outcome
+	for row := range 400 {
+		y := []float64{rng.NormFloat64(), 100 + rng.NormFloat64(), 1}
+		if row == 300 {
+			y[1] = 1e6
+		}
+		if err := l.Observe(&o, []float64{0}, y, 1); err != nil {
+			t.Fatal(err)
+		}
+		if o.SetAside != (row == 300) {
+			t.Errorf("row %d: set aside %v", row, o.SetAside)
+		}
+	}
+	if n := len(now().labels); n != 399 {
+		t.Errorf("learned %d rows, want 399", n)
+	}
+}
+
+// Two values have no outliers: a rare class is one of them.
+func TestTwoValuesAreLetIn(t *testing.T) {
+	for _, values := range [][2]float64{{-1, 1}, {0, 1}, {0, 1e9}} {
+		l, _ := recorded(1, 1)
+		rng := rand.New(rand.NewPCG(1, 8))
+		var o model.Outcome
+		for row := range 3000 {
+			y := values[0]
+			if rng.IntN(200) == 0 {
+				y = values[1]
+			}
+			if err := l.Observe(&o, []float64{0}, []float64{y}, 1); err != nil {
+				t.Fatal(err)
+			}
+			if o.SetAside {
+				t.Fatalf("%v, row %d: set aside", values, row)
+			}
+		}
+	}
+}
+
+// Advice of a learner that was replaced is not learned, and labels that come late are
+// judged like others.
+func TestLateLabels(t *testing.T) {
+	const delay = 20
+	l, rng := gated(options(2, 1)), rand.New(rand.NewPCG(1, 9))
+	predictions, rows := make([]model.Prediction, delay), make([][]float64, delay)
+	var o model.Outcome
+	loss, counted := 0.0, 0
+	for row := range 3000 {
+		at := row % delay
+		if row >= delay {
+			x := rows[at]
+			y := math.Sin(3*x[0]) + x[1] + 0.1*rng.NormFloat64()
+			bad := row%250 == 0 || (row >= 1500 && row < 1512)
+			if bad {
+				y = -999
+			}
+			if err := l.ObserveAdvised(&o, x, []float64{y}, 1, predictions[at].Advice); err != nil {
+				t.Fatal(err)
+			}
+			if miss := predictions[at].Values[0] - y; row > 2000 && !bad {
+				loss, counted = loss+miss*miss, counted+1
+			}
+		}
+		rows[at] = []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
+		if err := l.Predict(&predictions[at], rows[at]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := l.Stats()
+	if mean := loss / float64(counted); mean > 0.05 || s.Gate.Starts == 0 || s.Gate.SetAside < 8 || !s.CertificateOK {
+		t.Errorf("mean squared error %g, %+v", mean, s)
+	}
+}
+
+// FuzzRestore takes any bytes.
+func FuzzRestore(f *testing.F) {
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 1, Gated: true}
+	for _, n := range []int{0, 5, 60, 400} {
+		l, rng := gated(o), rand.New(rand.NewPCG(1, 2))
+		var out model.Outcome
+		for _, y := range dirtyLabels(rng, n) {
+			if err := l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1); err != nil {
+				f.Fatal(err)
+			}
+		}
+		state, err := l.AppendBinary(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(state)
+	}
+	f.Fuzz(func(t *testing.T, state []byte) {
+		l := gated(o)
+		if l.Restore(state) != nil {
+			return
+		}
+		var out model.Outcome
+		for row := range 200 {
+			if err := l.Observe(&out, []float64{1, 2}, []float64{float64(row % 7)}, 1); err != nil || math.IsNaN(out.Predictions[0]) {
+				t.Fatalf("row %d: %+v, %v", row, out, err)
+			}
+		}
+	})
+}
