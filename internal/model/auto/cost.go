@@ -89,6 +89,9 @@ func (o Options) bytes(p Plan) uint64 {
 	}
 	mixers := mlpoly.Bytes(experts) + mlpoly.Bytes(finalists) + stacks*factorBytes(stackSize(experts), 1) +
 		8*uint64(4*(experts+finalists)+6+14)
+	if o.Gated {
+		mixers += 8 * uint64(2*experts+2*overshoots+2)
+	}
 	columns := 3*(o.Dimension+k) + o.remembered()*k
 	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
 	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + 1024

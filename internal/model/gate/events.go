@@ -18,7 +18,7 @@ import (
 // input of earlier rows set aside, and that distance over all inputs together. On each
 // score a fortune M bets that p is small,
 //
-//	M ← max(M (1/10 + 8/10 · 1[p ≤ 1/100]·100 + 1/10 · 1[p ≤ 1/20]·20), 1/100)
+//	M ← max(M (0.1 + 80·1[p ≤ 0.01] + 2·1[p ≤ 0.05]), 0.01)
 //
 // which does not grow on average but by the floor. When the mean of the fortunes reaches
 // 500, the inputs foretell the rows. By Ville's inequality, n errors that come at any
