@@ -65,6 +65,9 @@ type Round struct {
 	// gives are ignored.
 	Served, Notes []float64
 	ServedLoss    float64
+	// SetAside says that the learner did not learn the observation. The baselines do not
+	// either.
+	SetAside bool
 }
 
 // Observe takes one observation, and tells what became of it and whether it shows a
@@ -91,7 +94,9 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	a.discounted.Add(round)
 	a.judge(r, notes)
 	changed = a.drift.Observe(told.Loss / r.Weight)
-	a.learn(r)
+	if !r.SetAside {
+		a.learn(r)
+	}
 	return round, changed
 }
 

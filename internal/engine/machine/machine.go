@@ -230,7 +230,7 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 	*a = record.Answer{
 		Sequence: m.sequence, Predictions: outcome.Predictions, Loss: outcome.Loss, Regret: outcome.Regret, SetAside: outcome.SetAside,
 	}
-	round := account.Round{Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss}
+	round := account.Round{Labels: o.Labels, Predictions: outcome.Predictions, Weight: o.Weight, Loss: outcome.Loss, SetAside: outcome.SetAside}
 	if o.Served != nil {
 		a.Served, a.ServedPredictions = true, o.Served.Predictions
 		round.Served, round.Notes = o.Served.Predictions, o.Served.Notes

@@ -98,7 +98,7 @@ func dirts() []dirt {
 		}, 1.15, before},
 		{"Student t of 1.5", func(s *stream) {
 			for row := range s.sent {
-				s.sent[row] += 0.015 * s.span * student(s.rng)
+				s.sent[row] += 0.01 * s.span * student(s.rng)
 			}
 		}, 2.2, before},
 		{"20 rows of -200 ranges", func(s *stream) {
