@@ -221,7 +221,8 @@ func known(p *model.Prediction, observations uint64) {
 }
 
 // Observe learns (x, y) by one rotation pass, which also yields the
-// prequential prediction and the accounts. A weight w scales the row by √w.
+// prequential prediction and the accounts. A weight w scales the row by √w; the
+// prediction is that of Predict, which does not know the weight.
 // It allocates nothing once the outcome has room.
 func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := f.Check(x, y, weight); err != nil {
@@ -252,8 +253,8 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 		if f.renewal != nil {
 			a.discount(f.o.Forgetting)
 		}
-		prediction, loss := a.add(float64(root*y[j]), f.priors[j], labels[j], rotation)
-		o.Predictions[j] = prediction / root
+		prediction, loss := a.add(y[j], f.priors[j], labels[j], weight, rotation)
+		o.Predictions[j] = prediction
 		o.Loss += loss
 	}
 	if f.renewal != nil {

@@ -30,13 +30,15 @@ func newDenseRidge(r int, lambda float64) *denseRidge {
 	return d
 }
 
-// observe answers the forecaster's prediction and learns.
+// observe answers the forecaster's prediction, which knows no weight, and learns.
 func (d *denseRidge) observe(t *testing.T, z []float64, y, weight float64) float64 {
 	t.Helper()
 	v := mat.NewVecDense(len(z), z)
+	asked := mat.NewSymDense(len(z), nil)
+	asked.SymRankOne(d.a, 1, v)
 	d.a.SymRankOne(d.a, weight, v)
 	var c mat.Cholesky
-	if !c.Factorize(d.a) {
+	if !c.Factorize(asked) {
 		t.Fatal("not positive definite")
 	}
 	var w mat.VecDense
