@@ -233,8 +233,9 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 	return nil
 }
 
-// learn is Observe once the features stand in the row.
-func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
+// learn is Observe once the features stand in the row. It returns the rotation of the
+// row, and leaves √ω times the ridge predictions of before in the priors.
+func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rotation {
 	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
 	root := math.Sqrt(weight)
 	if weight != 1 {
@@ -264,6 +265,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 	for j := range f.columns {
 		o.Regret += f.columns[j].regret.Value()
 	}
+	return rotation
 }
 
 // grow adds a feature, given its inner products with the features so far, its

@@ -162,7 +162,7 @@ func (n *Nystrom) consider(x []float64) {
 			corners[k] += float64(psi * weighted)
 		}
 		for j, y := range r.y {
-			b[j] += float64(weighted * y)
+			b[j] += float64(weighted * (y - n.o.middle(j)))
 		}
 		r.features = append(r.features, psi)
 	}

@@ -121,8 +121,12 @@ func TestRidgesAgreeWithDenseRecursion(t *testing.T) {
 				for round, s := range samples {
 					s.Weight = 1 - 0.5*float64(round%2)
 					z, advice := phi(s.X), make([]float64, len(lambdas))
+					middle := naive.high / 2
+					if !given {
+						middle = 0
+					}
 					for k, d := range dense {
-						advice[k] = d.observe(t, z, s.Y, s.Weight)
+						advice[k] = middle + d.observe(t, z, s.Y-middle, s.Weight)
 					}
 					want := naive.observe(advice, s.Y, s.Weight)
 					out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)

@@ -34,6 +34,8 @@ type Options struct {
 	// mean square 1 of the labels.
 	Warmup int
 	Labels bool
+	// Start is predicted before the first label of a warm-up.
+	Start float64
 	// Running lets the scaling of the inputs follow all observations after the
 	// warm-up, which is then of at most CatchUp.
 	Running bool

@@ -55,8 +55,11 @@ func (w *warmup) addOutput() {
 	w.sums, w.squares = append(w.sums, compensated.Sum{}), append(w.squares, 0)
 }
 
-// mean is the mean label of an output, 0 before the first observation.
+// mean is the mean label of an output, Start before the first observation.
 func (w *warmup) mean(output int) float64 {
+	if w.n == 0 {
+		return w.o.Start
+	}
 	return w.sums[output].Value() / math.Max(float64(w.n), 1)
 }
 
