@@ -288,7 +288,11 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 // no loss, and leave nothing in the factor. It costs no more than Observe.
 func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
-	f.columns = append(f.columns, account{n: f.columns[0].n})
+	late := account{n: f.columns[0].n}
+	if f.columns[0].bound >= unbounded {
+		late.bound = unbounded
+	}
+	f.columns = append(f.columns, late)
 	f.row, f.priors = append(f.row, 0), append(f.priors, 0)
 	f.o.Outputs++
 }

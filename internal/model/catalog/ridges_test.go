@@ -13,7 +13,7 @@ import (
 )
 
 // A range is in the caller's units under every scaling: labels are not scaled. It
-// certifies the model while no label leaves it, unless the scaling of the inputs moves.
+// certifies the model while no label leaves it.
 func TestTheRangeIsInTheUnitsOfTheLabels(t *testing.T) {
 	path := model.Ridges{Lambdas: []float64{0.1, 1, 10}, Range: []float64{-1, 3}}
 	for name, c := range map[string]struct {
@@ -26,7 +26,7 @@ func TestTheRangeIsInTheUnitsOfTheLabels(t *testing.T) {
 		"the largest":     {&model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{1, 2}}}, 3, true},
 		"below":           {model.Unscaled(), -1.0000001, false},
 		"above":           {nil, 4, false},
-		"running scaling": {&model.Scaling{Running: &model.RunningScaling{}}, 1, false},
+		"running scaling": {&model.Scaling{Running: &model.RunningScaling{}}, 1, true},
 	} {
 		l, err := catalog.New(model.Spec{Dimension: 2, Outputs: 2, Scaling: c.scaling, LinearAWV: &model.LinearAWV{Ridges: path}})
 		if err != nil {
@@ -90,7 +90,7 @@ func TestRidgesAreToldInTheUnitsOfTheLabels(t *testing.T) {
 func TestRidgesOfClassesHaveARange(t *testing.T) {
 	for _, classes := range []int{2, 3} {
 		l, err := catalog.New(model.Spec{
-			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes},
+			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes}, Revision: ptr(1),
 			FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}},
 		})
 		if err != nil {
