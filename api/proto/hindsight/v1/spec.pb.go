@@ -467,6 +467,11 @@ type ModelSpec struct {
 	Inputs []*Input `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// The label is a class, a text, in place of a real number. Default for rlsc.
 	Classes *Classes `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
+	// The revision of the learner's rules: 1 with lambdas, and for fourier_kons, pros_n_kons
+	// and kons. A model keeps the rules that it was created with, so that its log leads to
+	// the same state in every later version. Absent for other learners, and for models that
+	// are older than the revision. Default: the newest; no other is taken.
+	Revision *int32 `protobuf:"varint,8,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	// The learner; an empty message takes every default. Default: auto.
 	//
 	// Types that are valid to be assigned to Learner:
@@ -567,6 +572,13 @@ func (x *ModelSpec) GetClasses() *Classes {
 		return x.Classes
 	}
 	return nil
+}
+
+func (x *ModelSpec) GetRevision() int32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
 }
 
 func (x *ModelSpec) GetLearner() isModelSpec_Learner {
@@ -1607,8 +1619,8 @@ func (x *WarmupScaling) GetLabels() bool {
 // RunningScaling brings every input to the mean and the deviation of the
 // observations before: to mean 0 and mean square 1/(4 dimension). The scaling
 // of the labels is that of a warm-up of 32 observations, and is then frozen; a
-// class is not scaled. Weights do not count. Because the inputs of the learner
-// are no fixed function of those of the caller, the model is not certified.
+// class is not scaled. Weights do not count. Regret and its bounds are against the
+// best fixed function of the inputs as they were scaled in their rounds.
 type RunningScaling struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1777,8 +1789,8 @@ type PkawvTaylor struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1963,8 +1975,8 @@ type LinearAwv struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2255,8 +2267,8 @@ type PkawvNystrom struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2412,8 +2424,8 @@ type FourierAwv struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3366,7 +3378,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\x9a\b\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xc8\b\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -3374,7 +3386,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\ascaling\x18\x04 \x01(\v2\x15.hindsight.v1.ScalingR\ascaling\x12\x1a\n" +
 	"\bcoverage\x18\x05 \x03(\x01R\bcoverage\x12+\n" +
 	"\x06inputs\x18\x06 \x03(\v2\x13.hindsight.v1.InputR\x06inputs\x12/\n" +
-	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12>\n" +
+	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12\x1f\n" +
+	"\brevision\x18\b \x01(\x05H\x01R\brevision\x88\x01\x01\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
 	"\rpkawv_nystrom\x18\v \x01(\v2\x1a.hindsight.v1.PkawvNystromH\x00R\fpkawvNystrom\x12;\n" +
@@ -3393,7 +3406,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\vpros_n_kons\x18\x15 \x01(\v2\x17.hindsight.v1.ProsNKonsH\x00R\tprosNKons\x12(\n" +
 	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04kons\x12P\n" +
 	"\x12semiparametric_awv\x18\x17 \x01(\v2\x1f.hindsight.v1.SemiparametricAwvH\x00R\x11semiparametricAwvB\t\n" +
-	"\alearner\"\xd7\x03\n" +
+	"\alearnerB\v\n" +
+	"\t_revision\"\xd7\x03\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\anumeric\x18\x02 \x01(\v2\x1a.hindsight.v1.NumericInputH\x00R\anumeric\x126\n" +
