@@ -45,7 +45,7 @@ type Newton struct {
 	// hindsight is the factor of αI + Σωφφᵀ with the labels as columns, nil unless
 	// regret is tracked.
 	hindsight *qr.Factor
-	// fixed says that the space stays as it is.
+	// fixed says that the features of a round stay what they were, and A never shrinks.
 	fixed bool
 	work  work
 	pool  sync.Pool

@@ -160,7 +160,7 @@ func (o Options) Cost() uint64 {
 func (o Options) ownBytes() uint64 {
 	numbers := 3*o.Dimension + 2*o.Outputs + 3
 	if o.Warmup > 0 {
-		numbers += 6*o.Outputs + 5
+		numbers += 4*o.Outputs + 4
 	}
 	if o.Running {
 		numbers += 3*o.Dimension + 1
