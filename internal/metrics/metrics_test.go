@@ -122,7 +122,7 @@ hindsight_pending_labels{learner="pkawv_taylor",model="energy"} 2
 # TYPE hindsight_predictions_total counter
 hindsight_predictions_total{learner="linear_awv",model="price"} 0
 hindsight_predictions_total{learner="pkawv_taylor",model="energy"} 9
-# HELP hindsight_regret Prequential loss less the loss of the best fixed function in hindsight.
+# HELP hindsight_regret Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined.
 # TYPE hindsight_regret gauge
 hindsight_regret{learner="linear_awv",model="price"} 0
 hindsight_regret{learner="pkawv_taylor",model="energy"} 0.25

@@ -109,7 +109,7 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, (*Model).largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
-		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
+		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
 		{row[*Model]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *Model) float64 { return float64(m.RegretAge) }}, most, nil},
 		{row[*Model]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *Model) float64 { return m.RegretBound }}, sum, nil},
 		{row[*Model]{"hindsight_replay_estimate_seconds", "Estimate of the time to learn again, from the log, what the newest snapshot does not have.", gauge, func(m *Model) float64 { return m.ReplaySeconds }}, sum, nil},

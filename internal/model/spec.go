@@ -16,6 +16,9 @@ type Spec struct {
 	Outputs int `json:"outputs"`
 	// Seed seeds every random draw of the learner.
 	Seed uint64 `json:"seed"`
+	// Revision is that of the learner's rules. It is nil of models of before there were
+	// revisions, and of learners that have one set of rules.
+	Revision *int `json:"revision,omitempty"`
 	// Scaling is what happens to inputs and labels before the learner. Nil is
 	// the default. A completed spec has one, unless its learner scales for
 	// itself.

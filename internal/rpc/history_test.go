@@ -113,7 +113,7 @@ func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
 	for id, has := range map[string]struct{ regret, bound, dictionary, baselines, classes, experts bool }{
 		"ada":     {baselines: true, experts: true},
 		"auto":    {regret: true, bound: true, baselines: true, experts: true},
-		"nystrom": {regret: true, dictionary: true, baselines: true},
+		"nystrom": {regret: true, bound: true, dictionary: true, baselines: true},
 		"classes": {regret: true, bound: true, classes: true},
 	} {
 		h := s.history(t, id)

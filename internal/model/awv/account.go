@@ -17,20 +17,38 @@ type account struct {
 	n uint64
 	// loss is Σ(y−ŷ)², hindsight L* = Σε², energy Σy².
 	loss, hindsight, energy compensated.Sum
-	// certificate is C = Σ y² h, h = q/(1+q) the leverage.
+	// certificate is C = Σ y² h, h = q/(1+q) the leverage; of a round of weight ω see
+	// weigh.
 	certificate compensated.Sum
 	// regret is Σ h (y² − γ²p²). Each term equals (y−ŷ)² − ε² exactly, but
 	// without the cancellation of two sums that both grow with t: it keeps
 	// its digits when regret is a small part of the loss.
 	regret compensated.Sum
-	// bound is B = max |y|.
+	// bound is B = max |y| Beta(ω). From unbounded on there is no bound.
 	bound float64
 }
 
-// add accounts for one observation, given its label y, its ridge prediction p
-// of before, its residual ε and the rotation that took it in. It returns the
-// prequential prediction γ²p and its loss.
-func (a *account) add(y, p, residual float64, rotation qr.Rotation) (prediction, loss float64) {
+// unbounded is above every B of weights with a Beta.
+const unbounded = maxBound
+
+// Beta is what a label counts times in B if its weight is ω: 1/√(2−ω). It is infinite for
+// weights of 2 and more, less 1e-9, whose rounds have no bound.
+func Beta(weight float64) float64 {
+	left := 2 - weight
+	if left < 1/model.MaxWeight {
+		return math.Inf(1)
+	}
+	return 1 / math.Sqrt(left)
+}
+
+// add accounts for one observation, given its label y and weight ω; the row's ridge
+// prediction p of before and its residual ε, both times √ω; and the rotation that took
+// √ω(z, y) in. It returns the prediction that Predict gave, which knows no weight, and its
+// loss.
+func (a *account) add(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
+	if weight != 1 {
+		return a.weigh(y, p, residual, weight, rotation)
+	}
 	// The conversions keep the compiler from fusing a product with a later
 	// sum, also across statements.
 	prior := float64(rotation.Gamma * p)
@@ -38,14 +56,45 @@ func (a *account) add(y, p, residual float64, rotation qr.Rotation) (prediction,
 	miss := y - prediction
 	loss = float64(miss * miss)
 	squared := float64(y * y)
+	a.learned(loss, residual, y, math.Abs(y))
+	a.certificate.Add(float64(squared * rotation.Leverage))
+	a.regret.Add(float64(rotation.Leverage * (squared - float64(prior*prior))))
+	return prediction, loss
+}
+
+// weigh is add of a weight ω ≠ 1. With q = zᵀA⁻¹z of the features without their weight,
+// ŷ = p/(1+q) and the leverage h = ωq/(1+ωq) of the row, the round adds to the regret
+//
+//	ω(y−ŷ)² − ω(y−p)²/(1+ωq) = h (ω(y−ŷ)² + 2ŷ(y−ŷ) − qŷ²)
+//
+// which is concave in ŷ while ω < 2+q, and then at most ω y² q/(2+q−ω), its largest value.
+// While ω < 2 this is at most y² h/(2−ω), and Σh ≤ log det(A/λ).
+func (a *account) weigh(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
+	root := math.Sqrt(weight)
+	q := rotation.Leverage / (float64(rotation.Gamma*rotation.Gamma) * weight)
+	prediction = p / root / (1 + q)
+	miss := y - prediction
+	loss = float64(weight * float64(miss*miss))
+	bound := float64(unbounded)
+	if beta := Beta(weight); !math.IsInf(beta, 1) {
+		bound = float64(math.Abs(y) * beta)
+	}
+	a.learned(loss, residual, float64(root*y), bound)
+	excess := loss + float64(prediction*(float64(2*miss)-float64(q*prediction)))
+	a.regret.Add(float64(rotation.Leverage * excess))
+	if left := 2 - weight + q; weight < 2 {
+		a.certificate.Add(float64(float64(weight*float64(y*y)) * (q / left)))
+	}
+	return prediction, loss
+}
+
+// learned counts a round of a loss, a residual and a label, both times √ω, and its B.
+func (a *account) learned(loss, residual, label, bound float64) {
 	a.n++
 	a.loss.Add(loss)
 	a.hindsight.Add(float64(residual * residual))
-	a.energy.Add(squared)
-	a.certificate.Add(float64(squared * rotation.Leverage))
-	a.regret.Add(float64(rotation.Leverage * (squared - float64(prior*prior))))
-	a.bound = math.Max(a.bound, math.Abs(y))
-	return prediction, loss
+	a.energy.Add(float64(label * label))
+	a.bound = math.Max(a.bound, bound)
 }
 
 // discount multiplies every sum by f.
@@ -84,10 +133,14 @@ func (a *account) tolerance(forgetting float64) float64 {
 }
 
 // summarize adds up the figures of every label column, given log det(A/λ) and
-// each column's ‖u‖², for a forgetting factor. Without the theorem there is no
-// bound, and CertificateOK speaks of the identities alone. It allocates nothing.
+// each column's ‖u‖², for a forgetting factor. Without the theorem, and where a B is
+// unbounded, there is no bound, and CertificateOK speaks of the identities alone. It
+// allocates nothing.
 func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
 	tolerance := columns[0].tolerance(forgetting)
+	for j := range columns {
+		certified = certified && columns[j].bound < unbounded
+	}
 	total := model.Stats{Certified: certified, CertificateOK: true, LogDeterminant: logDet}
 	for j := range columns {
 		a := &columns[j]
@@ -108,7 +161,9 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 		total.Certificate += s.Certificate
 		// A determinant within rounding of 1 has lost digits that C has.
 		total.RegretBound += math.Max(s.RegretBound, s.Certificate)
-		total.LabelBound = math.Hypot(total.LabelBound, a.bound)
+		if a.bound < unbounded {
+			total.LabelBound = math.Hypot(total.LabelBound, a.bound)
+		}
 		total.CertificateOK = total.CertificateOK && a.holds(s, explained(j), tolerance)
 	}
 	return total

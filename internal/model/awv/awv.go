@@ -221,7 +221,8 @@ func known(p *model.Prediction, observations uint64) {
 }
 
 // Observe learns (x, y) by one rotation pass, which also yields the
-// prequential prediction and the accounts. A weight w scales the row by √w.
+// prequential prediction and the accounts. A weight w scales the row by √w; the
+// prediction is that of Predict, which does not know the weight.
 // It allocates nothing once the outcome has room.
 func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := f.Check(x, y, weight); err != nil {
@@ -232,8 +233,9 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 	return nil
 }
 
-// learn is Observe once the features stand in the row.
-func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
+// learn is Observe once the features stand in the row. It returns the rotation of the
+// row, and leaves √ω times the ridge predictions of before in the priors.
+func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rotation {
 	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
 	root := math.Sqrt(weight)
 	if weight != 1 {
@@ -252,8 +254,8 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 		if f.renewal != nil {
 			a.discount(f.o.Forgetting)
 		}
-		prediction, loss := a.add(float64(root*y[j]), f.priors[j], labels[j], rotation)
-		o.Predictions[j] = prediction / root
+		prediction, loss := a.add(y[j], f.priors[j], labels[j], weight, rotation)
+		o.Predictions[j] = prediction
 		o.Loss += loss
 	}
 	if f.renewal != nil {
@@ -263,6 +265,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 	for j := range f.columns {
 		o.Regret += f.columns[j].regret.Value()
 	}
+	return rotation
 }
 
 // grow adds a feature, given its inner products with the features so far, its
@@ -285,7 +288,11 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 // no loss, and leave nothing in the factor. It costs no more than Observe.
 func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
-	f.columns = append(f.columns, account{n: f.columns[0].n})
+	late := account{n: f.columns[0].n}
+	if f.columns[0].bound >= unbounded {
+		late.bound = unbounded
+	}
+	f.columns = append(f.columns, late)
 	f.row, f.priors = append(f.row, 0), append(f.priors, 0)
 	f.o.Outputs++
 }

@@ -198,9 +198,9 @@ func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error
 	for j := range k.columns {
 		a, p := &k.columns[j], o.Predictions[j]
 		label := float64(root * y[j])
-		prediction, loss := a.add(label, p, float64(rotation.Gamma*(label-p)), rotation)
+		prediction, loss := a.add(y[j], p, float64(rotation.Gamma*(label-p)), weight, rotation)
 		k.fitted = append(k.fitted, (label-p)/diagonal)
-		o.Predictions[j] = prediction / root
+		o.Predictions[j] = prediction
 		o.Loss += loss
 		o.Regret += a.regret.Value()
 	}

@@ -34,9 +34,9 @@ import (
 type mixture struct {
 	// low and high are the range of each label.
 	low, high []float64
-	// given says that the range is known beforehand, broken that a label left it or a
-	// weight was above 1.
-	given, broken bool
+	// given says that the range is known beforehand, broken that a label left it or that
+	// there was a weight above 1, or other than 1 if what is judged is not what is mixed.
+	given, broken, unrevised bool
 	// loss is that of the mixture.
 	loss    compensated.Sum
 	experts []expert
@@ -54,7 +54,7 @@ type expert struct {
 func newMixture(outputs int, p Path) *mixture {
 	m := &mixture{
 		low: make([]float64, outputs), high: make([]float64, outputs),
-		given: p.Low != nil, experts: make([]expert, len(p.Lambdas)),
+		given: p.Low != nil, unrevised: p.Unrevised, experts: make([]expert, len(p.Lambdas)),
 	}
 	copy(m.low, p.Low)
 	copy(m.high, p.High)
@@ -139,8 +139,8 @@ func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []m
 	}
 }
 
-// learn accounts for a round, given what was mixed, the advice that mix left, and what
-// each forecaster said before that. It returns the loss.
+// learn accounts for a round, given what was mixed, the advice that is judged, which mix
+// left, and what each forecaster said. It returns the loss.
 func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float64, weight float64) (loss float64) {
 	for j, label := range y {
 		miss := label - mixed[j]
@@ -165,7 +165,7 @@ func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float6
 func (m *mixture) follow(y []float64, weight float64) {
 	m.n++
 	if m.given {
-		m.broken = m.broken || weight > 1
+		m.broken = m.broken || weight > 1 || (weight != 1 && m.unrevised)
 	}
 	for j, label := range y {
 		switch {

@@ -162,7 +162,7 @@ func (n *Nystrom) consider(x []float64) {
 			corners[k] += float64(psi * weighted)
 		}
 		for j, y := range r.y {
-			b[j] += float64(weighted * y)
+			b[j] += float64(weighted * (y - n.o.middle(j)))
 		}
 		r.features = append(r.features, psi)
 	}
@@ -213,10 +213,12 @@ func (n *Nystrom) Centres() [][]float64 {
 	return out
 }
 
-// Stats tells how the forecaster is doing. While the dictionary may grow the
-// theorem has a further term, so there is no bound.
+// Stats tells how the forecaster is doing. Where the past of a new feature is 0 the
+// features of a round stay as they were computed, before the label came: they are those
+// of one fixed space, so that the theorem applies. Where a new feature is summed over
+// the past, the theorem has a further term, and there is no bound.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.ridges.stats(len(n.o.Given) > 0)
+	s := n.ridges.stats(len(n.o.Given) > 0 || n.o.Window == 0)
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes = n.Size()
 	return s

@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/qr"
 )
 
 // Path says which ridges there are.
@@ -17,12 +18,27 @@ type Path struct {
 	Lambdas []float64
 	// Low and High are the range of the label of each output; nil: it is not known.
 	Low, High []float64
+	// Unrevised are the rules of models of before: the forecasters learn labels as they
+	// are, not less the middle of their range, and the mixture judges what a forecaster
+	// that knew the weight of the observation would say.
+	Unrevised bool
+}
+
+// middle is what is subtracted from the labels of an output.
+func (p *Path) middle(output int) float64 {
+	if p.Unrevised || p.Low == nil || len(p.Lambdas) < 2 {
+		return 0
+	}
+	return p.Low[output]/2 + p.High[output]/2
 }
 
 // Ridges is a forecaster for each of several ridges λ_k, over the same features, and
 // the mixture of what they predict: see mixture. Each forecaster is the plain one of
 // its ridge, bit for bit. One ridge alone is that forecaster and no mixture: nothing is
 // cut.
+//
+// The forecasters learn labels less the middle of their range, so that functions are
+// about it.
 //
 // The best function in hindsight is that of the ridge with the least L*_k. With the
 // certificate C_k of its forecaster
@@ -44,7 +60,10 @@ type Ridges struct {
 	own     []model.Outcome
 	weights []float64
 	advice  []float64
-	rooms   sync.Pool
+	// labels are those that the forecasters learn. Informed is what they would say if they
+	// knew the weight, nil unless the path is unrevised.
+	labels, informed []float64
+	rooms            sync.Pool
 }
 
 // NewRidges is a learner that has seen nothing. It panics where New does, unless there
@@ -66,6 +85,10 @@ func NewRidges(features Map, o Options, p Path) *Ridges {
 		r.mixture = newMixture(o.Outputs, p)
 		r.own = make([]model.Outcome, count)
 		r.weights, r.advice = make([]float64, count), make([]float64, count*o.Outputs)
+		r.labels = make([]float64, o.Outputs)
+		if p.Unrevised {
+			r.informed = make([]float64, count*o.Outputs)
+		}
 	}
 	return r
 }
@@ -144,7 +167,7 @@ func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
 		own := &room.own[k]
 		own.Resize(outputs)
 		f.answer(own, f.factor.Solve(room.solved, own.Values), left)
-		copy(room.advice[k*outputs:], own.Values)
+		r.aboutMiddle(room.advice[k*outputs:], own.Values)
 	}
 	p.Resize(outputs)
 	r.mixture.weigh(room.weights)
@@ -173,18 +196,49 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 		r.forecasters[0].learn(o, y, weight)
 		return
 	}
+	for j, label := range y {
+		r.labels[j] = label - r.path.middle(j)
+	}
 	for k := len(r.forecasters) - 1; k >= 0; k-- { // The first holds the features, and spoils them.
 		f := r.forecasters[k]
 		copy(f.row, r.row())
-		f.learn(&r.own[k], y, weight)
+		rotation := f.learn(&r.own[k], r.labels, weight)
+		r.aboutMiddle(r.own[k].Predictions, r.own[k].Predictions)
 		copy(r.advice[k*len(y):], r.own[k].Predictions)
+		if r.path.Unrevised {
+			f.inform(r.informed[k*len(y):], rotation, weight)
+		}
 	}
 	o.Resize(len(y))
 	r.mixture.weigh(r.weights)
+	judged := r.advice
+	if r.path.Unrevised && weight != 1 {
+		judged = r.informed
+		r.mixture.mix(o.Predictions, r.weights, judged) // Cuts it.
+	}
 	r.mixture.mix(o.Predictions, r.weights, r.advice)
-	o.Loss = r.mixture.learn(o.Predictions, r.advice, r.own, y, weight)
+	o.Loss = r.mixture.learn(o.Predictions, judged, r.own, y, weight)
 	best := r.best()
 	o.Regret = r.own[best].Regret + r.mixture.experts[best].gap.Value()
+}
+
+// aboutMiddle adds the middles of the ranges to the predictions of a forecaster.
+func (r *Ridges) aboutMiddle(dst, predictions []float64) {
+	for j, v := range predictions {
+		dst[j] = v
+		if middle := r.path.middle(j); middle != 0 {
+			dst[j] += middle
+		}
+	}
+}
+
+// inform writes what the forecaster would have said of the row that it just learned if it
+// had known the weight, p/(1+ωq).
+func (f *Forecaster) inform(dst []float64, rotation qr.Rotation, weight float64) {
+	root := math.Sqrt(weight)
+	for j, p := range f.priors {
+		dst[j] = float64(rotation.Gamma*float64(rotation.Gamma*p)) / root
+	}
 }
 
 // grow adds a feature to every forecaster, given its inner products with the features
@@ -263,6 +317,11 @@ func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
 		return report
 	}
 	report.RegretUnpenalized += r.mixture.experts[best].gap.Value()
+	for k := range report.Weights {
+		if w := &report.Weights[k]; w.Input == model.NoInput {
+			w.Value += r.path.middle(w.Output)
+		}
+	}
 	for k, w := range r.AppendWeights(nil) {
 		report.Experts = append(report.Experts, model.Expert{
 			Name: ridgeName(r.path.Lambdas[k]),

@@ -54,12 +54,12 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting, ranged: path.Low != nil,
-		cost: awv.RidgesCost(size, o, path, 16*uint64(spans)),
+		forgetting: o.Forgetting,
+		cost:       awv.RidgesCost(size, o, path, 16*uint64(spans)),
 		make: func(int) model.Learner {
 			return forecaster(feature.NewTaylor(d, sigma, degree), o, path)
 		},
-	}
+	}.mixing(path)
 }
 
 // The degrees that a Taylor basis without one gets, if they fit into max_features.
@@ -124,14 +124,14 @@ func linear(c *completion, given *model.LinearAWV) entry {
 		return entry{}
 	}
 	return entry{
-		forgetting: o.Forgetting, affine: true, ranged: path.Low != nil,
+		forgetting: o.Forgetting, affine: true,
 		cost: awv.RidgesCost(d+1, o, path, 0),
 		make: func(outputs int) model.Learner {
 			o := o
 			o.Outputs = outputs
 			return forecaster(feature.NewAffine(d), o, path)
 		},
-	}
+	}.mixing(path)
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
@@ -144,11 +144,11 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 		return entry{}
 	}
 	cost := w.cost(awv.RidgesCost(w.size, o, path, w.bytes))
-	return entry{cost: cost, forgetting: o.Forgetting, ranged: path.Low != nil, make: func(outputs int) model.Learner {
+	return entry{cost: cost, forgetting: o.Forgetting, make: func(outputs int) model.Learner {
 		o := o
 		o.Outputs = outputs
 		return forecaster(w.draw(), o, path)
-	}}
+	}}.mixing(path)
 }
 
 // waves are random Fourier features that are not yet drawn.

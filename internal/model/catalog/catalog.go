@@ -85,6 +85,10 @@ type entry struct {
 	indicators bool
 	// recoding is how much decisions by indicators favour rare classes.
 	recoding float64
+	// revised says that the learner has revisions of its rules.
+	revised bool
+	// middle is that of the range of the labels, which is predicted before the first one.
+	middle float64
 	// affine says that the learner's functions are affine in the inputs.
 	affine bool
 	// advice is the length of the learner's advice, 0 for one without any.
@@ -107,16 +111,25 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 // The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
 // usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
-// A whole history gets a window, which bounds it. Auto gets a label gate.
+// A whole history gets a window, which bounds it. A learner that has revisions gets the
+// newest. Auto gets a label gate.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s, false)
-	if err == nil && s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
-		s.LabelGate = model.GateOn
-		s, e, err = look(s, false)
-	}
-	if err == nil && s.PKAWVNystrom != nil {
-		if created := createNystrom(s.PKAWVNystrom); created != s.PKAWVNystrom {
+	if err == nil {
+		changed := e.revised && s.Revision == nil
+		if changed {
+			newest := newestRevision
+			s.Revision = &newest
+		}
+		if s.Auto != nil && s.Classes == nil && s.LabelGate == "" {
+			s.LabelGate, changed = model.GateOn, true
+		}
+		if s.PKAWVNystrom != nil {
+			created := createNystrom(s.PKAWVNystrom)
+			changed = changed || created != s.PKAWVNystrom
 			s.PKAWVNystrom = created
+		}
+		if changed {
 			s, e, err = look(s, false)
 		}
 	}
@@ -130,8 +143,8 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 }
 
 // New is a learner of a completed spec that has seen nothing. Another spec has the
-// defaults of a new model, but the label gate, horizon, delta and a whole history without a
-// window are as in stored ones.
+// defaults of a new model, but the label gate, horizon, delta, a whole history without a
+// window and the rules without a revision are as in stored ones.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s, false)
 	if err != nil {
@@ -154,6 +167,8 @@ func look(s model.Spec, stored bool) (model.Spec, entry, error) {
 	if c.failed() {
 		e = entry{scalesItself: c.spec.Auto != nil}
 	}
+	c.at = "spec"
+	c.checkRevision(e)
 	e.classifies = e.classifies || c.spec.Classes != nil
 	c.keepIntervals(e)
 	c.at = "spec.scaling"

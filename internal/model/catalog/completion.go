@@ -41,6 +41,30 @@ type completion struct {
 // maxWrong bounds the fields that are told.
 const maxWrong = 100
 
+// newestRevision is that of the rules of new models whose learner has revisions.
+//
+//	none  lambdas: labels are learned as they are, and the mixture judges ridges as if
+//	      they knew the weight. Online Newton steps: the ridge is α whatever the weights
+//	      are. The first prediction is 0 before a scaling is known.
+//	1     lambdas: labels are learned less the middle of their range, and the mixture
+//	      judges what was served. Online Newton steps: the ridge is α times the largest
+//	      weight. The first prediction is the middle of the range.
+const newestRevision = 1
+
+// unrevised says that the spec has the rules of before there were revisions.
+func (c *completion) unrevised() bool { return c.spec.Revision == nil }
+
+// checkRevision refuses a revision that is unknown, and of a learner that has none.
+func (c *completion) checkRevision(e entry) {
+	switch given := c.spec.Revision; {
+	case given == nil || c.failed():
+	case !e.revised:
+		c.refuse("revision", *given, "nothing: "+c.spec.Name()+" has one set of rules without lambdas")
+	case *given != newestRevision:
+		c.refuse("revision", *given, fmt.Sprintf("%d, or nothing", newestRevision))
+	}
+}
+
 // failed says that a field is wrong.
 func (c *completion) failed() bool { return len(c.wrong) > 0 }
 

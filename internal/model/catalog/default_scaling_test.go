@@ -90,6 +90,51 @@ func TestTheDefaultScalingSuitsEverySpec(t *testing.T) {
 	}
 }
 
+// The regret of every learner that knows one is known from the first observation on: of
+// the mean, against the best constant, until the warm-up is learned, and then that of the
+// learner, whose certificate holds.
+func TestRegretIsKnownFromTheFirstObservation(t *testing.T) {
+	certified := map[string]bool{
+		"pkawv_taylor": true, "pkawv_nystrom": true, "fourier_awv": true, "linear_awv": true, "kernel_awv": true, "semiparametric_awv": true,
+		"auto": true,
+	}
+	for _, name := range model.LearnerNames() {
+		if name == "kons" || name == "rlsc" { // No regret is known; no real labels are taken.
+			continue
+		}
+		l, err := catalog.New(named(t, name, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		loss, mean := 0.0, 0.0
+		samples := modeltest.Samples(17, 2, 60)
+		for n, s := range samples {
+			o, err := modeltest.Observe(l, s.X, s.Y, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loss, mean = loss+o.Loss, mean+s.Y
+			stats, solved := l.Stats(), l.Report(model.ReportOptions{})
+			if math.IsNaN(solved.Regret) || math.IsNaN(stats.Regret) != (stats.ReportFlops > 0) {
+				t.Fatalf("%s after %d observations: %+v, %+v", name, n+1, stats, solved)
+			}
+			if n < 31 && name != "auto" {
+				best := 0.0
+				for _, earlier := range samples[:n+1] {
+					best += (earlier.Y - mean/float64(n+1)) * (earlier.Y - mean/float64(n+1))
+				}
+				if stats.Certified || math.Abs(stats.HindsightLoss-best) > 1e-9 || math.Abs(stats.Regret-(loss-best)) > 1e-9 {
+					t.Fatalf("%s after %d observations: %+v, the best constant loses %g", name, n+1, stats, best)
+				}
+				continue
+			}
+			if stats.Certified != certified[name] || !stats.CertificateOK || (stats.Certified && stats.Regret > stats.Certificate) {
+				t.Fatalf("%s after %d observations: %+v", name, n+1, stats)
+			}
+		}
+	}
+}
+
 // observes teaches a learner inputs of which one column changes, one hardly does
 // and the others never do, and checks that all it answers is finite.
 func observes(t *testing.T, spec model.Spec, rounds int) model.Learner {

@@ -25,7 +25,7 @@ const (
 // newton completes what the learners by online Newton steps share, but for the kernel.
 // Least is the smallest ridge.
 func (c *completion) newton(given *model.NewtonSteps, least float64) kons.Options {
-	o := kons.Options{Outputs: c.outputs}
+	o := kons.Options{Outputs: c.outputs, Unrevised: c.unrevised()}
 	if given.Loss == model.LossHinge {
 		c.refuse("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
 	}
@@ -99,6 +99,7 @@ func (c *completion) tracked(given **bool, o kons.Options) bool {
 func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) entry {
 	return entry{
 		cost: cost, classifies: o.Loss != losses.Squared, ranged: o.Low != o.High,
+		revised: true, middle: o.Low/2 + o.High/2,
 		make: func(int) model.Learner { return learner() },
 	}
 }

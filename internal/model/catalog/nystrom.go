@@ -42,10 +42,10 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		return entry{}
 	}
 	return entry{
-		cost: awv.NystromCost(o), forgetting: o.Forgetting, ranged: o.Low != nil, inputLimit: limit,
+		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,
 		unfit: c.unfit(o.Kernel, "lambda", o.Lambda, awv.KernelRange),
 		make:  func(int) model.Learner { return awv.NewNystrom(o) },
-	}
+	}.mixing(o.Path)
 }
 
 // createNystrom is what a new model has of a completed spec. The β that follows from

@@ -43,7 +43,16 @@ func (c *completion) ridges(
 		before = v
 	}
 	low, high := c.rangeOf(several)
-	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high}
+	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high, Unrevised: c.unrevised()}
+}
+
+// mixing completes an entry of a learner that may have several ridges.
+func (e entry) mixing(path awv.Path) entry {
+	e.ranged, e.revised = path.Low != nil, len(path.Lambdas) > 0
+	if e.ranged {
+		e.middle = path.Low[0]/2 + path.High[0]/2
+	}
+	return e
 }
 
 // forecaster is that of one ridge, or a mixture over several.

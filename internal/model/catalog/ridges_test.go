@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 )
 
 // A range is in the caller's units under every scaling: labels are not scaled. It
-// certifies the model while no label leaves it, unless the scaling of the inputs moves.
+// certifies the model while no label leaves it.
 func TestTheRangeIsInTheUnitsOfTheLabels(t *testing.T) {
 	path := model.Ridges{Lambdas: []float64{0.1, 1, 10}, Range: []float64{-1, 3}}
 	for name, c := range map[string]struct {
@@ -26,7 +27,7 @@ func TestTheRangeIsInTheUnitsOfTheLabels(t *testing.T) {
 		"the largest":     {&model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{1, 2}}}, 3, true},
 		"below":           {model.Unscaled(), -1.0000001, false},
 		"above":           {nil, 4, false},
-		"running scaling": {&model.Scaling{Running: &model.RunningScaling{}}, 1, false},
+		"running scaling": {&model.Scaling{Running: &model.RunningScaling{}}, 1, true},
 	} {
 		l, err := catalog.New(model.Spec{Dimension: 2, Outputs: 2, Scaling: c.scaling, LinearAWV: &model.LinearAWV{Ridges: path}})
 		if err != nil {
@@ -90,7 +91,7 @@ func TestRidgesAreToldInTheUnitsOfTheLabels(t *testing.T) {
 func TestRidgesOfClassesHaveARange(t *testing.T) {
 	for _, classes := range []int{2, 3} {
 		l, err := catalog.New(model.Spec{
-			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes},
+			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes}, Revision: ptr(1),
 			FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}},
 		})
 		if err != nil {
@@ -189,6 +190,59 @@ func TestTheParametricPartIsInTheUnitsOfTheCaller(t *testing.T) {
 			if got := r.Weights[k]; got.Input != w.Input || math.Abs(got.Value-w.Value) > tolerance {
 				t.Errorf("%s: weight %d is %+v, want %+v", name, k, got, w)
 			}
+		}
+	}
+}
+
+// A range away from 0 is one about 0: predictions are moved with it, and losses, regret
+// and certificate are the same, from the first round on.
+func TestARangeIsMovedWithItsLabels(t *testing.T) {
+	const by = 100
+	for _, learner := range []string{
+		`"linear_awv": {"lambdas": [0.1, 1, 10], "range": [%g, %g]}`,
+		`"fourier_awv": {"lambdas": [0.1, 1, 10], "range": [%g, %g]}`,
+		`"pkawv_taylor": {"lambdas": [0.1, 1, 10], "degree": 3, "range": [%g, %g]}`,
+		`"pkawv_nystrom": {"lambdas": [0.1, 1, 10], "max_dictionary": 12, "history": "window", "history_window": 20, "range": [%g, %g]}`,
+		`"fourier_kons": {"range": [%g, %g]}`,
+	} {
+		for _, scaling := range []string{`{"none": {}}`, `{"running": {}}`, `{"warmup": {"observations": 40}}`} {
+			spec := func(low, high float64) string {
+				return fmt.Sprintf(`{"dimension": 2, "scaling": %s, `+learner+`}`, scaling, low, high)
+			}
+			near, far := created(t, spec(-1, 1)), created(t, spec(by-1, by+1))
+			for n, s := range modeltest.Samples(9, 2, 150) {
+				y, weight := math.Sin(s.Y), math.Min(s.Weight, 1)
+				p, err := modeltest.Predict(far, s.X)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n == 0 && p.Value != by {
+					t.Errorf("%s: the first prediction is %g, want %d", spec(by-1, by+1), p.Value, by)
+				}
+				want, err := modeltest.Observe(near, s.X, y, weight)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := modeltest.Observe(far, s.X, y+by, weight)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(got.Prediction-by-want.Prediction) > 1e-9 || math.Abs(got.Loss-want.Loss) > 1e-9 {
+					t.Fatalf("%s, round %d: %+v, about 0 %+v", spec(by-1, by+1), n, got, want)
+				}
+			}
+			a, b := near.Stats(), far.Stats()
+			for name, pair := range map[string][2]float64{
+				"regret": {a.Regret, b.Regret}, "certificate": {a.Certificate, b.Certificate}, "bound": {a.RegretBound, b.RegretBound},
+			} {
+				if !(math.Abs(pair[0]-pair[1]) <= 1e-7*(1+math.Abs(pair[0]))) {
+					t.Errorf("%s: %s %g, about 0 %g", spec(by-1, by+1), name, pair[1], pair[0])
+				}
+			}
+			if a.Certified != b.Certified || !b.CertificateOK || !(b.Certificate < 200) {
+				t.Errorf("%s: %+v, about 0 %+v", spec(by-1, by+1), b, a)
+			}
+			t.Logf("%s: certificate %.4g, regret %.4g", spec(by-1, by+1), b.Certificate, b.Regret)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"hindsight/internal/model"
@@ -84,7 +85,35 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 	if again := learn(restored, nil); !bytes.Equal(again, s.Learner) {
 		t.Error("another state is encoded than was restored")
 	}
-	if !bytes.Equal(learn(restored, samples[at:]), learn(fresh(), samples)) {
+	whole := fresh()
+	got, want := learn(restored, samples[at:]), learn(whole, samples)
+	// What earlier versions lost in rounds of a weight stays in the sums of losses.
+	if !bytes.Equal(withoutLosses(got), withoutLosses(want)) || (name == "warming_up" && !bytes.Equal(got, want)) {
 		t.Error("restored, it ends elsewhere")
 	}
+	for _, s := range samples {
+		p, err := modeltest.Predict(restored, s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := modeltest.Predict(whole, s.X)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(p, q) {
+			t.Fatalf("restored, it predicts %+v, want %+v", p, q)
+		}
+	}
+}
+
+// withoutLosses is the state of a linear_awv of two inputs behind a scaling without what
+// the warm-up lost, 2 numbers, and without loss, certificate, regret and label bound of
+// its account.
+func withoutLosses(state []byte) []byte {
+	account := len(state) - 8*(12+9)
+	out := append([]byte(nil), state...)
+	for _, part := range [][2]int{{-16, 0}, {8, 24}, {56, 96}} {
+		clear(out[account+part[0] : account+part[1]])
+	}
+	return out
 }

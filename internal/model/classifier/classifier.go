@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
 	"hindsight/internal/model/calibration"
 )
 
@@ -58,9 +59,8 @@ type Options struct {
 // that the logistic loss predicts, the calibration learns the slope.
 //
 // Losses, regrets and the certificate are the learner's, summed over the outputs. The
-// labels of a round have one length, c² = 1 or the number of outputs, so that the
-// certificate Σ w c² h is at most c² max w · log det(A/λ), however many classes there
-// are.
+// labels of a round have one length, c² = 1 or the number of outputs, so that the bound
+// is c² times that of labels of 1, however many classes there are.
 type Learner struct {
 	o     Options
 	inner model.Learner
@@ -71,7 +71,8 @@ type Learner struct {
 	nameBytes int
 	// counts are n_k.
 	counts []float64
-	// bound is the largest √weight.
+	// bound is the largest √weight; of indicators, which the AWV family alone learns, the
+	// largest awv.Beta of a weight, or √weight where that is infinite.
 	bound       float64
 	calibration *calibration.Link
 	// labels are those of no class, which Check asks the learner about. Observe puts
@@ -242,7 +243,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 		}
 	}
 	l.counts[number] += weight
-	l.bound = math.Max(l.bound, math.Sqrt(weight))
+	l.bound = math.Max(l.bound, l.o.counts(weight))
 	o.Class, o.Loss, o.Regret = number, l.outcome.Loss, l.outcome.Regret
 	return nil
 }
@@ -310,13 +311,25 @@ func (l *Learner) Admit(x []float64, weight float64) error {
 // tolerance is the rounding that the certificate is allowed, as the forecaster's.
 const tolerance = 1e-8
 
-// Stats tells how the classifier is doing: as the learner, with the bound for labels
-// of one length in place of one for labels of their largest values.
+// counts is what a label of 1 counts in the bound for its weight.
+func (o *Options) counts(weight float64) float64 {
+	if beta := awv.Beta(weight); o.Indicators && !math.IsInf(beta, 1) {
+		return beta
+	}
+	return math.Sqrt(weight)
+}
+
+// Stats tells how the classifier is doing: as the learner, for indicators with the bound
+// for labels of one length in place of one for the largest labels of each output. The
+// other codings have labels of -1 and 1, whose largest are of one length.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	each := s.LabelBound * s.LabelBound
-	s.StateBytes, s.LabelBound = l.Size(), l.bound*l.o.length(len(l.names))
-	if s.Certified {
+	s.StateBytes = l.Size()
+	if own := l.bound * l.o.length(len(l.names)); l.o.Indicators || s.LabelBound == 0 {
+		s.LabelBound = own
+	}
+	if s.Certified && l.o.Indicators {
 		bound := s.RegretBound - float64((each-float64(s.LabelBound*s.LabelBound))*s.LogDeterminant)
 		slack := tolerance * (s.Loss + s.HindsightLoss)
 		s.CertificateOK = s.CertificateOK && s.Certificate <= bound*(1+tolerance)+slack

@@ -24,6 +24,34 @@ type account struct {
 	bound, heaviest float64
 	// clip is C, 0 while it is not known.
 	clip float64
+	// unit is Ω; 1 before the first round. closed is the bound of the certificate up to the
+	// last change of Ω, base log det(A/αΩ) after it.
+	unit, closed, base float64
+}
+
+func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
+
+// outgrown is how many times Ω a weight is above that becomes Ω.
+const outgrown = 4
+
+// outgrows says that the weight of a round becomes Ω.
+func (a *account) outgrows(o *Options, weight float64) bool {
+	return !o.Unrevised && weight > outgrown*a.unit
+}
+
+// ridge is αΩ.
+func (a *account) ridge(o *Options) float64 { return o.Alpha * a.unit }
+
+// open bounds the part of the certificate since the last change of Ω, given log det(A/αΩ).
+func (a *account) open(o *Options, logDet float64) float64 {
+	inverse := o.inverse(a.clip)
+	return a.heaviest * float64(inverse*inverse) * (logDet - a.base) / 2
+}
+
+// become changes Ω, given log det(A/αΩ) of before. Base is left to the caller.
+func (a *account) become(o *Options, unit, logDet float64) {
+	a.closed += math.Max(0, a.open(o, logDet))
+	a.unit = unit
 }
 
 // follow lets C follow a label, or counts a label that left the range.
@@ -66,7 +94,7 @@ func (a *account) track(residual, miss float64) {
 	a.regret.Add(float64((miss - residual) * (miss + residual)))
 }
 
-// figures are the part of Stats that an account and log det(A/α) know.
+// figures are the part of Stats that an account and log det(A/αΩ) know.
 func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 	s := model.Stats{
 		Observations: a.n, Loss: a.loss.Value(), HindsightLoss: math.NaN(), Regret: math.NaN(),
@@ -76,9 +104,8 @@ func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 		s.HindsightLoss, s.Regret = a.hindsight.Value(), a.regret.Value()
 	}
 	if s.Certified {
-		inverse := o.inverse(a.clip)
 		s.Certificate = a.certificate.Value()
-		s.RegretBound = a.heaviest * float64(inverse*inverse) * logDet / 2
+		s.RegretBound = a.closed + a.open(o, logDet)
 	}
 	return s
 }
@@ -136,14 +163,24 @@ func (a *account) sums() [5]*compensated.Sum {
 }
 
 // accountBytes is what appendBinary appends.
-const accountBytes = 8 * (2 + 2*5 + 3)
+func (o *Options) accountBytes() int {
+	numbers := 2 + 2*5 + 3
+	if !o.Unrevised {
+		numbers += 3
+	}
+	return 8 * numbers
+}
 
-func (a *account) appendBinary(dst []byte) []byte {
+func (a *account) appendBinary(o *Options, dst []byte) []byte {
 	dst = codec.AppendUint64(codec.AppendUint64(dst, a.n), a.left)
 	for _, s := range a.sums() {
 		dst = codec.AppendFloats(dst, s.High, s.Low)
 	}
-	return codec.AppendFloats(dst, a.bound, a.heaviest, a.clip)
+	dst = codec.AppendFloats(dst, a.bound, a.heaviest, a.clip)
+	if o.Unrevised {
+		return dst
+	}
+	return codec.AppendFloats(dst, a.unit, a.closed, a.base)
 }
 
 // Bounds of the numbers in a state. A round of a label within 1e100 and a weight
@@ -159,7 +196,7 @@ const (
 // readAccount reads the account of an output. It fails unless it has as many rounds
 // as the first, and its numbers are within bounds.
 func readAccount(r *codec.Reader, o *Options, first *account) (account, error) {
-	var a account
+	a := newAccount(o)
 	a.n, a.left = r.Uint64(), r.Uint64()
 	for _, s := range a.sums() {
 		r.Within(maxSum, &s.High, &s.Low)
@@ -167,6 +204,10 @@ func readAccount(r *codec.Reader, o *Options, first *account) (account, error) {
 	r.Within(maxBound, &a.bound)
 	r.Within(model.MaxWeight, &a.heaviest)
 	r.Within(2*model.MaxMagnitude, &a.clip)
+	if !o.Unrevised {
+		r.Within(model.MaxWeight, &a.unit)
+		r.Within(maxSum, &a.closed, &a.base)
+	}
 	if err := r.Err(); err != nil {
 		return a, fmt.Errorf("account: %w", err)
 	}
@@ -176,6 +217,11 @@ func readAccount(r *codec.Reader, o *Options, first *account) (account, error) {
 		(fixed > 0 && a.clip != fixed) || (fixed == 0 && !power) {
 		return a, fmt.Errorf("an account of %d rounds, %d labels outside, label bound %g, heaviest weight %g, clip %g: %w",
 			a.n, a.left, a.bound, a.heaviest, a.clip, model.ErrCorruptState)
+	}
+	if (a.n == 0) != (a.heaviest == 0) || (a.n == 0 && a.unit != 1) || (first != nil && a.unit != first.unit) ||
+		a.unit < model.MinWeight || (!o.Unrevised && a.n > 0 && a.unit > a.heaviest) || !(a.closed >= 0) {
+		return a, fmt.Errorf("an account of %d rounds, heaviest weight %g, unit %g, bound %g: %w",
+			a.n, a.heaviest, a.unit, a.closed, model.ErrCorruptState)
 	}
 	return a, nil
 }

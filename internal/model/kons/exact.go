@@ -37,7 +37,7 @@ const KernelRange = 1e8
 
 // Exact takes online Newton steps in the whole space of a kernel: the reference. It
 // keeps every input with its coefficient c_s, m = Σ c_s φ_s. J are the rounds in the
-// matrix, d_s = √(ηω)ġ_s, LLᵀ = D_J K_JJ D_J + αI, and V = L⁻¹ D_J Φ_Jᵀ m:
+// matrix, d_s = √(ηω)ġ_s, LLᵀ = D_J K_JJ D_J + αI, and V = L⁻¹ D_J Φ_Jᵀ m, with αΩ for α:
 //
 //	v = L⁻¹ D_J k_J(x),  q = (k(x,x) − ‖v‖²)/α,  ȳ = (k·c − v·V)/α,  κ = (ȳ−ŷ)/q
 //	c_t = −κ − ωġ + [t ∈ J] ηωġ²ŷ,  V ← V + c_t v
@@ -104,7 +104,7 @@ func NewExact(o ExactOptions) *Exact {
 	}
 	e.draws = rand.New(e.generator)
 	for j := range e.outputs {
-		e.outputs[j] = dual{account: account{clip: o.clip()}, factor: &qr.Lower{}}
+		e.outputs[j] = dual{account: newAccount(&e.o.Options), factor: &qr.Lower{}}
 		if o.sketched() {
 			e.outputs[j].sketch = &sketch{sampler: feature.NewKORS(o.Alpha, o.Epsilon, o.Beta)}
 		}
@@ -132,7 +132,7 @@ func ExactCost(o ExactOptions) model.Cost {
 
 // bytes is the memory of t observations in no J.
 func (o *ExactOptions) bytes(t int) uint64 {
-	return 8*uint64(t)*uint64(o.Dimension+2*o.Outputs) + uint64(o.Outputs)*accountBytes
+	return 8*uint64(t)*uint64(o.Dimension+2*o.Outputs) + uint64(o.Outputs*o.accountBytes())
 }
 
 // outputBytes is the memory of J and of KORS's dictionary.
@@ -159,17 +159,21 @@ func (e *Exact) Check(x, y []float64, weight float64) error {
 	return nil
 }
 
-// Admit refuses an observation with weight k(x,x) > 1e8 α: the ridge is lost in the
-// rounding of its row.
+// Admit refuses an observation with weight k(x,x) > 1e8 αΩ: the ridge is lost in the
+// rounding of its row. The first observation makes its weight Ω.
 func (e *Exact) Admit(x []float64, weight float64) error {
-	self := e.o.Kernel.At(x, x)
-	if float64(weight*self) <= KernelRange*e.o.Alpha {
+	if !e.o.Unrevised && e.rounds() == 0 {
 		return nil
 	}
-	return &model.FieldError{
-		Field: "weight", Err: model.ErrWeightOutOfRange, Got: fmt.Sprint(weight),
-		Want: fmt.Sprintf("at most %g, %g alpha / k(x,x)", KernelRange*e.o.Alpha/self, KernelRange),
+	self, ridge := e.o.Kernel.At(x, x), e.outputs[0].ridge(&e.o.Options)
+	if float64(weight*self) <= KernelRange*ridge {
+		return nil
 	}
+	want := fmt.Sprintf("at most %g, %g alpha / k(x,x)", KernelRange*ridge/self, KernelRange)
+	if unit := e.outputs[0].unit; unit != 1 {
+		want = fmt.Sprintf("at most %g, %g alpha / k(x,x) times %g, a weight that was observed", KernelRange*ridge/self, KernelRange, unit)
+	}
+	return &model.FieldError{Field: "weight", Err: model.ErrWeightOutOfRange, Got: fmt.Sprint(weight), Want: want}
 }
 
 func (e *Exact) checkFeatures(x []float64) error {
@@ -234,7 +238,7 @@ func (e *Exact) Predict(p *model.Prediction, x []float64) error {
 	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
 	for j := range e.outputs {
 		d := &e.outputs[j]
-		a := d.solve(v.solved, v.kernels, self, e.o.Alpha)
+		a := d.solve(v.solved, v.kernels, self, d.ridge(&e.o.Options))
 		p.Values[j] = e.o.middle() + clamp(a.y, d.clip)
 		p.Leverage = e.o.leverage(p.Leverage, &d.account, a.q)
 	}
@@ -251,21 +255,67 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 	self := e.o.Kernel.At(x, x)
 	o.Resize(len(e.outputs))
 	o.Loss, o.Regret = 0, math.NaN()
+	if !e.o.Unrevised && e.rounds() == 0 {
+		for j := range e.outputs {
+			e.outputs[j].unit = weight
+		}
+	}
 	for j := range e.outputs {
 		d := &e.outputs[j]
-		a := d.solve(v.solved, v.kernels, self, e.o.Alpha)
+		a := d.solve(v.solved, v.kernels, self, d.ridge(&e.o.Options))
 		s := e.o.step(&d.account, a.y, a.q, y[j], weight)
 		enters := s.slope != 0
 		if enters && d.sketch != nil {
-			enters = e.sample(d.sketch, v.kernels, self, s.slope)
+			enters = e.sample(d.sketch, v.kernels, self, s.slope/math.Sqrt(d.unit))
 		}
-		d.learn(&s, a, self, e.o.Alpha, enters)
+		d.learn(&s, a, self, d.ridge(&e.o.Options), enters)
 		o.Predictions[j] = e.o.middle() + s.predicted
 		o.Loss += d.add(&e.o.Options, o.Predictions[j], y[j], weight)
 	}
 	e.inputs = append(e.inputs, x...)
+	if e.outputs[0].outgrows(&e.o.Options, weight) {
+		for j := range e.outputs {
+			e.raise(&e.outputs[j], weight)
+		}
+	}
 	return nil
 }
+
+// raise makes a weight Ω. L and V are made anew, at |J|²/2 kernel values and |J|³/6
+// multiply-adds, at most 30 times in the life of a model.
+func (e *Exact) raise(d *dual, unit float64) {
+	d.become(&e.o.Options, unit, d.logDet)
+	ridge := d.ridge(&e.o.Options)
+	var places []int
+	for s, scale := range d.scales {
+		if scale != 0 {
+			places = append(places, s)
+		}
+	}
+	d.factor, d.right, d.logDet = &qr.Lower{}, make([]float64, 0, len(places)), 0
+	all := make([]float64, e.rounds())
+	for n, place := range places {
+		scale, x := d.scales[place], e.input(place)
+		for s := range all {
+			all[s] = e.o.Kernel.At(e.input(s), x)
+		}
+		row := make([]float64, n)
+		for i, other := range places[:n] {
+			row[i] = float64(float64(scale*d.scales[other]) * all[other])
+		}
+		explained := d.factor.Solve(row)
+		products := loops.Dot(row, d.right)
+		value := float64(scale * loops.Dot(d.coefficients, all))
+		rho := math.Sqrt(math.Max(float64(float64(scale*scale)*all[place])+ridge-explained, ridge))
+		d.factor.Append(row, rho)
+		d.right = append(d.right, (value-products)/rho)
+		d.logDet += 2 * exponential.Log(rho/math.Sqrt(ridge))
+	}
+	d.base = d.logDet
+}
+
+// input is that of round s.
+func (e *Exact) input(s int) []float64 { return e.inputs[s*e.o.Dimension : (s+1)*e.o.Dimension] }
 
 // learn takes a round in, which enters the matrix or not.
 func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
@@ -351,7 +401,7 @@ func (e *Exact) Size() uint64 {
 	return size
 }
 
-// Report adds to Stats, when asked, the effective dimension |J| − α‖L⁻¹‖_F² of the
+// Report adds to Stats, when asked, the effective dimension |J| − αΩ‖L⁻¹‖_F² of the
 // output with the largest, at |J|³/6 multiply-adds an output. The regret is not known.
 func (e *Exact) Report(o model.ReportOptions) model.Report {
 	nan := math.NaN()
@@ -361,8 +411,8 @@ func (e *Exact) Report(o model.ReportOptions) model.Report {
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0
 		for j := range e.outputs {
-			f := e.outputs[j].factor
-			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(f.Order())-e.o.Alpha*f.InverseNorm2())
+			d := &e.outputs[j]
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(d.factor.Order())-d.ridge(&e.o.Options)*d.factor.InverseNorm2())
 			if o.Pause != nil {
 				o.Pause()
 			}

@@ -20,7 +20,7 @@ func (e *Exact) AppendBinary(dst []byte) ([]byte, error) {
 	dst = codec.AppendFloats(dst, e.inputs...)
 	for j := range e.outputs {
 		d := &e.outputs[j]
-		dst = d.appendBinary(dst)
+		dst = d.appendBinary(&e.o.Options, dst)
 		for _, numbers := range [...][]float64{d.coefficients, d.scales, d.factor.Packed(), d.right} {
 			dst = codec.AppendFloats(dst, numbers...)
 		}
@@ -139,7 +139,7 @@ func (d *dual) readFactor(reader *codec.Reader, o *ExactOptions) error {
 		return err
 	}
 	// The diagonal is at least √α, and a row has the length √(d²k(x,x) + α).
-	root := math.Sqrt(o.Alpha)
+	root := math.Sqrt(d.ridge(&o.Options))
 	longest := float64(maxScale*math.Sqrt(math.Max(1, KernelRange*o.Alpha))) + root
 	factor, err := qr.LowerFromPacked(m, packed, root/2, 2*longest)
 	if err != nil {

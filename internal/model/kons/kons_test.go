@@ -136,6 +136,11 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 	l := exact(kons.Options{Alpha: 1e-2, Loss: losses.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
 	x := []float64{1, 2} // k(x,x) = 36.
+	// The first weight is the unit of all, whatever it is; the next ones are in it.
+	if err := l.Admit(x, 1e9); err != nil {
+		t.Error(err)
+	}
+	observe(t, l, modeltest.Sample{X: x, Y: 1, Weight: 1})
 	if err := l.Admit(x, 1e6/36); err != nil {
 		t.Error(err)
 	}

@@ -23,6 +23,9 @@ type naive struct {
 	// enters tells whether the round at hand enters A; nil: every round does.
 	enters func() bool
 
+	// unit is Ω, 0 before the first round.
+	unit float64
+
 	a *mat.SymDense
 	w *mat.VecDense
 	// rows are √ω ġφ of the rounds, slopes their ġ and certificate ½Σ gᵀA⁻¹g.
@@ -77,7 +80,7 @@ func (n *naive) eta() float64 {
 func (n *naive) grow(r int) {
 	a, w := mat.NewSymDense(r, nil), mat.NewVecDense(r, nil)
 	for i := range r {
-		a.SetSym(i, i, n.alpha)
+		a.SetSym(i, i, n.alpha*n.unit)
 	}
 	if n.a != nil {
 		for i := range n.a.SymmetricDim() {
@@ -96,6 +99,9 @@ func (n *naive) middle() float64 { return (n.low + n.high) / 2 }
 func (n *naive) observe(t *testing.T, x []float64, y, weight float64) float64 {
 	t.Helper()
 	features := n.phi(x)
+	if n.unit == 0 {
+		n.unit = weight
+	}
 	if n.a == nil || n.a.SymmetricDim() != len(features) {
 		n.grow(len(features))
 	}
@@ -142,16 +148,38 @@ func (n *naive) observe(t *testing.T, x []float64, y, weight float64) float64 {
 	}
 	n.w.AddScaledVec(n.w, -weight*slope, along)
 	n.certificate += weight * weight * slope * slope * mat.Dot(phi, along) / 2
+	n.raise(t, weight)
 	n.features = append(n.features, phi)
 	n.predictions, n.slopes, n.labels = append(n.predictions, predicted), append(n.slopes, slope), append(n.labels, target)
 	return n.middle() + predicted
 }
 
-// logDet is log det(A/α).
+// raise makes a weight above 4Ω the new Ω: αΩ grows, and m = Aw stays.
+func (n *naive) raise(t *testing.T, weight float64) {
+	t.Helper()
+	if weight <= 4*n.unit {
+		return
+	}
+	var m mat.VecDense
+	m.MulVec(n.a, n.w)
+	for i := range n.a.SymmetricDim() {
+		n.a.SetSym(i, i, n.a.At(i, i)+n.alpha*(weight-n.unit))
+	}
+	n.unit = weight
+	var factor mat.Cholesky
+	if !factor.Factorize(n.a) {
+		t.Fatal("A is not positive definite")
+	}
+	if err := factor.SolveVecTo(n.w, &m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// logDet is log det(A/αΩ).
 func (n *naive) logDet() float64 {
 	var factor mat.Cholesky
 	factor.Factorize(n.a)
-	return factor.LogDet() - float64(n.a.SymmetricDim())*math.Log(n.alpha)
+	return factor.LogDet() - float64(n.a.SymmetricDim())*math.Log(n.alpha*n.unit)
 }
 
 // sign makes a label of a loss of classes of any number.

@@ -45,7 +45,7 @@ type Newton struct {
 	// hindsight is the factor of αI + Σωφφᵀ with the labels as columns, nil unless
 	// regret is tracked.
 	hindsight *qr.Factor
-	// fixed says that the space stays as it is.
+	// fixed says that the features of a round stay what they were, and A never shrinks.
 	fixed bool
 	work  work
 	pool  sync.Pool
@@ -64,13 +64,22 @@ func New(features Map, o Options) *Newton {
 	n := &Newton{o: completed(o), features: features, fixed: true}
 	n.outputs = make([]output, n.o.Outputs)
 	for j := range n.outputs {
-		n.outputs[j] = output{account{clip: n.o.clip()}, qr.New(features.Size(), 1, o.Alpha)}
+		n.outputs[j].account = newAccount(&n.o)
 	}
-	if o.TrackRegret {
-		n.hindsight = qr.New(features.Size(), n.o.Outputs, o.Alpha)
-	}
+	n.begin()
 	n.work.fit(features.Size(), &n.o)
 	return n
+}
+
+// begin makes the factors of αΩI.
+func (n *Newton) begin() {
+	r, ridge := n.features.Size(), n.outputs[0].ridge(&n.o)
+	for j := range n.outputs {
+		n.outputs[j].factor = qr.New(r, 1, ridge)
+	}
+	if n.o.TrackRegret {
+		n.hindsight = qr.New(r, n.o.Outputs, ridge)
+	}
 }
 
 // work is the room of a round.
@@ -123,7 +132,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	n, k := uint64(r), uint64(o.Outputs)
 	c := model.Cost{
 		Features:     r,
-		StateBytes:   k*(8*uint64(qr.Size(r, 1))+8*2*n+accountBytes) + 8*(4*n+k*n) + mapBytes,
+		StateBytes:   k*(8*uint64(qr.Size(r, 1))+8*2*n+uint64(o.accountBytes())) + 8*(4*n+k*n) + mapBytes,
 		PredictFlops: k * (n*(n+1)/2 + 2*n),
 		ObserveFlops: k * (2*n*(n+1) + 4*n),
 	}
@@ -200,6 +209,12 @@ func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error
 
 func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	w := &n.work
+	if !n.o.Unrevised && n.outputs[0].n == 0 && weight != 1 {
+		for j := range n.outputs {
+			n.outputs[j].unit = weight
+		}
+		n.begin()
+	}
 	n.features.Map(w.z, x)
 	for j, solution := range n.solve() {
 		e := &n.outputs[j]
@@ -234,11 +249,52 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 		if n.hindsight != nil {
 			e.track(residuals[j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
 		}
-		o.Regret += e.regret.Value()
+	}
+	if n.outputs[0].outgrows(&n.o, weight) {
+		n.raise(weight)
+	}
+	for j := range n.outputs {
+		o.Regret += n.outputs[j].regret.Value()
 	}
 	if n.hindsight == nil {
 		o.Regret = math.NaN()
 	}
+}
+
+// raise makes a weight Ω: every factor takes the rows √(α(Ω−Ω')) e_i of label 0. It costs
+// 2r³/3 multiply-adds a factor, and is done at most 30 times in the life of a model, since
+// each multiplies Ω by 4 or more.
+func (n *Newton) raise(unit float64) {
+	w, r := &n.work, n.features.Size()
+	root := math.Sqrt(n.o.Alpha * (unit - n.outputs[0].unit))
+	for j := range n.outputs {
+		e := &n.outputs[j]
+		e.become(&n.o, unit, e.factor.LogDet(e.ridge(&n.o)))
+		for i := range r {
+			row := w.unitRow(i, root, 1)
+			e.factor.Rotate(row, w.ignored[:1])
+		}
+		e.base = e.factor.LogDet(e.ridge(&n.o))
+	}
+	if n.hindsight == nil {
+		return
+	}
+	for i := range r {
+		row := w.unitRow(i, root, len(n.outputs))
+		n.hindsight.Rotate(row, w.ignored)
+		for j, residual := range row[r:] {
+			n.outputs[j].hindsight.Add(float64(residual * residual))
+			n.outputs[j].regret.Add(-float64(residual * residual))
+		}
+	}
+}
+
+// unitRow is the row of a number at feature i, with labels of 0.
+func (w *work) unitRow(i int, value float64, labels int) []float64 {
+	row := w.row[:len(w.z)+labels]
+	clear(row)
+	row[i] = value
+	return row
 }
 
 // scaled is the row of the features times a number, with room for the labels. The solution
@@ -271,10 +327,10 @@ func (n *Newton) solve() []qr.Solution {
 	return solutions
 }
 
-// grow adds a feature of which nothing is known: A ← diag(A, α), m ← (m, 0). To
+// grow adds a feature of which nothing is known: A ← diag(A, αΩ), m ← (m, 0). To
 // restart is to forget w and A as well.
 func (n *Newton) grow(restart bool) {
-	r, alpha := n.features.Size(), n.o.Alpha
+	r, alpha := n.features.Size(), n.outputs[0].ridge(&n.o)
 	for j := range n.outputs {
 		if f := n.outputs[j].factor; restart {
 			n.outputs[j].factor = qr.New(r, 1, alpha)
@@ -294,7 +350,7 @@ func (n *Newton) Stats() model.Stats {
 	total := started()
 	for j := range n.outputs {
 		e := &n.outputs[j]
-		s := e.figures(&n.o, e.factor.LogDet(n.o.Alpha), n.fixed)
+		s := e.figures(&n.o, e.factor.LogDet(e.ridge(&n.o)), n.fixed)
 		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, n.explained(j))
 		sumUp(&total, s)
 	}
@@ -321,7 +377,7 @@ func (n *Newton) Size() uint64 {
 }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output,
-// and, when asked, the effective dimension r − α Tr A⁻¹ of the output with the largest,
+// and, when asked, the effective dimension r − αΩ Tr A⁻¹ of the output with the largest,
 // at r³/6 an output.
 func (n *Newton) Report(o model.ReportOptions) model.Report {
 	s := n.Stats()
@@ -335,8 +391,8 @@ func (n *Newton) Report(o model.ReportOptions) model.Report {
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0
 		for j := range n.outputs {
-			f := n.outputs[j].factor
-			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(f.Order())-n.o.Alpha*f.InverseNorm2())
+			e := &n.outputs[j]
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(e.factor.Order())-e.ridge(&n.o)*e.factor.InverseNorm2())
 			if o.Pause != nil {
 				o.Pause()
 			}
@@ -345,14 +401,14 @@ func (n *Newton) Report(o model.ReportOptions) model.Report {
 	return r
 }
 
-// penalty is α‖ĝ‖² with Rĝ = u of the second factor, summed over the outputs.
+// penalty is αΩ‖ĝ‖² with Rĝ = u of the second factor, summed over the outputs.
 func (n *Newton) penalty() float64 {
 	var total compensated.Sum
 	g := make([]float64, n.hindsight.Order())
 	for j := range n.outputs {
 		n.hindsight.Weights(g, j)
 		for _, v := range g {
-			total.Add(float64(n.o.Alpha * float64(v*v)))
+			total.Add(float64(n.outputs[j].ridge(&n.o) * float64(v*v)))
 		}
 	}
 	return total.Value()
@@ -360,7 +416,7 @@ func (n *Newton) penalty() float64 {
 
 // stateBytes is what AppendBinary appends for r features.
 func stateBytes(r int, o *Options) int {
-	size := o.Outputs * (accountBytes + 8*qr.Size(r, 1))
+	size := o.Outputs * (o.accountBytes() + 8*qr.Size(r, 1))
 	if o.TrackRegret {
 		size += 8 * qr.Size(r, o.Outputs)
 	}
@@ -372,7 +428,7 @@ func stateBytes(r int, o *Options) int {
 func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
 	dst = slices.Grow(dst, stateBytes(n.features.Size(), &n.o))
 	for j := range n.outputs {
-		dst = codec.AppendFloats(n.outputs[j].appendBinary(dst), n.outputs[j].factor.Packed()...)
+		dst = codec.AppendFloats(n.outputs[j].appendBinary(&n.o, dst), n.outputs[j].factor.Packed()...)
 	}
 	if n.hindsight != nil {
 		dst = codec.AppendFloats(dst, n.hindsight.Packed()...)
@@ -410,24 +466,24 @@ func (n *Newton) decode(reader *codec.Reader) ([]output, *qr.Factor, error) {
 		if outputs[j].account, err = readAccount(reader, &n.o, first); err != nil {
 			return nil, nil, err
 		}
-		if outputs[j].factor, err = n.readFactor(reader, r, 1); err != nil {
+		if outputs[j].factor, err = n.readFactor(reader, &outputs[j].account, r, 1); err != nil {
 			return nil, nil, err
 		}
 	}
 	if n.hindsight == nil {
 		return outputs, nil, nil
 	}
-	hindsight, err := n.readFactor(reader, r, n.o.Outputs)
+	hindsight, err := n.readFactor(reader, &outputs[0].account, r, n.o.Outputs)
 	return outputs, hindsight, err
 }
 
-func (n *Newton) readFactor(reader *codec.Reader, r, columns int) (*qr.Factor, error) {
+func (n *Newton) readFactor(reader *codec.Reader, a *account, r, columns int) (*qr.Factor, error) {
 	packed := make([]float64, qr.Size(r, columns))
 	reader.Floats(packed)
 	if err := reader.Err(); err != nil {
 		return nil, err
 	}
-	f, err := qr.FromPacked(r, columns, packed, leastDiagonal*math.Sqrt(n.o.Alpha), maxEntry)
+	f, err := qr.FromPacked(r, columns, packed, leastDiagonal*math.Sqrt(a.ridge(&n.o)), maxEntry)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", err, model.ErrCorruptState)
 	}

@@ -42,7 +42,7 @@ func NewNystrom(o NystromOptions) *Nystrom {
 
 func overDictionary(o NystromOptions, dictionary *feature.Sampled) *Nystrom {
 	n := &Nystrom{o: o, dictionary: dictionary, core: New(dictionary, o.Options)}
-	n.core.fixed = dictionary.Fixed()
+	n.core.fixed = dictionary.Fixed() || !o.Restart
 	return n
 }
 
@@ -81,7 +81,8 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	return nil
 }
 
-// Stats tells how the learner is doing. While the dictionary may grow there is no bound.
+// Stats tells how the learner is doing. Without a restart the past of a new feature is 0,
+// so that the features of all rounds are those of one fixed space: there is a bound.
 func (n *Nystrom) Stats() model.Stats {
 	s := n.core.Stats()
 	s.Dictionary, s.StateBytes = n.dictionary.Size(), n.Size()

@@ -17,6 +17,12 @@
 //
 // with h the leverage of the row, η ≤ σ(C) and labels in [−C, C].
 //
+// A weight is a unit of the loss, in which α is a small part: α is multiplied with Ω, the
+// weight of the first round. After a round whose weight is above 4Ω, Ω is that weight:
+// A ← A + α(Ω−Ω')I, m stays. This is a further penalty α(Ω−Ω')‖w‖²/2, which lowers no
+// minimum, so that the certificate holds for α of the last Ω. The determinant bounds Σh
+// between two changes of Ω.
+//
 // Source: KONS (Calandriello, Lazaric and Valko, ICML 2017), eq. (1), Lemma 1 and
 // Proposition 1, whose bound is twice what its proof gives; the step is that of Hazan,
 // Agarwal and Kale (2007).
@@ -52,6 +58,8 @@ type Options struct {
 	// TrackRegret keeps a second factor, from which the regret of the squared loss
 	// is known.
 	TrackRegret bool
+	// Unrevised are the rules of models of before: Ω is 1 whatever the weights are.
+	Unrevised bool
 
 	// given is 1/√η where it does not follow the labels, else 0.
 	given float64

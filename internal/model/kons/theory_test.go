@@ -445,7 +445,8 @@ func TestWhatIsNotCertified(t *testing.T) {
 		"outside":    {kons.New(waves(2, 3), ranged), 1.0001, false},
 		"no range":   {kons.New(waves(2, 3), kons.Options{Alpha: 1}), 0.5, false},
 		"long step":  {kons.New(waves(2, 3), long), 0.5, false},
-		"dictionary": {nystrom(ranged, nil), 0.5, false},
+		"growing":    {nystrom(ranged, nil), 0.5, true},
+		"restarting": {nystrom(ranged, func(o *kons.NystromOptions) { o.Restart = true }), 0.5, false},
 		"given": {nystrom(ranged, func(o *kons.NystromOptions) {
 			o.Dictionary.Given = [][]float64{{0, 0}, {1, 1}}
 		}), 0.5, true},

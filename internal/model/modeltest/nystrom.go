@@ -96,11 +96,12 @@ func (o *Nystrom) at(beta *mat.VecDense, x []float64) float64 {
 	return sum
 }
 
-// Observe answers the prequential prediction and learns.
+// Observe answers the prequential prediction, which knows neither label nor weight, and
+// learns.
 func (o *Nystrom) Observe(x []float64, y, weight float64) (prediction float64) {
-	o.x, o.y, o.w = append(o.x, append([]float64(nil), x...)), append(o.y, 0), append(o.w, weight)
+	o.x, o.y, o.w = append(o.x, append([]float64(nil), x...)), append(o.y, 0), append(o.w, 1)
 	prediction = o.at(o.fit(), x)
-	o.y[len(o.y)-1] = y
+	o.y[len(o.y)-1], o.w[len(o.w)-1] = y, weight
 	return prediction
 }
 

@@ -33,6 +33,8 @@ type AWV struct {
 	loss    float64
 	certify float64
 	bound   float64
+	// heavy says that a weight was 2 or more: there is no certificate.
+	heavy bool
 }
 
 // Round is what the oracle says of one input.
@@ -61,9 +63,10 @@ func (o *AWV) Predict(x []float64, weight float64) Round {
 	return Round{Prediction: mat.Dot(v, &w) / math.Sqrt(weight), Q: mat.Dot(v, &solved)}
 }
 
-// Observe learns, and answers the prequential prediction and its loss.
+// Observe learns, and answers the prequential prediction, which knows no weight, and its
+// loss.
 func (o *AWV) Observe(x []float64, y, weight float64) (prediction, loss float64) {
-	r := o.Predict(x, weight)
+	r := o.Predict(x, 1)
 	miss := y - r.Prediction
 	loss = weight * miss * miss
 	root, f := math.Sqrt(weight), o.forgetting()
@@ -76,8 +79,11 @@ func (o *AWV) Observe(x []float64, y, weight float64) (prediction, loss float64)
 	o.renew()
 	o.total += loss
 	o.loss = f*o.loss + loss
-	o.certify = f*o.certify + weight*y*y*r.Q/(1+r.Q)
-	o.bound = math.Max(o.bound, math.Abs(root*y))
+	if o.heavy = o.heavy || weight >= 2; !o.heavy {
+		// The largest that ω(y−ŷ)² − ω(y−(1+q)ŷ)²/(1+ωq) may be for any ŷ.
+		o.certify = f*o.certify + weight*y*y*r.Q/(2+r.Q-weight)
+		o.bound = math.Max(o.bound, math.Abs(y)/math.Sqrt(2-weight))
+	}
 	return r.Prediction, loss
 }
 
@@ -114,6 +120,8 @@ type Figures struct {
 	Total                                 float64
 	Loss, Hindsight, Regret, Unpenalized  float64
 	Certificate, Bound, LogDet, Effective float64
+	// Certified says that the certificate is one: no weight was 2 or more.
+	Certified bool
 }
 
 // Figures solves for all of them anew.
@@ -121,7 +129,7 @@ func (o *AWV) Figures() Figures {
 	a := o.matrix()
 	var w mat.VecDense
 	solve(a, &w, o.right())
-	f := Figures{Total: o.total, Loss: o.loss, Certificate: o.certify}
+	f := Figures{Total: o.total, Loss: o.loss, Certificate: o.certify, Certified: !o.heavy}
 	fit := 0.0
 	for s, z := range o.z {
 		miss := o.y[s] - mat.Dot(mat.NewVecDense(len(z), z), &w)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"hindsight/internal/model"
@@ -50,6 +51,9 @@ func meansAndDeviations(samples []modeltest.Sample) (means, deviations []float64
 func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	const n = 32
 	samples := moved(46, 300)
+	for i := range samples {
+		samples[i].Weight = math.Min(samples[i].Weight, 1.9) // Heavier ones are not certified.
+	}
 	o := running(n, 1, 1)
 	l, plain := scaling.New(o), o.New(o.Outputs)
 	var mean, square float64
@@ -106,9 +110,11 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	near(t, "loss", got.Loss, total, 1e-12)
 	near(t, "hindsight loss", got.HindsightLoss, want.HindsightLoss*square, 1e-9)
 	near(t, "regret is the difference", got.Regret, got.Loss-got.HindsightLoss, 1e-7)
-	// What the bound of the learner is about holds of its inputs as they were, but
-	// not of a function of the caller's.
-	if !want.Certified || got.Certified || got.RegretBound != 0 || got.Certificate != 0 || !got.CertificateOK {
+	// The bounds are the learner's, of its inputs as they were, and what the means lost
+	// beyond it.
+	near(t, "certificate", got.Certificate, want.Certificate*square+total-learned, 1e-9)
+	near(t, "bound", got.RegretBound, want.RegretBound*square+total-learned, 1e-9)
+	if !want.Certified || !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound {
 		t.Errorf("%+v", got)
 	}
 }
@@ -199,6 +205,8 @@ type seeing struct {
 	x []float64
 }
 
+func (s *seeing) Stats() model.Stats { return model.Stats{} }
+
 func (s *seeing) Check([]float64, []float64, float64) error { return nil }
 
 func (s *seeing) Observe(o *model.Outcome, x, _ []float64, _ float64) error {
@@ -281,6 +289,70 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 		}
 		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
 			t.Errorf("%s: a refusal changed the state (%v)", name, err)
+		}
+	}
+}
+
+// The regret behind a running scaling, with several ways of labels, is that against the
+// best function of the inputs as they were scaled in their rounds, solved densely over
+// them, and it is below certificate and bound.
+func TestRunningRegretIsAgainstTheInputsAsTheyWere(t *testing.T) {
+	const n = 32
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 73))
+	for kind := range 3 {
+		o := options(1, affine(1, 1))
+		o.Warmup, o.Labels, o.Running = n, true, true
+		l := scaling.New(o)
+		samples := moved(rng.Uint64(), 200)
+		for i := range samples {
+			s := &samples[i]
+			s.Weight = math.Min(s.Weight, 1.9)
+			p, err := modeltest.Predict(l, s.X)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch kind {
+			case 1: // Far from what is predicted.
+				s.Y = -300 - math.Copysign(40, p.Value+300)
+			case 2:
+				s.Y = -300 + 3*s.X[1]
+			}
+			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mean, square := 0.0, 0.0
+		for _, s := range samples[:n] {
+			mean += s.Y / n
+		}
+		for _, s := range samples[:n] {
+			square += (s.Y - mean) * (s.Y - mean) / n
+		}
+		var xs [][]float64
+		var ys, weights []float64
+		for i, s := range samples {
+			means, deviations := meansAndDeviations(samples[:max(i, n)])
+			x := make([]float64, dimension)
+			for j := range x {
+				x[j] = (s.X[j] - means[j]) / (2 * deviations[j] * math.Sqrt(dimension))
+			}
+			xs, ys, weights = append(xs, x), append(ys, (s.Y-mean)/math.Sqrt(square)), append(weights, s.Weight)
+		}
+		g, least := ridgeOf(t, xs, ys, weights), 0.0
+		for i, x := range xs {
+			miss := ys[i] - g[0]*x[0] - g[1]*x[1] - g[2]
+			least += weights[i] * miss * miss
+		}
+		for _, v := range g {
+			least += ridge * v * v
+		}
+		s := l.Stats()
+		near(t, "hindsight loss", s.HindsightLoss, least*square, 1e-9)
+		near(t, "regret", s.Regret, s.Loss-least*square, 1e-7)
+		if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound {
+			t.Errorf("labels %d: %+v", kind, s)
 		}
 	}
 }

@@ -34,6 +34,8 @@ type Options struct {
 	// mean square 1 of the labels.
 	Warmup int
 	Labels bool
+	// Start is predicted before the first label of a warm-up.
+	Start float64
 	// Running lets the scaling of the inputs follow all observations after the
 	// warm-up, which is then of at most CatchUp.
 	Running bool
@@ -65,15 +67,15 @@ type List struct{ From, To int }
 // left to learn; a warm-up of up to CatchUp observations ends at once. A
 // learner that has too little room left to catch up so slowly learns more in
 // each Observe. Regret stays exact: what the means lost in place of the
-// learner's own predictions is added to it, and to its bound.
+// learner's own predictions is added to it, and to its bound. While the mean is
+// predicted, regret is against the best constant of each label.
 //
 // A running scaling takes each input by the mean and the deviation of the
 // observations before it, those of the warm-up by all of them. Weights do not
 // count: they say what a loss is worth, not what a unit is. Loss, loss in
-// hindsight and regret are those of the learner over its inputs as they were in
-// their rounds, and the regret is below its bound there. What it is compared with
-// is no fixed function of the caller's inputs, so that no bound is told, and
-// Certified is false.
+// hindsight, regret and its bounds are those of the learner over its inputs as they
+// were in their rounds: against the best fixed function of the inputs as they were
+// scaled, which is no fixed function of the caller's inputs.
 //
 // What a scaling makes of an input is not known while it warms up, so that
 // nothing can be refused for it: an input or label that the frozen scaling
@@ -327,6 +329,7 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 		return nil
 	}
 	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.LossOf)
+	o.Regret = l.warm.loss.Value() - l.hindsightOfMeans(l.inner.Stats())
 	if !l.warm.frozen {
 		if len(l.warm.rows) < l.o.Warmup {
 			return nil
@@ -395,13 +398,15 @@ func (l *Learner) portion() int {
 }
 
 // Stats tells how the learner is doing, in the units of the caller. While it
-// warms up or catches up, hindsight loss and regret are not known: NaN.
+// warms up or catches up, hindsight loss and regret are those of the means, NaN if the
+// learner knows none: see warmup.hindsight.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	s.StateBytes = l.Size()
 	if l.warm != nil {
+		s.HindsightLoss = l.hindsightOfMeans(s)
 		s.Observations, s.Loss = l.warm.n, l.warm.loss.Value()
-		s.HindsightLoss, s.Regret, s.ReportFlops = math.NaN(), math.NaN(), 0
+		s.Regret, s.ReportFlops = s.Loss-s.HindsightLoss, 0
 		s.Certified, s.RegretBound, s.Certificate = false, 0, 0
 		s.LabelBound = 0
 		return s
@@ -409,15 +414,21 @@ func (l *Learner) Stats() model.Stats {
 	s.Loss = l.loss(s.Loss) + l.extra
 	s.HindsightLoss = l.loss(s.HindsightLoss)
 	s.Regret = l.loss(s.Regret) + l.owed
-	if l.o.Running {
-		s.Certified, s.RegretBound, s.Certificate = false, 0, 0
-	}
 	if s.Certified {
 		s.RegretBound = l.loss(s.RegretBound) + l.owed
 		s.Certificate = l.loss(s.Certificate) + l.owed
 	}
 	s.LabelBound /= l.affine.LabelScale
 	return s
+}
+
+// hindsightOfMeans is the loss of the best constants while the learner warms up or catches
+// up, NaN if the learner of these statistics will know no regret.
+func (l *Learner) hindsightOfMeans(s model.Stats) float64 {
+	if math.IsNaN(s.Regret) && s.ReportFlops == 0 {
+		return math.NaN()
+	}
+	return l.warm.hindsight()
 }
 
 // Size is the memory that the state takes.
@@ -446,14 +457,14 @@ func (l *Learner) WeightNames() []string {
 	return nil
 }
 
-// Report is the learner's, in the units of the caller. While it warms up or
-// catches up, its figures are NaN and there are no weights.
+// Report is the learner's, in the units of the caller. While it warms up or catches up,
+// it is that of Stats, and there are no weights.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	if l.warm != nil {
-		nan := math.NaN()
+		s := l.Stats()
 		return model.Report{
-			HindsightLoss: nan, Regret: nan, RegretUnpenalized: nan, EffectiveDimension: nan,
-			CertificateOK: l.inner.Stats().CertificateOK,
+			HindsightLoss: s.HindsightLoss, Regret: s.Regret, RegretUnpenalized: s.Regret, EffectiveDimension: math.NaN(),
+			CertificateOK: s.CertificateOK,
 		}
 	}
 	r := l.inner.Report(o) // Labels do not touch the effective dimension.

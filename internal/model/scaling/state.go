@@ -14,6 +14,9 @@ const (
 	stateFrozen     = 2
 	stateCatchingUp = 3
 	stateRunning    = 4
+	// stateCatchingUpBest is stateCatchingUp with the best constants, which earlier
+	// versions did not write.
+	stateCatchingUpBest = 5
 )
 
 // AppendBinary appends the state to dst. If the scaling is given, it is the
@@ -34,9 +37,13 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 		dst = l.affine.appendBinary(codec.AppendUint64(dst, stateFrozen))
 		return l.inner.AppendBinary(codec.AppendFloats(dst, l.extra, l.owed))
 	case l.warm.frozen:
-		dst = slices.Grow(dst, 8*(9+2*l.o.Dimension+5*l.o.Outputs+len(l.warm.rows)*l.o.rowNumbers()))
-		dst = l.affine.appendBinary(codec.AppendUint64(dst, stateCatchingUp))
-		dst = l.warm.appendRows(l.warm.appendSums(dst))
+		dst = slices.Grow(dst, 8*(10+2*l.o.Dimension+7*l.o.Outputs+len(l.warm.rows)*l.o.rowNumbers()))
+		tag := uint64(stateCatchingUpBest)
+		if !l.warm.best.known() {
+			tag = stateCatchingUp
+		}
+		dst = l.warm.appendSums(l.affine.appendBinary(codec.AppendUint64(dst, tag)))
+		dst = l.warm.appendRows(l.warm.best.appendBinary(dst))
 		return l.inner.AppendBinary(dst)
 	default:
 		dst = slices.Grow(dst, 8*(2+len(l.warm.rows)*l.o.rowNumbers()))
@@ -61,6 +68,28 @@ func (w *warmup) appendSums(dst []byte) []byte {
 	return codec.AppendFloats(dst, w.squares...)
 }
 
+// appendBinary appends the constants, nothing if they are not known.
+func (c *constants) appendBinary(dst []byte) []byte {
+	if !c.known() {
+		return dst
+	}
+	return codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, c.weight), c.means...), c.losses...)
+}
+
+// read reads what appendBinary wrote. It fails on losses that no labels have.
+func (c *constants) read(reader *codec.Reader) error {
+	reader.Within(maxLoss, &c.weight)
+	reader.FloatsWithin(2*model.MaxMagnitude, c.means)
+	reader.FloatsWithin(maxLoss, c.losses)
+	if err := reader.Err(); err != nil {
+		return err
+	}
+	if !(c.weight > 0) || slices.ContainsFunc(c.losses, func(v float64) bool { return v < 0 }) {
+		return fmt.Errorf("constants of weight %g and losses %g: %w", c.weight, c.losses, model.ErrCorruptState)
+	}
+	return nil
+}
+
 func (w *warmup) appendRows(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, uint64(len(w.rows)))
 	for _, r := range w.rows {
@@ -80,7 +109,7 @@ func (l *Learner) Restore(state []byte) error {
 	switch tag := reader.Uint64(); tag {
 	case stateWarming:
 		err = l.restoreWarming(reader)
-	case stateCatchingUp, stateFrozen, stateRunning:
+	case stateCatchingUp, stateCatchingUpBest, stateFrozen, stateRunning:
 		if (tag == stateRunning) != l.o.Running {
 			err = fmt.Errorf("tag %d of another kind of scaling: %w", tag, model.ErrCorruptState)
 			break
@@ -98,8 +127,8 @@ func (l *Learner) Restore(state []byte) error {
 // restoreWarm restores a state after the warm-up.
 func (l *Learner) restoreWarm(tag uint64, reader *codec.Reader) error {
 	switch tag {
-	case stateCatchingUp:
-		return l.restoreCatchingUp(reader)
+	case stateCatchingUp, stateCatchingUpBest:
+		return l.restoreCatchingUp(reader, tag == stateCatchingUpBest)
 	case stateRunning:
 		return l.restoreRunning(reader)
 	default:
@@ -159,7 +188,9 @@ func (l *Learner) readRows(reader *codec.Reader, most int) ([]row, error) {
 	return rows, nil
 }
 
-func (l *Learner) restoreCatchingUp(reader *codec.Reader) error {
+// restoreCatchingUp restores a state of a learner that catches up, with the best constants
+// or without.
+func (l *Learner) restoreCatchingUp(reader *codec.Reader, best bool) error {
 	fresh := New(l.o)
 	w := fresh.warm
 	w.frozen = true
@@ -178,6 +209,12 @@ func (l *Learner) restoreCatchingUp(reader *codec.Reader) error {
 	}
 	if slices.ContainsFunc(w.squares, func(v float64) bool { return v < 0 }) {
 		return fmt.Errorf("sums of squares %g: %w", w.squares, model.ErrCorruptState)
+	}
+	if w.best = unknownConstants(); best {
+		w.best = newConstants(l.o.Outputs)
+		if err := w.best.read(reader); err != nil {
+			return err
+		}
 	}
 	if w.rows, err = fresh.readRows(reader, l.o.Warmup); err != nil {
 		return err

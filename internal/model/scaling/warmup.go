@@ -38,12 +38,57 @@ type warmup struct {
 	squares []float64
 	loss    compensated.Sum
 	own     float64
+	// best are the constants of the least loss.
+	best constants
 	// learned is scratch.
 	learned model.Outcome
 }
 
 func newWarmup(o Options) *warmup {
-	return &warmup{o: o, sums: make([]compensated.Sum, o.Outputs), squares: make([]float64, o.Outputs)}
+	return &warmup{o: o, sums: make([]compensated.Sum, o.Outputs), squares: make([]float64, o.Outputs), best: newConstants(o.Outputs)}
+}
+
+// constants are, for each output, the constant c with the least Σω(y−c)², and this loss.
+type constants struct {
+	// weight is Σω.
+	weight        float64
+	means, losses []float64
+}
+
+func newConstants(outputs int) constants {
+	return constants{means: make([]float64, outputs), losses: make([]float64, outputs)}
+}
+
+// unknownConstants are those of a state in which earlier versions wrote none.
+func unknownConstants() constants { return constants{} }
+
+func (c *constants) known() bool { return c.means != nil }
+
+// add takes labels of a weight in.
+//
+// Source: West, Communications of the ACM 22 (1979).
+func (c *constants) add(y []float64, weight float64) {
+	if !c.known() {
+		return
+	}
+	before := c.weight
+	c.weight += weight
+	for j, label := range y {
+		off := label - c.means[j]
+		c.losses[j] += float64(float64(weight*off) * off * (before / c.weight))
+		c.means[j] += float64(off * (weight / c.weight))
+	}
+}
+
+// hindsight is the sum of the least losses, NaN if they are not known.
+func (w *warmup) hindsight() (total float64) {
+	if !w.best.known() {
+		return math.NaN()
+	}
+	for _, loss := range w.best.losses {
+		total += loss
+	}
+	return total
 }
 
 // addOutput adds an output of which all labels were 0. Its sums are 0.
@@ -53,10 +98,16 @@ func (w *warmup) addOutput() {
 		w.rows[i].y = append(w.rows[i].y, 0)
 	}
 	w.sums, w.squares = append(w.sums, compensated.Sum{}), append(w.squares, 0)
+	if w.best.known() {
+		w.best.means, w.best.losses = append(w.best.means, 0), append(w.best.losses, 0)
+	}
 }
 
-// mean is the mean label of an output, 0 before the first observation.
+// mean is the mean label of an output, Start before the first observation.
 func (w *warmup) mean(output int) float64 {
+	if w.n == 0 {
+		return w.o.Start
+	}
 	return w.sums[output].Value() / math.Max(float64(w.n), 1)
 }
 
@@ -78,7 +129,7 @@ func (w *warmup) predict(p *model.Prediction) {
 // observe keeps a copy of an observation.
 func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label float64) float64) {
 	o.Resize(w.o.Outputs)
-	o.Loss, o.Regret = 0, math.NaN()
+	o.Loss = 0
 	for j, y := range r.y {
 		o.Predictions[j] = w.mean(j)
 		o.Loss += float64(r.weight * lossOf(o.Predictions[j], y))
@@ -90,6 +141,7 @@ func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label 
 		w.squares[j] += math.Max(0, float64((y-o.Predictions[j])*(y-w.mean(j))))
 	}
 	w.loss.Add(o.Loss)
+	w.best.add(r.y, r.weight)
 	kept := newRow(w.o)
 	copy(kept.x, r.x)
 	copy(kept.y, r.y)

@@ -1552,7 +1552,8 @@ type ModelStats struct {
 	// loss_sum / observations. Absent before the first observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in
-	// hindsight, its penalty included.
+	// hindsight of the features z as they were computed in their rounds, its penalty
+	// included. While a scaling is being determined, the loss of the best constants.
 	// Absent, as regret is, when it is not tracked.
 	HindsightLoss *float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3,oneof" json:"hindsight_loss,omitempty"`
 	// loss_sum - hindsight_loss.
@@ -1564,24 +1565,26 @@ type ModelStats struct {
 	// log det(A / alpha) / (2 eta) times the largest weight. Absent, as certificate is,
 	// unless certified.
 	RegretBound *float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
-	// C = sum y^2 q/(1+q), between the regret and its bound; of online Newton steps
-	// the sum of weight h / (2 eta), which bounds the regret against functions within
-	// the range.
+	// C = sum y^2 q/(1+q), between the regret and its bound; a label of weight w adds
+	// w y^2 q/(2+q-w). Of online Newton steps the sum of weight h / (2 eta), which bounds
+	// the regret against functions within the range.
 	Certificate *float64 `protobuf:"fixed64,10,opt,name=certificate,proto3,oneof" json:"certificate,omitempty"`
 	// regret <= certificate <= regret_bound holds to rounding, the first part not for
 	// online Newton steps, whose best function may leave the range. False means
 	// that the state is corrupt. Absent for a model that is not certified, of which
 	// nothing is wrong.
 	CertificateOk *bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3,oneof" json:"certificate_ok,omitempty"`
-	// The theorem applies: the feature space is fixed.
+	// The theorem applies: the features of every round are fixed before its label, nothing
+	// is forgotten, and no weight was 2 or more; see docs/theory.md for the learners.
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
 	// log det(A / lambda). Absent for a learner without A, and before the first
 	// observation.
 	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
-	// B, the largest sqrt(weight) |label| seen, in the units of the labels; of auto the
-	// largest |label|. Of several outputs it is the root of the sum of their squares. Labels
+	// B, the largest |label| seen, in the units of the labels; with a weight, in the AWV
+	// family over sqrt(2 - weight), in others but auto times sqrt(weight). Of several outputs it is the root of the sum of their squares. Labels
 	// that the learner codes, as classes, count as they are coded. Absent while it is 0
-	// or not known: before the first observation, and while a scaling is being determined.
+	// or not known: before the first observation, while a scaling is being determined, and
+	// after a weight of 2 or more in the AWV family.
 	LabelBound *float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3,oneof" json:"label_bound,omitempty"`
 	// The number of features r.
 	Features int32 `protobuf:"varint,15,opt,name=features,proto3" json:"features,omitempty"`

@@ -472,6 +472,11 @@ type ModelSpec struct {
 	// when the labels have changed for good. "off" lets every label in. Real labels only.
 	// Default: on for auto, else off.
 	LabelGate string `protobuf:"bytes,8,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
+	// The revision of the learner's rules: 1 with lambdas, and for fourier_kons, pros_n_kons
+	// and kons. A model keeps the rules that it was created with, so that its log leads to
+	// the same state in every later version. Absent for other learners, and for models that
+	// are older than the revision. Default: the newest; no other is taken.
+	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
 	// The learner; an empty message takes every default. Default: auto.
 	//
 	// Types that are valid to be assigned to Learner:
@@ -579,6 +584,13 @@ func (x *ModelSpec) GetLabelGate() string {
 		return x.LabelGate
 	}
 	return ""
+}
+
+func (x *ModelSpec) GetRevision() int32 {
+	if x != nil && x.Revision != nil {
+		return *x.Revision
+	}
+	return 0
 }
 
 func (x *ModelSpec) GetLearner() isModelSpec_Learner {
@@ -1619,8 +1631,8 @@ func (x *WarmupScaling) GetLabels() bool {
 // RunningScaling brings every input to the mean and the deviation of the
 // observations before: to mean 0 and mean square 1/(4 dimension). The scaling
 // of the labels is that of a warm-up of 32 observations, and is then frozen; a
-// class is not scaled. Weights do not count. Because the inputs of the learner
-// are no fixed function of those of the caller, the model is not certified.
+// class is not scaled. Weights do not count. Regret and its bounds are against the
+// best fixed function of the inputs as they were scaled in their rounds.
 type RunningScaling struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1789,8 +1801,8 @@ type PkawvTaylor struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1975,8 +1987,8 @@ type LinearAwv struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2267,8 +2279,8 @@ type PkawvNystrom struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2424,8 +2436,8 @@ type FourierAwv struct {
 	// by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are not scaled. With it the model can be certified: while no label
-	// leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
+	// to it, and labels are learned less its middle, without a scale. With it the model can
+	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
 	// for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3378,7 +3390,7 @@ var File_hindsight_v1_spec_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xb9\b\n" +
+	"\x17hindsight/v1/spec.proto\x12\fhindsight.v1\"\xe7\b\n" +
 	"\tModelSpec\x12\x1c\n" +
 	"\tdimension\x18\x01 \x01(\x05R\tdimension\x12\x18\n" +
 	"\aoutputs\x18\x02 \x01(\x05R\aoutputs\x12\x12\n" +
@@ -3388,7 +3400,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06inputs\x18\x06 \x03(\v2\x13.hindsight.v1.InputR\x06inputs\x12/\n" +
 	"\aclasses\x18\a \x01(\v2\x15.hindsight.v1.ClassesR\aclasses\x12\x1d\n" +
 	"\n" +
-	"label_gate\x18\b \x01(\tR\tlabelGate\x12>\n" +
+	"label_gate\x18\b \x01(\tR\tlabelGate\x12\x1f\n" +
+	"\brevision\x18\t \x01(\x05H\x01R\brevision\x88\x01\x01\x12>\n" +
 	"\fpkawv_taylor\x18\n" +
 	" \x01(\v2\x19.hindsight.v1.PkawvTaylorH\x00R\vpkawvTaylor\x12A\n" +
 	"\rpkawv_nystrom\x18\v \x01(\v2\x1a.hindsight.v1.PkawvNystromH\x00R\fpkawvNystrom\x12;\n" +
@@ -3407,7 +3420,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\vpros_n_kons\x18\x15 \x01(\v2\x17.hindsight.v1.ProsNKonsH\x00R\tprosNKons\x12(\n" +
 	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04kons\x12P\n" +
 	"\x12semiparametric_awv\x18\x17 \x01(\v2\x1f.hindsight.v1.SemiparametricAwvH\x00R\x11semiparametricAwvB\t\n" +
-	"\alearner\"\xd7\x03\n" +
+	"\alearnerB\v\n" +
+	"\t_revision\"\xd7\x03\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\anumeric\x18\x02 \x01(\v2\x1a.hindsight.v1.NumericInputH\x00R\anumeric\x126\n" +

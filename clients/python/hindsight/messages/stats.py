@@ -301,8 +301,10 @@ class ModelStats:
     loss_sum: float
     #: loss_sum / observations. Absent before the first observation.
     mean_loss: Optional[float]
-    #: min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in hindsight, its
-    #: penalty included. Absent, as regret is, when it is not tracked.
+    #: min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in hindsight of the
+    #: features z as they were computed in their rounds, its penalty included. While a scaling is
+    #: being determined, the loss of the best constants. Absent, as regret is, when it is not
+    #: tracked.
     hindsight_loss: Optional[float]
     #: loss_sum - hindsight_loss.
     regret: Optional[float]
@@ -312,21 +314,24 @@ class ModelStats:
     #: det(A / alpha) / (2 eta) times the largest weight. Absent, as certificate is, unless
     #: certified.
     regret_bound: Optional[float]
-    #: C = sum y^2 q/(1+q), between the regret and its bound; of online Newton steps the sum of
-    #: weight h / (2 eta), which bounds the regret against functions within the range.
+    #: C = sum y^2 q/(1+q), between the regret and its bound; a label of weight w adds w y^2
+    #: q/(2+q-w). Of online Newton steps the sum of weight h / (2 eta), which bounds the regret
+    #: against functions within the range.
     certificate: Optional[float]
     #: regret <= certificate <= regret_bound holds to rounding, the first part not for online
     #: Newton steps, whose best function may leave the range. False means that the state is
     #: corrupt. Absent for a model that is not certified, of which nothing is wrong.
     certificate_ok: Optional[bool]
-    #: The theorem applies: the feature space is fixed.
+    #: The theorem applies: the features of every round are fixed before its label, nothing is
+    #: forgotten, and no weight was 2 or more; see docs/theory.md for the learners.
     certified: bool
     #: log det(A / lambda). Absent for a learner without A, and before the first observation.
     log_determinant: Optional[float]
-    #: B, the largest sqrt(weight) |label| seen, in the units of the labels; of auto the largest
-    #: |label|. Of several outputs it is the root of the sum of their squares. Labels that the
-    #: learner codes, as classes, count as they are coded. Absent while it is 0 or not known:
-    #: before the first observation, and while a scaling is being determined.
+    #: B, the largest |label| seen, in the units of the labels; with a weight, in the AWV family
+    #: over sqrt(2 - weight), in others but auto times sqrt(weight). Of several outputs it is the
+    #: root of the sum of their squares. Labels that the learner codes, as classes, count as they
+    #: are coded. Absent while it is 0 or not known: before the first observation, while a scaling
+    #: is being determined, and after a weight of 2 or more in the AWV family.
     label_bound: Optional[float]
     #: The number of features r.
     features: int

@@ -1,0 +1,213 @@
+package awv_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/modeltest"
+)
+
+// weighted is a stream whose weights are drawn by the logarithm, from least to most.
+func weighted(rng *rand.Rand, n int, least, most float64) []modeltest.Sample {
+	samples := make([]modeltest.Sample, n)
+	for i := range samples {
+		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
+		samples[i] = modeltest.Sample{
+			X: x, Y: 3*math.Sin(2*x[0]) - x[1] + rng.NormFloat64(),
+			Weight: least * math.Pow(most/least, rng.Float64()),
+		}
+	}
+	return samples
+}
+
+// Whatever the weight of an observation, Observe judges what Predict answered just
+// before, for every learner; weights are known afterwards.
+func TestWeightsDoNotChangeWhatIsJudged(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	path := awv.Path{Lambdas: []float64{0.01, 0.1, 1}}
+	given := awv.Path{Lambdas: path.Lambdas, Low: []float64{-4}, High: []float64{4}}
+	centres := [][]float64{{0, 0}, {1, 0}, {0, 1}, {-1, 1}}
+	fourier := feature.NewFourier(gaussian(1), 2, 5, true, rand.New(rand.NewPCG(1, 2)))
+	for name, learner := range map[string]func() model.Learner{
+		"linear_awv":   func() model.Learner { return awv.New(feature.NewAffine(2), awv.Options{Lambda: 0.1}) },
+		"pkawv_taylor": func() model.Learner { return awv.New(feature.NewTaylor(2, 1, 4), awv.Options{Lambda: 0.1}) },
+		"forgetting": func() model.Learner {
+			return awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.1, Forgetting: 0.9})
+		},
+		"kernel_awv": func() model.Learner {
+			return awv.NewKernel(awv.KernelOptions{Kernel: gaussian(1), Dimension: 2, Lambda: 0.1, Capacity: 200})
+		},
+		"pkawv_nystrom": func() model.Learner {
+			return nystrom(func(o *awv.NystromOptions) { o.Kernel, o.Lambda, o.Given = gaussian(1), 0.1, centres })
+		},
+		"lambdas": func() model.Learner { return awv.NewRidges(fourier, awv.Options{}, path) },
+		"lambdas with a range": func() model.Learner {
+			return awv.NewRidges(fourier, awv.Options{}, given)
+		},
+		"lambdas of pkawv_nystrom": func() model.Learner {
+			return nystrom(func(o *awv.NystromOptions) {
+				o.Kernel, o.Lambda, o.Given, o.Path = gaussian(1), 0.1, centres, path
+			})
+		},
+		"semiparametric_awv": func() model.Learner {
+			return awv.NewSemiparametric(feature.NewSemiparametric([]int{0, 1}, 1, fourier), awv.Options{Lambda: 0.1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 41))
+			for _, weights := range [][2]float64{{0.01, 0.01}, {1e-6, 1e6}, {0.5, 2.5}} {
+				l, loss := learner(), 0.0
+				for n, s := range weighted(rng, 150, weights[0], weights[1]) {
+					p, err := modeltest.Predict(l, s.X)
+					if err != nil {
+						t.Fatal(err)
+					}
+					o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+					if err != nil {
+						t.Fatal(err)
+					}
+					what := fmt.Sprintf("weights %v, round %d of weight %g", weights, n, s.Weight)
+					near(t, what+": prediction", o.Prediction, p.Value, 1e-3, 1e-9)
+					miss := s.Y - p.Value
+					near(t, what+": loss", o.Loss, s.Weight*miss*miss, s.Weight, 1e-9)
+					loss += s.Weight * miss * miss
+				}
+				s := l.Stats()
+				near(t, fmt.Sprintf("weights %v: loss sum", weights), s.Loss, loss, 0, 1e-9)
+				if !s.CertificateOK {
+					t.Errorf("weights %v: %+v", weights, s)
+				}
+			}
+		})
+	}
+}
+
+// With weights below 2 regret ≤ Σ ω y² q/(2+q−ω) ≤ max y²/(2−ω) · log det(A/λ), by dense
+// solutions, for labels that are random and such that make the regret of the round as
+// large as it may be. From the first weight of 2 on nothing is certified.
+func TestCertificateOfWeightsDenseOracle(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	laplacian := kernel.Kernel{Kind: kernel.Laplacian, Sigma: 1.5}
+	worst := 0.0
+	for name, c := range map[string]struct {
+		map_   awv.Map
+		lambda float64
+	}{
+		"linear":  {feature.NewAffine(2), 0.3},
+		"taylor":  {feature.NewTaylor(2, 1, 3), 0.1},
+		"fourier": {feature.NewFourier(laplacian, 2, 6, false, rand.New(rand.NewPCG(5, 6))), 1},
+	} {
+		for _, weights := range [][2]float64{{0.01, 0.01}, {1e-5, 1}, {0.3, 1.999}, {1.9, 1.9}, {0.3, 3}} {
+			t.Run(fmt.Sprint(name, weights), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 43))
+				for _, worstLabels := range []bool{false, true} {
+					l := awv.New(c.map_, awv.Options{Lambda: c.lambda})
+					o := &modeltest.AWV{Phi: mapped(c.map_), Features: c.map_.Size(), Lambda: c.lambda}
+					heavy := false
+					for n, s := range weighted(rng, 60, weights[0], weights[1]) {
+						said := o.Predict(s.X, 1)
+						if worstLabels && math.Abs(said.Prediction) > 1e-3 && s.Weight < 1.99 {
+							// The y of which ŷ is the worst answer: −(ω−1)y = (2+q−ω)ŷ.
+							if s.Y = 2 * rng.NormFloat64(); math.Abs(s.Weight-1) > 0.2 {
+								s.Y = -(2 + said.Q - s.Weight) * said.Prediction / (s.Weight - 1)
+								s.Y = math.Max(-5, math.Min(5, s.Y))
+							}
+						}
+						heavy = heavy || s.Weight >= 2
+						out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+						if err != nil {
+							t.Fatal(err)
+						}
+						prediction, loss := o.Observe(s.X, s.Y, s.Weight)
+						what := fmt.Sprintf("round %d, weight %g", n, s.Weight)
+						near(t, what+": prediction", out.Prediction, prediction, 1, 1e-9)
+						near(t, what+": loss", out.Loss, loss, s.Weight, 1e-9)
+						f, got := o.Figures(), l.Stats()
+						near(t, what+": loss sum", got.Loss, f.Loss, o.Energy(), 1e-9)
+						near(t, what+": hindsight", got.HindsightLoss, f.Hindsight, o.Energy(), 1e-9)
+						near(t, what+": regret", got.Regret, f.Regret, o.Energy(), 1e-9)
+						if got.Certified == heavy || !got.CertificateOK {
+							t.Fatalf("%s: %+v", what, got)
+						}
+						if heavy {
+							if got.Certificate != 0 || got.RegretBound != 0 || got.LabelBound != 0 {
+								t.Fatalf("%s: a bound of a weight of 2 or more: %+v", what, got)
+							}
+							continue
+						}
+						near(t, what+": certificate", got.Certificate, f.Certificate, o.Energy(), 1e-9)
+						near(t, what+": bound", got.RegretBound, f.Bound, o.Energy(), 1e-9)
+						if slack := 1e-9 * o.Energy(); f.Regret > f.Certificate+slack || f.Certificate > f.Bound+slack {
+							t.Fatalf("%s: regret %g, certificate %g, bound %g", what, f.Regret, f.Certificate, f.Bound)
+						}
+						worst = math.Max(worst, f.Regret/f.Certificate)
+					}
+				}
+			})
+		}
+	}
+	if worst < 0.5 {
+		t.Errorf("regret is at most %g of the certificate: the labels do nothing", worst)
+	}
+}
+
+// Beyond a weight of 2+q no bound holds: the label is 0, the prediction is not, and the
+// regret of the round is any multiple of the certificate that weights below 2 would have.
+func TestHeavyWeightsHaveNoBound(t *testing.T) {
+	l := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
+	for range 1000 {
+		if _, err := modeltest.Observe(l, []float64{1}, 1, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := l.Stats()
+	if _, err := modeltest.Observe(l, []float64{1}, 0, 100); err != nil {
+		t.Fatal(err)
+	}
+	after := l.Stats()
+	if !before.Certified || after.Certified || !after.CertificateOK || !(after.Regret > before.Regret+5) {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	state, err := l.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
+	if err := again.Restore(state); err != nil || again.Stats() != after {
+		t.Errorf("restored %+v, want %+v (%v)", again.Stats(), after, err)
+	}
+}
+
+// The figures of a constant weight: what is judged is what is served.
+func TestConstantWeightIsJudgedAsServed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 47))
+	l := awv.New(feature.NewAffine(2), awv.Options{Lambda: 0.1})
+	served, prequential := 0.0, 0.0
+	const n, weight = 1000, 0.01
+	for range n {
+		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
+		y := x[0] - 2*x[1] + 0.1*rng.NormFloat64()
+		p, err := modeltest.Predict(l, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := modeltest.Observe(l, x, y, weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served += (y - p.Value) * (y - p.Value) / n
+		prequential += (y - o.Prediction) * (y - o.Prediction) / n
+	}
+	s := l.Stats()
+	t.Logf("mean squared error %.4f served, %.4f prequential; regret %.4f, certificate %.4f", served, prequential, s.Regret, s.Certificate)
+	near(t, "mean squared error", prequential, served, 0, 1e-12)
+	near(t, "loss", s.Loss, weight*n*served, 0, 1e-12)
+}

@@ -1,0 +1,169 @@
+package kons_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/kons"
+	"hindsight/internal/model/losses"
+	"hindsight/internal/model/modeltest"
+)
+
+// rising are samples whose weights are drawn by the logarithm from a range that rises, so
+// that Ω changes again and again.
+func rising(rng *rand.Rand, n int) []modeltest.Sample {
+	samples := modeltest.Samples(rng.Uint64(), 2, n)
+	for i := range samples {
+		samples[i].Weight = math.Pow(10, -4+6*float64(i)/float64(n)+2*rng.Float64())
+	}
+	return samples
+}
+
+// With weights of all sizes every prediction is that of the dense recursion, in which the
+// ridge follows them; so are certificate, determinant and regret. A state that is restored
+// on the way goes on the same.
+func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for name, o := range ways() {
+		for kind, c := range map[string]struct {
+			learner func() model.Learner
+			phi     func([]float64) []float64
+		}{
+			"newton": {func() model.Learner { return kons.New(waves(2, 6), o) }, mapped(waves(2, 6))},
+			"exact":  {func() model.Learner { return exact(o, func(o *kons.ExactOptions) { o.Kernel = polynomial() }) }, polynomials},
+		} {
+			t.Run(name+", "+kind, func(t *testing.T) {
+				l := c.learner()
+				n := &naive{phi: c.phi, alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
+				units := map[float64]bool{}
+				for at, s := range rising(rand.New(rand.NewPCG(seed, 61)), 200) {
+					if o.Loss != losses.Squared {
+						s.Y = sign(s.Y + s.X[0])
+					}
+					if at == 120 {
+						state, err := l.AppendBinary(nil)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if l = c.learner(); l.Restore(state) != nil {
+							t.Fatal("the state is refused")
+						}
+					}
+					p, err := modeltest.Predict(l, s.X)
+					if err != nil {
+						t.Fatal(err)
+					}
+					out := observe(t, l, s)
+					near(t, fmt.Sprint("prediction ", at), out.Prediction, n.observe(t, s.X, s.Y, s.Weight), 1, 1e-8)
+					near(t, fmt.Sprint("Predict ", at), p.Value, out.Prediction, 1e-9, 1e-9)
+					units[n.unit] = true
+				}
+				s := l.Stats()
+				near(t, "log determinant", s.LogDeterminant, n.logDet(), 1, 1e-8)
+				if s.Certified {
+					near(t, "certificate", s.Certificate, n.certificate, 1, 1e-8)
+				}
+				if !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) || len(units) < 4 {
+					t.Errorf("%d units: %+v", len(units), s)
+				}
+			})
+		}
+	}
+}
+
+// The theorem holds with αΩ of the last Ω, against the best of the functions within the
+// range, for labels that are a function's, random, and against the prediction.
+func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	for name, o := range certified() {
+		for kind := range 3 {
+			t.Run(fmt.Sprint(name, ", labels ", kind), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, uint64(kind)))
+				features := waves(2, 6)
+				l := kons.New(features, o)
+				n := &naive{phi: mapped(features), alpha: o.Alpha, loss: o.Loss, low: o.Low, high: o.High, clip: o.Clip}
+				middle, c := (o.Low+o.High)/2, (o.High-o.Low)/2+o.Clip
+				samples, loss := rising(rng, 250), 0.0
+				for i := range samples {
+					s := &samples[i]
+					p, err := modeltest.Predict(l, s.X)
+					if err != nil {
+						t.Fatal(err)
+					}
+					switch kind {
+					case 0:
+						s.Y = math.Sin(2*s.X[0] - s.X[1])
+					case 1:
+						s.Y = 2*rng.Float64() - 1
+					default:
+						s.Y = math.Copysign(1, middle-p.Value)
+					}
+					if s.Y = middle + c*s.Y; o.Loss != losses.Squared {
+						s.Y = sign(s.Y)
+					}
+					loss += observe(t, l, *s).Loss
+					n.observe(t, s.X, s.Y, s.Weight)
+				}
+				stats := l.Stats()
+				if !stats.Certified || !stats.CertificateOK || !(stats.Certificate <= stats.RegretBound*(1+1e-12)) {
+					t.Fatalf("%+v", stats)
+				}
+				ridged := o
+				ridged.Alpha *= n.unit
+				best := leastOver(ridged, mapped(features), samples, middle, c)
+				if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
+					t.Errorf("loss %g, best %g: %g, certificate %g", loss, best, left, stats.Certificate)
+				} else {
+					t.Logf("%.4g ≤ %.4g ≤ %.4g", left, stats.Certificate, stats.RegretBound)
+				}
+			})
+		}
+	}
+}
+
+// The regret with weights of all sizes is that against the best ridge function with αΩ,
+// solved densely.
+func TestRegretWithWeightsOfAllSizes(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	features, n := waves(2, 5), 0.0
+	o := kons.Options{Alpha: 0.4, Low: -2, High: 2, TrackRegret: true}
+	l := kons.New(features, o)
+	a, b := mat.NewSymDense(features.Size(), nil), mat.NewVecDense(features.Size(), nil)
+	energy, loss, last := 0.0, 0.0, 0.0
+	for _, s := range rising(rand.New(rand.NewPCG(seed, 67)), 250) {
+		if n == 0 || s.Weight > 4*n {
+			n = s.Weight
+		}
+		z := mat.NewVecDense(features.Size(), mapped(features)(s.X))
+		a.SymRankOne(a, s.Weight, z)
+		b.AddScaledVec(b, s.Weight*s.Y, z)
+		energy += s.Weight * s.Y * s.Y
+		out := observe(t, l, s)
+		loss, last = loss+out.Loss, out.Regret
+	}
+	for i := range features.Size() {
+		a.SetSym(i, i, a.At(i, i)+o.Alpha*n)
+	}
+	var factor mat.Cholesky
+	var w mat.VecDense
+	factor.Factorize(a)
+	if err := factor.SolveVecTo(&w, b); err != nil {
+		t.Fatal(err)
+	}
+	s, least := l.Stats(), energy-mat.Dot(&w, b)
+	near(t, "loss in hindsight", s.HindsightLoss, least, energy, 1e-11)
+	near(t, "regret", s.Regret, loss-least, energy, 1e-11)
+	near(t, "regret of the outcome", last, s.Regret, 0, 0)
+	near(t, "regret without the penalty", l.Report(model.ReportOptions{}).RegretUnpenalized, loss-least+o.Alpha*n*mat.Dot(&w, &w), energy, 1e-11)
+	if !s.CertificateOK {
+		t.Errorf("%+v", s)
+	}
+}
