@@ -302,7 +302,7 @@ func TestPredictAndObserveRecords(t *testing.T) {
 		t.Errorf("%+v, want %s", r, want)
 	}
 	r = run(t, "observe", "--model", "m", "--prediction-id", "p", "--class", "late")
-	if r.code != 0 || !strings.Contains(r.out, "served class  early\n") || !strings.Contains(r.out, "served loss   1\n") {
+	if r.code != 0 || !strings.Contains(r.out, "\nclass, served ") || !strings.Contains(squeeze(r.out), "\nloss, served 1\n") {
 		t.Errorf("%+v", r)
 	}
 	for says, args := range map[string][]string{

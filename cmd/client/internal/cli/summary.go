@@ -105,10 +105,10 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 		return err
 	}
 	s.stats, s.Stats = stats, raw
-	prequential, served := skills(stats)
-	s.Skill, s.Verdict = judged(prequential)
+	own, told := skills(stats)
+	s.Skill, s.Verdict = judged(own)
 	if stats.GetServedObservations() > 0 {
-		s.ServedSkill, s.ServedVerdict = judged(served)
+		s.ServedSkill, s.ServedVerdict = judged(told)
 	}
 	return nil
 }
@@ -167,13 +167,13 @@ func (s *summary) write(w *command.Page) {
 		line("calls retried", s.Retries)
 	}
 	if s.ErrorRate != nil {
-		line("error rate", rate(float64(*s.ErrorRate)))
+		line("error rate, prequential", rate(float64(*s.ErrorRate)))
 	} else {
-		w.Float("mean loss", float64(s.MeanLoss))
+		w.Float("mean loss, prequential", float64(s.MeanLoss))
 	}
-	w.Float("loss sum", float64(s.LossSum))
+	w.Float("loss sum, prequential", float64(s.LossSum))
 	if s.ServedMeanLoss != nil && s.ErrorRate == nil {
-		w.Float("mean loss as served", float64(*s.ServedMeanLoss))
+		w.Float("mean loss, served", float64(*s.ServedMeanLoss))
 	}
 	if s.stats != nil {
 		writeRegret(w, s.stats)
