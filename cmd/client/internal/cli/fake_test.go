@@ -84,9 +84,6 @@ type fake struct {
 	mostRows int
 }
 
-// wrongLabel is a label that ObserveBatch refuses.
-const wrongLabel = 666
-
 type fakeModel struct {
 	model       *hindsightv1.Model
 	predictions map[string]*fakePrediction
@@ -380,42 +377,6 @@ func (m *fakeModel) learn(r *hindsightv1.ObserveRequest) (*hindsightv1.Outcome, 
 	}
 	m.model.Sequence = uint64(len(m.ids))
 	return outcome, nil
-}
-
-// ObserveBatch learns all rows or none. A row whose label is wrong refuses the batch, and
-// so does a batch of more than mostRows.
-func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls["batch"]++
-	n := f.calls["batch"]
-	if err := f.faulty("batch", n, false); err != nil {
-		return nil, err
-	}
-	m, err := f.model(r.GetModel())
-	if err != nil {
-		return nil, err
-	}
-	if f.mostRows > 0 && len(r.GetObservations()) > f.mostRows {
-		return nil, refuse(codes.InvalidArgument, "BATCH_TOO_LARGE", "too many rows", "observations")
-	}
-	for i, o := range r.GetObservations() {
-		if o.GetLabel() == wrongLabel {
-			return nil, refuse(codes.InvalidArgument, "LABEL_OUT_OF_RANGE", "a wrong label", fmt.Sprintf("observations[%d].label", i))
-		}
-	}
-	answer := &hindsightv1.ObserveBatchResponse{}
-	for _, o := range r.GetObservations() {
-		outcome, err := m.learn(o)
-		if err != nil {
-			return nil, err
-		}
-		if !outcome.GetDuplicate() {
-			f.order = append(f.order, "observe "+o.GetObservationId())
-		}
-		answer.Outcomes = append(answer.Outcomes, outcome)
-	}
-	return answer, f.faulty("batch", n, true)
 }
 
 // outcome learns a label.

@@ -63,7 +63,11 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	}
 	wantFigures("top")
 	wantFigures("model", "watch", "m", "--events", "1")
-	response, err := http.Get("http://" + s.HTTP + "/metrics") //nolint:noctx // of a server of this test
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
