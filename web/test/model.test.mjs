@@ -80,6 +80,17 @@ for (const id of ["auto", "linear", "nystrom", "records", "changing"]) {
   }));
 }
 
+test("every loss, skill and regret says of which predictions it is", () => loaded("auto", async (page) => {
+  const unsaid = await page.locator("dt, tbody th[scope=row]").evaluateAll((all) => all
+    .filter((e) => /loss|skill|regret$|^(All rounds|Last 1000|Discounted)/i.test(e.textContent) && !/hindsight|bound|penalty/i.test(e.textContent))
+    .map((e) => e.textContent)
+    .filter((text) => !/prequential|served/.test(text)));
+  assert.deepEqual(unsaid, []);
+  const loss = await page.getByRole("img", { name: /^Mean loss/ }).getAttribute("aria-label");
+  assert.match(loss, /served/);
+  assert.match(await page.getByRole("img", { name: /^Regret/ }).getAttribute("aria-label"), /prequential/);
+}));
+
 test("what is shown has six digits of the full number", () => loaded("linear", async (page) => {
   const text = await page.locator('[data-name="lossSum"]').textContent();
   const full = await told(page, "lossSum");
@@ -100,7 +111,7 @@ test("the mean from the start is the mean of GetModelStats", () => loaded("linea
   await page.getByRole("button", { name: "From the start" }).click();
   const name = await page.getByRole("img", { name: /^Mean loss/ }).getAttribute("aria-label");
   const s = await stats(it.server, "linear");
-  const model = Number(/(?:model|as served) ([0-9.e−-]+)/.exec(name)[1]);
+  const model = Number(/served ([0-9.e−-]+)/.exec(name)[1]);
   assert.ok(Math.abs(model / s.performance.served.meanLoss - 1) < 1e-4, `${name}, but ${s.performance.served.meanLoss}`);
 }));
 

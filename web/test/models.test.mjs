@@ -46,7 +46,7 @@ test("the columns sort, by the keyboard too", () => visit(it, "", {}, async (pag
   assert.equal(await page.getByRole("columnheader", { name: "Observations" }).getAttribute("aria-sort"), "descending");
   await page.getByRole("button", { name: "Observations" }).press("Enter");
   await until("the smallest is first", async () => (await first.textContent()) === "noise");
-  await page.getByRole("button", { name: "Skill" }).click();
+  await page.getByRole("button", { name: "Served skill" }).click();
   await until("the best is first", async () => (await first.textContent()) === "wave");
 }));
 

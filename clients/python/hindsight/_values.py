@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 import numbers
@@ -151,6 +152,15 @@ def enum_name(enum: Any, number: int) -> str:
         return str(enum.Name(number))
     except ValueError:
         return str(number)
+
+
+def described(value: Any, kinds: Mapping[str, str]) -> str:
+    """The repr of a dataclass that says of which predictions its figures are: prequential or served."""
+    fields = []
+    for field in dataclasses.fields(value):
+        text = f"{field.name}={getattr(value, field.name)!r}"
+        fields.append(f"{text} ({kinds[field.name]})" if field.name in kinds else text)
+    return f"{type(value).__name__}({', '.join(fields)})"
 
 
 def is_missing(value: Any) -> bool:

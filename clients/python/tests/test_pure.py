@@ -6,11 +6,11 @@ import unittest
 
 import grpc
 
-from hindsight import _calls, _channel, _values, errors
+from hindsight import _calls, _channel, _values, errors, messages
 from hindsight._client import details_pb2
 from hindsight._flights import Flights
 from hindsight.retry import Retry, Tries, backoff
-from hindsight.v1 import prediction_pb2, spec_pb2
+from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
 
 def status(code, reason="", retry_after=None, violations=(), domain="hindsight"):
@@ -49,6 +49,22 @@ class FakeError(grpc.RpcError):
 
     def trailing_metadata(self):
         return self._trailers
+
+
+class ReprTest(unittest.TestCase):
+    def test_a_figure_says_of_which_predictions_it_is(self):
+        outcome = messages.Outcome.of(
+            prediction_pb2.Outcome(sequence=3, prediction=1, loss=0.25, served_loss=4, regret=0.5, recent_loss=2, recent_skill=-1)
+        )
+        for said in (
+            "Outcome(sequence=3, prediction=1.0 (prequential), loss=0.25 (prequential), ", "served_loss=4.0, ",
+            "regret=0.5 (prequential), ", "recent_loss=2.0 (served), recent_skill=-1.0 (served), ",
+        ):
+            self.assertIn(said, repr(outcome))
+        stats = messages.ModelStats.of(model_pb2.ModelStats(loss_sum=3, mean_loss=1.5, served_loss_sum=2))
+        for said in ("loss_sum=3.0 (prequential), mean_loss=1.5 (prequential), ", "served_loss_sum=2.0, "):
+            self.assertIn(said, repr(stats))
+        self.assertIn("loss_before=1.0 (served)", repr(messages.Drift.of(model_pb2.Drift(loss_before=1))))
 
 
 class ValuesTest(unittest.TestCase):

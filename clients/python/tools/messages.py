@@ -36,6 +36,19 @@ PLAIN = {
     "google.protobuf.Timestamp": ("datetime", "{}.ToDatetime(timezone.utc)"),
     "google.protobuf.Duration": ("timedelta", "{}.ToTimedelta()"),
 }
+# The figures that do not say in their names of which predictions they are. The repr says it.
+KINDS = {
+    "Outcome": {
+        "prediction": "prequential", "loss": "prequential", "regret": "prequential", "predictions": "prequential",
+        "recent_loss": "served", "recent_skill": "served", "class_": "prequential",
+    },
+    "ModelStats": {
+        "loss_sum": "prequential", "mean_loss": "prequential", "regret": "prequential", "regret_unpenalized": "prequential",
+    },
+    "ModelSummary": {"regret": "prequential"},
+    "HistoryPoint": {"regret": "prequential"},
+    "Drift": {"loss_before": "served", "loss_after": "served"},
+}
 F = descriptor_pb2.FieldDescriptorProto
 FLOATS = {F.TYPE_DOUBLE, F.TYPE_FLOAT}
 GENERATED = "Generated from the API by tools/messages.py: do not edit."
@@ -140,6 +153,10 @@ def write(messages, full):
         )
         lines.append(f"    {attribute}: {kind}")
         arguments.append(f"            {attribute}={read},")
+    if kinds := KINDS.get(name):
+        said = ", ".join(f'"{field}": "{kind}"' for field, kind in kinds.items())
+        lines += ["", "    def __repr__(self) -> str:", "        return described(", "            self,"]
+        lines += textwrap.wrap(f"{{{said}}},", 98, initial_indent="            ", subsequent_indent="             ") + ["        )"]
     lines += [
         "", "    @classmethod", f"    def of(cls, m: {messages.modules[full]}.{name}) -> {NAMES.get(name, name)}:",
         '        """Reads the message of the API."""', "        return cls(", *arguments, "        )",
@@ -158,7 +175,7 @@ def imports(text, modules):
     for source, names in (("datetime", ["datetime", "timedelta", "timezone"]), ("typing", ["Any", "Optional"])):
         if found := used(names):
             groups[1].append(f"from {source} import {', '.join(found)}")
-    sources = {"hindsight._values": ["enum_name", "spec_dict"], **modules, "hindsight.v1": ["model_pb2", "prediction_pb2"]}
+    sources = {"hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["model_pb2", "prediction_pb2"]}
     for source in sorted(sources):
         if found := used(sorted(sources[source])):
             groups[2].append(f"from {source} import {', '.join(found)}")

@@ -64,8 +64,8 @@
 //
 // # Shift
 //
-// The population stability index compares the last complete window of 512 records
-// with all records before it, over eleven bins, the last for missing values:
+// The population stability index compares the last 512 records with all records
+// before them, over eleven bins, the last for missing values:
 //
 //	PSI = Σ (p − q) ln(p/q),  p = (recent + ½)/(512 + 11/2),  q = (before + ½)/(n + 11/2)
 //
@@ -74,6 +74,10 @@
 // 100 values; of a vector the mean of its numbers counts. Categories have the bins of
 // the first nine, and one for the others; hashes are spread over ten. A time has no
 // such figure: it always moves.
+//
+// The state counts records in blocks of 512, so that it stays small. k records after a
+// block, recent is the count of these k and (512−k)/512 times that of the block. That is
+// the count of the last 512 records unless the values changed within the block.
 //
 // Sources: Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature Hashing for
 // Large Scale Multitask Learning (ICML 2009), for signed hashing; Siddiqi, Credit Risk

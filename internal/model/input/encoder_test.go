@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -440,50 +438,6 @@ func TestHardNumbers(t *testing.T) {
 	for i := range 2 {
 		if got := e.Statistics(i); math.IsNaN(got.Deviation) || math.IsInf(got.Deviation, 0) || !got.ShiftKnown {
 			t.Errorf("%+v", got)
-		}
-	}
-}
-
-// The index is small as long as nothing changes, and large after a change, of values
-// and of how many are missing.
-func TestShift(t *testing.T) {
-	inputs := []*model.Input{
-		{Name: "x", Numeric: &model.NumericInput{}},
-		{Name: "c", Categorical: &model.CategoricalInput{}},
-		{Name: "h", Categorical: &model.CategoricalInput{HashBuckets: ptr(16)}},
-		{Name: "b", Boolean: &model.BooleanInput{}},
-		{Name: "v", Vector: &model.VectorInput{Length: ptr(2)}},
-		{Name: "gaps", Numeric: &model.NumericInput{}},
-	}
-	s := schemaOf(t, inputs)
-	e := input.NewEncoder(s)
-	rng := rand.New(rand.NewPCG(8, 8))
-	take := func(n int, by float64) {
-		for range n {
-			m := row{
-				"x": rng.NormFloat64() + by, "c": strconv.Itoa(int(2*rng.ExpFloat64() + by)), "h": strconv.Itoa(rng.IntN(8) + int(3*by)),
-				"b": rng.Float64() < 0.5+0.3*by, "v": []any{rng.NormFloat64() + by, rng.NormFloat64() + by}, "gaps": rng.ExpFloat64(),
-			}
-			if rng.Float64() < 0.1+0.4*by {
-				m["gaps"] = nil
-			}
-			e.Learn(record(t, s, m))
-		}
-	}
-	take(1000, 0)
-	if e.Statistics(1).ShiftKnown {
-		t.Error("a shift is known before two windows")
-	}
-	take(9000, 0)
-	for i := range s.Len() {
-		if got := e.Statistics(i); !got.ShiftKnown || got.Shift > 0.1 {
-			t.Errorf("%s: a shift of %g without a change", s.Name(i), got.Shift)
-		}
-	}
-	take(1024, 1)
-	for i := range s.Len() {
-		if got := e.Statistics(i); !(got.Shift > 0.25) || math.IsInf(got.Shift, 0) {
-			t.Errorf("%s: a shift of %g after a change", s.Name(i), got.Shift)
 		}
 	}
 }

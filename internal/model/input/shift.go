@@ -17,7 +17,7 @@ const (
 	sampled = 100
 )
 
-// shift compares the last complete window with all records before it; see the
+// shift compares the last window of records with all records before it; see the
 // package. Its state is bins and, at first, a sample.
 type shift struct {
 	// sample has the first numbers until there are edges. It is nil after that, and
@@ -25,7 +25,8 @@ type shift struct {
 	sample  []float64
 	sampled bool // There are edges, or no need for any.
 	edges   [bins - 2]float64
-	// before has the records before the recent window, open those after it.
+	// recent has the last complete block of window records, before has the records
+	// before it, and open the opened records after it. opened < window.
 	before, recent, open [bins]uint64
 	opened               uint64
 }
@@ -92,16 +93,21 @@ func (s *shift) add(bin int) {
 	s.recent, s.open, s.opened = s.open, [bins]uint64{}, 0
 }
 
-// index is the population stability index. It is not known before there is a recent
-// window and as many records before it.
+// index is the population stability index of the last window of records: of those of
+// open, and of the rest of the window from recent. Which records of recent are the rest
+// is not known, so that every bin gives the same part. The index is not known before there
+// is a recent block and as many records before it.
 func (s *shift) index() (psi float64, known bool) {
-	recent, before := total(&s.recent), total(&s.before)
-	if recent == 0 || before < window {
+	before := total(&s.before)
+	if total(&s.recent) == 0 || before < window {
 		return 0, false
 	}
+	left := float64(s.opened) / window // The part of recent that has left the window.
+	n := float64(before + s.opened)
 	for i := range bins {
-		p := (float64(s.recent[i]) + 0.5) / (float64(recent) + bins/2.0)
-		q := (float64(s.before[i]) + 0.5) / (float64(before) + bins/2.0)
+		recent := float64(s.recent[i])
+		p := (float64(s.open[i]) + float64((1-left)*recent) + 0.5) / (window + bins/2.0)
+		q := (float64(s.before[i]) + float64(left*recent) + 0.5) / (n + bins/2.0)
 		psi += float64((p - q) * math.Log(p/q))
 	}
 	return psi, true

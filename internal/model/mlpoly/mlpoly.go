@@ -19,7 +19,7 @@ import (
 // The weights are uniform while no R_k is positive. An expert that sleeps has
 // no weight and no gain, and the sums are over those that are awake. By
 // convexity, R_k bounds the regret against expert k, and Σ q_k R_k that against
-// the fixed convex combination q.
+// the fixed convex combination q, over rounds in which its experts are awake.
 //
 // Φ = Σ_k η_k max(R_k, 0)² bounds every regret: R_k ≤ √(Φ (B + V_k)). As the
 // weights make Σ_k η_k max(R_k, 0) r_k vanish and no η_k ever grows, Φ grows in
@@ -36,6 +36,8 @@ import (
 //
 // Source: Gaillard, Stoltz and van Erven, A Second-order Bound with Excess
 // Losses (COLT 2014): ML-Poly and the proof of its regret by the potential Φ.
+// Freund, Schapire, Singer and Warmuth, Using and Combining Predictors That
+// Specialize (STOC 1997): experts that sleep.
 // The rates 1/(B+V) are for gains of unknown range; S is the paper's sum before
 // it is bounded by K (1 + ln(1+T)).
 type Mixture struct {

@@ -70,7 +70,7 @@ export function losses(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
     at((p) => p.performance?.served?.lastLabelLoss, { label: "last label", colour: "--last", dash: [2, 3] }),
     at((p) => p.performance?.served?.runningMeanLoss, { label: "running mean", colour: "--mean", dash: [6, 3] }),
     differ ? at(prequential, { label: "prequential", colour: "--prequential", dash: [8, 3, 2, 3] }) : undefined,
-    at(served, { label: differ ? "as served" : "model", colour: "--model" }),
+    at(served, { label: "served", colour: "--model" }),
   ]);
 }
 
@@ -83,7 +83,7 @@ export function errors(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
   return present([
     at((p) => p.classes?.served && number(p.classes.served.lastClassErrorRate), { label: "last class", colour: "--last", dash: [2, 3] }),
     at((p) => p.classes?.served && number(p.classes.served.majorityErrorRate), { label: "most frequent class", colour: "--mean", dash: [6, 3] }),
-    at(served, { label: "model", colour: "--model" }),
+    at(served, { label: "served", colour: "--model" }),
   ]);
 }
 
@@ -93,7 +93,7 @@ export function regrets(points: HistoryPoint[]): Curve[] {
   const bound = column((p) => p.regretBound);
   return present([
     bound.some((v) => v !== null && v !== 0) ? { label: "bound", colour: "--mean", dash: [6, 3], values: bound } : undefined,
-    regret.some((v) => v !== null) ? { label: "regret", colour: "--model", values: regret } : undefined,
+    regret.some((v) => v !== null) ? { label: "regret, prequential", colour: "--model", values: regret } : undefined,
   ]);
 }
 

@@ -186,7 +186,7 @@ function withNow(
 function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier: boolean }) {
   const x = useMemo(() => outcomes.map((e) => number(e.outcome?.sequence)), [outcomes]);
   const curves = useMemo(() => {
-    if (classifier) return [{ label: "recent error rate", colour: "--model", values: outcomes.map((e) => e.outcome?.recentLoss ?? null) }];
+    if (classifier) return [{ label: "recent error rate, served", colour: "--model", values: outcomes.map((e) => e.outcome?.recentLoss ?? null) }];
     return [
       { label: "label", colour: "--mean", dash: [6, 3], values: outcomes.map((e) => e.labels?.[0] ?? null) },
       { label: "prediction", colour: "--model", values: outcomes.map((e) => e.outcome?.servedPrediction ?? e.outcome?.servedPredictions?.[0] ?? e.outcome?.prediction ?? e.outcome?.predictions?.[0] ?? null) },

@@ -38,8 +38,8 @@ const COLUMNS: Column[] = [
   { title: "Model", by: "id" },
   { title: "Learner" },
   { title: "Observations", by: "sequence", descending: true, numeric: true },
-  { title: "Skill", by: "recent_skill", descending: true, numeric: true },
-  { title: "Loss", by: "recent_loss", numeric: true },
+  { title: "Served skill", by: "recent_skill", descending: true, numeric: true },
+  { title: "Served loss", by: "recent_loss", numeric: true },
   { title: "Running mean", numeric: true },
   { title: "Last label", numeric: true },
   { title: "Regret", by: "regret", numeric: true },
@@ -109,9 +109,10 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
             <button type="button" disabled={!list.value?.nextPageToken} onClick={() => show({}, [...tokens, list.value?.nextPageToken ?? ""])}>Next</button>
           </nav>
           <p class="note">
-            Loss, and the losses of two predictors that ignore the inputs, over the last 1000 observations, as served; of a
-            classifier error rates, beside the most frequent class and the last one. Skill is 1 − loss / the smaller of both:
-            ▲ better, ■ as good, ▼ worse.
+            Served loss is that of what clients were told over the last 1000 observations, of the prequential prediction where
+            they were told nothing. Beside it are the losses of two predictors that ignore the inputs; of a classifier error
+            rates, beside the most frequent class and the last one. Skill is 1 − loss / the smaller of both: ▲ better, ■ as
+            good, ▼ worse. The regret is prequential.
           </p>
         </>
       )}

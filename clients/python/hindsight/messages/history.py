@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Optional
 
+from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
 from hindsight.messages.predictions import Outcome
 from hindsight.messages.stats import ModelStats
@@ -37,6 +38,12 @@ class HistoryPoint:
     #: The share of labels inside the intervals of each level since the point before, in the order
     #: of the spec's coverage, the outputs together. None where no interval was judged.
     realised: tuple[float, ...]
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            {"regret": "prequential"},
+        )
 
     @classmethod
     def of(cls, m: model_pb2.HistoryPoint) -> HistoryPoint:

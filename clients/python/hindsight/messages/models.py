@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any, Optional
 
-from hindsight._values import enum_name, spec_dict
+from hindsight._values import described, enum_name, spec_dict
 from hindsight.messages.performance import ClassPerformance, Performance
 from hindsight.v1 import model_pb2
 
@@ -72,6 +72,12 @@ class ModelSummary:
     regret: Optional[float]
     #: Observations a second, over the last minute, or up to 10 s more.
     observation_rate: float
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            {"regret": "prequential"},
+        )
 
     @classmethod
     def of(cls, m: model_pb2.ModelSummary) -> ModelSummary:

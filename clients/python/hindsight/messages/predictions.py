@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from hindsight._values import described
 from hindsight.v1 import prediction_pb2
 
 
@@ -136,6 +137,14 @@ class Outcome:
     model: str
     #: The label gate set the observation aside: its loss counts, and the model did not learn it.
     set_aside: bool
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            {"prediction": "prequential", "loss": "prequential", "regret": "prequential",
+             "predictions": "prequential", "recent_loss": "served", "recent_skill": "served",
+             "class_": "prequential"},
+        )
 
     @classmethod
     def of(cls, m: prediction_pb2.Outcome) -> Outcome:

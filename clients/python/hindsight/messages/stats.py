@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
+from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
 from hindsight.v1 import model_pb2
 
@@ -64,6 +65,12 @@ class Drift:
     loss_after: Optional[float]
     #: How many of the changes were rises. The others were falls: a model that learns has one.
     rises: int
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            {"loss_before": "served", "loss_after": "served"},
+        )
 
     @classmethod
     def of(cls, m: model_pb2.Drift) -> Drift:
@@ -396,6 +403,13 @@ class ModelStats:
     #: What the label gate did. Absent for a model without one. regret, regret_bound and
     #: certificate are of the observations that were learned.
     label_gate: Optional[LabelGateStats]
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            {"loss_sum": "prequential", "mean_loss": "prequential", "regret": "prequential",
+             "regret_unpenalized": "prequential"},
+        )
 
     @classmethod
     def of(cls, m: model_pb2.ModelStats) -> ModelStats:

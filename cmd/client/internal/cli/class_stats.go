@@ -19,14 +19,14 @@ func writeClassPerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	if all.GetPrequential() == nil {
 		return
 	}
-	w.Printf("\nerrors\tmodel\tmost frequent class\tlast class\tlog-loss\tBrier score\tskill\n")
+	w.Printf("\nerrors\t\tmodel\tmost frequent class\tlast class\tlog-loss\tBrier score\tskill\n")
 	for _, p := range []struct {
 		name   string
 		figure *hindsightv1.ClassPerformance
 	}{{"all rounds", all}, {lastRounds(last.GetObservations()), last}} {
-		writeClassFigures(w, p.name, p.figure.GetPrequential())
+		writeClassFigures(w, p.name, prequential, p.figure.GetPrequential())
 		if s.GetServedObservations() > 0 {
-			writeClassFigures(w, "  as served", p.figure.GetServed())
+			writeClassFigures(w, "", served, p.figure.GetServed())
 		}
 	}
 }
@@ -35,12 +35,12 @@ func writeClassPerformance(w *command.Page, s *hindsightv1.ModelStats) {
 func rate(share float64) string { return digits3(100*share) + " %" }
 
 // writeClassFigures writes the line of some rounds.
-func writeClassFigures(w *command.Page, name string, f *hindsightv1.ClassFigures) {
+func writeClassFigures(w *command.Page, name, kind string, f *hindsightv1.ClassFigures) {
 	if f == nil {
 		return
 	}
 	w.Printf("%s\n", strings.Join([]string{
-		name, rate(f.GetErrorRate()), rate(f.GetMajorityErrorRate()), rate(f.GetLastClassErrorRate()),
+		name, kind, rate(f.GetErrorRate()), rate(f.GetMajorityErrorRate()), rate(f.GetLastClassErrorRate()),
 		digits3(f.GetLogLoss()), digits3(f.GetBrierScore()), command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
 	}, "\t"))
 }

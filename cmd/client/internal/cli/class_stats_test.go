@@ -42,10 +42,10 @@ func classified(s *hindsightv1.ModelStats) {
 }
 
 const classTable = `errors           model   most frequent class  last class  log-loss  Brier score  skill
-all rounds       2.48 %  88 %                 90 %        0.0496    0.0124       0.972  better than trivial
-  as served      50 %    88 %                 90 %        1         0.25         0.432  better than trivial
-last 1016 rounds 0 %     0 %                  50 %        0         0
-  as served      75 %    50 %                 50 %        1.5       0.375        -0.5   worse than trivial
+all rounds       prequential  2.48 %  88 %                 90 %        0.0496    0.0124       0.972  better than trivial
+                 served       50 %    88 %                 90 %        1         0.25         0.432  better than trivial
+last 1016 rounds prequential  0 %     0 %                  50 %        0         0
+                 served       75 %    50 %                 50 %        1.5       0.375        -0.5   worse than trivial
 `
 
 func TestStatsTablesOfAClassifier(t *testing.T) {
@@ -68,7 +68,7 @@ a very long name of a class that would … 0 0 0 0.0
 	if got := squeeze(tables(r.out)); r.code != 0 || got != want {
 		t.Errorf("exit code %d, tables\n%swant\n%s", r.code, got, want)
 	}
-	if !strings.Contains(squeeze(r.out), "\nerror rate 2.48 %\n") || strings.Contains(r.out, "mean loss") {
+	if !strings.Contains(squeeze(r.out), "\nerror rate, prequential 2.48 %\n") || strings.Contains(r.out, "mean loss") {
 		t.Errorf("statistics\n%s", r.out)
 	}
 	c := document(t, 0, "model", "stats", "m")["classes"].(map[string]any)
@@ -117,7 +117,7 @@ func TestReplayOfClasses(t *testing.T) {
 		return []string{"replay", "--csv", path, "--target", "kind", "--model", "m-" + run, "--run", run, "--create", `{"classes": {}}`}
 	}
 	r := run(t, args("table")...)
-	if r.code != 0 || !strings.Contains(squeeze(r.out), "\nerror rate 50 %\n") || strings.Contains(r.out, "mean loss") || squeeze(tables(r.out)) != squeeze(classTable) {
+	if r.code != 0 || !strings.Contains(squeeze(r.out), "\nerror rate, prequential 50 %\n") || strings.Contains(r.out, "mean loss") || squeeze(tables(r.out)) != squeeze(classTable) {
 		t.Errorf("%+v", r)
 	}
 	d := document(t, 0, args("json")...)

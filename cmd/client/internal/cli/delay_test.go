@@ -93,7 +93,7 @@ func TestDelayOfSlowDisk(t *testing.T) {
 func TestNoDelay(t *testing.T) {
 	f := served(t)
 	csv, _ := table(t, 10, false)
-	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r")
+	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r", "--pipeline", "0")
 	wantOrder(t, f, late(10, 0))
 }
 

@@ -52,7 +52,7 @@ func newDemo(e *env) *cobra.Command {
 		Long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
 changing environment through a model (see simulate --stream drifting). The model
 picks its learner itself: its spec has a dimension and nothing else. Show the
-table, the curve of its skill over the last 1000 rounds, and that of its regret.
+table, the curve of its served skill over the last 1000 rounds, and that of its regret.
 Stop the server. With --keep leave it running until an interrupt: another environment
 follows, some twenty rounds a second, so that its page moves.
 
@@ -240,8 +240,8 @@ func known(v *float64) float64 {
 // write shows the table, the curves and some metrics.
 func (s *demoSummary) write(w *command.Page, width int, kept bool) {
 	s.summary.write(w)
-	curve(w, s.skill, width, "skill over the last 1000 rounds: 1 is perfect, 0 is the better baseline")
-	curve(w, s.regret, width, "regret against "+yardstick(s.stats)+": below 0 the model is better")
+	curve(w, s.skill, width, "served skill over the last 1000 rounds: 1 is perfect, 0 is the better baseline")
+	curve(w, s.regret, width, "prequential regret against "+yardstick(s.stats)+": below 0 the model is better")
 	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
 	for _, m := range s.Metrics {
 		w.Printf("  %s\n", m)

@@ -80,6 +80,8 @@ type fake struct {
 	// disk is how long the observations of a session wait for more of them before
 	// they are learned together.
 	disk time.Duration
+	// mostRows is how many rows a batch may have, 0: any number.
+	mostRows int
 }
 
 type fakeModel struct {

@@ -168,7 +168,7 @@ func TestTop(t *testing.T) {
 func TestWatch(t *testing.T) {
 	served(t)
 	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
-	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.HasPrefix(r.out, "observations,recent_loss,skill,regret\n1,") {
+	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "csv"); r.code != 0 || strings.Count(r.out, "\n") != 3 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n1,") {
 		t.Errorf("%+v", r)
 	}
 	if r := run(t, "model", "watch", "m", "--events", "2", "-o", "json"); r.code != 0 || strings.Count(r.out, "\n") != 2 || !strings.Contains(r.out, `"stateDigest"`) {

@@ -108,7 +108,8 @@ func newModelCompare(e *env) *cobra.Command {
 		Short: "Compare a model with those that follow it, on the same observations",
 		Long: `Compare a model with those that follow it. Each follower is judged by the
 observations that it has learned, beside the model that it follows on the same
-ones. Of classifiers the losses are error rates.`,
+ones, by prequential predictions: a follower serves none. Of classifiers the losses are
+error rates.`,
 		Args:              command.Exactly("ID"),
 		ValidArgsFunction: e.completeModel,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -119,26 +120,26 @@ ones. Of classifiers the losses are error rates.`,
 				}
 				rows := make([][]any, len(comparisons))
 				for i, m := range comparisons {
-					loss, skill := judge(m.GetPerformance(), m.GetClasses())
-					other, _ := judge(m.GetFollowed(), m.GetFollowedClasses())
+					loss, skill := judge(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
+					other, _ := judge(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
 					rows[i] = []any{m.GetModel(), m.GetLearner(), m.GetObservations(), m.GetBehind(), loss, other, skill}
 				}
 				return e.emitRows(&hindsightv1.CompareModelsResponse{Comparisons: comparisons},
-					[]string{"model", "learner", "observations", "behind", "mean_loss", "followed", "skill"}, rows)
+					[]string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill"}, rows)
 			})
 		},
 	}
 }
 
-// judge returns the prequential mean loss and the skill, of a classifier the error rate.
-func judge(p *hindsightv1.Performance, c *hindsightv1.ClassPerformance) (loss, skill *float64) {
-	if told := c.GetPrequential(); told != nil {
-		rate := told.GetErrorRate()
-		return &rate, told.Skill
+// judge returns the mean loss and the skill of figures, of a classifier the error rate.
+func judge(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
+	if c != nil {
+		rate := c.GetErrorRate()
+		return &rate, c.Skill
 	}
-	if told := p.GetPrequential(); told != nil {
-		mean := told.GetMeanLoss()
-		return &mean, told.Skill
+	if f != nil {
+		mean := f.GetMeanLoss()
+		return &mean, f.Skill
 	}
 	return nil, nil
 }

@@ -44,14 +44,14 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	line("learner", s.GetLearner())
 	line("observations", s.GetObservations())
 	if told := s.GetClasses().GetPerformance().GetPrequential(); told != nil {
-		line("error rate", rate(told.GetErrorRate()))
+		line("error rate, prequential", rate(told.GetErrorRate()))
 	} else if s.MeanLoss != nil {
-		float("mean loss", s.GetMeanLoss())
+		float("mean loss, prequential", s.GetMeanLoss())
 	}
-	float("loss sum", s.GetLossSum())
+	float("loss sum, prequential", s.GetLossSum())
 	if s.GetServedObservations() > 0 {
 		line("served observations", s.GetServedObservations())
-		float("served loss sum", s.GetServedLossSum())
+		float("loss sum, served", s.GetServedLossSum())
 	}
 	if s.HindsightLoss != nil {
 		float("loss in hindsight", s.GetHindsightLoss())

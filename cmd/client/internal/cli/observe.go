@@ -126,20 +126,20 @@ func (o observed) observation(e *env, args []string) (client.Observation, error)
 // writeOutcome writes an outcome for people.
 func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 	w.Printf("sequence\t%d\n", o.GetSequence())
-	writePredicted(w, "", o.GetClass(), o.Prediction, o.GetPredictions())
-	w.Float("loss", o.GetLoss())
+	writePredicted(w, ", "+prequential, o.GetClass(), o.Prediction, o.GetPredictions())
+	w.Float("loss, prequential", o.GetLoss())
 	if o.ServedLoss != nil {
-		writePredicted(w, "served ", o.GetServedClass(), o.ServedPrediction, o.GetServedPredictions())
-		w.Float("served loss", o.GetServedLoss())
+		writePredicted(w, ", "+served, o.GetServedClass(), o.ServedPrediction, o.GetServedPredictions())
+		w.Float("loss, served", o.GetServedLoss())
 	}
 	if o.Regret != nil {
-		w.Float("regret", o.GetRegret())
+		w.Float("regret, prequential", o.GetRegret())
 	}
 	if o.RecentLoss != nil {
-		w.Float("recent mean loss", o.GetRecentLoss())
+		w.Float("recent mean loss, served", o.GetRecentLoss())
 	}
 	if o.RecentSkill != nil {
-		w.Row("recent skill", digits3(o.GetRecentSkill())+", "+verdict(o.GetRecentSkill()))
+		w.Row("recent skill, served", digits3(o.GetRecentSkill())+", "+verdict(o.GetRecentSkill()))
 	}
 	if o.GetDuplicate() {
 		w.Printf("duplicate\tlearned before; this is the first answer\n")
@@ -151,12 +151,12 @@ func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 func writePredicted(w *command.Page, which, class string, value *float64, values []float64) {
 	switch {
 	case class != "":
-		w.Row(which+"class", class)
+		w.Row("class"+which, class)
 	case value != nil:
-		w.Row(which+"prediction", exact(*value))
+		w.Row("prediction"+which, exact(*value))
 	case len(values) > 0:
-		w.Printf("%spredictions\t%v\n", which, values)
+		w.Printf("predictions%s\t%v\n", which, values)
 	default:
-		w.Row(which+"prediction", "none")
+		w.Row("prediction"+which, "none")
 	}
 }

@@ -18,8 +18,10 @@ const sameSkill = 0.01
 const verdictHelp = `Losses are the model's own. Beside them are those of two trivial predictors that
 ignore the inputs: the running mean of the labels, and the last label. Skill is
 1 - loss / the smaller of their losses. Above 0.01 the model is better than
-trivial, below -0.01 worse, else as good. "As served" are the predictions that
-the client got, which had not learned from labels that came later.
+trivial, below -0.01 worse, else as good. Each figure says of which predictions it
+is. Prequential are those made from all earlier observations, just before the label
+was learned. Served are those that the client got, which had not learned from labels
+that came later; where the client got none, the prequential one stands for it.
 
 A classifier is judged by its errors in place of its losses: beside the class that
 was most frequent so far, and the last class.`
@@ -64,7 +66,7 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.GetPerformance().GetPrequential() == nil {
 		return
 	}
-	w.Printf("\nmean loss\tmodel\trunning mean\tlast label\tskill\n")
+	w.Printf("\nmean loss\t\tmodel\trunning mean\tlast label\tskill\n")
 	for _, p := range []struct {
 		name   string
 		figure *hindsightv1.Performance
@@ -73,23 +75,29 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 		{lastRounds(s.GetRecent().GetObservations()), s.GetRecent()},
 		{"discounted, about " + strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted()},
 	} {
-		writeFigures(w, p.name, p.figure.GetPrequential())
+		writeFigures(w, p.name, prequential, p.figure.GetPrequential())
 		if s.GetServedObservations() > 0 {
-			writeFigures(w, "  as served", p.figure.GetServed())
+			writeFigures(w, "", served, p.figure.GetServed())
 		}
 	}
 }
+
+// The words that say of which predictions a figure is.
+const (
+	prequential = "prequential"
+	served      = "served"
+)
 
 // lastRounds names the last rounds.
 func lastRounds(n float64) string { return "last " + strconv.FormatFloat(n, 'f', 0, 64) + " rounds" }
 
 // writeFigures writes the line of some rounds.
-func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigures) {
+func writeFigures(w *command.Page, name, kind string, f *hindsightv1.PerformanceFigures) {
 	if f == nil {
 		return
 	}
 	w.Printf("%s\n", strings.Join([]string{
-		name, command.Number(f.GetMeanLoss()),
+		name, kind, command.Number(f.GetMeanLoss()),
 		command.Number(f.GetRunningMeanLoss()), command.Number(f.GetLastLabelLoss()),
 		command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
 	}, "\t"))
@@ -99,9 +107,9 @@ func writeFigures(w *command.Page, name string, f *hindsightv1.PerformanceFigure
 // theory promises of it.
 func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.Regret != nil {
-		w.Row("regret", command.Number(s.GetRegret())+", against "+yardstick(s))
+		w.Row("regret, prequential", command.Number(s.GetRegret())+", against "+yardstick(s))
 		if s.ServedRegret != nil {
-			w.Float("  as served", s.GetServedRegret())
+			w.Float("regret, served", s.GetServedRegret())
 		}
 	}
 	if s.GetCertified() {
@@ -157,9 +165,9 @@ func writeDrift(w *command.Page, s *hindsightv1.ModelStats) {
 		w.Row("  the last one at", d.GetLastChangeSequence())
 	}
 	if d.LossBefore != nil {
-		w.Float("  mean loss before it", d.GetLossBefore())
+		w.Float("  mean loss before it, served", d.GetLossBefore())
 	}
 	if d.LossAfter != nil {
-		w.Float("  mean loss after it", d.GetLossAfter())
+		w.Float("  mean loss after it, served", d.GetLossAfter())
 	}
 }

@@ -66,23 +66,23 @@ func known(s *hindsightv1.ModelStats) {
 	}
 }
 
-const knownTables = `mean loss              model  running mean  last label  skill
-all rounds             0.1    0.4           0.5         0.75     better than trivial
-  as served            0.25   0.5           1           0.5      better than trivial
-last 1016 rounds       0.2    0.2           0.2         0        as good as trivial
-  as served            0.75   0.5           1           -0.5     worse than trivial
-discounted, about 982  1      0             0
-  as served            2      2.01          4           0.00498  as good as trivial
+const knownTables = `mean loss                           model  running mean  last label  skill
+all rounds             prequential  0.1    0.4           0.5         0.75     better than trivial
+                       served       0.25   0.5           1           0.5      better than trivial
+last 1016 rounds       prequential  0.2    0.2           0.2         0        as good as trivial
+                       served       0.75   0.5           1           -0.5     worse than trivial
+discounted, about 982  prequential  1      0             0
+                       served       2      2.01          4           0.00498  as good as trivial
 
 intervals  labels inside  last 1000  least of 500  mean width  score
 90 %       90.5 %         91.0 %     87.6 %        1.25        1.75
 99.9 %     100.0 %                                 3           3
 
-changes of the loss    2
-  of them rises        1
-  the last one at      3112
-  mean loss before it  0.125
-  mean loss after it   0.5
+changes of the loss            2
+  of them rises                1
+  the last one at              3112
+  mean loss before it, served  0.125
+  mean loss after it, served   0.5
 `
 
 func TestStatsTables(t *testing.T) {
@@ -107,7 +107,7 @@ weights in the mixture, by forgetting or step
 	args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--delay", "2"}
 	r := run(t, args...)
 	wantTables(t, r, knownTables)
-	for _, want := range []string{"\nlabels late by 2 rounds\n", "\nregret 3.61644, against the best expert in hindsight\nas served 7\n"} {
+	for _, want := range []string{"\nlabels late by 2 rounds\n", "\nregret, prequential 3.61644, against the best expert in hindsight\nregret, served 7\n"} {
 		if !strings.Contains(squeeze(r.out), want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}
@@ -173,10 +173,10 @@ func TestStatsOfNothing(t *testing.T) {
 	// A model that has learned from nothing but observations has served nothing.
 	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "1")
 	document(t, 0, "observe", "--model", "m", "1", "2", "--label", "2")
-	wantTables(t, run(t, "model", "stats", "m"), `mean loss            model  running mean  last label  skill
-all rounds           1      1             1           0  as good as trivial
-last 2 rounds        1      1             1           0  as good as trivial
-discounted, about 2  1      1             1           0  as good as trivial
+	wantTables(t, run(t, "model", "stats", "m"), `mean loss                         model  running mean  last label  skill
+all rounds           prequential  1      1             1           0  as good as trivial
+last 2 rounds        prequential  1      1             1           0  as good as trivial
+discounted, about 2  prequential  1      1             1           0  as good as trivial
 
 changes of the loss  0
 `)
@@ -255,7 +255,8 @@ func TestOutcomeTable(t *testing.T) {
 	run(t, "observe", "--model", "m", "1", "2", "--label", "1")
 	run(t, "observe", "--model", "m", "1", "2", "--label", "1")
 	r := run(t, "observe", "--model", "m", "1", "2", "--label", "2")
-	want := "sequence 3\nprediction 1\nloss 1\nregret 1.33333\nrecent mean loss 0.666667\nrecent skill 0, as good as trivial\n"
+	want := "sequence 3\nprediction, prequential 1\nloss, prequential 1\nregret, prequential 1.33333\n" +
+		"recent mean loss, served 0.666667\nrecent skill, served 0, as good as trivial\n"
 	if squeeze(r.out) != want {
 		t.Errorf("observed\n%s, want\n%s", r.out, want)
 	}

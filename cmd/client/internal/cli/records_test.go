@@ -122,7 +122,7 @@ func TestReplayRecords(t *testing.T) {
 				3: `{"at": "2026-03-03T02:30:00Z", "rain": null, "temp": 1, "city": "NA"}`,
 				5: `{"at": "2026-03-05T04:30:00Z", "rain": false, "temp": 2, "city": "Bergen, Norway"}`,
 			} {
-				if got := m.predictions["r-"+strconv.Itoa(i)].inputs; !proto.Equal(got, record(t, want)) {
+				if got := m.outcomes["r-"+strconv.Itoa(i)].inputs; !proto.Equal(got, record(t, want)) {
 					t.Errorf("row %d is %v, want %s", i, got, want)
 				}
 			}
@@ -170,7 +170,7 @@ func TestReplayRecordsShuffled(t *testing.T) {
 	m := f.models["m"]
 	missing := 0
 	for id, o := range m.outcomes {
-		n := m.predictions[id].inputs.GetFields()["n"]
+		n := m.outcomes[id].inputs.GetFields()["n"]
 		if _, null := n.GetKind().(*structpb.Value_NullValue); null && o.label == 4 {
 			missing++
 		} else if n.GetNumberValue() != 10*o.label {
@@ -222,7 +222,7 @@ func TestReplayClassesOfFeatures(t *testing.T) {
 		m := f.models["m"]
 		want := map[float64]string{1: "up", 2: "down", 3: "up"}
 		for id, o := range m.outcomes {
-			x := m.predictions[id].features
+			x := m.outcomes[id].features
 			if options != nil && options[0] == "--normalize" {
 				x = []float64{1 + 2*x[0], 5 + 2*x[1]}
 			}
@@ -302,7 +302,7 @@ func TestPredictAndObserveRecords(t *testing.T) {
 		t.Errorf("%+v, want %s", r, want)
 	}
 	r = run(t, "observe", "--model", "m", "--prediction-id", "p", "--class", "late")
-	if r.code != 0 || !strings.Contains(r.out, "served class  early\n") || !strings.Contains(r.out, "served loss   1\n") {
+	if r.code != 0 || !strings.Contains(r.out, "\nclass, served ") || !strings.Contains(squeeze(r.out), "\nloss, served 1\n") {
 		t.Errorf("%+v", r)
 	}
 	for says, args := range map[string][]string{

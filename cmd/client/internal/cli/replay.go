@@ -23,7 +23,11 @@ func newReplay(e *env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --csv FILE --model ID",
 		Short: "Take the rows of a CSV file through a model",
-		Long: `Take the rows of a CSV file through a model: predict, then observe, row by row.
+		Long: `Take the rows of a CSV file through a model. The rows are observed in their order, in
+batches, and each is judged by its prequential prediction: the one from all rows before
+it. --pipeline, --delay and --delay-by serve the rows in place of that: each is
+predicted, then observed, and judged by what was served too. Where no label is late the
+prequential losses are the same, to the last digit.
 
 The first line names the columns. --target names the column with the labels, or
 one column for each output; every other column is a feature, unless --features
@@ -85,6 +89,7 @@ taken. A constant becomes 0. Labels are not scaled.
 			if cmd.Flags().Changed("shuffle") {
 				r.options.Shuffle = &r.seed
 			}
+			r.batches = !cmd.Flags().Changed("pipeline") && r.delay == 0 && r.time == ""
 			return r.execute(cmd.Context(), e)
 		},
 	}

@@ -123,7 +123,7 @@ func stat(d map[string]any, name string) any {
 func TestReplayTable(t *testing.T) {
 	served(t)
 	csv, _ := table(t, 10, false)
-	r := run(t, "replay", "--csv", csv, "--model", "m")
+	r := run(t, "replay", "--csv", csv, "--model", "m", "--pipeline", "0")
 	for _, want := range []string{"rounds  ", "last label", "as good as trivial", "guarantee", "predict p50 / p99", "state digest"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in %s", want, r.out)
@@ -161,7 +161,7 @@ func TestReplayNormalizesAndShuffles(t *testing.T) {
 	order := rand.New(rand.NewPCG(3, 0)).Perm(5)
 	for position, i := range order {
 		id := "r-" + strconv.Itoa(position+1)
-		x := f.models["m"].predictions[id].features
+		x := f.models["m"].outcomes[id].features
 		if x[0] != float64(i)/4 || x[1] != 0 || f.models["m"].outcomes[id].label != labels[i] {
 			t.Errorf("round %d: features %v and label %v, want row %d", position+1, x, f.models["m"].outcomes[id].label, i)
 		}

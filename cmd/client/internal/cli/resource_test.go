@@ -56,7 +56,7 @@ func TestResourcesWithTheServer(t *testing.T) {
 	wantRow(t, table, "display", "name", "The", "first")
 
 	// Statistics of what was learned come at once; the follower has learned the same in time.
-	if r := run(t, "model", "watch", "first", "--events", "1", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "observations,recent_loss,skill,regret\n20,") {
+	if r := run(t, "model", "watch", "first", "--events", "1", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "observations,served_loss,served_skill,regret\n20,") {
 		t.Errorf("watched %+v", r)
 	}
 	for tries := 0; document(t, 0, "model", "get", "second")["sequence"] != 20.0; tries++ {

@@ -27,19 +27,20 @@ const (
 
 // roundsHelp is the help that replay and simulate share.
 const roundsHelp = `
-The label of each round is sent before the next round is predicted. --delay N
-sends labels N rounds later: that of round t after the prediction of round t+N,
-and the rest at the end. The model then learns and is judged as where labels come
-late.
+A round that is served is predicted, then observed, as by an application. The label of
+each round is sent before the next round is predicted. --delay N sends labels N rounds
+later: that of round t after the prediction of round t+N, and the rest at the end. The
+model then learns and is judged as where labels come late.
 
-Every call is answered before the next one is made. --pipeline N keeps up to N
-calls in flight in one session. The labels are then learned in the same order.
-With --delay the predictions are the same too: each waits for the labels that are
-due before it. Without --delay a served prediction may not know the labels in
-flight before it, and auto, which learns from what it served, learns otherwise.
-For every other learner the losses and the regret are the same.
+Every call of a served round is answered before the next one is made. --pipeline N
+tests serving under load: it keeps up to N calls in flight in one session. The labels
+are then learned in the same order. With --delay the predictions are the same too:
+each waits for the labels that are due before it. Without --delay a served prediction
+may not know the labels in flight before it, and auto, which learns from what it
+served, learns otherwise; "labels late by" is the most labels that a prediction did
+not know. For every other learner the prequential losses and the regret are the same.
 
-Every prediction has an id, RUN-t. RUN is random unless --run gives it. A call
+Every round has an id, RUN-t. RUN is random unless --run gives it. A call
 without an answer (UNAVAILABLE, or no answer in time) is sent again under the
 same id, at most --retries times. The first wait is 100 ms at most; each further
 one is twice as long, 5 s at most. A call that the server asks to repeat is sent
@@ -49,9 +50,8 @@ After an interrupt the calls in flight are finished, the labels that are due are
 sent, the table is printed, and the exit code is 130. A second interrupt kills
 the client.
 
-"mean loss", of a classifier "error rate", and "loss sum" are of this run and
-prequential: each prediction is made from all earlier observations. The rest is what the server says of the whole
-history of the model. Regret is the loss of the model minus that of the best
+"mean loss", of a classifier "error rate", and "loss sum" are of this run. The rest
+is what the server says of the whole history of the model. Regret is the loss of the model minus that of the best
 expert, or of the best fixed function, known in hindsight. The guarantee is the
 bound of the theory for it.
 ` + verdictHelp + `
@@ -66,6 +66,7 @@ type rounds struct {
 	model, create, out, run string
 	delay                   int
 	timed                   bool // labels come by the times of the rounds
+	batches                 bool // rounds are observed in batches and not served
 	pipeline, retries       int
 	offset                  int
 	offsets                 bool // the command has --offset: a run goes on at one
@@ -83,7 +84,7 @@ func (r *rounds) flags(e *env, cmd *cobra.Command) {
 	flags.StringVar(&r.out, "out", "", "write a CSV file with one line for each round")
 	flags.StringVar(&r.run, "run", "", "prefix of the prediction ids; random if empty")
 	flags.IntVar(&r.delay, "delay", 0, "send each label this many rounds late")
-	flags.IntVar(&r.pipeline, "pipeline", 0, "keep up to this many calls in flight in one session; 0: one call after another")
+	flags.IntVar(&r.pipeline, "pipeline", 0, "serve the rounds with up to this many calls in flight in one session; 0: one call after another")
 	flags.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
 }
 
@@ -140,6 +141,7 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 		Offset:   r.offset,
 		Delay:    r.delay,
 		Timed:    r.timed,
+		Batches:  r.batches,
 		Pipeline: r.pipeline,
 		Retry:    client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {

@@ -19,7 +19,7 @@ func TestReplayChosenColumns(t *testing.T) {
 		run := []string{"a", "b"}[i]
 		document(t, 0, append([]string{"replay", "--csv", path, "--model", "m", "--run", run}, args...)...)
 		want := [][]float64{{2, 1}, {1, 2}}[i]
-		if got := f.models["m"].predictions[run+"-1"].features; !slices.Equal(got, want) {
+		if got := f.models["m"].outcomes[run+"-1"].features; !slices.Equal(got, want) {
 			t.Errorf("%v: features %v, want %v", args, got, want)
 		}
 	}

@@ -31,8 +31,10 @@ type summary struct {
 	Unfinished        bool             `json:"unfinished"`
 	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
 	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
-	PredictP50Seconds command.Finite   `json:"predictP50Seconds"`
-	PredictP99Seconds command.Finite   `json:"predictP99Seconds"`
+	LateBy            int              `json:"lateBy,omitempty"`
+	Batches           int              `json:"batches,omitempty"`
+	PredictP50Seconds *command.Finite  `json:"predictP50Seconds,omitempty"`
+	PredictP99Seconds *command.Finite  `json:"predictP99Seconds,omitempty"`
 	ObserveP50Seconds command.Finite   `json:"observeP50Seconds"`
 	ObserveP99Seconds command.Finite   `json:"observeP99Seconds"`
 	Skill             *command.Finite  `json:"skill,omitempty"`
@@ -50,14 +52,24 @@ type summary struct {
 // newSummary returns the account that the client kept.
 func newSummary(r *rounds, result *drive.Result) *summary {
 	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
+	quantile := func(l drive.Latency, q float64) *command.Finite {
+		if r.batches {
+			return nil // Nothing was predicted.
+		}
+		v := seconds(l.Quantile(q))
+		return &v
+	}
 	s := &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, NextOffset: result.NextOffset,
 		Duplicates: result.Duplicates, Retries: result.Retries, ServedRounds: result.Served,
 		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
-		PredictP50Seconds: seconds(result.Predict.Quantile(0.5)), PredictP99Seconds: seconds(result.Predict.Quantile(0.99)),
+		Batches: result.Batches, PredictP50Seconds: quantile(result.Predict, 0.5), PredictP99Seconds: quantile(result.Predict, 0.99),
 		ObserveP50Seconds: seconds(result.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(result.Observe.Quantile(0.99)),
+	}
+	if r.delay == 0 && !r.timed {
+		s.LateBy = result.Behind
 	}
 	if result.Classes > 0 {
 		rate := command.Finite(float64(result.Errors) / float64(result.Classes))
@@ -93,10 +105,10 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 		return err
 	}
 	s.stats, s.Stats = stats, raw
-	prequential, served := skills(stats)
-	s.Skill, s.Verdict = judged(prequential)
+	own, told := skills(stats)
+	s.Skill, s.Verdict = judged(own)
 	if stats.GetServedObservations() > 0 {
-		s.ServedSkill, s.ServedVerdict = judged(served)
+		s.ServedSkill, s.ServedVerdict = judged(told)
 	}
 	return nil
 }
@@ -141,6 +153,13 @@ func (s *summary) write(w *command.Page) {
 	if s.Delay > 0 {
 		line("labels late by", fmt.Sprintf("%d rounds", s.Delay))
 	}
+	if s.LateBy > 0 {
+		late := fmt.Sprintf("up to %d rounds, by --pipeline", s.LateBy)
+		if s.stats.GetLearner() == "auto" {
+			late += ": auto, which learns from what it served, learned otherwise than in turn"
+		}
+		line("labels late by", late)
+	}
 	if s.Duplicates > 0 {
 		line("learned before", s.Duplicates)
 	}
@@ -148,20 +167,24 @@ func (s *summary) write(w *command.Page) {
 		line("calls retried", s.Retries)
 	}
 	if s.ErrorRate != nil {
-		line("error rate", rate(float64(*s.ErrorRate)))
+		line("error rate, prequential", rate(float64(*s.ErrorRate)))
 	} else {
-		w.Float("mean loss", float64(s.MeanLoss))
+		w.Float("mean loss, prequential", float64(s.MeanLoss))
 	}
-	w.Float("loss sum", float64(s.LossSum))
+	w.Float("loss sum, prequential", float64(s.LossSum))
 	if s.ServedMeanLoss != nil && s.ErrorRate == nil {
-		w.Float("mean loss as served", float64(*s.ServedMeanLoss))
+		w.Float("mean loss, served", float64(*s.ServedMeanLoss))
 	}
 	if s.stats != nil {
 		writeRegret(w, s.stats)
 	}
 	line("rounds/s", strconv.FormatFloat(float64(s.RoundsPerSecond), 'f', 1, 64))
-	line("predict p50 / p99", latency(s.PredictP50Seconds)+" / "+latency(s.PredictP99Seconds))
-	line("observe p50 / p99", latency(s.ObserveP50Seconds)+" / "+latency(s.ObserveP99Seconds))
+	name := "batch p50 / p99"
+	if s.PredictP50Seconds != nil {
+		name = "observe p50 / p99"
+		line("predict p50 / p99", latency(*s.PredictP50Seconds)+" / "+latency(*s.PredictP99Seconds))
+	}
+	line(name, latency(s.ObserveP50Seconds)+" / "+latency(s.ObserveP99Seconds))
 	if s.stats == nil {
 		return
 	}

@@ -26,12 +26,13 @@ func newTop(e *env) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the models: observations, loss, skill, regret, rate",
+		Short: "Watch the models: observations, served loss and skill, regret, rate",
 		Long: `Show a table of the models, again every --interval, until q is pressed. Where
 standard output is no terminal, or with -o json or csv, the table is printed once.
 
-Loss and skill are of the last 1000 observations, of a classifier the error rate.
-They are of the last time that the model was in memory.
+Loss and skill are of what was served for the last 1000 observations, of a classifier
+the error rate. The regret is prequential. They are of the last time that the model was
+in memory.
 
 ` + verdictHelp,
 		Example: `  hindsight top --order-by 'observation_rate desc'
@@ -86,7 +87,7 @@ func (e *env) top(ctx context.Context, c *client.Client, request *hindsightv1.Li
 }
 
 func topHeader() []string {
-	return []string{"id", "learner", "observations", "per_second", "recent_loss", "skill", "regret", "state"}
+	return []string{"id", "learner", "observations", "per_second", "served_loss", "served_skill", "regret", "state"}
 }
 
 // topRows are the lines of models.
@@ -94,7 +95,7 @@ func topRows(models []*hindsightv1.Model) [][]any {
 	rows := make([][]any, len(models))
 	for i, m := range models {
 		s := m.GetSummary()
-		loss, skill := judge(s.GetRecent(), s.GetRecentClasses())
+		loss, skill := judge(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
 		var perSecond, regret any
 		if s != nil {
 			perSecond = s.GetObservationRate()
@@ -116,7 +117,7 @@ func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address str
 	w.Printf("%s, models: %d, shown: %d; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
 	rows := topRows(page.GetModels())
 	for i, m := range page.GetModels() {
-		if _, skill := judge(m.GetSummary().GetRecent(), m.GetSummary().GetRecentClasses()); skill != nil {
+		if _, skill := judge(m.GetSummary().GetRecent().GetServed(), m.GetSummary().GetRecentClasses().GetServed()); skill != nil {
 			rows[i] = append(rows[i], verdict(*skill))
 		}
 	}

@@ -26,7 +26,7 @@ var build = sync.OnceValues(func() (string, error) {
 })
 
 // realServer starts the server until the test ends.
-func realServer(t *testing.T) {
+func realServer(t *testing.T) *child.Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds the server")
@@ -45,6 +45,7 @@ func realServer(t *testing.T) {
 		}
 	})
 	t.Setenv("HINDSIGHT_ADDRESS", s.GRPC)
+	return s
 }
 
 // TestReplayWithTheServer creates auto from the file, and serves the same in a
@@ -70,6 +71,34 @@ func TestReplayWithTheServer(t *testing.T) {
 		if seen[0] == nil || !slices.Equal(seen[:3], seen[3:]) {
 			t.Errorf("delay %s: in turn and in a session %v", delay, seen)
 		}
+	}
+}
+
+// TestReplayInBatchesWithTheServer: rows that are observed in batches leave the state, the
+// losses and the regret of one call after another. What --pipeline serves does not.
+func TestReplayInBatchesWithTheServer(t *testing.T) {
+	realServer(t)
+	csv, _ := table(t, 400, true)
+	outcomes := func(id string, mode ...string) (string, map[string]any) {
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d := document(t, 0, append([]string{"replay", "--csv", csv, "--model", id, "--create", "{}", "--run", "r", "--out", out}, mode...)...)
+		return read(t, out), d
+	}
+	want, turn := outcomes("turn", "--pipeline", "0")
+	got, batches := outcomes("batches")
+	if got != want || batches["lossSum"] != turn["lossSum"] || stat(batches, "stateDigest") != stat(turn, "stateDigest") || stat(batches, "regret") != stat(turn, "regret") {
+		t.Errorf("in batches %v, in turn %v", batches, turn)
+	}
+	if again, d := outcomes("batches"); again != want || d["duplicates"] != 400.0 || stat(d, "stateDigest") != stat(turn, "stateDigest") {
+		t.Errorf("again %v", d)
+	}
+	// Half of the rows were served by an earlier run.
+	outcomes("both", "--pipeline", "0", "--limit", "150")
+	if both, d := outcomes("both"); both != want || d["duplicates"] != 150.0 || stat(d, "stateDigest") != stat(turn, "stateDigest") {
+		t.Errorf("served, then in batches %v", d)
+	}
+	if _, d := outcomes("pipelined", "--pipeline", "16"); d["lateBy"] == nil || stat(d, "stateDigest") == stat(turn, "stateDigest") {
+		t.Errorf("pipelined %v: want labels late, and another state", d)
 	}
 }
 

@@ -32,7 +32,8 @@ func newModelWatch(e *env) *cobra.Command {
 		Short: "Watch how a model does: curves of its loss and its regret",
 		Long: `Show the curves of a model's recent loss and of its regret, as it learns, until q is
 pressed. The curves begin with the history of the model, whose losses are those of its
-points. Later losses are of the last 1000 observations.
+points. Later losses are of the last 1000 observations. Losses and skill are of what was
+served, of the prequential prediction where nothing was. The regret is prequential.
 
 Where standard output is no terminal a line is printed for each statistics that
 come; with -o json each is one line of JSON.`,
@@ -114,12 +115,12 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 		}
 		return err
 	}
-	loss, skill := judge(s.GetRecent(), s.GetClasses().GetRecent())
+	loss, skill := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
 	row := []any{s.GetObservations(), loss, skill, nil}
 	if s.Regret != nil {
 		row[3] = s.GetRegret()
 	}
-	return e.Line([]string{"observations", "recent_loss", "skill", "regret"}, row, first)
+	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"}, row, first)
 }
 
 // watched are the curves of a model.
@@ -133,14 +134,14 @@ type watched struct {
 // begin takes the history of the model.
 func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 	for _, p := range points {
-		loss, _ := judge(p.GetPerformance(), p.GetClasses())
+		loss, _ := judge(p.GetPerformance().GetServed(), p.GetClasses().GetServed())
 		w.point(p.GetSequence(), known(loss), told(p.Regret != nil, p.GetRegret()))
 	}
 }
 
 // add takes new statistics.
 func (w *watched) add(s *hindsightv1.ModelStats) {
-	loss, _ := judge(s.GetRecent(), s.GetClasses().GetRecent())
+	loss, _ := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
 	w.stats = s
 	w.point(s.GetObservations(), known(loss), told(s.Regret != nil, s.GetRegret()))
 }
@@ -171,22 +172,22 @@ func (w *watched) point(sequence uint64, loss, regret float64) {
 // write writes the page of a screen.
 func (w *watched) write(p *command.Page, width, height int) {
 	s := w.stats
-	loss, skill := judge(s.GetRecent(), s.GetClasses().GetRecent())
+	loss, skill := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
 	p.Printf("%s, %s, %d observations; q leaves\n", s.GetModel(), s.GetLearner(), s.GetObservations())
-	p.Printf("recent loss %s, skill %s %s, regret %s\n\n", command.Optional(loss, command.Number),
+	p.Printf("served, recent: loss %s, skill %s %s\nprequential: regret %s\n\n", command.Optional(loss, command.Number),
 		command.Optional(skill, digits3), command.Optional(skill, verdict), command.Optional(s.Regret, command.Number))
 	o := plot.Options{
-		Width: min(width, maxWidth), Height: max(3, (height-12)/2), X: "observations",
+		Width: min(width, maxWidth), Height: max(3, (height-13)/2), X: "observations",
 		First: strconv.FormatUint(w.first, 10), Last: strconv.FormatUint(s.GetObservations(), 10),
 	}
-	name := "recent mean loss" // Of a point of the history, or of the last 1000 observations.
+	name := "recent mean loss, served" // Of a point of the history, or of the last 1000 observations.
 	if s.GetClasses() != nil {
-		name = "recent error rate"
+		name = "recent error rate, served"
 	}
 	for _, c := range []struct {
 		title  string
 		points []float64
-	}{{name, w.loss}, {"regret" + w.against, w.regret}} {
+	}{{name, w.loss}, {"prequential regret" + w.against, w.regret}} {
 		o.Title = c.title
 		var drawn strings.Builder
 		if plot.Curve(&drawn, twice(c.points), o) == nil { // Else no point is known.

@@ -1,6 +1,6 @@
 // Package drive takes a stream of labelled rounds through a model. For every
 // round it asks for a prediction, sends the label, and adds the outcome to the
-// account.
+// account; or it observes the rounds in batches, without predictions.
 package drive
 
 import (
@@ -50,6 +50,9 @@ type Options struct {
 	// stream the rest follow. Labels are sent in the order of their times, those of the
 	// same time in the order of their rounds.
 	Timed bool
+	// Batches observes the rounds in batches and asks for no prediction. It excludes
+	// Delay, Timed and Pipeline, and rounds whose labels depend on their predictions.
+	Batches bool
 	// Pipeline is how many calls may be in flight in one session. With 0 every call
 	// is unary and is answered before the next one is made.
 	Pipeline int
@@ -76,13 +79,18 @@ type Result struct {
 	// of what was served, over Served rounds: those that were predicted.
 	LossSum, ServedLossSum float64
 	Served                 int
+	// Behind is the most observations that a served prediction had not learned of
+	// those that the model learned before its label.
+	Behind int
+	// Batches is how many batches were observed.
+	Batches int
 	// Classes is how many of the acknowledged labels were classes, Errors for how
 	// many of them the prequential prediction was another class.
 	Classes, Errors int
 	// Elapsed is the time of the run.
 	Elapsed time.Duration
 	// Predict and Observe are the latencies of the two calls, with the waits for their
-	// retries.
+	// retries. With Options.Batches, Observe is that of a batch, and Predict is empty.
 	Predict, Observe Latency
 }
 
@@ -119,8 +127,12 @@ func Run(ctx context.Context, c *client.Client, model string, source Source, o O
 		next:    o.Offset,
 		ahead:   make(map[int]bool),
 	}
+	take := d.run
+	if o.Batches {
+		take = d.batches
+	}
 	start := time.Now()
-	err := d.run(ctx, c.With(retry).Model(model))
+	err := take(ctx, c.With(retry).Model(model))
 	d.result.Elapsed = time.Since(start)
 	d.result.Retries = int(retries.Load())
 	return d.result, err
@@ -151,7 +163,8 @@ type flight struct {
 	round     stream.Round
 	predicted bool
 	labels    []float64
-	known     bool // the label had been observed before; the server knows no prediction
+	known     bool   // the server knows no prediction, or the label had been observed before
+	learned   uint64 // the prediction had learned so many observations
 	at        float64
 	due       float64 // the time at which the label is sent
 }
@@ -191,14 +204,10 @@ func (d *driver) run(ctx context.Context, m *client.Model) error {
 			d.failure = err
 		}
 	}
-	switch {
-	case d.failure != nil:
+	if d.failure != nil {
 		return d.failure
-	case errors.Is(d.stop, io.EOF):
-		return nil
-	default:
-		return d.stop
 	}
+	return d.ended()
 }
 
 // choose makes the next call, and returns nil if none is to be made now. A label that
@@ -313,20 +322,28 @@ func (d *driver) finish(c *sent) error {
 	if prediction != nil && prediction.Value != nil {
 		served = []float64{prediction.GetValue()}
 	}
-	c.predicted = true
+	c.predicted, c.learned = true, prediction.GetStateSequence()
 	c.labels = c.round.Labels(served)
 	return nil
 }
 
-// observed waits for the outcome of a label and adds it to the account.
+// observed waits for the outcome of a label.
 func (d *driver) observed(c *sent) error {
 	d.open--
 	outcome, err := c.outcome()
 	if err != nil {
 		return fmt.Errorf("round %d: observe: %w", c.t, err)
 	}
+	d.result.Observe.Add(time.Since(c.start))
+	if !c.known && !outcome.GetDuplicate() && outcome.GetSequence() > c.learned {
+		d.result.Behind = max(d.result.Behind, int(outcome.GetSequence()-1-c.learned))
+	}
+	return d.acknowledge(c.flight, outcome)
+}
+
+// acknowledge adds the outcome of a round to the account.
+func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	r := d.result
-	r.Observe.Add(time.Since(c.start))
 	r.Acknowledged++
 	d.ahead[c.t] = true
 	for d.ahead[r.NextOffset+1] {

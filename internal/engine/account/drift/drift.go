@@ -15,7 +15,18 @@
 //	R ← (R + 1) f
 //
 // the e-detector of Shiryaev and Roberts: R less the number of blocks is a
-// martingale. There is a change when R reaches 25,000 in one of the two
+// martingale.
+//
+// These bets grow slowly where few blocks are before the change, because the
+// blocks after the change join the reference. A second bet, on a change that
+// separates, wins there: the j-th block after the change is then among the j
+// largest of the n in the reference,
+//
+//	g(p) = n/j if p ≤ j/n, else 0,  Q ← (Q + 1) g
+//
+// with j the number of bets g that were won in succession, plus 1. j is known
+// before p, so that g is as fair as f, and the mixture E = (15 R + Q)/16 is an
+// e-detector too. There is a change when E reaches 25,000 in one of the two
 // directions; hence between two false alarms there are 200,000 losses or more in
 // the mean.
 //
@@ -30,9 +41,11 @@ const (
 	block = 16
 	// The least mean number of losses between two false alarms.
 	between = 200_000
-	// Where R is a change: at the change the sum of both R is at least this, and its
+	// Where E is a change: at the change the sum of both E is at least this, and its
 	// mean is twice that of the number of blocks.
 	threshold = 2 * between / block
+	// The weight of Q in E.
+	separation = 1.0 / 16
 	// How many bits of a statistic's mantissa tell its bin apart: 8 bins an
 	// octave.
 	mantissa = 3
@@ -74,6 +87,10 @@ type Detector struct {
 type direction struct {
 	// r is R.
 	r float64
+	// q is Q, and won the number of bets g that were won in succession.
+	// (q > 0) == (won > 0)
+	q   float64
+	won uint64
 	// score is the cumulative sum S ← max(S + 1/3 − p, 0), and length the number
 	// of blocks since it was 0: there a change began, if there was one. R forgets a
 	// high bet too slowly to tell the place.
@@ -129,7 +146,7 @@ func (d *Detector) Observe(loss float64) bool {
 		d.rise, d.fall = direction{before: sum}, direction{before: sum}
 		return false
 	}
-	rise, fall := d.rise.bet(p, sum), d.fall.bet(q, sum)
+	rise, fall := d.rise.bet(p, sum, d.n), d.fall.bet(q, sum, d.n)
 	switch {
 	case rise:
 		d.note(&d.rise)
@@ -145,9 +162,11 @@ func (d *Detector) Observe(loss float64) bool {
 }
 
 // rank adds a block to the reference, and is its p-value from above and from
-// below. Neither is 0. It begins a new reference with the block if more than a
-// quarter of the blocks are outside of the window: the bins would not tell them
-// apart.
+// below. Neither is 0. Blocks above the window rank above all in it, and those
+// below rank below. If more than two thirds of the blocks are outside, rank begins a new
+// reference with the block: the bins do not tell most blocks apart. A window that
+// the first block put in the wrong place ends so. A change that leaves the window
+// is detected before that, if ten blocks came before the change.
 func (d *Detector) rank(key int) (p, q float64) {
 	if d.counts == nil {
 		d.counts = make([]uint32, bins)
@@ -161,7 +180,7 @@ func (d *Detector) rank(key int) (p, q float64) {
 	bin := d.bin(key)
 	d.counts[bin]++
 	d.n++
-	if outside := uint64(d.counts[below]) + uint64(d.counts[above]); (bin == below || bin == above) && 4*outside > d.n {
+	if outside := uint64(d.counts[below]) + uint64(d.counts[above]); (bin == below || bin == above) && 3*outside > 2*d.n {
 		d.restart()
 		return d.rank(key)
 	}
@@ -203,15 +222,21 @@ func uniform(n uint64) float64 {
 	return (float64(n>>12) + 0.5) / (1 << 52)
 }
 
-// bet takes a block of a p-value and a sum of losses. It tells whether R has
-// reached the threshold.
-func (v *direction) bet(p, sum float64) bool {
+// bet takes a block of a p-value and a sum of losses, the last of n in the
+// reference. It tells whether E has reached the threshold.
+func (v *direction) bet(p, sum float64, n uint64) bool {
 	f := 0.5 / math.Sqrt(p)
 	v.r = float64((v.r + 1) * f)
+	if j := float64(v.won + 1); float64(p*float64(n)) <= j {
+		v.q = float64((v.q + 1) * (float64(n) / j))
+		v.won++
+	} else {
+		v.q, v.won = 0, 0
+	}
 	v.score += 1.0/3 - p
 	v.after += sum
 	v.length++
-	if v.r >= threshold {
+	if v.evidence() >= threshold {
 		return true
 	}
 	if v.score <= 0 {
@@ -219,6 +244,11 @@ func (v *direction) bet(p, sum float64) bool {
 		v.score, v.after, v.length = 0, 0, 0
 	}
 	return false
+}
+
+// evidence is E.
+func (v *direction) evidence() float64 {
+	return float64((1-separation)*v.r) + float64(separation*v.q)
 }
 
 // note keeps a change.
@@ -240,6 +270,6 @@ func (d *Detector) Statistics() Statistics { return d.told }
 
 // Size is the memory of the state in bytes, at a cost of O(1).
 func (d *Detector) Size() uint64 {
-	const fixed = 200 // Of Detector.
+	const fixed = 232 // Of Detector.
 	return fixed + 4*uint64(len(d.counts))
 }

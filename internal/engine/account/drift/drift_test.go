@@ -22,6 +22,7 @@ type naive struct {
 	losses     []float64 // All of them.
 	statistics []float64 // Of the reference.
 	bets       [2][]float64
+	separating [2][]float64
 	changes    []drift.Statistics
 }
 
@@ -53,16 +54,21 @@ func (n *naive) observe(loss float64) {
 		}
 	}
 	u := drift.Uniform(uint64(len(n.losses)))
-	n.bets[0] = append(n.bets[0], 0.5/math.Sqrt((greater+u*equal)/float64(size)))
-	n.bets[1] = append(n.bets[1], 0.5/math.Sqrt((less+(1-u)*equal)/float64(size)))
-	for side, bets := range n.bets {
-		// R is the sum over all beginnings of the products from there on.
-		r, product := 0.0, 1.0
-		for _, f := range slices.Backward(bets) {
-			product *= f
-			r += product
+	for side, p := range []float64{(greater + u*equal) / float64(size), (less + (1-u)*equal) / float64(size)} {
+		n.bets[side] = append(n.bets[side], 0.5/math.Sqrt(p))
+		// The bet on a separation has won since the last 0 in a row.
+		j := 1
+		for i := len(n.separating[side]) - 1; i >= 0 && n.separating[side][i] > 0; i-- {
+			j++
 		}
-		if r < 25_000 {
+		g := 0.0
+		if p*float64(size) <= float64(j) {
+			g = float64(size) / float64(j)
+		}
+		n.separating[side] = append(n.separating[side], g)
+	}
+	for side, bets := range n.bets {
+		if (15*fromAll(bets)+fromAll(n.separating[side]))/16 < 25_000 {
 			continue
 		}
 		// The change is where the sum of 1/3 − p is the largest, back from here.
@@ -77,9 +83,20 @@ func (n *naive) observe(loss float64) {
 			Change: uint64(at + 1), Noticed: uint64(len(n.losses)), Rise: side == 0,
 			Before: mean(n.losses[n.start:at]), After: mean(n.losses[at:]),
 		})
-		n.start, n.statistics, n.bets = len(n.losses), nil, [2][]float64{}
+		n.start, n.statistics, n.bets, n.separating = len(n.losses), nil, [2][]float64{}, [2][]float64{}
 		return
 	}
+}
+
+// fromAll is the e-detector of bets: the sum over all beginnings of the products from
+// there on.
+func fromAll(bets []float64) (sum float64) {
+	product := 1.0
+	for _, f := range slices.Backward(bets) {
+		product *= f
+		sum += product
+	}
+	return sum
 }
 
 func mean(values []float64) float64 {
@@ -233,7 +250,7 @@ func TestLossesScaledByPowersOfFour(t *testing.T) {
 
 func TestRestoreContinues(t *testing.T) {
 	all := switching(1, 6000)
-	for _, cut := range []int{0, 1, 15, 16, 17, 33, 1000, 2500, 5555} {
+	for _, cut := range []int{0, 1, 15, 16, 17, 33, 64, 480, 1000, 2500, 5555} {
 		a, b := drift.New(), drift.New()
 		for _, loss := range all[:cut] {
 			a.Observe(loss)
@@ -255,6 +272,34 @@ func TestRestoreContinues(t *testing.T) {
 	}
 }
 
+// A state of before there were bets on a separation has none of them. It loads, and
+// the next change is seen.
+func TestRestoreWithoutSeparation(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		d := drift.New()
+		for range 800 {
+			d.Observe(r.ExpFloat64())
+		}
+		for range 40 {
+			d.Observe(1e3 * r.ExpFloat64())
+		}
+		state := d.AppendBinary(nil)
+		if len(state) != 8*22+4*128+32 {
+			t.Fatalf("seed %d: %d bytes, want bets that were won", seed, len(state))
+		}
+		if err := d.Restore(state[:len(state)-32]); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		for range 300 {
+			d.Observe(1e3 * r.ExpFloat64())
+		}
+		if c := d.Statistics(); changes(d) != 1 || !c.Rise || c.Noticed > 1000 {
+			t.Errorf("seed %d: a change after 800 is told as %+v", seed, c)
+		}
+	}
+}
+
 func TestRestoreRefuses(t *testing.T) {
 	d := drift.New()
 	for _, loss := range switching(2, 6003) {
@@ -267,6 +312,14 @@ func TestRestoreRefuses(t *testing.T) {
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(good[8*at:]) }
 	if changes(d) == 0 || word(3) == 0 {
 		t.Fatal("nothing to spoil")
+	}
+	if len(good) != 8*22+4*128 {
+		t.Fatal("the state has bets that were won already")
+	}
+	// won appends Q and the bets won, of rise and of fall.
+	won := func(rise float64, n uint64, fall float64, m uint64) []byte {
+		out := codec.AppendUint64(codec.AppendFloats(slices.Clone(good), rise), n)
+		return codec.AppendUint64(codec.AppendFloats(out, fall), m)
 	}
 	minus := math.Float64bits(-1)
 	// Rise begins at word 5, fall at 10, the changes at 15, the counts at 22.
@@ -283,8 +336,13 @@ func TestRestoreRefuses(t *testing.T) {
 		"no blocks":                 put(3, 0),
 		"no base":                   put(4, 0),
 		"a base beyond":             put(4, 1<<40),
-		"R at the threshold":        put(5, math.Float64bits(25_000)),
+		"R at the threshold":        put(5, math.Float64bits(26_700)),
 		"a negative R":              put(10, minus),
+		"a bet that won nothing":    won(0, 1, 0, 0),
+		"no bet that won":           won(0, 0, 0, 0),
+		"Q at the threshold":        won(400_000, 3, 0, 0),
+		"more bets than blocks":     won(1, word(3), 0, 0),
+		"half a bet":                won(1, 1, 0, 0)[:len(good)+24],
 		"a score and no blocks":     put(6, math.Float64bits(1e19)),
 		"a change that is all":      put(7, word(3)),
 		"a negative sum before":     put(8, minus),

@@ -46,6 +46,28 @@ func seen(s sources, streams, after int, factor float64) (part, delay float64) {
 	return part / float64(streams), delay / part
 }
 
+// A large change is seen even if few losses came before it, and also if it leaves the
+// window of the bins. Thousands of rounds without a change raise no more alarms than
+// the theorem allows, whatever the tails.
+func TestLargeEarlyChanges(t *testing.T) {
+	const streams, bar = 200, 0.95
+	for _, s := range independent()[:7] { // The others scale how often a loss is not 0.
+		for _, factor := range []float64{1e5, 1e9, 1e-9, 1e200} {
+			part, delay := seen(s, streams, 320, factor)
+			t.Logf("%s, %g times the loss after 320: %.1f %% seen, mean delay %.0f", s.name, factor, 100*part, delay)
+			if part < bar {
+				t.Errorf("%s, seeds 0 to %d: %g times the loss after 320 is seen in %g of the streams", s.name, streams-1, factor, part)
+			}
+		}
+		// Four times the 1 in 200,000 of the theorem, as so few alarms vary.
+		if n := alarms(s, streams, 3000); n > 4*streams*3000/200_000 {
+			t.Errorf("%s, seeds 0 to %d: %d changes in 3,000 rounds each without any", s.name, streams-1, n)
+		} else {
+			t.Logf("%s: %d false alarms in %d streams of 3,000", s.name, n, streams)
+		}
+	}
+}
+
 // False alarms, and changes that are seen. `go test -v -run Table` prints the table
 // of docs/adr/0020-drift.md. The theorem promises at most 1 false alarm in 200,000
 // independent losses, of any distribution.

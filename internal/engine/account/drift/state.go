@@ -15,7 +15,9 @@ import (
 // and of its roots, blocks of the reference, base; rise and fall with R, the sum of
 // scores, its length, the sums before it and in it; how many changes and rises, the
 // change and noticed of the last, 1 for a rise, the means before and after. If the reference has
-// a block, 128 counts of 4 bytes.
+// a block, 128 counts of 4 bytes. If a bet on a separation was won last, Q of rise and the
+// bets won in succession, and the same of fall. Earlier versions, which did not bet so, wrote
+// a state without these four numbers, as if no such bet had been won.
 func (d *Detector) AppendBinary(dst []byte) []byte {
 	dst = codec.AppendUint64(dst, d.observed)
 	dst = codec.AppendFloats(dst, d.loss, d.root)
@@ -40,6 +42,11 @@ func (d *Detector) AppendBinary(dst []byte) []byte {
 	for _, c := range d.counts {
 		dst = binary.LittleEndian.AppendUint32(dst, c)
 	}
+	if d.rise.won > 0 || d.fall.won > 0 {
+		for _, v := range []*direction{&d.rise, &d.fall} {
+			dst = codec.AppendUint64(codec.AppendFloats(dst, v.q), v.won)
+		}
+	}
 	return dst
 }
 
@@ -62,7 +69,7 @@ func (d *Detector) Restore(data []byte) error {
 	base := r.Uint64()
 	t.base = int(min(base, maxKey))
 	for _, v := range []*direction{&t.rise, &t.fall} {
-		r.Within(threshold, &v.r)
+		r.Within(2*threshold, &v.r)
 		r.Within(maxCount, &v.score)
 		v.length = r.Uint64()
 		r.Within(maxSum, &v.before, &v.after)
@@ -78,10 +85,17 @@ func (d *Detector) Restore(data []byte) error {
 			t.counts[i] = r.Uint32()
 		}
 	}
+	separated := r.Len() > 0
+	if separated {
+		for _, v := range []*direction{&t.rise, &t.fall} {
+			r.Within(threshold/separation, &v.q)
+			v.won = r.Uint64()
+		}
+	}
 	if err := r.End(); err != nil {
 		return fmt.Errorf("drift: %w", err)
 	}
-	if what := t.broken(); what != "" || rise > 1 || base >= maxKey {
+	if what := t.broken(); what != "" || rise > 1 || base >= maxKey || separated != (t.rise.won > 0 || t.fall.won > 0) {
 		return fmt.Errorf("drift: %s: %w", what, codec.ErrCorrupt)
 	}
 	*d = *t
@@ -98,7 +112,8 @@ func (d *Detector) broken() string {
 		return "the sums of losses cannot be"
 	}
 	for _, v := range []*direction{&d.rise, &d.fall} {
-		if negative(v.r, v.score, v.before, v.after) || v.r >= threshold || v.length > 0 && v.length >= d.n || v.length == 0 && (v.after != 0 || v.score != 0) ||
+		if negative(v.r, v.q, v.score, v.before, v.after) || v.evidence() >= threshold ||
+			(v.q > 0) != (v.won > 0) || v.won > 0 && v.won >= d.n || v.length > 0 && v.length >= d.n || v.length == 0 && (v.after != 0 || v.score != 0) ||
 			d.n == 0 && *v != (direction{}) {
 			return "the evidence of a change cannot be"
 		}

@@ -24,7 +24,8 @@
 //
 // Sources: Gaillard, Stoltz and van Erven, COLT 2014, for ML-Poly and its second
 // order bound; Angelopoulos, Candès and Tibshirani, NeurIPS 2023, for the
-// trackers of the quantile.
+// trackers of the quantile; Zaffran, Féron, Goude, Josse and Dieuleveut, ICML 2022
+// (AgACI), for the mixture of trackers of several steps.
 package interval
 
 import (

@@ -2,7 +2,7 @@ import type { ClassPerformance, Performance, Stats } from "../../api/types";
 import { bytes, count, figure, level, number, percent, short } from "../../format";
 import { Light, Num, Scroll } from "../../ui/parts";
 
-/** skillOf is the recent skill as served, of which the traffic light speaks. */
+/** skillOf is the recent served skill, of which the traffic light speaks. */
 export function skillOf(stats: Stats): number | undefined {
   return stats.classes ? stats.classes.recent?.served?.skill : stats.recent?.served?.skill;
 }
@@ -16,11 +16,11 @@ export function Tiles({ stats }: { stats: Stats }) {
     <dl class="tiles" aria-label="Figures">
       <div><dt>Observations</dt><dd><Num name="observations" value={number(stats.observations)} write={count} /></dd></div>
       <div>
-        <dt>{classes ? "Recent error rate" : "Recent loss"}</dt>
+        <dt>{classes ? "Recent error rate" : "Recent loss"}, served</dt>
         <dd><Num name="recentLoss" value={classes ? number(classes.errorRate) : served && number(served.meanLoss)} /></dd>
       </div>
-      <div><dt>Recent skill</dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
-      <div><dt>Regret</dt><dd><Num name="regret" value={stats.regret} /></dd></div>
+      <div><dt>Recent skill, served</dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
+      <div><dt>Regret, prequential</dt><dd><Num name="regret" value={stats.regret} /></dd></div>
       <div>
         <dt>{stats.certified ? "Guarantee" : "Regret bound"}</dt>
         <dd><Num name="regretBound" value={number(stats.regretBound) === 0 ? undefined : number(stats.regretBound)} /></dd>
@@ -68,16 +68,26 @@ function Heads({ texts }: { texts: string[] }) {
   return <>{texts.map((t) => (t ? <th scope="col" class="right" key={t}>{t}</th> : <th key="none"><span class="unseen">verdict</span></th>))}</>;
 }
 
-const SIDES = [["prequential", ""], ["served", "as served"]] as const;
+/** SIDES are the kinds of figures: every loss and skill says of which it is. */
+const SIDES = ["prequential", "served"] as const;
+
+/** Side names a line: some rounds, and the kind of its figures. */
+function Side({ name, side, observations }: { name: string; side: (typeof SIDES)[number]; observations: number }) {
+  return (
+    <th scope="row">
+      {side === "served" ? <span class="indent"><span class="unseen">{name} </span>served</span> : <>{name} <small>{count(observations)}</small> prequential</>}
+    </th>
+  );
+}
 
 function Rows({ name, at, p }: { name: string; at: string; p: Performance | undefined }) {
   return (
     <>
-      {SIDES.map(([side, text]) => {
+      {SIDES.map((side) => {
         const f = p?.[side];
         return (
-          <tr key={side} class={text ? "second" : ""}>
-            <th scope="row">{text ? <span class="indent"><span class="unseen">{name} </span>{text}</span> : <>{name} <small>{count(Math.round(number(p?.observations)))}</small></>}</th>
+          <tr key={side} class={side === "served" ? "second" : ""}>
+            <Side name={name} side={side} observations={Math.round(number(p?.observations))} />
             <td class="right"><Num name={`${at}.${side}.meanLoss`} value={f && number(f.meanLoss)} /></td>
             <td class="right"><Num name={`${at}.${side}.runningMeanLoss`} value={f?.runningMeanLoss} /></td>
             <td class="right"><Num name={`${at}.${side}.lastLabelLoss`} value={f?.lastLabelLoss} /></td>
@@ -93,11 +103,11 @@ function Rows({ name, at, p }: { name: string; at: string; p: Performance | unde
 function ClassRows({ name, at, p }: { name: string; at: string; p: ClassPerformance | undefined }) {
   return (
     <>
-      {SIDES.map(([side, text]) => {
+      {SIDES.map((side) => {
         const f = p?.[side];
         return (
-          <tr key={side} class={text ? "second" : ""}>
-            <th scope="row">{text ? <span class="indent"><span class="unseen">{name} </span>{text}</span> : <>{name} <small>{count(number(p?.observations))}</small></>}</th>
+          <tr key={side} class={side === "served" ? "second" : ""}>
+            <Side name={name} side={side} observations={number(p?.observations)} />
             <td class="right"><Num name={`${at}.${side}.errorRate`} value={f && number(f.errorRate)} /></td>
             <td class="right"><Num name={`${at}.${side}.majorityErrorRate`} value={f && number(f.majorityErrorRate)} /></td>
             <td class="right"><Num name={`${at}.${side}.lastClassErrorRate`} value={f && number(f.lastClassErrorRate)} /></td>
@@ -114,13 +124,13 @@ function ClassRows({ name, at, p }: { name: string; at: string; p: ClassPerforma
 
 /** ROWS are the single figures of GetModelStats, under the names of its fields. */
 const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
-  ["observations", "Observations", "count"], ["lossSum", "Sum of losses", "figure"], ["meanLoss", "Mean loss", "figure"],
-  ["hindsightLoss", "Loss in hindsight", "figure"], ["regret", "Regret", "figure"], ["servedRegret", "Regret as served", "figure"],
+  ["observations", "Observations", "count"], ["lossSum", "Sum of losses, prequential", "figure"], ["meanLoss", "Mean loss, prequential", "figure"],
+  ["hindsightLoss", "Loss in hindsight", "figure"], ["regret", "Regret, prequential", "figure"], ["servedRegret", "Regret, served", "figure"],
   ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate", "figure"], ["regretBound", "Regret bound", "figure"],
   ["logDeterminant", "log det(A / λ)", "figure"], ["effectiveDimension", "Effective dimension", "figure"],
   ["parametricShare", "Share of the parametric part", "figure"],
   ["labelBound", "Largest |label|", "figure"], ["features", "Features", "count"], ["dictionary", "Dictionary centres", "count"],
-  ["servedObservations", "Served observations", "count"], ["servedLossSum", "Sum of served losses", "figure"],
+  ["servedObservations", "Served observations", "count"], ["servedLossSum", "Sum of losses, served", "figure"],
   ["pendingLabels", "Pending labels", "count"], ["snapshotSequence", "Newest snapshot at", "count"], ["stateBytes", "State", "bytes"],
 ];
 

@@ -175,8 +175,8 @@ export function Compared({ model }: { model: Model }) {
           <thead>
             <tr>
               <th scope="col">Model</th><th scope="col">Learner</th>
-              {["Observations", "Behind", model.spec?.classes ? "Error rate" : "Mean loss", "Followed, on the same"].map((t) => <th scope="col" class="right" key={t}>{t}</th>)}
-              <th scope="col" class="right">Skill</th>
+              {["Observations", "Behind", model.spec?.classes ? "Prequential error rate" : "Prequential loss", "Followed, on the same"].map((t) => <th scope="col" class="right" key={t}>{t}</th>)}
+              <th scope="col" class="right">Prequential skill</th>
             </tr>
           </thead>
           <tbody>{rows.map((r) => <Row key={r.model} r={r} here={r.model === model.id} />)}</tbody>

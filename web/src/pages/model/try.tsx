@@ -182,13 +182,13 @@ function OutcomeText({ o }: { o: Outcome }) {
     <dl class="list answer">
       <div><dt>Sequence</dt><dd><Num name="outcome.sequence" value={number(o.sequence)} write={count} /></dd></div>
       {o.duplicate && <div><dt>Duplicate</dt><dd>It had been learned before.</dd></div>}
-      {o.prediction !== undefined && <div><dt>Prediction</dt><dd><Num value={o.prediction} /></dd></div>}
-      {o.predictions && o.predictions.length > 0 && <div><dt>Predictions</dt><dd><Nums values={o.predictions} /></dd></div>}
-      {o.class && <div><dt>Class predicted</dt><dd>{o.class}</dd></div>}
-      <div><dt>Loss</dt><dd><Num name="outcome.loss" value={o.loss} write={full} /></dd></div>
-      {o.servedLoss !== undefined && <div><dt>Served loss</dt><dd><Num value={o.servedLoss} write={full} /></dd></div>}
-      {o.regret !== undefined && <div><dt>Regret</dt><dd><Num value={o.regret} /></dd></div>}
-      {o.recentSkill !== undefined && <div><dt>Recent skill</dt><dd><Num value={o.recentSkill} /> <Light skill={o.recentSkill} /></dd></div>}
+      {o.prediction !== undefined && <div><dt>Prediction, prequential</dt><dd><Num value={o.prediction} /></dd></div>}
+      {o.predictions && o.predictions.length > 0 && <div><dt>Predictions, prequential</dt><dd><Nums values={o.predictions} /></dd></div>}
+      {o.class && <div><dt>Class, prequential</dt><dd>{o.class}</dd></div>}
+      <div><dt>Loss, prequential</dt><dd><Num name="outcome.loss" value={o.loss} write={full} /></dd></div>
+      {o.servedLoss !== undefined && <div><dt>Loss, served</dt><dd><Num value={o.servedLoss} write={full} /></dd></div>}
+      {o.regret !== undefined && <div><dt>Regret, prequential</dt><dd><Num value={o.regret} /></dd></div>}
+      {o.recentSkill !== undefined && <div><dt>Recent skill, served</dt><dd><Num value={o.recentSkill} /> <Light skill={o.recentSkill} /></dd></div>}
     </dl>
   );
 }

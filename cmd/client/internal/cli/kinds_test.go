@@ -1,0 +1,93 @@
+package cli_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Where labels are late, the served figures of a model are not its prequential ones. The
+// recent ones are the served ones on every surface, and each says of which it is.
+func TestRecentFiguresAreServed(t *testing.T) {
+	s := realServer(t)
+	rng := rand.New(rand.NewPCG(3, 3))
+	var rows strings.Builder
+	rows.WriteString("x,y\n")
+	for y := 0.0; strings.Count(rows.String(), "\n") < 1300; y += rng.NormFloat64() {
+		fmt.Fprintf(&rows, "%g,%g\n", rng.Float64(), y) // A walk: what is served late is worse.
+	}
+	r := run(t, "replay", "--csv", written(t, "walk.csv", rows.String()), "--model", "m", "--create", `{}`, "--delay", "40", "--pipeline", "8")
+	for _, line := range []string{"\nmean loss, prequential ", "\nmean loss, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "} {
+		if r.code != 0 || !strings.Contains(squeeze(r.out), line) {
+			t.Errorf("no line %q in %+v", line, r)
+		}
+	}
+	figures := func(of string) (loss, skill float64) {
+		recent, _ := stat(map[string]any{"stats": document(t, 0, "model", "stats", "m")}, "recent").(map[string]any)
+		f, _ := recent[of].(map[string]any)
+		loss, _ = f["meanLoss"].(float64)
+		skill, _ = f["skill"].(float64)
+		return loss, skill
+	}
+	loss, skill := figures("served")
+	if prequential, other := figures("prequential"); !(loss > 2*prequential) || !(math.Abs(other-skill) > 0.2) {
+		t.Fatalf("served %g, %g and prequential %g, %g: want figures that differ", loss, skill, prequential, other)
+	}
+	// wantFigures checks the last line of a table in CSV.
+	wantFigures := func(args ...string) {
+		t.Helper()
+		r := run(t, append(args, "-o", "csv")...)
+		lines, err := csv.NewReader(strings.NewReader(r.out)).ReadAll()
+		if err != nil || r.code != 0 || len(lines) != 2 {
+			t.Fatalf("%v: %+v, %v", args, r, err)
+		}
+		for name, want := range map[string]float64{"served_loss": loss, "served_skill": skill} {
+			found := false
+			for i, title := range lines[0] {
+				if title != name {
+					continue
+				}
+				got, err := strconv.ParseFloat(lines[1][i], 64)
+				found = err == nil && math.Abs(got-want) <= 1e-12*math.Abs(want)
+			}
+			if !found {
+				t.Errorf("%v: want %s %g in\n%s", args, name, want, r.out)
+			}
+		}
+	}
+	wantFigures("top")
+	wantFigures("model", "watch", "m", "--events", "1")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"hindsight_recent_loss": loss, "hindsight_recent_skill": skill} {
+		_, rest, _ := strings.Cut(string(text), "\n"+name+"{")
+		line, _, _ := strings.Cut(rest, "\n")
+		_, value, _ := strings.Cut(line, "} ")
+		if got, failed := strconv.ParseFloat(value, 64); err != nil || failed != nil || math.Abs(got-want) > 1e-12*math.Abs(want) {
+			t.Errorf("%s is %q, want %g", name, value, want)
+		}
+	}
+	// An outcome tells the same figures, one observation later.
+	o := squeeze(run(t, "observe", "--model", "m", "--features", "0.5", "--label", "0").out)
+	for _, name := range []string{"\nprediction, prequential ", "\nloss, prequential ", "\nregret, prequential ", "\nrecent mean loss, served ", "\nrecent skill, served "} {
+		if !strings.Contains(o, name) {
+			t.Errorf("no %q in the outcome\n%s", name, o)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"hindsight/client"
+)
+
+// Bounds of a batch. A slow learner gets small batches, so that a call ends well before
+// its timeout and the progress is seen.
+const (
+	firstBatch    = 16
+	maxBatch      = 512
+	maxBatchBytes = 1 << 20
+	batchTime     = 250 * time.Millisecond
+)
+
+// batches observes the rounds in batches and asks for no prediction. The server learns
+// the rows of a batch in order. The outcome of a row has its prequential prediction,
+// which is what Predict would have answered just before the row was learned.
+//
+// A batch is learned whole or not at all. One that is refused is sent again in halves:
+// the rows before a wrong one are learned, and the error names its round.
+func (d *driver) batches(ctx context.Context, m *client.Model) error {
+	// The end of ctx ends no call.
+	calling := context.WithoutCancel(ctx)
+	size, limit := firstBatch, maxBatch
+	var rows []*flight // They have begun and are not acknowledged.
+	for {
+		if rows = d.fill(ctx, rows, size); len(rows) == 0 {
+			break
+		}
+		batch := rows[:min(size, len(rows))]
+		observations := make([]client.Observation, len(batch))
+		for i, f := range batch {
+			observations[i] = f.observation()
+		}
+		start := time.Now()
+		outcomes, err := m.ObserveBatch(calling, observations)
+		took := time.Since(start)
+		var refused *client.Error
+		switch {
+		case errors.As(err, &refused) && refused.Reason != "" && len(batch) > 1:
+			limit = len(batch) / 2
+			size = limit
+			continue
+		case err != nil && len(batch) > 1:
+			return fmt.Errorf("rounds %d to %d: observe: %w", batch[0].t, batch[len(batch)-1].t, err)
+		case err != nil:
+			return fmt.Errorf("round %d: observe: %w", batch[0].t, err)
+		}
+		d.result.Batches++
+		d.result.Observe.Add(took)
+		for i, f := range batch {
+			if err := d.acknowledge(f, outcomes[i]); err != nil {
+				return err
+			}
+		}
+		rows = rows[len(batch):]
+		switch {
+		case took > batchTime:
+			size = max(size/2, 1)
+		case took < batchTime/2:
+			size = min(2*size, limit)
+		}
+	}
+	return d.ended()
+}
+
+// fill reads rounds behind rows, until there are size or enough bytes. No round begins
+// after the end of ctx.
+func (d *driver) fill(ctx context.Context, rows []*flight, size int) []*flight {
+	for bytes := 0; len(rows) < size && bytes < maxBatchBytes; {
+		if ctx.Err() != nil && d.stop == nil {
+			d.stop = &interruption{ctx.Err()}
+		}
+		f := d.read()
+		if f == nil {
+			break
+		}
+		d.upcoming = nil
+		d.next++
+		d.result.Rounds++
+		f.known, f.labels = true, f.round.Labels(nil)
+		rows = append(rows, f)
+		bytes += 8*len(f.round.Features) + proto.Size(f.round.Inputs)
+	}
+	return rows
+}
+
+// ended is why the run ended, nil at the end of the stream.
+func (d *driver) ended() error {
+	if errors.Is(d.stop, io.EOF) {
+		return nil
+	}
+	return d.stop
+}
