@@ -76,6 +76,9 @@ type Result struct {
 	// of what was served, over Served rounds: those that were predicted.
 	LossSum, ServedLossSum float64
 	Served                 int
+	// Unlabelled is how many rounds have no label: they were predicted alone, and count among
+	// the acknowledged ones of NextOffset.
+	Unlabelled int
 	// Classes is how many of the acknowledged labels were classes, Errors for how
 	// many of them the prequential prediction was another class.
 	Classes, Errors int
@@ -278,6 +281,13 @@ func (d *driver) begin(f *flight) *sent {
 	d.upcoming = nil
 	d.next++
 	d.result.Rounds++
+	d.clock = max(d.clock, f.at)
+	if !d.options.Timed {
+		d.clock = f.at + 1
+	}
+	if f.round.Unlabelled {
+		return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.WithoutLabel())}
+	}
 	at := len(d.due)
 	for at > 0 && d.due[at-1].due > f.due {
 		at--
@@ -285,11 +295,7 @@ func (d *driver) begin(f *flight) *sent {
 	d.due = append(d.due, nil)
 	copy(d.due[at+1:], d.due[at:])
 	d.due[at] = f
-	d.clock = max(d.clock, f.at)
-	if !d.options.Timed {
-		d.clock = f.at + 1
-	}
-	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), f.id)}
+	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.PredictionID(f.id))}
 }
 
 // finish waits for the answer to a call.
@@ -308,6 +314,11 @@ func (d *driver) finish(c *sent) error {
 		return fmt.Errorf("round %d: predict: %w", c.t, err)
 	default:
 		d.result.Predict.Add(time.Since(c.start))
+	}
+	if c.round.Unlabelled {
+		d.result.Unlabelled++
+		d.pass(c.t)
+		return nil
 	}
 	served := prediction.GetValues()
 	if prediction != nil && prediction.Value != nil {
@@ -328,11 +339,7 @@ func (d *driver) observed(c *sent) error {
 	r := d.result
 	r.Observe.Add(time.Since(c.start))
 	r.Acknowledged++
-	d.ahead[c.t] = true
-	for d.ahead[r.NextOffset+1] {
-		r.NextOffset++
-		delete(d.ahead, r.NextOffset)
-	}
+	d.pass(c.t)
 	if outcome.GetDuplicate() {
 		r.Duplicates++
 	}
@@ -354,6 +361,16 @@ func (d *driver) observed(c *sent) error {
 		return fmt.Errorf("round %d: %w", c.t, err)
 	}
 	return nil
+}
+
+// pass says that nothing of a round is open any more.
+func (d *driver) pass(t int) {
+	r := d.result
+	d.ahead[t] = true
+	for d.ahead[r.NextOffset+1] {
+		r.NextOffset++
+		delete(d.ahead, r.NextOffset)
+	}
 }
 
 // input is the input of a round.
