@@ -55,6 +55,9 @@ type CategoricalInput struct {
 	MaxCategories *int `json:"max_categories,omitempty" oneof:"encoding"`
 	// HashBuckets is how many features all categories share by their hashes.
 	HashBuckets *int `json:"hash_buckets,omitempty" oneof:"encoding"`
+	// JointScale scales all features of the input by one factor, so that together they
+	// vary as much as one number.
+	JointScale *bool `json:"joint_scale,omitempty"`
 }
 
 // TimeInput is a moment, as RFC 3339 writes it.

@@ -11,6 +11,9 @@ import (
 type Options struct {
 	// Dimension is d, the number of inputs; Outputs is k, that of labels.
 	Dimension, Outputs int
+	// Joint are inputs that vary together as much as one, such as the indicators of a
+	// category. They are apart, and in the order of the inputs.
+	Joint []Span
 	// Lags is how many of the last observed labels are inputs too, 0 to MaxLags.
 	// With several outputs there are fewer, so that no more than maxLagColumns
 	// numbers are added.
@@ -22,6 +25,9 @@ type Options struct {
 	// Seed seeds the frequencies.
 	Seed uint64
 }
+
+// Span are the places of inputs, To excluded.
+type Span struct{ From, To int }
 
 const (
 	// MaxLags is the largest number of lags.

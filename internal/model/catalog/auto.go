@@ -34,6 +34,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	if c.failed() {
 		return entry{}
 	}
+	o.Joint = c.joint()
 	return entry{cost: auto.Cost(o), scalesItself: true, make: func(int) model.Learner { return auto.New(o) }}
 }
 

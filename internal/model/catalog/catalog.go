@@ -105,8 +105,10 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 // The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
 // usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
-// A whole history gets a window, which bounds it.
+// A whole history gets a window, which bounds it. The features of a category have a joint
+// scale, and had one each.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
+	s.Inputs = createInputs(s.Inputs)
 	s, e, err := look(s, false)
 	if err == nil && s.PKAWVNystrom != nil {
 		if created := createNystrom(s.PKAWVNystrom); created != s.PKAWVNystrom {
@@ -124,8 +126,8 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 }
 
 // New is a learner of a completed spec that has seen nothing. Another spec has the
-// defaults of a new model, but horizon, delta and a whole history without a window are as
-// in stored ones.
+// defaults of a new model, but horizon, delta, a whole history without a window and the
+// scales of categories are as in stored ones.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s, false)
 	if err != nil {
