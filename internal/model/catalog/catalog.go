@@ -108,7 +108,7 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 // A whole history gets a window, which bounds it. The features of a category have a joint
 // scale, and had one each.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
-	s.Inputs = createInputs(s.Inputs)
+	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
 	s, e, err := look(s, false)
 	if err == nil && s.PKAWVNystrom != nil {
 		if created := createNystrom(s.PKAWVNystrom); created != s.PKAWVNystrom {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
@@ -34,20 +33,6 @@ func (c *completion) inputs() {
 		c.refuse("dimension", s.Dimension, fmt.Sprintf("%d, the number of features of spec.inputs, or nothing", d))
 	}
 	s.Dimension = d
-}
-
-// createInputs are the inputs of a new model: categories have a joint scale.
-func createInputs(inputs []*model.Input) []*model.Input {
-	created := slices.Clone(inputs)
-	for i, in := range created {
-		if in == nil || in.Categorical == nil || in.Categorical.JointScale != nil {
-			continue
-		}
-		joint, categorical, out := true, *in.Categorical, *in
-		categorical.JointScale, out.Categorical = &joint, &categorical
-		created[i] = &out
-	}
-	return created
 }
 
 // addAt fails with the fields of an error, below at.
