@@ -82,7 +82,7 @@ func TestCategoriesBesideNumbers(t *testing.T) {
 		spec                 model.Spec
 		meaningless, meaning float64
 	}{
-		"auto":        {model.Spec{Outputs: 1, Seed: 1, Auto: &model.Auto{}}, 1.4, 0.85},
+		"auto":        {model.Spec{Outputs: 1, Seed: 1, Auto: &model.Auto{}}, 1.4, 0.9},
 		"fourier_awv": {model.Spec{Outputs: 1, Seed: 1, FourierAWV: &model.FourierAWV{}}, 1.25, 1},
 	} {
 		for _, m := range []struct{ effect, most float64 }{{0, c.meaningless}, {0.5, c.meaning}} {
