@@ -51,8 +51,8 @@ type CreateOptions struct {
 
 // CreateModel starts a model. The same id and spec again answer the model
 // that is there, with the metadata that it has; another spec is ErrModelExists. A
-// spec without a scaling has that of the model that is there: its default may be
-// another than when the model was created.
+// spec without a scaling has that of the model that is there, and so have categories
+// without one: the defaults may be others than when the model was created.
 func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
 	_, _, err := catalog.Complete(spec)
 	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
@@ -194,6 +194,18 @@ func isOf(there, given model.Spec) bool {
 	if given.Scaling == nil {
 		given.Scaling = there.Scaling
 	}
+	there.Inputs = model.WithJointScale(there.Inputs, func(_ int, joint *bool) *bool {
+		if joint == nil {
+			joint = new(bool) // Before the field there was none.
+		}
+		return joint
+	})
+	given.Inputs = model.WithJointScale(given.Inputs, func(i int, joint *bool) *bool {
+		if joint == nil && i < len(there.Inputs) && there.Inputs[i].Categorical != nil {
+			joint = there.Inputs[i].Categorical.JointScale
+		}
+		return joint
+	})
 	created, _, err := catalog.Create(given)
 	if err == nil && reflect.DeepEqual(there, created) {
 		return true

@@ -191,7 +191,11 @@ func sameQuestion(spec, leader *model.Spec) error {
 			})
 		}
 	}
-	if !reflect.DeepEqual(spec.Inputs, leader.Inputs) {
+	// How a model scales its categories is its own matter.
+	unscaled := func(inputs []*model.Input) []*model.Input {
+		return model.WithJointScale(inputs, func(int, *bool) *bool { return nil })
+	}
+	if !reflect.DeepEqual(unscaled(spec.Inputs), unscaled(leader.Inputs)) {
 		errs = append(errs, &model.FieldError{
 			Field: "spec.inputs", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d inputs", len(spec.Inputs)),
 			Want: fmt.Sprintf("the same %d inputs, in all that is said of them, as the model that it follows has", len(leader.Inputs)),

@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // What a value that is missing becomes.
 const (
 	// MissingRefuse refuses the record.
@@ -55,6 +57,9 @@ type CategoricalInput struct {
 	MaxCategories *int `json:"max_categories,omitempty" oneof:"encoding"`
 	// HashBuckets is how many features all categories share by their hashes.
 	HashBuckets *int `json:"hash_buckets,omitempty" oneof:"encoding"`
+	// JointScale scales all features of the input by one factor, so that together they
+	// vary as much as one number.
+	JointScale *bool `json:"joint_scale,omitempty"`
 }
 
 // TimeInput is a moment, as RFC 3339 writes it.
@@ -70,4 +75,18 @@ type TimeInput struct {
 type VectorInput struct {
 	// Length is how many numbers it has.
 	Length *int `json:"length,omitempty"`
+}
+
+// WithJointScale are the inputs with the JointScale that of returns for the category i, which
+// has the given one. It writes to no input.
+func WithJointScale(inputs []*Input, of func(i int, given *bool) *bool) []*Input {
+	out := slices.Clone(inputs)
+	for i, in := range out {
+		if in != nil && in.Categorical != nil {
+			input, categorical := *in, *in.Categorical
+			categorical.JointScale = of(i, categorical.JointScale)
+			input.Categorical, out[i] = &categorical, &input
+		}
+	}
+	return out
 }

@@ -84,6 +84,8 @@ func TestRecordsOfRequests(t *testing.T) {
 		`{"load": null, "open": null, "city": null, "ware": null, "at": null, "größe": null}`: {},
 		`{"city": 17, "ware": true}`:        {},
 		`{"city": ""}`:                      {},
+		`{"open": 1}`:                       {},
+		`{"open": -0.0}`:                    {},
 		`{"price": null}`:                   {input.ErrMissingInput, `inputs.price: got null, want a number: missing is "refuse"`},
 		`{"ciyt": "Oslo"}`:                  {input.ErrUnknownInput, `inputs.ciyt: got a name that no input has, want "city", which is nearly the same`},
 		`{"temperature": 1}`:                {input.ErrUnknownInput, `inputs.temperature: got a name that no input has, want one of load, price, open, city, ware, at, größe`},
@@ -92,7 +94,7 @@ func TestRecordsOfRequests(t *testing.T) {
 		`{"load": {"a": 1}}`:                {input.ErrInputType, `inputs.load: got an object, want a number`},
 		`{"load": "NaN"}`:                   {input.ErrInputType, `inputs.load: got the text "NaN", want a number`},
 		`{"load": 1e101}`:                   {model.ErrFeatureOutOfRange, `inputs.load: got 1e+101, want a magnitude of at most 1e+100`},
-		`{"open": 1}`:                       {input.ErrInputType, `inputs.open: got the number 1, want true or false`},
+		`{"open": 2}`:                       {input.ErrInputType, `inputs.open: got the number 2, want true or false, or 1 or 0`},
 		`{"city": ["Oslo"]}`:                {input.ErrInputType, `inputs.city: got a list whose item 0 is no number, want a text`},
 		`{"at": "yesterday"}`:               {input.ErrInputType, `inputs.at: got the text "yesterday", want a time such as 2026-11-21T18:00:00Z`},
 		`{"at": 1795284000}`:                {input.ErrInputType, `inputs.at: got the number 1.795284e+09, want a time such as 2026-11-21T18:00:00Z`},
@@ -120,7 +122,7 @@ func TestRecordsOfRequests(t *testing.T) {
 	}
 	left := goodRow(t, `{}`)
 	delete(left.GetFields(), "open")
-	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or null if it is missing" {
+	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or 1 or 0, or null if it is missing" {
 		t.Errorf("a name that is left out: %v", err)
 	}
 	delete(left.GetFields(), "price")

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { getAccess, signOut, SIGNED_OUT } from "./api/session";
+import { getAccess, mayAdminister, signOut, SIGNED_OUT } from "./api/session";
 import { CreatePage } from "./pages/create";
 import { ModelPage } from "./pages/model";
 import { ModelsPage } from "./pages/models";
@@ -9,6 +9,7 @@ import { ThemeContext, useThemeChoice, type Choice } from "./theme";
 import { useLoad } from "./ui/load";
 import { NoticeContext, type Notice } from "./ui/notice";
 import { Failure } from "./ui/parts";
+import { AdminContext } from "./ui/admin";
 
 const THEMES: Record<Choice, { next: Choice; text: string }> = {
   system: { next: "light", text: "System" },
@@ -23,6 +24,7 @@ export function App() {
   const main = useRef<HTMLElement>(null);
   const access = useLoad(getAccess, []);
   const who = access.value?.signedIn;
+  const admin = access.value !== undefined && mayAdminister(access.value);
   const open = access.value !== undefined && (!access.value.tokens || who !== undefined);
   useEffect(() => {
     addEventListener(SIGNED_OUT, access.again);
@@ -50,7 +52,7 @@ export function App() {
           <a class="brand" href={modelsHref()}><img src="./favicon.svg" alt="" width="20" height="20" />hindsight</a>
           <nav aria-label="Pages">
             <a href={modelsHref()} aria-current={place.page === "models" ? "page" : undefined}>Models</a>
-            <a href={createHref} aria-current={place.page === "create" ? "page" : undefined}>Create</a>
+            {admin && <a href={createHref} aria-current={place.page === "create" ? "page" : undefined}>Create</a>}
           </nav>
           {who && (
             <button type="button" class="quiet who" onClick={() => void signOut().finally(access.again)} aria-label={`Sign out ${who.name}, ${who.role}`}>
@@ -75,9 +77,11 @@ export function App() {
         <main id="main" ref={main} tabIndex={-1}>
           {!access.value && <Failure error={access.error} />}
           {access.value && !open && <SignIn done={access.again} />}
-          {open && place.page === "models" && <ModelsPage query={place.query} />}
-          {open && place.page === "create" && <CreatePage />}
-          {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
+          <AdminContext.Provider value={admin}>
+            {open && place.page === "models" && <ModelsPage query={place.query} />}
+            {open && place.page === "create" && (admin ? <CreatePage /> : <p class="empty">Creating a model needs the role admin.</p>)}
+            {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
+          </AdminContext.Provider>
         </main>
       </NoticeContext.Provider>
     </ThemeContext.Provider>

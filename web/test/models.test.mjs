@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 import { learn, rows, seen, setup, stats, told, until, visit } from "./harness.mjs";
 
@@ -7,9 +8,27 @@ const many = 120;
 
 test("an empty list says how to begin", () => visit(it, "", {}, async (page) => {
   await page.getByRole("heading", { name: "No models yet" }).waitFor();
-  assert.match(await page.locator(".empty").innerText(), /curl[^]*make demo/);
+  const grpc = (await (await fetch(`${it.server.url}/server.json`)).json()).grpcPort;
+  const [create, simulate] = await page.locator(".empty pre").allTextContents();
+  assert.match(simulate, new RegExp(`^hindsight --address 127\\.0\\.0\\.1:${grpc} simulate .* --create '`));
   await page.locator(".empty").getByRole("link", { name: "create it here" }).click();
   await page.getByRole("heading", { name: "Create a model" }).waitFor();
+  // The command is given to a shell as it stands.
+  const answer = JSON.parse(execFileSync("sh", ["-c", create], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }));
+  assert.equal(answer.model?.id, "demo", JSON.stringify(answer));
+  await it.server.call("DELETE", "models/demo?purge=true");
+}));
+
+test("a list that is opened while the server is away comes when the server is back", () => visit(it, "", { failures: true }, async (page) => {
+  await page.getByRole("heading", { name: "No models yet" }).waitFor();
+  for (const away of ["**/server.json", "**/v1/**"]) {
+    await page.route(away, (route) => route.abort());
+    await page.evaluate(() => location.reload());
+    await page.getByRole("alert").first().getByText("The server did not answer. Is it running?").waitFor();
+    await page.unroute(away);
+    await page.getByRole("heading", { name: "No models yet" }).waitFor();
+    await until("no failure is shown", async () => (await page.getByRole("alert").count()) === 0);
+  }
 }));
 
 test("a list tells the figures that GetModelStats tells", async () => {
@@ -100,6 +119,16 @@ test("the search shows what the address asks for", () => visit(it, "#/?contains=
   await page.getByRole("link", { name: "Models", exact: true }).click();
   await until("all are listed", async () => (await page.locator("tbody tr").count()) > 1);
   assert.equal(await search.inputValue(), "");
+}));
+
+test("a model that is opened while the server is away comes when the server is back", () => visit(it, "", { failures: true }, async (page) => {
+  await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
+  await page.route("**/v1/models/wave**", (route) => route.abort());
+  await page.evaluate(() => { location.hash = "#/models/wave"; });
+  await page.getByRole("alert").getByText("The server did not answer").waitFor();
+  await page.unroute("**/v1/models/wave**");
+  await page.getByText("live", { exact: true }).waitFor();
+  await until("the figures are there", async () => (await page.locator('[data-name="observations"]').count()) > 0);
 }));
 
 test("a broken address is a model that is not there", () => visit(it, "#/models/%zz", { refusals: [400, 404] }, async (page) => {

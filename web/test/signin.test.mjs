@@ -48,6 +48,27 @@ test("a token signs in, and the session ends by signing out", () => visit(it, ""
   await until("the cookie is gone", async () => (await page.context().cookies()).length === 0);
 }));
 
+test("who may not administer is not offered to", () => visit(it, "", { refusals: [401] }, async (page) => {
+  for (const [token, offered] of [[tokens.rod, 0], [tokens.eve, 0], [tokens.ann, 1]]) {
+    await page.goto(`${it.server.url}/#/`);
+    await signIn(page, token);
+    await page.getByRole("link", { name: "m", exact: true }).waitFor();
+    const main = page.getByRole("main");
+    assert.equal(await page.getByRole("link", { name: "Create", exact: true }).count(), offered, "Create");
+    assert.equal(await main.getByRole("link", { name: "Create a model" }).count(), offered, "Create a model");
+    assert.equal(await main.getByRole("button", { name: "Import…" }).count(), offered, "Import");
+    await page.goto(`${it.server.url}/#/models/m`);
+    await page.getByText("live", { exact: true }).waitFor();
+    for (const name of ["Edit…", "Export", "Delete…", "Snapshot now", "Restore…", "Set"]) {
+      assert.equal(await main.getByRole("button", { name, exact: true }).count(), offered, name);
+    }
+    await page.goto(`${it.server.url}/#/create`);
+    await main.getByText(offered ? "Create a model" : "Creating a model needs the role admin.").first().waitFor();
+    await page.getByRole("button", { name: /^Sign out/ }).click();
+    await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
+  }
+}));
+
 test("a session that ends asks for a token again", () => visit(it, "", { refusals: [401, 403] }, async (page) => {
   await signIn(page, tokens.rod);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();

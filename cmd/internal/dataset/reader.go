@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 )
 
@@ -51,6 +49,8 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Selection says which columns of a file are labels and features.
 type Selection struct {
+	// Delimiter separates the fields; see NewTable.
+	Delimiter rune
 	// Target names the columns with the labels; see Table.Targets.
 	Target string
 	// Features names the columns that are features, in their order. If it is empty,
@@ -78,7 +78,7 @@ func NewReader(r io.Reader, name, target string) (*Reader, error) {
 
 // NewSelected reads the header of r; see NewTable.
 func NewSelected(r io.Reader, name string, s Selection) (*Reader, error) {
-	table, err := NewTable(r, name)
+	table, err := NewTable(r, name, s.Delimiter)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +154,11 @@ func (r *Reader) Outputs() int { return r.targets }
 
 // Read appends the features of the next row to x. It writes the labels to y, in
 // the order of the targets; y must have Outputs() elements. It returns io.EOF
-// after the last row and *Error for a wrong row.
+// after the last row and *Error for a wrong row. Of a row without a label it returns the
+// features and an *Error of ErrNoLabel.
 func (r *Reader) Read(x, y []float64) ([]float64, error) {
 	return r.read(x, func(output int, field string) (err error) {
-		y[output], err = Number(field)
+		y[output], err = r.table.Label(field)
 		return err
 	})
 }
@@ -180,52 +181,28 @@ func (r *Reader) read(x []float64, label func(output int, field string) error) (
 	if err != nil {
 		return x, err
 	}
+	var unlabelled error
 	start := len(x)
 	for range r.dimension {
 		x = append(x, 0)
 	}
 	for i, f := range record {
 		if output := r.outputs[i]; output >= 0 {
-			if err := label(output, f); err != nil {
+			err := label(output, f)
+			switch {
+			case errors.Is(err, ErrNoLabel):
+				unlabelled = r.table.AtField(i, err)
+			case err != nil:
 				return x[:start], r.table.AtField(i, err)
 			}
 		}
 		if at := r.features[i]; at >= 0 {
-			v, err := Number(f)
+			v, err := r.table.Number(f)
 			if err != nil {
 				return x[:start], r.table.AtField(i, err)
 			}
 			x[start+at] = v
 		}
 	}
-	return x, nil
-}
-
-var errEmpty = errors.New("the field is empty")
-
-// Class reads a class: a text without the spaces around it.
-func Class(field string) (string, error) {
-	text := strings.TrimSpace(field)
-	if text == "" {
-		return "", errEmpty
-	}
-	return text, nil
-}
-
-// Number reads a finite number.
-func Number(field string) (float64, error) {
-	text := strings.TrimSpace(field)
-	if text == "" {
-		return 0, errEmpty
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%.40q is out of range", text)
-	case err != nil:
-		return 0, fmt.Errorf("%.40q is not a number", text)
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return 0, fmt.Errorf("%.40q is not finite", text)
-	}
-	return v, nil
+	return x, unlabelled
 }

@@ -22,8 +22,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"x1,y\nNaN,1\n":    {"line 2", "(x1)"},
 		"x1,y\n1,Inf\n":    {"line 2", "(y)"},
 		"x1,x1,y\n1,2,3\n": {"x1"},
-		"x1;y\n1;2\n":      {"line 1", "semicolons, want commas"},
-		"x1\ty\n1\t2\n":    {"line 1", "tabs, want commas"},
+		"x1;y\n1;a\n":      {"line 2", "column 2", "(y)", `"a"`},
+		"x1,y\n1,NA\n":     {"line 2", "(y)", "no label"},
 	} {
 		r, err := dataset.NewReader(strings.NewReader(text), "a.csv", "y")
 		for err == nil {
@@ -37,6 +37,83 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			if !strings.Contains(err.Error(), w) {
 				t.Errorf("%q: %v, want it to say %s", text, err, w)
 			}
+		}
+	}
+}
+
+// The delimiter is that of which the header has most, or the one that is asked for.
+func TestDelimiters(t *testing.T) {
+	for _, c := range []struct {
+		text      string
+		delimiter rune
+	}{
+		{"x1,y\n1.5,2\n", 0},
+		{"x1;y\n1.5;2\n", 0},
+		{"x1;y\n1,5;2,0\n", 0},
+		{"x1\ty\n1.5\t2\n", 0},
+		{"\xef\xbb\xbfx1;y\r\n1,5;2\r\n", 0},
+		{"\"x1,,,\";y\n1,5;2\n", 0},
+		{"x1;y\n1.5;2\n", ';'},
+		{"x1|y\n1.5|2\n", '|'},
+	} {
+		r, err := dataset.NewSelected(strings.NewReader(c.text), "a.csv", dataset.Selection{Target: "y", Delimiter: c.delimiter})
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		var y [1]float64
+		if x, err := r.Read(nil, y[:]); err != nil || x[0] != 1.5 || y[0] != 2 {
+			t.Errorf("%q: %v, %v, %v", c.text, x, y, err)
+		}
+	}
+	if _, err := dataset.NewReader(strings.NewReader("x1|y\n1|2\n"), "a.csv", "y"); err == nil {
+		t.Error("a bar separates fields without being asked for")
+	}
+}
+
+// A number is read as people write it, and nothing else is a number.
+func TestWrittenNumbers(t *testing.T) {
+	for text, want := range map[string]float64{
+		"$1,234": 1234, "-$1,234.50": -1234.5, "$-3": -3, "45%": 45, "45.5 %": 45.5, "€ 7": 7, "7€": 7, "1,234,567": 1234567, "12": 12, "-1e3": -1000,
+	} {
+		plain, _ := dataset.Plain(text, false)
+		if v, err := dataset.Number(plain); err != nil || v != want {
+			t.Errorf("%s is %v, %v, want %v", text, v, err, want)
+		}
+	}
+	for text, want := range map[string]float64{"1,5": 1.5, "-0,25": -0.25, "1.5": 1.5, "3,5 %": 3.5, "1,234": 1.234} {
+		plain, _ := dataset.Plain(text, true)
+		if v, err := dataset.Number(plain); err != nil || v != want {
+			t.Errorf("%s is %v, %v, want %v", text, v, err, want)
+		}
+	}
+	for _, text := range []string{"1,5", "1,23", "12,3456", ",123", "1,,234", "1,234,5", "1.5,234", "$", "%", "$%", "--1", "$--1", "-$-1", "5%%", "x%", "1 2"} {
+		plain, _ := dataset.Plain(text, false)
+		if v, err := dataset.Number(plain); err == nil {
+			t.Errorf("%s is %v", text, v)
+		}
+	}
+}
+
+// A row without a label has features, and an error that says so.
+func TestNoLabel(t *testing.T) {
+	for _, label := range []string{"", "NA", "nan", "null", "?", "none", "-", "inf", "-Infinity"} {
+		r, err := dataset.NewReader(strings.NewReader("x1,y,x2\n1,"+label+",2\n3,4,5\n"), "a.csv", "y")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var y [1]float64
+		x, err := r.Read(nil, y[:])
+		if !errors.Is(err, dataset.ErrNoLabel) || len(x) != 2 || x[0] != 1 || x[1] != 2 {
+			t.Errorf("%q: %v, %v", label, x, err)
+		}
+		if _, err := r.Read(nil, y[:]); err != nil || y[0] != 4 {
+			t.Errorf("%q: the next row: %v, %v", label, y, err)
+		}
+	}
+	for text, want := range map[string]string{" none ": "none", "-": "-", "NA": "", "": "", "?": "", "nan": ""} {
+		if class, err := dataset.Class(text); class != want || (want == "") != errors.Is(err, dataset.ErrNoLabel) {
+			t.Errorf("class %q is %q, %v", text, class, err)
 		}
 	}
 }

@@ -32,15 +32,19 @@ type Table struct {
 }
 
 // NewTable reads the header of r, whose fields name the columns. A gzip file is
-// recognised by its content and decompressed. Errors call the file name.
-func NewTable(r io.Reader, name string) (*Table, error) {
+// recognised by its content and decompressed. Fields are separated by the delimiter; if it is
+// 0, by the comma, semicolon or tab that the header has most of. Errors call the file name.
+func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	plain, err := PlainText(r)
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
 	}
+	if delimiter == 0 {
+		delimiter = sniff(plain)
+	}
 	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}}
 	t.csv = csv.NewReader(t.meter)
-	t.csv.ReuseRecord = true
+	t.csv.ReuseRecord, t.csv.Comma = true, delimiter
 	header, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, &Error{File: name, Err: errors.New("the file is empty")}
@@ -53,14 +57,6 @@ func NewTable(r io.Reader, name string) (*Table, error) {
 
 // header checks the names of the columns.
 func (t *Table) header(fields []string) error {
-	if len(fields) == 1 {
-		switch {
-		case strings.Contains(fields[0], ";"):
-			return t.AtHeader(errors.New("the fields are separated by semicolons, want commas"))
-		case strings.Contains(fields[0], "\t"):
-			return t.AtHeader(errors.New("the fields are separated by tabs, want commas"))
-		}
-	}
 	seen := make(map[string]int, len(fields))
 	numbers := 0
 	for i, f := range fields {
@@ -213,8 +209,39 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// sniff finds the delimiter of a file by its first line, without reading the line. A comma
+// wins against as many others; what is between quotes does not count.
+func sniff(r *bufio.Reader) rune {
+	head, _ := r.Peek(r.Size()) // A shorter file is all that there is.
+	counts := make(map[byte]int)
+	quoted := false
+	for _, c := range head {
+		switch {
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '\n' && len(counts) > 0:
+			return most(counts)
+		default:
+			counts[c]++
+		}
+	}
+	return most(counts)
+}
+
+// most is the delimiter that was counted most often.
+func most(counts map[byte]int) rune {
+	best := byte(',')
+	for _, c := range []byte{';', '\t'} {
+		if counts[c] > counts[best] {
+			best = c
+		}
+	}
+	return rune(best)
+}
+
 // PlainText undoes gzip and skips a byte order mark.
-func PlainText(r io.Reader) (io.Reader, error) {
+func PlainText(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if magic, err := in.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(in)

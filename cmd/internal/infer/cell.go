@@ -6,17 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// isGap tells whether a cell of numbers, booleans or times says that there is no
-// value. In other columns such a text may be a category: NA is also a country.
-func isGap(cell string) bool {
-	switch strings.ToLower(cell) {
-	case "na", "n/a", "nan", "null", "none", "nil", "?", "-":
-		return true
-	}
-	return false
-}
+	"hindsight/cmd/internal/dataset"
+)
 
 // parseNumber reads a finite decimal number that the server takes: no hexadecimal
 // one, no underscores.
@@ -26,6 +18,13 @@ func parseNumber(cell string) (float64, bool) {
 	}
 	v, err := strconv.ParseFloat(cell, 64)
 	return v, err == nil && math.Abs(v) <= 1e100
+}
+
+// parseWritten reads a number as people write it; see dataset.Plain.
+func parseWritten(cell string, decimalComma bool) (v float64, sign string, ok bool) {
+	plain, sign := dataset.Plain(cell, decimalComma)
+	v, ok = parseNumber(plain)
+	return v, sign, ok
 }
 
 // parseVector reads a list of numbers: spaces, commas or semicolons are between them,

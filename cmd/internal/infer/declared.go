@@ -20,9 +20,10 @@ type Conventions struct {
 
 // Declared finds out how a file writes inputs that are declared: the form of its
 // times, and whether its categories are integers. Only files with such columns are
-// read to their end. Errors call the file name.
-func Declared(r io.Reader, name string, inputs []*hindsightv1.Input) (*Conventions, error) {
-	table, err := dataset.NewTable(r, name)
+// read to their end. Fields are separated by the delimiter; see dataset.NewTable. Errors call
+// the file name.
+func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.Input) (*Conventions, error) {
+	table, err := dataset.NewTable(r, name, delimiter)
 	if err != nil {
 		return nil, err
 	}
@@ -37,13 +38,13 @@ func Declared(r io.Reader, name string, inputs []*hindsightv1.Input) (*Conventio
 		if in == nil {
 			continue
 		}
-		column := &Column{Name: name, Kind: KindOf(in), Input: in}
+		column := &Column{Name: name, Kind: KindOf(in), Input: in, decimalComma: table.DecimalComma()}
 		column.gaps = column.Kind != Category
 		out.Columns[name] = column
 		if column.Kind != Moment && column.Kind != Category {
 			continue
 		}
-		columns[i] = newColumn(name)
+		columns[i] = newColumn(name, table.DecimalComma())
 		if column.Kind == Category {
 			columns[i].times = nil
 		}
@@ -115,13 +116,13 @@ func KindOf(in *hindsightv1.Input) Kind {
 // and may have brackets around them.
 func (c *Column) Value(cell string) (any, error) {
 	cell = strings.TrimSpace(cell)
-	if cell == "" || (c.gaps && isGap(cell)) {
+	if cell == "" || (c.gaps && dataset.IsGap(cell)) {
 		return nil, nil
 	}
 	wrong := fmt.Errorf("%.40q is no %s", cell, c.Kind)
 	switch c.Kind {
 	case Number:
-		if v, ok := parseNumber(cell); ok {
+		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
 			return v, nil
 		}
 	case Boolean:
@@ -136,7 +137,7 @@ func (c *Column) Value(cell string) (any, error) {
 		if !c.integers {
 			return cell, nil
 		}
-		if v, ok := parseNumber(cell); ok {
+		if v, _, ok := parseWritten(cell, c.decimalComma); ok {
 			return v, nil
 		}
 	case Vector:

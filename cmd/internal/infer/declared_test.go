@@ -33,7 +33,7 @@ func TestDeclaredValues(t *testing.T) {
 		"\"[1, -2.5]\",22.11.2026 9:30,-2e3,0,07,y,NA,q\n" +
 		"1;3,,NA,,,,,q\n" +
 		"-,?,,n/a,Oslo,,23,q\n"
-	c, err := infer.Declared(strings.NewReader(text), "a.csv", inputs(t, everyKind))
+	c, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, everyKind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,12 +63,12 @@ func TestDeclaredValues(t *testing.T) {
 
 func TestDeclaredTimes(t *testing.T) {
 	const at = `[{"name": "at", "time": {}}]`
-	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", inputs(t, at))
+	_, err := infer.Declared(strings.NewReader("at,y\n2026-11-21,1\n,1\n2026-11-22,1\nsoon,1\n"), "a.csv", 0, inputs(t, at))
 	if err == nil || !strings.Contains(err.Error(), `a.csv: line 5, column 1 (at): "soon" is no time`) {
 		t.Error(err)
 	}
 	// No row is read for inputs that need no survey.
-	c, err := infer.Declared(strings.NewReader("n,y\n1,1\n2\n"), "a.csv", inputs(t, `[{"name": "n", "numeric": {}}]`))
+	c, err := infer.Declared(strings.NewReader("n,y\n1,1\n2\n"), "a.csv", 0, inputs(t, `[{"name": "n", "numeric": {}}]`))
 	if err != nil || c.Rows != -1 {
 		t.Errorf("%v, %v", c, err)
 	}
@@ -82,7 +82,7 @@ func TestInferredAsDeclared(t *testing.T) {
 		fmt.Fprintf(&b, "%d/%d/2024 %d:00,%d.0,%g,%s,%s,1\n", 1+i/24%12, 1+i%28, i%24, i%24, float64(i)/7, []string{"yes", "no", ""}[i%3], []string{"Oslo", "NA"}[i%2])
 	}
 	r := read(t, b.String(), infer.Options{Target: "y"})
-	c, err := infer.Declared(strings.NewReader(b.String()), "a.csv", r.Spec.GetInputs())
+	c, err := infer.Declared(strings.NewReader(b.String()), "a.csv", 0, r.Spec.GetInputs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +102,9 @@ func TestInferredAsDeclared(t *testing.T) {
 func TestTargets(t *testing.T) {
 	const xs = "x,y\n"
 	many := strings.Join(each(1100, func(i int) string { return fmt.Sprintf("%d,t%d", i, i) }), "\n")
+	hundred := func(last string) string {
+		return strings.Join(each(99, func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) }), "\n") + "\n1," + last + "\n"
+	}
 	for name, c := range map[string]struct {
 		text, spec, says string
 		options          infer.Options
@@ -111,7 +114,11 @@ func TestTargets(t *testing.T) {
 		"asked":       {xs + "1.5,2\n2,3\n1,4\n", `], "classes": {"max_classes":3}}`, "class   texts, 3 classes\n", infer.Options{Target: "y", Classes: true}},
 		"texts":       {xs + "1.5,up\n2,down\n", `], "classes": {"max_classes":2}}`, "texts, 2 classes\n", infer.Options{Target: "y"}},
 		"one":         {xs + "1.5,up\n2,up\n", `], "classes": {"max_classes":2}}`, "the same class in every row", infer.Options{Target: "y"}},
-		"unlabelled":  {xs + "1.5,NA\n2,1\n1,\n", `]}`, "2 rows have no label: replay stops", infer.Options{Target: "y"}},
+		"unlabelled":  {xs + "1.5,NA\n2,1\n1,\n", `]}`, "2 rows have no label: replay predicts them", infer.Options{Target: "y"}},
+		"one inf":     {xs + hundred("inf"), `]}`, "numbers from 0.5 to 98.5; 1 row has no label", infer.Options{Target: "y"}},
+		"money":       {xs + "1.5,\"$1,000\"\n2,$3\n", `]}`, "numbers from 3 to 1000", infer.Options{Target: "y"}},
+		"0 and 1":     {xs + "1.5,0\n2,1\n3,1\n", `]}`, "Is y a class? Its labels are the two numbers 0 and 1.", infer.Options{Target: "y"}},
+		"no class":    {xs + "1.5,up\n2,NA\n3,\n1,none\n", `], "classes": {"max_classes":2}}`, "texts, 2 classes; 2 rows have no label", infer.Options{Target: "y"}},
 		"mixed":       {xs + "1.5,x\n2,1\n1,2\n", `], "classes": {"max_classes":3}}`, `2 of 3 cells are numbers, "x" is none`, infer.Options{Target: "y"}},
 		"two":         {"y1,x,y2\n1,2,3\n4,5,6\n", `], "outputs": 2}`, "y2  label   numbers from 3 to 6", infer.Options{Target: "y"}},
 		"none":        {xs + "1.5,2\n2,3\n", `]}`, "y  number", infer.Options{}},
@@ -206,7 +213,7 @@ func FuzzDeclared(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := infer.Declared(strings.NewReader(text), "f", declarations.GetInputs())
+		c, err := infer.Declared(strings.NewReader(text), "f", 0, declarations.GetInputs())
 		if err != nil {
 			return
 		}

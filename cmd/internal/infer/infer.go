@@ -60,12 +60,16 @@ type Column struct {
 	// gaps says that texts such as NA are empty cells here, integers that the
 	// categories are integers, of which 1.0 is the same as 1.
 	gaps, integers bool
+	// decimalComma is that of the file; see dataset.Plain.
+	decimalComma bool
 	// classes is how many classes it has.
 	classes int
 }
 
 // Options say what to look for.
 type Options struct {
+	// Delimiter separates the fields; see dataset.NewTable.
+	Delimiter rune
 	// Target names the columns with labels, which are no inputs; see
 	// dataset.Table.Targets. Empty: there is none.
 	Target string
@@ -81,6 +85,8 @@ type Result struct {
 	Columns []*Column
 	// Rows is the number of rows.
 	Rows int
+	// Question is what the file alone does not tell, empty if there is nothing.
+	Question string
 }
 
 // SpecJSON is the JSON of the spec, a line for each input.
@@ -129,14 +135,19 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		Spec    json.RawMessage `json:"spec"`
 		Columns []*Column       `json:"columns"`
 		Rows    int             `json:"rows"`
-	}{spec, r.Columns, r.Rows})
+		// Question is what the file alone does not tell.
+		Question string `json:"question,omitempty"`
+	}{spec, r.Columns, r.Rows, r.Question})
 }
 
-// Explain writes a line for each column: what it is, and why.
+// Explain writes a line for each column: what it is, and why. The question follows.
 func (r *Result) Explain(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range r.Columns {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Name, c.Kind, c.Reason)
+	}
+	if r.Question != "" {
+		fmt.Fprintf(table, "\n%s\n", r.Question)
 	}
 	return table.Flush()
 }
@@ -144,7 +155,7 @@ func (r *Result) Explain(w io.Writer) error {
 // Read reads a CSV file, plain or gzip, whose first line names the columns. Errors
 // call the file name.
 func Read(r io.Reader, name string, o Options) (*Result, error) {
-	table, err := dataset.NewTable(r, name)
+	table, err := dataset.NewTable(r, name, o.Delimiter)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +168,7 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 	}
 	f := &file{targets: targets}
 	for _, name := range table.Columns() {
-		f.columns = append(f.columns, newColumn(name))
+		f.columns = append(f.columns, newColumn(name, table.DecimalComma()))
 	}
 	for _, i := range targets {
 		f.columns[i].times, f.columns[i].target = nil, true
@@ -172,6 +183,7 @@ func Read(r io.Reader, name string, o Options) (*Result, error) {
 		}
 		f.rows++
 		for i, cell := range record {
+			f.columns[i].line = table.Line()
 			f.columns[i].add(strings.TrimSpace(cell))
 		}
 	}
@@ -219,7 +231,7 @@ func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 			if column.Kind == Class {
 				r.Spec.Classes = &hindsightv1.Classes{MaxClasses: proto.Int32(int32(column.classes))}
 			}
-			r.Columns = append(r.Columns, column)
+			r.Columns, r.Question = append(r.Columns, column), c.question(o.Classes)
 			continue
 		}
 		column := c.decide(f.rows, features <= integerFeatures)

@@ -96,7 +96,7 @@ func TestAWholeSpec(t *testing.T) {
   {"name":"temp","numeric":{}},
   {"name":"city","categorical":{"max_categories":3},"missing":"MISSING_REFUSE"},
   {"name":"rain","boolean":{},"missing":"MISSING_REFUSE"},
-  {"name":"zip","categorical":{"hash_buckets":128},"missing":"MISSING_REFUSE"}
+  {"name":"zip","categorical":{"max_categories":64},"missing":"MISSING_REFUSE"}
 ]}
 `
 	if got := specOf(t, r); got != want {
@@ -110,7 +110,7 @@ func TestAWholeSpec(t *testing.T) {
 		"at    time      times as 2006-01-02 15:04 from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; no cell is empty",
 		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
 		"and a trend; no cell is empty, so that a missing value is refused; records have RFC 3339, into which replay converts them",
-		"zip   category  codes with a leading 0, 100 categories, which share 128", "y     label     numbers from 0 to 19999\n",
+		"zip   category  codes with a leading 0, 100 categories, of which the first 64 have a feature each", "y     label     numbers from 0 to 19999\n",
 	} {
 		if !strings.Contains(why.String(), says) {
 			t.Errorf("%q is not in\n%s", says, why.String())
@@ -133,7 +133,12 @@ func TestKinds(t *testing.T) {
 		"leading 0":          {[]string{"01", "02", "10"}, infer.Category, "codes with a leading 0, 3 categories"},
 		"constant":           {[]string{"3", "3"}, infer.Number, "tells nothing"},
 		"no decimal":         {[]string{"0x10", "0x11"}, infer.Category, "2 categories"},
-		"infinite":           {[]string{"1", "Inf"}, infer.Category, ""},
+		"infinite":           {[]string{"1", "Inf", "2.5", "-inf"}, infer.Number, "from 1 to 2.5; 2 cells are empty"},
+		"money":              {[]string{"$1,234", "$5.50", "-$7", ""}, infer.Number, "from -7 to 1234; 1 cell is empty; records have the numbers alone, into which replay"},
+		"percent":            {[]string{"45%", "12.5 %", "0"}, infer.Number, "from 0 to 45;"},
+		"thousands":          {[]string{"1,234", "12"}, infer.Number, "from 12 to 1234, "},
+		"two signs":          {[]string{"45%", "$3"}, infer.Category, "2 categories"},
+		"no thousands":       {[]string{"1,5", "2,25"}, infer.Category, "2 categories"},
 		"too large":          {[]string{"1", "1e101"}, infer.Category, ""},
 		"0 and 1":            {[]string{"0", "1", "1"}, infer.Boolean, "2 cells are true and 1 false"},
 		"only 1":             {[]string{"1", "1"}, infer.Number, ""},
@@ -144,8 +149,8 @@ func TestKinds(t *testing.T) {
 		"empty":              {[]string{"", " "}, infer.LeftOut, "every cell is empty"},
 		"names":              {each(300, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
 		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells are texts of their own"},
-		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories, which share 256"},
-		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories, which share 256"},
+		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories, of which the first 64"},
+		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories, of which the first 64 have a feature each and the others share one"},
 		"Latin 1":            {[]string{"Troms\xf8"}, infer.LeftOut, "not UTF-8"},
 		"long":               {[]string{strings.Repeat("x", 257)}, infer.LeftOut, "up to 257 bytes"},
 		"RFC 3339":           {[]string{"2026-11-21T18:00:00Z", "2026-11-22T18:00:00+01:00"}, infer.Moment, "2006-01-02T15:04:05Z07:00"},
@@ -188,6 +193,8 @@ func TestValues(t *testing.T) {
 		{[]string{"1.5", " 2 ", "NA", ""}, []any{1.5, 2.0, nil, nil}},
 		{[]string{"yes", "NO", ""}, []any{true, false, nil}},
 		{[]string{"NA", "Oslo", ""}, []any{"NA", "Oslo", nil}},
+		{[]string{"$1,234.50", "-$2", "inf"}, []any{1234.5, -2.0, nil}},
+		{[]string{"45%", "7"}, []any{45.0, 7.0}},
 		{[]string{"21.11.2026 18:00", "22.11.2026 9:30", "-"}, []any{"2026-11-21T18:00:00Z", "2026-11-22T09:30:00Z", nil}},
 		{[]string{"2026-11-21T18:00:00.25+02:00"}, []any{"2026-11-21T18:00:00.25+02:00"}},
 	} {
@@ -207,6 +214,20 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Between semicolons a comma is the decimal mark.
+func TestSemicolons(t *testing.T) {
+	r := read(t, "a;b;y\n1,5;x;2,5\n-2;y;1,25\n", infer.Options{Target: "y"})
+	if v, err := r.Columns[0].Value("1,5"); r.Columns[0].Kind != infer.Number || v != 1.5 || err != nil {
+		t.Errorf("%+v: %v, %v", r.Columns[0], v, err)
+	}
+	if !strings.Contains(r.Columns[2].Reason, "numbers from 1.25 to 2.5") {
+		t.Errorf("%+v", r.Columns[2])
+	}
+	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y", Delimiter: '|'}); len(r.Columns) != 2 {
+		t.Errorf("%d columns", len(r.Columns))
+	}
+}
+
 func TestErrorsNameTheirPlace(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                "a.csv: the file is empty",
@@ -223,6 +244,11 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		if _, err := infer.Read(strings.NewReader(text), "a.csv", infer.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.20q: %v, want %s", text, err, says)
 		}
+	}
+	labels := "x,y\n" + strings.Join(each(99, func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) }), "\n") + "\n1,oops\n"
+	_, err := infer.Read(strings.NewReader(labels), "a.csv", infer.Options{Target: "y"})
+	if err == nil || !strings.Contains(err.Error(), `99 of 100 labels are numbers, and "oops" in line 101 is none`) {
+		t.Error(err)
 	}
 	if _, err := infer.Read(strings.NewReader("a,b\n1,2\n"), "a.csv", infer.Options{Target: "y"}); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
 		t.Error(err)
@@ -350,7 +376,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("z,q\n007,1e5\n0,\"-\"\n01/02/2026,Jan 2, 2006\n"))
 	f.Add([]byte{0x1f, 0x8b, 8})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := infer.Read(bytes.NewReader(data), "f", infer.Options{})
+		r, err := infer.Read(bytes.NewReader(data), "f", infer.Options{Delimiter: ','})
 		if err != nil {
 			return
 		}

@@ -16,44 +16,58 @@ const (
 // decideTarget says whether the labels are numbers or classes. Classes says that
 // numbers are texts of classes.
 func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
-	out := &Column{Name: c.name, Kind: Label}
-	values := c.cells - c.gaps
+	out := &Column{Name: c.name, Kind: Label, decimalComma: c.decimalComma}
 	var reasons []string
 	say := func(format string, args ...any) { reasons = append(reasons, fmt.Sprintf(format, args...)) }
-	without := rows - c.cells
+	without := rows - c.cells + c.unknown
+	values := c.cells - c.gaps
 	switch n := c.different(); {
-	case c.cells == 0:
+	case without == rows:
 		return nil, errors.New("the target has no label: every cell is empty")
 	case c.numbers == values && values > 0 && !classes:
 		say("numbers from %g to %g", c.low, c.high)
 		if c.integers == values && c.low < c.high && n <= fewClasses {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
-		without += c.gaps
+		without = rows - values
 	case c.broken:
 		return nil, errors.New("the target has texts that are not UTF-8: convert the file")
 	case c.long > maxText:
 		return nil, fmt.Errorf("the target has texts of up to %d bytes; a class has at most %d", c.long, maxText)
+	case c.mixed(values) && n > fewClasses && !classes:
+		return nil, fmt.Errorf("%d of %d labels are numbers, and %.40q in line %d is none: correct it, or ask for --classes if labels are classes",
+			c.numbers, values, c.words, c.wordsAt)
 	case c.zeros > 0 || n > maxClasses:
-		return nil, fmt.Errorf("the target has about %d different texts, at most %d classes are possible%s", n, maxClasses, c.mixed(values))
+		return nil, fmt.Errorf("the target has about %d different texts, at most %d classes are possible", n, maxClasses)
 	default:
 		out.Kind, out.classes = Class, max(2, n)
-		say("texts, %d classes%s", n, c.mixed(values))
+		say("texts, %d classes", n)
+		if c.mixed(values) {
+			say("%d of %d cells are numbers, %.40q is none", c.numbers, values, c.words)
+		}
 		if n == 1 {
 			say("the same class in every row: there is nothing to learn")
 		}
 	}
-	if without > 0 {
-		say("%d rows have no label: replay stops at such a row", without)
+	switch without {
+	case 0:
+	case 1:
+		say("1 row has no label: replay predicts it, and the model learns nothing of it")
+	default:
+		say("%d rows have no label: replay predicts them, and the model learns nothing of them", without)
 	}
 	out.Reason = strings.Join(reasons, "; ")
 	return out, nil
 }
 
-// mixed names a text among the cells of a target most of which are numbers.
-func (c *column) mixed(values int) string {
-	if 2*c.numbers <= values || c.numbers == values {
+// mixed tells whether most cells of a target are numbers, and some are none.
+func (c *column) mixed(values int) bool { return 2*c.numbers > values && c.numbers < values }
+
+// question asks whether a target of two integers is a class, unless it is known.
+func (c *column) question(classes bool) string {
+	if values := c.cells - c.gaps; classes || c.numbers < values || c.integers < values || c.low == c.high || c.different() != 2 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of %d cells are numbers, %.40q is none", c.numbers, values, c.words)
+	return fmt.Sprintf("Is %s a class? Its labels are the two numbers %g and %g. As it stands the model predicts a number.\n"+
+		"With --classes it predicts one of two classes, and the probability of each.", c.name, c.low, c.high)
 }

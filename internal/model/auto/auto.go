@@ -99,7 +99,7 @@ func New(o Options) *Learner {
 
 func newState(o Options, plan Plan, maps []*featureMap) state {
 	s := state{
-		inputs: newMoments(o.Dimension), labels: newMoments(o.Outputs),
+		inputs: newMoments(o.Dimension, o.Joint), labels: newMoments(o.Outputs, nil),
 		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs),
 	}

@@ -20,8 +20,11 @@ func TestConformance(t *testing.T) {
 	}{
 		"one output":  {o: options(3, 1)},
 		"two outputs": {o: options(2, 2)},
-		"no lags":     {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
-		"cheapest":    {o: auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 4, Microseconds: 1e-9}},
+		"joint": {o: auto.Options{
+			Dimension: 4, Outputs: 1, Lags: 2, Frequencies: 5, Microseconds: 500, Seed: 3, Joint: []auto.Span{{From: 1, To: 4}},
+		}},
+		"no lags":  {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
+		"cheapest": {o: auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 4, Microseconds: 1e-9}},
 		"classes": {o: options(2, 1), label: func(y float64) float64 {
 			if math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
 				return y

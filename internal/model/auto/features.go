@@ -52,17 +52,21 @@ func newFeatureMap(o Options, kind mapKind) *featureMap {
 
 // newSparse deals the columns to frequencies on one and on two columns in
 // turn, from a deck that is shuffled when it is used up, so that each column is
-// used equally often.
+// used equally often. Joint columns are one card, which stands for one of them at random.
 func newSparse(o Options, rng *ziggurat.Rand) []sparseFrequency {
 	out := make([]sparseFrequency, o.Frequencies)
+	cards := o.cards()
 	var deck []int
 	deal := func() int {
 		if len(deck) == 0 {
-			deck = rng.Perm(o.columns())
+			deck = rng.Perm(len(cards))
 		}
-		card := deck[0]
+		card := cards[deck[0]]
 		deck = deck[1:]
-		return card
+		if card.To == card.From+1 {
+			return card.From
+		}
+		return card.From + rng.IntN(card.To-card.From)
 	}
 	for i := range out {
 		f := &out[i]
@@ -74,6 +78,21 @@ func newSparse(o Options, rng *ziggurat.Rand) []sparseFrequency {
 		}
 	}
 	return out
+}
+
+// cards are the columns, those that are joint together.
+func (o Options) cards() []Span {
+	var cards []Span
+	joint := o.Joint
+	for j := 0; j < o.columns(); {
+		card := Span{j, j + 1}
+		if len(joint) > 0 && joint[0].From == j {
+			card, joint = joint[0], joint[1:]
+		}
+		cards = append(cards, card)
+		j = card.To
+	}
+	return cards
 }
 
 // bytes is the memory that the map takes.

@@ -9,11 +9,13 @@ type moments struct {
 	// scale is the deviation √(squares/n); max(|mean|, 1) of a column that has
 	// not changed, and 1 before the first row.
 	scale []float64
+	// joint are columns that have one scale: the root of the sum of their variances.
+	joint []Span
 }
 
-func newMoments(columns int) moments {
+func newMoments(columns int, joint []Span) moments {
 	numbers := make([]float64, 3*columns)
-	m := moments{numbers[:columns:columns], numbers[columns : 2*columns : 2*columns], numbers[2*columns:]}
+	m := moments{numbers[:columns:columns], numbers[columns : 2*columns : 2*columns], numbers[2*columns:], joint}
 	m.rescale(0)
 	return m
 }
@@ -35,6 +37,16 @@ func (m *moments) add(x []float64, n uint64) {
 func (m *moments) rescale(n uint64) {
 	for j, s := range m.squares {
 		m.scale[j] = spread(m.mean[j], s, n)
+	}
+	for _, span := range m.joint {
+		squares := 0.0
+		for _, s := range m.squares[span.From:span.To] {
+			squares += s
+		}
+		common := spread(0, squares, n)
+		for j := span.From; j < span.To; j++ {
+			m.scale[j] = common
+		}
 	}
 }
 

@@ -204,13 +204,24 @@ func newNaive(o auto.Options) *naive {
 	n.fourier[2] = feature.NewFourier(gaussian, columns, o.Frequencies, true, generator(3))
 	rng := generator(4)
 	var deck []int
+	var cards [][]int
+	for j := range columns {
+		if at := n.joint(j); at != nil && j != at.From {
+			cards[len(cards)-1] = append(cards[len(cards)-1], j)
+		} else {
+			cards = append(cards, []int{j})
+		}
+	}
 	deal := func() float64 {
 		if len(deck) == 0 {
-			deck = rng.Perm(columns)
+			deck = rng.Perm(len(cards))
 		}
-		card := deck[0]
+		card := cards[deck[0]]
 		deck = deck[1:]
-		return float64(card)
+		if len(card) > 1 {
+			return float64(card[rng.IntN(len(card))])
+		}
+		return float64(card[0])
 	}
 	for i := range o.Frequencies {
 		f := [4]float64{deal(), 0, rng.NormFloat64(), 0}
@@ -227,6 +238,16 @@ func newNaive(o auto.Options) *naive {
 		n.outputs = append(n.outputs, &naiveOutput{base: poly(41), final: poly(4), theta: [2]float64{2, 0}, curvature: [3]float64{2, 0, 2}})
 	}
 	return n
+}
+
+// joint are the inputs that column j is joint with, nil if there are none.
+func (n *naive) joint(j int) *auto.Span {
+	for _, span := range n.o.Joint {
+		if j >= span.From && j < span.To {
+			return &span
+		}
+	}
+	return nil
 }
 
 // column scales v by mean and deviation of the values so far.
@@ -248,6 +269,18 @@ func (n *naive) column(which int, v float64) float64 {
 				s = math.Max(math.Abs(mean), 1)
 			}
 			n.columnMoments = append(n.columnMoments, [2]float64{mean, s})
+		}
+		for _, span := range n.o.Joint {
+			sum := 0.0
+			for j := span.From; j < span.To; j++ {
+				_, squares := moments(n.pick(func(r naiveRow) float64 { return r.x[j] }))
+				sum += squares / float64(len(n.rows))
+			}
+			for j := span.From; j < span.To; j++ {
+				if n.columnMoments[j][1] = math.Sqrt(sum); sum == 0 {
+					n.columnMoments[j][1] = 1
+				}
+			}
 		}
 	}
 	m := n.columnMoments[which]

@@ -11,6 +11,9 @@ import (
 type Options struct {
 	// Dimension is d, the number of inputs; Outputs is k, that of labels.
 	Dimension, Outputs int
+	// Joint are inputs that vary together as much as one, such as the indicators of a
+	// category. They are apart, and in the order of the inputs.
+	Joint []Span
 	// Lags is how many of the last observed labels are inputs too, 0 to MaxLags.
 	// With several outputs there are fewer, so that no more than maxLagColumns
 	// numbers are added.
@@ -25,6 +28,9 @@ type Options struct {
 	// range of the labels, see mixer.reach, and rows that are not learned are compared.
 	Gated bool
 }
+
+// Span are the places of inputs, To excluded.
+type Span struct{ From, To int }
 
 const (
 	// MaxLags is the largest number of lags.

@@ -68,8 +68,11 @@ func TestNaive(t *testing.T) {
 		outputs, lags, rounds, delay int
 		label                        func(y float64) float64
 		weighted                     bool
+		joint                        []auto.Span
 	}{
 		"plain":              {outputs: 1, lags: 2, rounds: 500},
+		"joint inputs":       {outputs: 1, lags: 2, rounds: 300, joint: []auto.Span{{From: 1, To: 3}}},
+		"all joint":          {outputs: 1, lags: 1, rounds: 200, joint: []auto.Span{{From: 0, To: 1}, {From: 1, To: 3}}},
 		"no lags":            {outputs: 1, rounds: 200},
 		"weights":            {outputs: 1, lags: 2, rounds: 300, weighted: true},
 		"two outputs":        {outputs: 2, lags: 1, rounds: 250},
@@ -103,6 +106,7 @@ func TestNaive(t *testing.T) {
 			}
 			compare(t, auto.Options{
 				Dimension: 3, Outputs: c.outputs, Lags: c.lags, Frequencies: 5, Microseconds: 1e6, Seed: 9,
+				Joint: c.joint,
 			}, rows, c.delay)
 		})
 	}

@@ -34,7 +34,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	if c.failed() {
 		return entry{}
 	}
-	o.Gated = c.spec.LabelGate != ""
+	o.Gated, o.Joint = c.spec.LabelGate != "", c.joint()
 	return entry{
 		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSize(o),
 		make: func(int) model.Learner { return auto.New(o) },

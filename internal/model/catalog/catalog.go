@@ -112,8 +112,10 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 // The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
 // usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
 // A whole history gets a window, which bounds it. A learner that has revisions gets the
-// newest. Auto gets a label gate.
+// newest. Auto gets a label gate. The features of a category have a joint scale, and had
+// one each.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
+	s.Inputs = model.WithJointScale(s.Inputs, func(_ int, given *bool) *bool { return pointer(given, true) })
 	s, e, err := look(s, false)
 	if err == nil {
 		changed := e.revised && s.Revision == nil
@@ -144,7 +146,7 @@ func Create(s model.Spec) (model.Spec, model.Cost, error) {
 
 // New is a learner of a completed spec that has seen nothing. Another spec has the
 // defaults of a new model, but the label gate, horizon, delta, a whole history without a
-// window and the rules without a revision are as in stored ones.
+// window, the rules without a revision and the scales of categories are as in stored ones.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s, false)
 	if err != nil {

@@ -98,6 +98,12 @@ func filled[T any](field **T, otherwise T) T {
 	return value
 }
 
+// pointer points to the value of a field, or to its default.
+func pointer[T any](field *T, otherwise T) *T {
+	filled(&field, otherwise)
+	return field
+}
+
 // number is a number from least to most.
 func (c *completion) number(name string, field **float64, otherwise, least, most float64) float64 {
 	value := filled(field, otherwise)

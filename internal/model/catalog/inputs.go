@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/auto"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/scaling"
 )
@@ -76,15 +77,29 @@ func (c *completion) encoded(e entry) entry {
 	return e
 }
 
-// lists are the features of the vector inputs: the numbers of a vector have one unit.
+// lists are the features of the inputs that have one scale: the numbers of a vector have one
+// unit, and those of a category with a joint scale vary together as one number.
 func (c *completion) lists() (lists []scaling.List) {
 	for i, in := range c.spec.Inputs {
-		if in.Vector != nil {
-			from, _ := c.schema.Span(i)
+		from, to := c.schema.Span(i)
+		switch {
+		case in.Vector != nil:
 			lists = append(lists, scaling.List{From: from, To: from + *in.Vector.Length})
+		case in.Categorical != nil && in.Categorical.JointScale != nil && *in.Categorical.JointScale:
+			lists = append(lists, scaling.List{From: from, To: to, Joint: true})
 		}
 	}
 	return lists
+}
+
+// joint are the lists of auto, which scales each number of a vector for itself.
+func (c *completion) joint() (spans []auto.Span) {
+	for _, l := range c.lists() {
+		if l.Joint {
+			spans = append(spans, auto.Span{From: l.From, To: l.To})
+		}
+	}
+	return spans
 }
 
 // rounding is more than that of a feature that is bounded in exact arithmetic.

@@ -131,7 +131,10 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 			t.Errorf("%v, given %v, became %+v", names, given, got)
 		}
 		// The features of load are 0 and 1, those of city 2 to 5.
-		numbered := spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}})
+		numbered, _, err := catalog.Create(spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}}))
+		if err != nil {
+			t.Fatal(err)
+		}
 		var states [][]byte
 		for _, s := range []model.Spec{named, numbered} {
 			l, err := catalog.New(s)

@@ -127,11 +127,13 @@ func (r *Record) SetNumber(i int, v float64) {
 }
 
 // SetBoolean makes the value of input i true or false.
-func (r *Record) SetBoolean(i int, v bool) {
-	r.values[i] = Value{kind: Boolean}
+func (r *Record) SetBoolean(i int, v bool) { r.values[i] = booleanValue(v) }
+
+func booleanValue(v bool) Value {
 	if v {
-		r.values[i].bits = math.Float64bits(1)
+		return Value{kind: Boolean, bits: math.Float64bits(1)}
 	}
+	return Value{kind: Boolean}
 }
 
 // SetText makes the value of input i a text, which is shared.

@@ -218,6 +218,8 @@ func (f *field) settle(r *Record, v *Value) error {
 	case f.kind == numeric && v.kind == Number:
 		return f.settleNumber("", v.number())
 	case f.kind == boolean && v.kind == Boolean:
+	case f.kind == boolean && v.kind == Number && (v.number() == 0 || v.number() == 1):
+		*v = booleanValue(v.number() == 1)
 	case f.kind == oneHot || f.kind == hashed:
 		return f.settleCategory(v)
 	case f.kind == moment && v.kind == Moment:
@@ -280,7 +282,7 @@ func (f *field) want() string {
 	case numeric:
 		return "a number"
 	case boolean:
-		return "true or false"
+		return "true or false, or 1 or 0"
 	case moment:
 		return "a time such as 2026-11-21T18:00:00Z"
 	case vector:

@@ -42,7 +42,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 		"null refused":   {func(m row) { m["size"] = nil }, input.ErrMissingInput, `inputs.size: got null, want a number: missing is "refuse"`},
 		"text, number":   {func(m row) { m["load"] = "21.5" }, input.ErrInputType, `inputs.load: got the text "21.5", want a number`},
 		"boolean":        {func(m row) { m["load"] = true }, input.ErrInputType, "inputs.load: got true, want a number"},
-		"number":         {func(m row) { m["open"] = 1.0 }, input.ErrInputType, "inputs.open: got the number 1, want true or false"},
+		"number":         {func(m row) { m["open"] = 2.0 }, input.ErrInputType, "inputs.open: got the number 2, want true or false, or 1 or 0"},
 		"no time":        {func(m row) { m["at"] = "yesterday" }, input.ErrInputType, `inputs.at: got the text "yesterday", want a time such as 2026-11-21T18:00:00Z`},
 		"number, time":   {func(m row) { m["at"] = 17.0 }, input.ErrInputType, "inputs.at: got the number 17, want a time"},
 		"short":          {func(m row) { m["sensors"] = []any{1.0} }, model.ErrDimensionMismatch, "inputs.sensors: got a list of 1 number, want a list of 3 numbers"},
@@ -486,5 +486,19 @@ func TestTheJSONOfDeclarations(t *testing.T) {
 	}
 	if got := schemaOf(t, spec.Inputs).Dimension(); got != 7+2+4+1+128 {
 		t.Errorf("%d features", got)
+	}
+}
+
+// The numbers 1 and 0 are true and false, down to the bytes of the record.
+func TestNumbersAreBooleans(t *testing.T) {
+	s := schemaOf(t, declared())
+	for number, value := range map[float64]bool{1: true, 0: false, math.Copysign(0, -1): false} {
+		m := rows(1, 1)[0]
+		m["open"] = value
+		want := record(t, s, m)
+		m["open"] = number
+		if got := record(t, s, m); !bytes.Equal(got.Append(nil), want.Append(nil)) {
+			t.Errorf("%g is %s, want %t", number, got.At(3), value)
+		}
 	}
 }

@@ -121,13 +121,20 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 
 // The inputs of a list have one scale, by the root of the mean of their squared
 // deviations, after a warm-up as in a running scaling, and after a restore. The units of
-// a list do not matter; those of its inputs beside each other do.
+// a list do not matter; those of its inputs beside each other do. A joint list counts as
+// one input: it has the root of the sum.
 func TestListsHaveOneScale(t *testing.T) {
 	const n = 16
 	samples := moved(47, 120)
-	for name, running := range map[string]bool{"warm-up": false, "running": true} {
+	for name, c := range map[string]struct{ running, joint bool }{
+		"warm-up": {}, "running": {running: true}, "joint, warm-up": {joint: true}, "joint, running": {true, true},
+	} {
+		running, inputs := c.running, float64(dimension)
+		if c.joint {
+			inputs = 1
+		}
 		o := options(1, affine(1, 1))
-		o.Warmup, o.Running, o.Lists = n, running, []scaling.List{{From: 0, To: dimension}}
+		o.Warmup, o.Running, o.Lists = n, running, []scaling.List{{From: 0, To: dimension, Joint: c.joint}}
 		l, plain := scaling.New(o), affine(1, 1)()
 		for i, s := range samples {
 			seen := n
@@ -137,11 +144,11 @@ func TestListsHaveOneScale(t *testing.T) {
 			means, deviations := meansAndDeviations(samples[:seen])
 			square := 0.0
 			for _, d := range deviations {
-				square += d * d / dimension
+				square += d * d / inputs
 			}
 			x := make([]float64, dimension)
 			for j := range x {
-				x[j] = (s.X[j] - means[j]) / (2 * math.Sqrt(square) * math.Sqrt(dimension))
+				x[j] = (s.X[j] - means[j]) / (2 * math.Sqrt(square) * math.Sqrt(inputs))
 			}
 			if i == 80 {
 				state, err := l.AppendBinary(nil)

@@ -41,7 +41,8 @@ type Options struct {
 	Running bool
 	// Lists are inputs that have one unit, such as the pixels of an image. A warm-up
 	// and a running scaling divide all of one list by the root of the mean of their
-	// squared deviations. They are apart, and in the order of the inputs.
+	// squared deviations. They are apart, and in the order of the inputs. Joint ones are
+	// divided by the root of the sum, and count as one input of Dimension.
 	Lists []List
 	// InputLimit is the largest magnitude of an input that the learner takes.
 	InputLimit float64
@@ -51,8 +52,11 @@ type Options struct {
 	New func(outputs int) model.Learner
 }
 
-// List are the places of inputs, To excluded.
-type List struct{ From, To int }
+// List are the places of inputs, To excluded. Joint ones vary together as much as one.
+type List struct {
+	From, To int
+	Joint    bool
+}
 
 // Learner is a learner behind a scaling. What it is asked and what it answers
 // are in the units of the caller: losses and regrets are those of the learner

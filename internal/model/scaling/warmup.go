@@ -189,17 +189,23 @@ func (w *warmup) affine() Affine {
 
 // deviate makes scales of the deviations that stand in their place.
 func (a *Affine) deviate(lists []List) {
+	inputs := len(a.Scale)
 	for _, l := range lists {
 		square := 0.0
 		for _, deviation := range a.Scale[l.From:l.To] {
 			square += float64(deviation * deviation)
 		}
-		common := math.Sqrt(square / float64(l.To-l.From))
+		count := l.To - l.From
+		if l.Joint {
+			inputs -= count - 1
+			count = 1
+		}
+		common := math.Sqrt(square / float64(count))
 		for i := l.From; i < l.To; i++ {
 			a.Scale[i] = common
 		}
 	}
-	root := math.Sqrt(float64(len(a.Scale)))
+	root := math.Sqrt(float64(inputs))
 	for i, deviation := range a.Scale {
 		a.Scale[i] = scaleOf(a.Offset[i], deviation, root)
 	}

@@ -1,4 +1,4 @@
-import { Refusal, refused } from "./refusal";
+import { reach, refused } from "./refusal";
 import type {
   Alias, Comparison, CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
   SpecCost, Stats,
@@ -15,15 +15,7 @@ async function answer(method: string, path: string, body?: unknown, signal?: Abo
     request.body = file ? body : JSON.stringify(body);
     request.headers = { "Content-Type": file ? "application/octet-stream" : "application/json" };
   }
-  let response: Response;
-  try {
-    response = await fetch(path, request);
-  } catch (cause) {
-    if (signal?.aborted) {
-      throw cause;
-    }
-    throw new Refusal(call, "The server did not answer. Is it running?", "", "", []);
-  }
+  const response = await reach(call, path, request);
   if (!response.ok) {
     if (response.status === 401) dispatchEvent(new Event(SIGNED_OUT));
     throw await refused(call, response);

@@ -32,6 +32,16 @@ interface Status {
   details?: Detail[];
 }
 
+/** reach makes a call. A server that does not answer is a Refusal without a status. */
+export async function reach(call: string, path: string, request: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, request);
+  } catch (cause) {
+    if (request.signal?.aborted) throw cause;
+    throw new Refusal(call, "The server did not answer. Is it running?", "", "", []);
+  }
+}
+
 /** refused reads the google.rpc.Status of an answer that is an error. */
 export async function refused(call: string, answer: Response): Promise<Refusal> {
   const text = await answer.text();

@@ -1,5 +1,5 @@
 import { parse } from "./exact";
-import { refused } from "./refusal";
+import { reach, refused } from "./refusal";
 
 /** Principal is who is signed in. */
 export interface Principal {
@@ -18,6 +18,11 @@ export interface Access {
   tls?: boolean;
 }
 
+/** mayAdminister tells whether the calls that need the role admin are for this reader of the console. */
+export function mayAdminister({ tokens, signedIn }: Access): boolean {
+  return !tokens || signedIn?.role === "admin";
+}
+
 /** grpcAddress is where programs reach the server by gRPC. */
 export function grpcAddress({ grpcHost, grpcPort }: Access): string {
   const host = grpcHost ?? location.hostname.replace(/^\[|\]$/g, "");
@@ -33,14 +38,16 @@ export function httpAddress(): string {
 }
 
 async function post(path: string, body: unknown): Promise<Response> {
-  const answer = await fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
-  if (!answer.ok) throw await refused(`POST /${path}`, answer);
+  const call = `POST /${path}`;
+  const answer = await reach(call, path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
+  if (!answer.ok) throw await refused(call, answer);
   return answer;
 }
 
 export async function getAccess(signal?: AbortSignal): Promise<Access> {
-  const answer = await fetch("server.json", { signal: signal ?? null });
-  if (!answer.ok) throw await refused("GET /server.json", answer);
+  const call = "GET /server.json";
+  const answer = await reach(call, "server.json", { signal: signal ?? null });
+  if (!answer.ok) throw await refused(call, answer);
   return parse(await answer.text()) as Access;
 }
 

@@ -8,6 +8,7 @@ import { Plot, type Curve, type Mark } from "../charts/plot";
 import { coverages, dictionaries, errors, losses, regrets, sequences, stacks, type Smoothing } from "../charts/series";
 import { compact, count, level, moment, number, percent, short } from "../format";
 import { modelHref, modelsHref } from "../router";
+import { useAdmin } from "../ui/admin";
 import { useLoad } from "../ui/load";
 import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
@@ -90,6 +91,7 @@ function Jumps({ begun }: { begun: boolean }) {
 }
 
 function Heading({ model, live }: { model: Model; live: Live }) {
+  const admin = useAdmin();
   const stats = live.stats.value;
   const labels = Object.entries(model.labels ?? {});
   return (
@@ -107,10 +109,12 @@ function Heading({ model, live }: { model: Model; live: Live }) {
           <span class={`link link-${live.link}`} role="status">{LINKS[live.link]}</span>
         </p>
       </div>
-      <div class="actions">
-        <Edit model={model} changed={live.model.again} />
-        <Transfer model={model} />
-      </div>
+      {admin && (
+        <div class="actions">
+          <Edit model={model} changed={live.model.again} />
+          <Transfer model={model} />
+        </div>
+      )}
     </div>
   );
 }

@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { listAliases, listModels, undeleteModel } from "../api/client";
-import { getAccess, httpAddress } from "../api/session";
+import { getAccess, grpcAddress, httpAddress } from "../api/session";
 import type { Model } from "../api/types";
 import { count, figure, number, plural, rate, short } from "../format";
 import { createHref, modelHref, modelsHref, replace } from "../router";
+import { useAdmin } from "../ui/admin";
 import { useNotice } from "../ui/notice";
 import { Busy, Failure, Light, Num, Scroll } from "../ui/parts";
 import { Import } from "./import";
@@ -66,6 +67,7 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
     if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);
   }
 
+  const admin = useAdmin();
   const [importing, setImporting] = useState(false);
   const show = (change: Record<string, string>, pages: string[] = []): void => {
     const next = new URLSearchParams();
@@ -87,8 +89,8 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
           <input type="checkbox" checked={showDeleted} onChange={(e) => show({ deleted: e.currentTarget.checked ? "true" : "" })} />
           Deleted too
         </label>
-        <a class="button primary" href={createHref}>Create a model</a>
-        <button type="button" onClick={() => setImporting(true)}>Import…</button>
+        {admin && <a class="button primary" href={createHref}>Create a model</a>}
+        {admin && <button type="button" onClick={() => setImporting(true)}>Import…</button>}
         {importing && <Import close={() => setImporting(false)} />}
       </div>
       <Failure error={list.error} />
@@ -192,6 +194,7 @@ function Row({ model, aliases, changed }: { model: Model; aliases: string[]; cha
 }
 
 function Undelete({ id, changed }: { id: string; changed: () => void }) {
+  const admin = useAdmin();
   const notice = useNotice();
   const run = async (): Promise<void> => {
     try {
@@ -202,18 +205,23 @@ function Undelete({ id, changed }: { id: string; changed: () => void }) {
       notice({ text: e instanceof Error ? e.message : String(e) });
     }
   };
+  if (!admin) return null;
   return <> <Busy kind="small" run={run}>Undelete<span class="unseen"> {id}</span></Busy></>;
 }
 
 /** NoModels says how the first model is made. */
 function NoModels() {
-  const token = useLoad(getAccess, []).value?.tokens ? ' -H "Authorization: Bearer $HINDSIGHT_TOKEN"' : "";
+  const admin = useAdmin();
+  const access = useLoad(getAccess, []).value;
+  if (!admin) return <div class="empty"><h2>No models</h2><p>There is none that your token may see. Creating one needs the role admin.</p></div>;
+  const token = access?.tokens ? ' -H "Authorization: Bearer $HINDSIGHT_TOKEN"' : "";
   return (
     <div class="empty">
       <h2>No models yet</h2>
       <p>A model learns from what your application observes. To make one, <a href={createHref}>create it here</a>, or call the server:</p>
-      <pre tabIndex={0}>{`curl${token} -X POST ${httpAddress()}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
-      <p>To see a model that learns, stop this server and run <code>make demo ARGS=--keep</code>.</p>
+      <pre tabIndex={0}>{`curl${token} -H "Content-Type: application/json" ${httpAddress()}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
+      <p>To see a model that learns, take a built-in stream through this server{token && ", with a token in HINDSIGHT_TOKEN"}:</p>
+      <pre tabIndex={0}>{`hindsight${access ? ` --address ${grpcAddress(access)}` : ""}${access?.tls ? " --tls" : ""} simulate --stream drifting --rounds 8000 --model drifting --create '{"dimension": 4}'`}</pre>
     </div>
   );
 }

@@ -1,4 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { Refusal } from "../api/refusal";
+
+/** A call that no server answered is made again after so many milliseconds. */
+const RETRY = 2000;
 
 /** Loaded is the answer of a call, or how it failed. The last answer stays while another is asked for. */
 export interface Loaded<T> {
@@ -10,7 +14,10 @@ export interface Loaded<T> {
   set: (change: (old: T | undefined) => T | undefined) => void;
 }
 
-/** useLoad calls load whenever one of the inputs changes, and every so many milliseconds while the page is seen. */
+/**
+ * useLoad calls load whenever one of the inputs changes, and every so many milliseconds while the page is seen. If no
+ * server answers, or something before it answers in its place, useLoad calls load again until the server is back.
+ */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: unknown[], every?: number): Loaded<T> {
   const [value, setValue] = useState<T>();
   const [error, setError] = useState<unknown>();
@@ -38,19 +45,20 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: un
     return () => control.abort();
   }, [...inputs, round]);
 
+  const wait = error instanceof Refusal && error.status === "" ? RETRY : every;
   useEffect(() => {
-    if (!every || loading) return undefined;
+    if (!wait || loading) return undefined;
     const ask = (): void => {
       if (document.visibilityState === "visible") setRound((r) => r + 1);
     };
-    const timer = setTimeout(ask, every);
+    const timer = setTimeout(ask, wait);
     // What was due while the page was hidden is asked for when the page is seen again.
     document.addEventListener("visibilitychange", ask);
     return () => {
       clearTimeout(timer);
       document.removeEventListener("visibilitychange", ask);
     };
-  }, [every, loading, round, ...inputs]);
+  }, [wait, loading, round, ...inputs]);
 
   return {
     value, error, loading,

@@ -1094,7 +1094,7 @@ func (x *Clip) GetHigh() float64 {
 	return 0
 }
 
-// BooleanInput is true or false: one feature, 1 or 0.
+// BooleanInput is true or false, or the numbers 1 and 0: one feature, 1 or 0.
 type BooleanInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1140,7 +1140,12 @@ type CategoricalInput struct {
 	//
 	//	*CategoricalInput_MaxCategories
 	//	*CategoricalInput_HashBuckets
-	Encoding      isCategoricalInput_Encoding `protobuf_oneof:"encoding"`
+	Encoding isCategoricalInput_Encoding `protobuf_oneof:"encoding"`
+	// Scales all features of the input by one factor, so that together they vary as much
+	// as one number. Else each of them does, and a category of 50 texts counts as much as
+	// 50 numbers. It matters for auto, and where scaling is running or warmup. Default
+	// true; false in models that were made before this field.
+	JointScale    *bool `protobuf:"varint,3,opt,name=joint_scale,json=jointScale,proto3,oneof" json:"joint_scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1198,6 +1203,13 @@ func (x *CategoricalInput) GetHashBuckets() int32 {
 		}
 	}
 	return 0
+}
+
+func (x *CategoricalInput) GetJointScale() bool {
+	if x != nil && x.JointScale != nil {
+		return *x.JointScale
+	}
+	return false
 }
 
 type isCategoricalInput_Encoding interface {
@@ -3445,12 +3457,15 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x04high\x18\x02 \x01(\x01H\x01R\x04high\x88\x01\x01B\x06\n" +
 	"\x04_lowB\a\n" +
 	"\x05_high\"\x0e\n" +
-	"\fBooleanInput\"l\n" +
+	"\fBooleanInput\"\xa2\x01\n" +
 	"\x10CategoricalInput\x12'\n" +
 	"\x0emax_categories\x18\x01 \x01(\x05H\x00R\rmaxCategories\x12#\n" +
-	"\fhash_buckets\x18\x02 \x01(\x05H\x00R\vhashBucketsB\n" +
+	"\fhash_buckets\x18\x02 \x01(\x05H\x00R\vhashBuckets\x12$\n" +
+	"\vjoint_scale\x18\x03 \x01(\bH\x01R\n" +
+	"jointScale\x88\x01\x01B\n" +
 	"\n" +
-	"\bencoding\"\xcc\x01\n" +
+	"\bencodingB\x0e\n" +
+	"\f_joint_scale\"\xcc\x01\n" +
 	"\tTimeInput\x125\n" +
 	"\x06cycles\x18\x01 \x03(\x0e2\x1d.hindsight.v1.TimeInput.CycleR\x06cycles\x12\x19\n" +
 	"\x05trend\x18\x02 \x01(\bH\x00R\x05trend\x88\x01\x01\"c\n" +

@@ -54,12 +54,14 @@ class BooleanInput(_message.Message):
     def __init__(self) -> None: ...
 
 class CategoricalInput(_message.Message):
-    __slots__ = ["hash_buckets", "max_categories"]
+    __slots__ = ["hash_buckets", "joint_scale", "max_categories"]
     HASH_BUCKETS_FIELD_NUMBER: _ClassVar[int]
+    JOINT_SCALE_FIELD_NUMBER: _ClassVar[int]
     MAX_CATEGORIES_FIELD_NUMBER: _ClassVar[int]
     hash_buckets: int
+    joint_scale: bool
     max_categories: int
-    def __init__(self, max_categories: _Optional[int] = ..., hash_buckets: _Optional[int] = ...) -> None: ...
+    def __init__(self, max_categories: _Optional[int] = ..., hash_buckets: _Optional[int] = ..., joint_scale: bool = ...) -> None: ...
 
 class Classes(_message.Message):
     __slots__ = ["max_classes"]

@@ -115,7 +115,7 @@ func readFile(p Plan, name string) (*file, error) {
 }
 
 func read(in io.Reader, name string) (*file, error) {
-	table, err := dataset.NewTable(in, name)
+	table, err := dataset.NewTable(in, name, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"os"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -24,16 +26,18 @@ line for each column on standard error that says why. It calls no server. The
 spec has no learner; add one, or leave it to auto.
 
 The first line names the columns. The file may be compressed with gzip. Columns
-are numbers, booleans (such as yes and no, or 0 and 1), categories and times. A
-few different integers, such as hours or months, are categories. A column of
-texts nearly all of which differ is left out. Vectors are not recognised. A time
+are numbers (also $1,234 and 45%), booleans (such as yes and no, or 0 and 1),
+categories and times. A few different integers, such as hours or months, are
+categories. A column of texts nearly all of which differ is left out, by replay
+too. Vectors are not recognised. Where semicolons separate the fields, a comma is
+the decimal mark. A time
 has one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone it
 is taken as UTC. A record has times in RFC 3339; replay converts them.
 
 --target names the column with the labels, or several columns; see replay. An
 empty --target says that there is none. Labels that are numbers are real, unless
 --classes says that they are classes. Labels that are texts are classes; the spec
-has max_classes for those that were seen.`,
+has max_classes for those that were seen. Rows may be without a label; see replay.`,
 		Example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		Args: command.Exactly(),
@@ -49,10 +53,41 @@ has max_classes for those that were seen.`,
 		},
 	}
 	flags := cmd.Flags()
+	flags.Var((*delimiter)(&options.Delimiter), "delimiter", delimiterUsage)
 	flags.StringVar(&file, "csv", "", "the file, plain or gzip (required)")
 	flags.StringVar(&options.Target, "target", "y", "the column with the labels, or several columns with commas between them")
 	flags.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 	return cmd
+}
+
+// delimiterUsage is the usage of the flag --delimiter.
+const delimiterUsage = "what separates the fields: one character, or tab; default: the comma, semicolon or tab that the header has most of"
+
+// delimiter is the value of the flag --delimiter.
+type delimiter rune
+
+// String implements pflag.Value.
+func (d *delimiter) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return string(*d)
+}
+
+// Type implements pflag.Value.
+func (d *delimiter) Type() string { return "character" }
+
+// Set implements pflag.Value.
+func (d *delimiter) Set(text string) error {
+	if text == "tab" || text == `\t` {
+		text = "\t"
+	}
+	c, size := utf8.DecodeRuneInString(text)
+	if size == 0 || size < len(text) || c == utf8.RuneError || strings.ContainsRune("\"\r\n", c) {
+		return errors.New("want one character, which is no quote and no end of a line, or tab")
+	}
+	*d = delimiter(c)
+	return nil
 }
 
 // inferFile looks at a file.

@@ -247,7 +247,8 @@ func TestReplayRecordsMistakes(t *testing.T) {
 		"at,wind_speed,y,gust\n2026-11-21,1,2,3\n":     `line 1, column 4: "gust" is neither an input nor a target: --ignore gust leaves it out`,
 		"at,wind_speed,y\n2026-11-21,1,2\nsoon,1,2\n":  `line 3, column 1 (at): "soon" is no time`,
 		"at,wind_speed,y\n2026-11-21,fast,2\n":         `line 2, column 2 (wind_speed): "fast" is no number`,
-		"at,wind_speed,y\n2026-11-21,1,\n":             `line 2, column 3 (y): the field is empty`,
+		"at,wind_speed,y,a gust\n2026-11-21,1,2,3\n":   `--ignore 'a gust' leaves it out`,
+		"at,wind_speed,y\n2026-11-21,1,fine\n":         `line 2, column 3 (y): "fine" is not a number`,
 		"at,wind_speed,z\n2026-11-21,1,2\n":            `there is no target column "y"`,
 		"at,wind_speed,y\n2026-11-21,1,2\n2026-11-22,": "line 3",
 	} {
@@ -274,6 +275,47 @@ func TestReplayRecordsMistakes(t *testing.T) {
 	}
 	if n := f.calls["observe"]; n != 0 {
 		t.Errorf("%d labels were sent", n)
+	}
+}
+
+// TestReplayWithoutLabels predicts rows without a label, observes the others, and counts
+// both. What infer leaves out is left out.
+func TestReplayWithoutLabels(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("order id;price;share;y\n")
+	for i := range 100 {
+		label := fmt.Sprintf("%d,5", i)
+		if i%4 == 1 {
+			label = []string{"", "NA", "inf"}[i%3]
+		}
+		fmt.Fprintf(&b, "order %d;$%d,25;%d%%;%s\n", i, i, i, label)
+	}
+	path := written(t, "orders.csv", b.String())
+	inferred := run(t, "infer", "--csv", path)
+	if inferred.code != 0 || !strings.Contains(inferred.errors, "25 rows have no label: replay predicts them") {
+		t.Fatalf("%+v", inferred)
+	}
+	for _, args := range [][]string{nil, {"--pipeline", "5"}, {"--delay", "3"}, {"--shuffle", "1"}, {"--delimiter", ";"}} {
+		f := serving(t)
+		args = append([]string{"replay", "--csv", path, "--model", "m", "--run", "r", "--create", inferred.out}, args...)
+		r := run(t, args...)
+		if r.code != 0 || !strings.Contains(r.errors, "order id is left out: most cells are texts of their own") ||
+			!strings.Contains(r.out, "without a label") || strings.Contains(r.out, "next offset") {
+			t.Errorf("%v: %+v", args, r)
+		}
+		d := document(t, 0, append(args[:len(args):len(args)], "--model", "m2")...)
+		if d["rounds"] != 100.0 || d["acknowledged"] != 75.0 || d["unlabelled"] != 25.0 || d["nextOffset"] != 100.0 || f.calls["predict"] != 200 {
+			t.Errorf("%v: %v, %d predictions", args, d, f.calls["predict"])
+		}
+		for id, o := range f.models["m"].outcomes {
+			inputs := f.models["m"].predictions[id].inputs.GetFields()
+			if price := inputs["price"].GetNumberValue(); price != o.label-0.25 || inputs["share"].GetNumberValue() != o.label-0.5 {
+				t.Errorf("%s: label %v of %v", id, o.label, inputs)
+			}
+		}
+	}
+	if r := run(t, "replay", "--csv", path, "--model", "m", "--delimiter", ";;"); r.code != 2 || !strings.Contains(r.errors, "want one character") {
+		t.Errorf("%+v", r)
 	}
 }
 

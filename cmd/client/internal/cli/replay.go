@@ -15,6 +15,7 @@ import (
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
 	"hindsight/cmd/internal/dataset"
+	"hindsight/cmd/internal/infer"
 )
 
 // newReplay builds "replay".
@@ -33,7 +34,9 @@ The first line names the columns. --target names the column with the labels, or
 one column for each output; every other column is a feature, unless --features
 names them or --ignore leaves some out. If there is no column y, the default
 targets are y1, y2 and so on. The file may be compressed with gzip, and "-" is
-standard input, which is read to its end first. Fields are finite numbers. The
+standard input, which is read to its end first. Fields are finite numbers, such as
+-1.5e3, $1,234 and 45%, of which the number is taken; where semicolons separate
+the fields, a comma is the decimal mark. The
 rows to take are checked before the first call; an error names its line and
 column.
 
@@ -41,10 +44,11 @@ column.
 dimension and the outputs of the file.
 
 Of a model with named inputs, each input is the column of its name, in any order.
-A column that is neither an input nor a target is refused, or left out with
---ignore; --ignore '*' leaves all of them out. What becomes of a cell:
+A column that is neither an input nor a target is refused, unless it is one that
+infer leaves out, or --ignore names it; --ignore '*' leaves all of them out. What
+becomes of a cell:
 
-numeric      a number
+numeric      a number, with a sign of a currency or of percent or without
 boolean      true, yes, t, y, on or 1; false, no, f, n, off or 0
 categorical  the text; a number, if all cells of the column are integers
 time         RFC 3339, of any form that infer knows and all cells have
@@ -54,6 +58,10 @@ vector       numbers with spaces, commas or semicolons between them, and bracket
 An empty cell is a missing value. So is NA and the like, but not in a column of
 texts. "hindsight infer" prints a spec for a file. The target of a classifier has
 the classes as texts, whether its inputs have names or not.
+
+A row without a label, whose target is empty, NA, NaN, null or ?, is predicted and
+not observed; the table counts such rows. Among numbers none, nil, - and what is
+not finite are no labels either.
 
 --time and --delay-by name columns of times, for labels that come as they did in
 the world. The stream's time is the largest value of the column --time so far,
@@ -95,6 +103,7 @@ taken. A constant becomes 0. Labels are not scaled.
 	}
 	r.flags(e, cmd)
 	flags := cmd.Flags()
+	flags.Var((*delimiter)(&r.options.Delimiter), "delimiter", delimiterUsage)
 	flags.StringVar(&r.csv, "csv", "", "the file, plain or gzip; - is standard input (required)")
 	flags.StringVar(&r.options.Target, "target", "y", "the column with the labels, or several columns with commas between them")
 	flags.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
@@ -115,6 +124,7 @@ type replay struct {
 	time, labelTime string
 	seed            uint64
 	options         stream.FileOptions
+	leftOut         []*infer.Column // of the columns that are no inputs
 }
 
 // rows are the rows of a file.
@@ -171,7 +181,7 @@ func (r *replay) execute(ctx context.Context, e *env) (err error) {
 		}()
 	}
 	// Mistakes are reported before the first call.
-	if err := stream.CheckHeader(r.csv, r.options.Target); err != nil {
+	if err := stream.CheckHeader(r.csv, r.options.Target, r.options.Delimiter); err != nil {
 		return &command.UsageError{Err: err}
 	}
 	return e.withClient(func(c *client.Client) error { return r.through(ctx, e, c) })
@@ -185,6 +195,9 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 		return err
 	}
 	checked, dimension, err := r.open(spec)
+	for _, c := range r.leftOut {
+		e.Say("%s is left out: %s", c.Name, c.Reason)
+	}
 	if err == nil {
 		r.total, err = count(checked)
 	}
@@ -265,14 +278,16 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 		if r.options.MinMax {
 			return nil, 0, errors.New("--normalize: the model has named inputs, which it encodes itself")
 		}
-		if source, err = stream.OpenRecords(r.csv, stream.RecordOptions{FileOptions: r.options, Inputs: spec.GetInputs()}); err != nil {
+		records, err := stream.OpenRecords(r.csv, stream.RecordOptions{FileOptions: r.options, Inputs: spec.GetInputs()})
+		if err != nil {
 			return nil, 0, err
 		}
+		source, r.leftOut = records, records.LeftOut()
 	}
 	if !r.timed {
 		return source, dimension, nil
 	}
-	times, err := stream.OpenTimes(r.csv, r.time, r.labelTime, r.options.Offset)
+	times, err := stream.OpenTimes(r.csv, r.time, r.labelTime, r.options.Delimiter, r.options.Offset)
 	if err != nil {
 		return nil, 0, errors.Join(err, source.Close())
 	}

@@ -20,6 +20,7 @@ const (
 	firstLine   = "\x1b[H"
 	endOfLine   = "\x1b[K"
 	endOfScreen = "\x1b[J"
+	noColour    = "\x1b[m"
 
 	ctrlC = 3
 )
@@ -112,17 +113,41 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-// draw shows a page in place of the one before. Lines that have no room are left out.
+// draw shows a page in place of the one before. Lines that have no room are left out; a line
+// that is too long ends with a mark. Each line of the screen is cleared before it is written:
+// after a full line the cursor stands on its last character, and clearing would erase it.
 func (s *screen) draw(text string) error {
-	_, height := s.size()
+	width, height := s.size()
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	lines = lines[:min(len(lines), height-1)]
 	var out bytes.Buffer
 	out.WriteString(firstLine)
 	for _, line := range lines {
-		out.WriteString(line + endOfLine + "\r\n")
+		out.WriteString(endOfLine + within(line, width) + "\r\n")
 	}
 	out.WriteString(endOfScreen)
 	_, err := s.out.Write(out.Bytes())
 	return err
+}
+
+// within is a line of at most width characters. One that is cut ends with a mark: half a
+// number is another number. Colours have no width.
+func within(line string, width int) string {
+	at, seen, escape := 0, 0, false
+	for i, c := range line {
+		switch {
+		case c == '\x1b':
+			escape = true
+		case escape:
+			escape = c != 'm'
+		default:
+			if seen++; seen == width {
+				at = i
+			}
+		}
+	}
+	if seen <= width {
+		return line
+	}
+	return line[:at] + "…" + noColour
 }

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/client/internal/cli"
 )
 
@@ -76,28 +80,121 @@ func (q *question) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestWatchScreen: the curves are named as those of "model stats", though events have no
-// experts, and a line that is too long does not take the place of another.
-func TestWatchScreen(t *testing.T) {
-	served(t).stats = known
-	person, program := terminal(t, 60, 40)
+// screenOf is what a terminal of so many columns shows after the last page of out: a
+// character beyond the last column takes the place of the last, and a sequence that clears
+// the line begins at the cursor.
+func screenOf(t *testing.T, out string, columns int) []string {
+	t.Helper()
+	at := strings.LastIndex(out, "\x1b[H")
+	if at < 0 {
+		t.Fatalf("no page in %q", out)
+	}
+	var rows []string
+	var line []rune
+	column := 0
+	text := []rune(out[at:])
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; c {
+		case '\r':
+			column = 0
+		case '\n':
+			rows, line = append(rows, strings.TrimRight(string(line), " ")), nil
+		case '\x1b':
+			end := i + 2
+			for text[end] < '@' {
+				end++
+			}
+			if text[end] == 'K' {
+				line = line[:min(len(line), column)]
+			}
+			i = end
+		default:
+			for len(line) <= column {
+				line = append(line, ' ')
+			}
+			line[column] = c
+			column = min(column+1, columns-1)
+		}
+	}
+	return rows
+}
+
+// shownOn is what a command shows on a terminal of so many columns. One that does not end
+// is interrupted after its first page.
+func shownOn(t *testing.T, columns uint16, ends bool, args ...string) (out string, rows []string) {
+	t.Helper()
+	person, program := terminal(t, columns, 40)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	shown := make(chan string)
 	go func() {
-		text, _ := io.ReadAll(person) // It ends with EIO when the program's end is closed.
-		shown <- string(text)
+		var text strings.Builder
+		buffer := make([]byte, 1<<12)
+		for {
+			n, err := person.Read(buffer) // It ends with EIO when the program's end is closed.
+			text.Write(buffer[:n])
+			if !ends && strings.Contains(text.String(), "\x1b[J") {
+				cancel()
+			}
+			if err != nil {
+				shown <- text.String()
+				return
+			}
+		}
 	}()
 	var errs strings.Builder
-	code := cli.Run(t.Context(), "v1", []string{"model", "watch", "m", "--events", "2"}, strings.NewReader(""), program, &errs)
+	code := cli.Run(ctx, "v1", args, strings.NewReader(""), program, &errs)
 	if err := program.Close(); err != nil {
 		t.Fatal(err)
 	}
-	out := <-shown
-	if code != 0 {
-		t.Fatalf("exit code %d: %s", code, errs.String())
+	out = <-shown
+	if want := map[bool]int{true: 0, false: 130}[ends]; code != want {
+		t.Fatalf("exit code %d, want %d: %s", code, want, errs.String())
 	}
+	return out, screenOf(t, out, int(columns))
+}
+
+// TestWatchScreen: the curves are named as those of "model stats", though events have no
+// experts, a line that is too long does not take the place of another, and a full line has
+// its last character.
+func TestWatchScreen(t *testing.T) {
+	served(t).stats = func(s *hindsightv1.ModelStats) {
+		known(s)
+		s.Observations = 200_000
+	}
+	out, rows := shownOn(t, 60, true, "model", "watch", "m", "--events", "2")
 	for _, want := range []string{"recent mean loss", "regret against the best expert in hindsight", "\x1b[?7l", "\x1b[?7h"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %q", want, out)
+		}
+	}
+	if !slices.ContainsFunc(rows, func(row string) bool { return utf8.RuneCountInString(row) == 60 && strings.HasSuffix(row, " 200000") }) {
+		t.Errorf("no full line ends with 200000: %q", rows)
+	}
+}
+
+// TestTopScreen: a narrow terminal shows fewer columns, and no part of a number.
+func TestTopScreen(t *testing.T) {
+	f := served(t)
+	m := f.models["m"].model
+	m.Learner, m.Sequence = "pkawv_taylor", 200_000
+	m.Summary = &hindsightv1.ModelSummary{
+		ObservationRate: 1234.5678, Regret: proto.Float64(-1.23456e-07), State: hindsightv1.ModelSummary_STATE_LOADED,
+		Recent: &hindsightv1.Performance{Prequential: &hindsightv1.PerformanceFigures{MeanLoss: 1.23456e-06, Skill: proto.Float64(0.123456)}},
+	}
+	for columns, want := range map[uint16]string{
+		200: "better than trivial", 80: "-1.23456e-07", 30: "…",
+	} {
+		_, rows := shownOn(t, columns, false, "top")
+		table := strings.Join(rows, "\n")
+		if !strings.Contains(table, want) {
+			t.Errorf("%d columns: no %s in\n%s", columns, want, table)
+		}
+		whole := []string{"m", "pkawv_taylor", "200000", "1234.57", "1.23456e-06", "0.123456", "-1.23456e-07", "loaded", "better", "than", "trivial"}
+		for _, cell := range strings.Fields(rows[3]) {
+			if !slices.Contains(whole, cell) && !strings.HasSuffix(cell, "…") {
+				t.Errorf("%d columns: %q in\n%s", columns, cell, table)
+			}
 		}
 	}
 }

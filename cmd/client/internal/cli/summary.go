@@ -19,6 +19,7 @@ type summary struct {
 	Run               string           `json:"run"`
 	Rounds            int              `json:"rounds"`
 	Acknowledged      int              `json:"acknowledged"`
+	Unlabelled        int              `json:"unlabelled,omitempty"`
 	NextOffset        int              `json:"nextOffset"`
 	Delay             int              `json:"delay"`
 	Duplicates        int              `json:"duplicates"`
@@ -61,7 +62,7 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	}
 	s := &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
-		Rounds: result.Rounds, Acknowledged: result.Acknowledged, NextOffset: result.NextOffset,
+		Rounds: result.Rounds, Acknowledged: result.Acknowledged, Unlabelled: result.Unlabelled, NextOffset: result.NextOffset,
 		Duplicates: result.Duplicates, Retries: result.Retries, ServedRounds: result.Served,
 		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
@@ -146,7 +147,10 @@ func (s *summary) write(w *command.Page) {
 	line("model", s.Model)
 	line("run", s.Run)
 	line("rounds", s.Rounds)
-	if s.Acknowledged != s.Rounds || s.Error != nil {
+	if s.Unlabelled > 0 {
+		line("without a label", s.Unlabelled)
+	}
+	if s.Acknowledged+s.Unlabelled != s.Rounds || s.Error != nil {
 		line("acknowledged", s.Acknowledged)
 		line("next offset", s.NextOffset)
 	}

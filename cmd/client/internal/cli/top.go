@@ -73,7 +73,10 @@ func (e *env) top(ctx context.Context, c *client.Client, request *hindsightv1.Li
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for err == nil {
-		if err = s.draw(e.Page(func(w *command.Page) { writeTop(w, page, c.Address()) })); err != nil {
+		if err = s.draw(e.Page(func(w *command.Page) {
+			width, _ := s.size()
+			writeTop(w, page, c.Address(), width)
+		})); err != nil {
 			break
 		}
 		select {
@@ -112,8 +115,12 @@ func topRows(models []*hindsightv1.Model) [][]any {
 	return rows
 }
 
+// dispensable are the columns of the live table that a narrow terminal does not show, the
+// first to go first: the verdict, which follows from the skill, state, learner, rate, regret.
+func dispensable() []int { return []int{8, 7, 1, 3, 6} }
+
 // writeTop writes a page of the live table.
-func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address string) {
+func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address string, width int) {
 	w.Printf("%s, models: %d, shown: %d; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
 	rows := topRows(page.GetModels())
 	for i, m := range page.GetModels() {
@@ -121,5 +128,5 @@ func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address str
 			rows[i] = append(rows[i], verdict(*skill))
 		}
 	}
-	w.Rows(topHeader(), rows)
+	w.RowsWithin(width, dispensable(), topHeader(), rows)
 }

@@ -30,13 +30,21 @@ const (
 func (d *driver) batches(ctx context.Context, m *client.Model) error {
 	// The end of ctx ends no call.
 	calling := context.WithoutCancel(ctx)
+	d.calls = inTurn(calling, m)
 	size, limit := firstBatch, maxBatch
 	var rows []*flight // They have begun and are not acknowledged.
 	for {
 		if rows = d.fill(ctx, rows, size); len(rows) == 0 {
 			break
 		}
-		batch := rows[:min(size, len(rows))]
+		if rows[0].round.Unlabelled {
+			if err := d.finish(d.predictAlone(rows[0])); err != nil {
+				return err
+			}
+			rows = rows[1:]
+			continue
+		}
+		batch := rows[:labelled(rows, size)]
 		observations := make([]client.Observation, len(batch))
 		for i, f := range batch {
 			observations[i] = f.observation()
@@ -73,6 +81,16 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 	return d.ended()
 }
 
+// labelled is how many of the first rows have a label, at most so many.
+func labelled(rows []*flight, most int) int {
+	for n, f := range rows[:min(most, len(rows))] {
+		if f.round.Unlabelled {
+			return n
+		}
+	}
+	return min(most, len(rows))
+}
+
 // fill reads rounds behind rows, until there are size or enough bytes. No round begins
 // after the end of ctx.
 func (d *driver) fill(ctx context.Context, rows []*flight, size int) []*flight {
@@ -87,7 +105,9 @@ func (d *driver) fill(ctx context.Context, rows []*flight, size int) []*flight {
 		d.upcoming = nil
 		d.next++
 		d.result.Rounds++
-		f.known, f.labels = true, f.round.Labels(nil)
+		if !f.round.Unlabelled {
+			f.known, f.labels = true, f.round.Labels(nil)
+		}
 		rows = append(rows, f)
 		bytes += 8*len(f.round.Features) + proto.Size(f.round.Inputs)
 	}

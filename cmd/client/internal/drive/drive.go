@@ -84,6 +84,9 @@ type Result struct {
 	Behind int
 	// Batches is how many batches were observed.
 	Batches int
+	// Unlabelled is how many rounds have no label: they were predicted alone, and count among
+	// the acknowledged ones of NextOffset.
+	Unlabelled int
 	// Classes is how many of the acknowledged labels were classes, Errors for how
 	// many of them the prequential prediction was another class.
 	Classes, Errors int
@@ -287,6 +290,13 @@ func (d *driver) begin(f *flight) *sent {
 	d.upcoming = nil
 	d.next++
 	d.result.Rounds++
+	d.clock = max(d.clock, f.at)
+	if !d.options.Timed {
+		d.clock = f.at + 1
+	}
+	if f.round.Unlabelled {
+		return d.predictAlone(f)
+	}
 	at := len(d.due)
 	for at > 0 && d.due[at-1].due > f.due {
 		at--
@@ -294,11 +304,12 @@ func (d *driver) begin(f *flight) *sent {
 	d.due = append(d.due, nil)
 	copy(d.due[at+1:], d.due[at:])
 	d.due[at] = f
-	d.clock = max(d.clock, f.at)
-	if !d.options.Timed {
-		d.clock = f.at + 1
-	}
-	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), f.id)}
+	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.PredictionID(f.id))}
+}
+
+// predictAlone asks for the prediction of a round without a label.
+func (d *driver) predictAlone(f *flight) *sent {
+	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.WithoutLabel())}
 }
 
 // finish waits for the answer to a call.
@@ -317,6 +328,11 @@ func (d *driver) finish(c *sent) error {
 		return fmt.Errorf("round %d: predict: %w", c.t, err)
 	default:
 		d.result.Predict.Add(time.Since(c.start))
+	}
+	if c.round.Unlabelled {
+		d.result.Unlabelled++
+		d.pass(c.t)
+		return nil
 	}
 	served := prediction.GetValues()
 	if prediction != nil && prediction.Value != nil {
@@ -345,11 +361,7 @@ func (d *driver) observed(c *sent) error {
 func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	r := d.result
 	r.Acknowledged++
-	d.ahead[c.t] = true
-	for d.ahead[r.NextOffset+1] {
-		r.NextOffset++
-		delete(d.ahead, r.NextOffset)
-	}
+	d.pass(c.t)
 	if outcome.GetDuplicate() {
 		r.Duplicates++
 	}
@@ -371,6 +383,16 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 		return fmt.Errorf("round %d: %w", c.t, err)
 	}
 	return nil
+}
+
+// pass says that nothing of a round is open any more.
+func (d *driver) pass(t int) {
+	r := d.result
+	d.ahead[t] = true
+	for d.ahead[r.NextOffset+1] {
+		r.NextOffset++
+		delete(d.ahead, r.NextOffset)
+	}
 }
 
 // input is the input of a round.

@@ -14,6 +14,8 @@ import (
 
 // FileOptions say which rows of a file to take, and how.
 type FileOptions struct {
+	// Delimiter separates the fields; see dataset.NewTable.
+	Delimiter rune
 	// Target names the columns with the labels; see dataset.Table.Targets.
 	Target string
 	// Features names the columns that are features, in their order; see
@@ -65,10 +67,11 @@ type File struct {
 	reader *dataset.Reader
 
 	// Of a shuffled file: features and labels, row by row; the classes of the rows;
-	// and the permutation.
-	values  []float64
-	classes []string
-	order   []int
+	// the rows without a label; and the permutation.
+	values     []float64
+	classes    []string
+	unlabelled map[int]bool
+	order      []int
 }
 
 var (
@@ -114,7 +117,7 @@ func (f *File) open() error {
 		return err
 	}
 	reader, err := dataset.NewSelected(file, f.path, dataset.Selection{
-		Target: f.options.Target, Features: f.options.Features, Ignore: f.options.Ignore,
+		Delimiter: f.options.Delimiter, Target: f.options.Target, Features: f.options.Features, Ignore: f.options.Ignore,
 	})
 	if err != nil {
 		return errors.Join(err, file.Close())
@@ -173,18 +176,26 @@ func (f *File) row() (Round, error) {
 	if f.options.Classes {
 		r = Round{Features: r.Features, Class: f.classes[at]}
 	}
+	if f.unlabelled[at] {
+		r = Round{Features: r.Features, Unlabelled: true}
+	}
 	return r, nil
 }
 
 // read reads the next row of the file into the memory of x.
 func (f *File) read(x []float64) (Round, error) {
+	var r Round
+	var err error
 	if f.options.Classes {
-		x, class, err := f.reader.ReadClass(x[:0])
-		return Round{Features: x, Class: class}, err
+		r.Features, r.Class, err = f.reader.ReadClass(x[:0])
+	} else {
+		r.labels = make([]float64, f.outputs)
+		r.Features, err = f.reader.Read(x[:0], r.labels)
 	}
-	y := make([]float64, f.outputs)
-	x, err := f.reader.Read(x[:0], y)
-	return Given(x, y...), err
+	if errors.Is(err, dataset.ErrNoLabel) {
+		return Round{Features: r.Features, Unlabelled: true}, nil
+	}
+	return r, err
 }
 
 // at returns row i of a shuffled file.
@@ -196,6 +207,7 @@ func (f *File) at(i int) []float64 {
 // load reads the whole file and draws the permutation.
 func (f *File) load() error {
 	rows := 0
+	f.unlabelled = make(map[int]bool)
 	var x []float64
 	for {
 		r, err := f.read(x)
@@ -207,10 +219,13 @@ func (f *File) load() error {
 		}
 		x = r.Features
 		f.values = append(append(f.values, x...), r.labels...)
+		if r.Unlabelled || f.options.Classes {
+			f.values = append(f.values, make([]float64, f.outputs)...) // Every row has the same length.
+		}
 		if f.options.Classes {
-			f.values = append(f.values, 0) // Every row has the same length.
 			f.classes = append(f.classes, r.Class)
 		}
+		f.unlabelled[rows] = r.Unlabelled
 		rows++
 	}
 	if rows == 0 {

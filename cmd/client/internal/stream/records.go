@@ -6,7 +6,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -17,7 +19,7 @@ import (
 )
 
 // RecordOptions say which rows of a file to take, and how. A column that is neither an
-// input nor a target is refused if it is not ignored.
+// input nor a target is refused, unless it is ignored or infer leaves it out.
 type RecordOptions struct {
 	FileOptions
 	// Inputs are the declared inputs. Each is the column of its name.
@@ -38,6 +40,7 @@ type Records struct {
 	table   *dataset.Table
 	targets []int
 	inputs  []placed
+	leftOut []*infer.Column
 
 	rows  [][]string // of a shuffled file; all of them can be converted
 	order []int
@@ -83,13 +86,13 @@ func OpenRecords(path string, o RecordOptions) (*Records, error) {
 }
 
 // CheckHeader checks the header of a file and that the targets are in it.
-func CheckHeader(path, target string) (err error) {
+func CheckHeader(path, target string, delimiter rune) (err error) {
 	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	table, err := dataset.NewTable(file, path)
+	table, err := dataset.NewTable(file, path, delimiter)
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (r *Records) open() error {
 	if err != nil {
 		return err
 	}
-	if r.table, err = dataset.NewTable(file, r.path); err == nil {
+	if r.table, err = dataset.NewTable(file, r.path, r.options.Delimiter); err == nil {
 		r.targets, err = r.table.Targets(r.options.Target)
 	}
 	if err == nil && r.options.Classes && len(r.targets) > 1 {
@@ -148,15 +151,16 @@ func (r *Records) place() error {
 		return r.table.AtHeader(fmt.Errorf("there is no column %q, which is an input%s", missing[0], nearest.Meant(missing[0], unknown)))
 	}
 	if unknown = slices.DeleteFunc(unknown, ignored); len(unknown) > 0 {
-		return r.table.AtColumn(slices.Index(columns, unknown[0]),
-			fmt.Errorf("%q is neither an input nor a target: --ignore %s leaves it out, --ignore %q all such columns", unknown[0], unknown[0], AllOthers))
+		if err := r.leaveOut(unknown); err != nil {
+			return err
+		}
 	}
-	file, err := os.Open(r.path)
-	if err != nil {
+	var how *infer.Conventions
+	err := r.survey(func(file *os.File) (err error) {
+		how, err = infer.Declared(file, r.path, r.options.Delimiter, r.options.Inputs)
 		return err
-	}
-	how, err := infer.Declared(file, r.path, r.options.Inputs)
-	if err := errors.Join(err, file.Close()); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -166,6 +170,53 @@ func (r *Records) place() error {
 		r.count(how.Rows)
 	}
 	return nil
+}
+
+// survey opens the file once more.
+func (r *Records) survey(read func(*os.File) error) error {
+	file, err := os.Open(r.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(read(file), file.Close())
+}
+
+// leaveOut leaves out what infer leaves out of the columns that are neither inputs nor
+// targets, and refuses the first other one.
+func (r *Records) leaveOut(unknown []string) error {
+	var inferred *infer.Result
+	err := r.survey(func(file *os.File) (err error) {
+		inferred, err = infer.Read(file, r.path, infer.Options{Delimiter: r.options.Delimiter})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, c := range inferred.Columns {
+		switch {
+		case !slices.Contains(unknown, c.Name):
+		case c.Kind == infer.LeftOut:
+			r.leftOut = append(r.leftOut, c)
+		default:
+			return r.table.AtColumn(i, fmt.Errorf("%q is neither an input nor a target: --ignore %s leaves it out, --ignore '%s' all such columns",
+				c.Name, argument(c.Name), AllOthers))
+		}
+	}
+	return nil
+}
+
+// LeftOut are the columns that were left out as infer leaves them out.
+func (r *Records) LeftOut() []*infer.Column { return r.leftOut }
+
+// argument is the name of a column as a shell and the flag --ignore, a list of CSV, read it.
+func argument(name string) string {
+	if strings.ContainsAny(name, `,"`) {
+		name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	if regexp.MustCompile(`^[\pL\pN_.-]+$`).MatchString(name) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 // count says how many rows the file has.
@@ -231,12 +282,19 @@ func (r *Records) round(row []string) (Round, error) {
 			out.Class, err = dataset.Class(row[i])
 		} else {
 			var y float64
-			y, err = dataset.Number(row[i])
+			y, err = r.table.Label(row[i])
 			out.labels = append(out.labels, y)
+		}
+		if errors.Is(err, dataset.ErrNoLabel) {
+			out.Unlabelled = true
+			continue
 		}
 		if err != nil {
 			return Round{}, r.table.AtField(i, err)
 		}
+	}
+	if out.Unlabelled {
+		out.labels, out.Class = nil, ""
 	}
 	return out, nil
 }

@@ -2,9 +2,12 @@ package stream_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,15 +85,17 @@ func TestRecordsSkipAndEnd(t *testing.T) {
 func TestRecordsOfMistakes(t *testing.T) {
 	seed := uint64(1)
 	for text, says := range map[string]string{
-		"y,V,at,b,c,n\n":                    `no column "v", which is an input; is it "V"?`,
-		"y,v,at,b,c,zzzzzz\n":               `no column "n", which is an input`,
-		"y,v,at,b,c,n,more\n1,1,,,,\n":      `column 7: "more" is neither`,
-		"y,v,at,b,c,n\n1,one,,,,\n":         `line 2, column 2 (v): "one" is no vector`,
-		"y,v,at,b,c,n\n1,,,maybe,,\n":       `line 2, column 4 (b): "maybe" is no boolean`,
-		"y,v,at,b,c,n\n1,,,,\"a\xff\",\n":   `line 2, column 5 (c)`,
-		"y,v,at,b,c,n\nx,,,,,\n":            `line 2, column 1 (y): "x" is not a number`,
-		"":                                  "the file is empty",
-		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n": "line 4, column 7",
+		"y,V,at,b,c,n\n":                        `no column "v", which is an input; is it "V"?`,
+		"y,v,at,b,c,zzzzzz\n":                   `no column "n", which is an input`,
+		"y,v,at,b,c,n,more\n1,1 2,,,,,5\n":      `column 7: "more" is neither an input nor a target: --ignore more leaves it out`,
+		"y,v,at,b,c,n,an id\n1,1 2,,,,,5\n":     `--ignore 'an id' leaves it out, --ignore '*' all`,
+		"y,v,at,b,c,n,\"it's,\"\n1,1 2,,,,,5\n": `--ignore '"it'\''s,"' leaves it out`,
+		"y,v,at,b,c,n\n1,one,,,,\n":             `line 2, column 2 (v): "one" is no vector`,
+		"y,v,at,b,c,n\n1,,,maybe,,\n":           `line 2, column 4 (b): "maybe" is no boolean`,
+		"y,v,at,b,c,n\n1,,,,\"a\xff\",\n":       `line 2, column 5 (c)`,
+		"y,v,at,b,c,n\nx,,,,,\n":                `line 2, column 1 (y): "x" is not a number`,
+		"":                                      "the file is empty",
+		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n":     "line 4, column 7",
 	} {
 		for _, shuffle := range []*uint64{nil, &seed} {
 			o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Shuffle: shuffle}}
@@ -108,8 +113,79 @@ func TestRecordsOfMistakes(t *testing.T) {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-	if err := stream.CheckHeader("/nonexistent", "y"); err == nil {
+	if err := stream.CheckHeader("/nonexistent", "y", 0); err == nil {
 		t.Error("there is a file that does not exist")
+	}
+}
+
+// Rows without a label have inputs alone, in files of features and of records.
+func TestRowsWithoutALabel(t *testing.T) {
+	seed := uint64(1)
+	for _, shuffle := range []*uint64{nil, &seed} {
+		for _, text := range []string{"x,y\n1,10\n2,NA\n3,\n4,40\n", "x;y\n1;a\n2;NA\n3;\n4;b\n"} {
+			o := stream.FileOptions{Target: "y", Shuffle: shuffle, Classes: strings.Contains(text, "a")}
+			path := write(t, "a.csv", []byte(text))
+			file, err := stream.OpenFile(path, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			labelled := make(map[float64]bool)
+			for {
+				r, err := file.Next()
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				labelled[r.Features[0]] = !r.Unlabelled
+				if has := len(r.Labels(nil)) > 0 || r.Class != ""; has == r.Unlabelled {
+					t.Errorf("%+v", r)
+				}
+			}
+			if err := file.Close(); err != nil {
+				t.Error(err)
+			}
+			if want := map[float64]bool{1: true, 2: false, 3: false, 4: true}; !maps.Equal(labelled, want) {
+				t.Errorf("%q: labelled are %v", text, labelled)
+			}
+			inputs := everyKind(t)[:1]
+			inputs[0].Name = "x"
+			rounds, _, err := records(t, path, stream.RecordOptions{FileOptions: o, Inputs: inputs})
+			if err != nil || len(rounds) != 4 {
+				t.Fatalf("%d rows, %v", len(rounds), err)
+			}
+			for _, r := range rounds {
+				x := r.Inputs.GetFields()["x"].GetNumberValue()
+				if has := len(r.Labels(nil)) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
+					t.Errorf("%q: %+v", text, r)
+				}
+			}
+		}
+	}
+}
+
+// A column that infer leaves out is left out.
+func TestRecordsLeaveOut(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("order id,empty,n,y\n")
+	for i := range 100 {
+		fmt.Fprintf(&b, "order %d,,%d,%d\n", i, i, i)
+	}
+	inputs := everyKind(t)[:1]
+	s, err := stream.OpenRecords(write(t, "a.csv", []byte(b.String())), stream.RecordOptions{FileOptions: stream.FileOptions{Target: "y"}, Inputs: inputs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range s.LeftOut() {
+		names = append(names, c.Name)
+	}
+	if want := []string{"order id", "empty"}; !slices.Equal(names, want) {
+		t.Errorf("%q are left out, want %q", names, want)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -127,7 +203,7 @@ func FuzzRecords(f *testing.F) {
 		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Classes: true, Limit: 1000}}
 		rounds, _, err := records(t, path, o)
 		for _, r := range rounds {
-			if len(r.Inputs.GetFields()) != 5 || r.Class == "" {
+			if len(r.Inputs.GetFields()) != 5 || (r.Class == "") != r.Unlabelled {
 				t.Fatalf("%v, %v", r, err)
 			}
 		}

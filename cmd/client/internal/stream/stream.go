@@ -22,6 +22,8 @@ type Round struct {
 	Inputs *structpb.Struct
 	// Class is the class, empty where there are labels.
 	Class string
+	// Unlabelled says that there is neither: the input is only predicted.
+	Unlabelled bool
 	// Time is when the input is there, LabelTime when its label is, of a stream that
 	// has times.
 	Time, LabelTime float64

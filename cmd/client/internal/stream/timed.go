@@ -34,10 +34,10 @@ var errNoTime = errors.New("the time is missing")
 
 // OpenTimes opens a file beside its rows. The rows must be those of the file in their
 // order, offset of them skipped. Close must be called.
-func OpenTimes(path, column, labelColumn string, offset int) (*Times, error) {
+func OpenTimes(path, column, labelColumn string, delimiter rune, offset int) (*Times, error) {
 	t := &Times{}
 	for i, name := range []string{column, labelColumn} {
-		m, err := surveyTimes(path, name)
+		m, err := surveyTimes(path, name, delimiter)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +51,7 @@ func OpenTimes(path, column, labelColumn string, offset int) (*Times, error) {
 		return nil, err
 	}
 	t.file = file
-	t.table, err = dataset.NewTable(file, path)
+	t.table, err = dataset.NewTable(file, path, delimiter)
 	for i := 0; i < offset && err == nil; i++ {
 		_, err = t.table.Read()
 	}
@@ -72,6 +72,9 @@ func (t *Times) Add(r *Round) error {
 	}
 	for i, to := range []*float64{&r.Time, &r.LabelTime} {
 		m := t.columns[i]
+		if r.Unlabelled && to == &r.LabelTime {
+			continue
+		}
 		if *to, err = m.parse(record[m.at]); err != nil {
 			return t.table.AtField(m.at, err)
 		}
@@ -101,13 +104,13 @@ func (m *moments) parse(cell string) (float64, error) {
 }
 
 // surveyTimes finds out how a column writes its times.
-func surveyTimes(path, name string) (m *moments, err error) {
+func surveyTimes(path, name string, delimiter rune) (m *moments, err error) {
 	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	table, err := dataset.NewTable(file, path)
+	table, err := dataset.NewTable(file, path, delimiter)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func surveyTimes(path, name string) (m *moments, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, again.Close()) }()
-	how, err := infer.Declared(again, path, []*hindsightv1.Input{{
+	how, err := infer.Declared(again, path, delimiter, []*hindsightv1.Input{{
 		Name: table.Columns()[m.at], Kind: &hindsightv1.Input_Time{Time: &hindsightv1.TimeInput{}},
 	}})
 	if err != nil {

@@ -3,6 +3,7 @@ import { deleteModel, exportModel, listSnapshots, restoreModel, snapshotModel, u
 import type { Model, Snapshot } from "../../api/types";
 import { bytes, count, moment, number, plural } from "../../format";
 import { go, modelHref, modelsHref } from "../../router";
+import { useAdmin } from "../../ui/admin";
 import { useLoad } from "../../ui/load";
 import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Num, Panel, Scroll } from "../../ui/parts";
@@ -11,6 +12,7 @@ import { Busy, Dialog, Failure, Field, Num, Panel, Scroll } from "../../ui/parts
 export function Snapshots({ model, sequence, newest, changed }: {
   model: Model; sequence: number; newest: number; changed: () => void;
 }) {
+  const admin = useAdmin();
   // The server writes some by itself: newest is where it wrote the last one.
   const list = useLoad((signal) => listSnapshots(model.id, signal), [model.id, newest]);
   const [error, setError] = useState<unknown>();
@@ -28,19 +30,19 @@ export function Snapshots({ model, sequence, newest, changed }: {
   };
   const snapshots = list.value ?? [];
   return (
-    <Panel title="Snapshots" id="snapshots" aside={
+    <Panel title="Snapshots" id="snapshots" aside={admin &&
       <>
         <Busy kind="small" run={take}>Snapshot now</Busy>
         <button type="button" class="small" onClick={() => setRestoring({ to: number(snapshots[0]?.sequence) })}>Restore…</button>
       </>}
     >
       <Failure error={error ?? list.error} />
-      {list.value && snapshots.length === 0 && <p class="note">None yet. The server writes one when the log grows long; “Snapshot now” writes one at once.</p>}
+      {list.value && snapshots.length === 0 && <p class="note">None yet. The server writes one when the log grows long{admin && "; “Snapshot now” writes one at once"}.</p>}
       {snapshots.length > 0 && (
         <Scroll label="Snapshots">
           <table>
-            <thead><tr><th scope="col">At</th><th scope="col">Written</th><th scope="col" class="right">Size</th><th scope="col">Digest</th><th><span class="unseen">Restore</span></th></tr></thead>
-            <tbody>{snapshots.map((s) => <SnapshotRow key={number(s.sequence)} s={s} restore={() => setRestoring({ to: number(s.sequence) })} />)}</tbody>
+            <thead><tr><th scope="col">At</th><th scope="col">Written</th><th scope="col" class="right">Size</th><th scope="col">Digest</th>{admin && <th><span class="unseen">Restore</span></th>}</tr></thead>
+            <tbody>{snapshots.map((s) => <SnapshotRow key={number(s.sequence)} s={s} restore={admin ? () => setRestoring({ to: number(s.sequence) }) : undefined} />)}</tbody>
           </table>
         </Scroll>
       )}
@@ -54,7 +56,7 @@ export function Snapshots({ model, sequence, newest, changed }: {
   );
 }
 
-function SnapshotRow({ s, restore }: { s: Snapshot; restore: () => void }) {
+function SnapshotRow({ s, restore }: { s: Snapshot; restore: (() => void) | undefined }) {
   const at = count(number(s.sequence));
   return (
     <tr>
@@ -62,7 +64,7 @@ function SnapshotRow({ s, restore }: { s: Snapshot; restore: () => void }) {
       <td>{moment(s.createTime)}</td>
       <td class="right"><Num value={number(s.bytes)} write={bytes} /></td>
       <td><code title={s.stateDigest}>{(s.stateDigest ?? "").slice(0, 12)}</code></td>
-      <td class="right"><button type="button" class="small" aria-label={`Restore to ${at}`} onClick={restore}>Restore…</button></td>
+      {restore && <td class="right"><button type="button" class="small" aria-label={`Restore to ${at}`} onClick={restore}>Restore…</button></td>}
     </tr>
   );
 }

@@ -4,6 +4,7 @@ import { Refusal } from "../../api/refusal";
 import type { ClassPerformance, Comparison, Model, Performance } from "../../api/types";
 import { count, number } from "../../format";
 import { modelHref } from "../../router";
+import { useAdmin } from "../../ui/admin";
 import { useLoad } from "../../ui/load";
 import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Light, Num, Panel, Scroll } from "../../ui/parts";
@@ -112,6 +113,7 @@ function EditDialog({ model, close }: { model: Model; close: () => void }) {
 
 /** Aliases are the other names of a model. One of another model changes over from that. */
 export function Aliases({ model, changed }: { model: Model; changed: () => void }) {
+  const admin = useAdmin();
   const [alias, setTyped] = useState("");
   const [error, setError] = useState<unknown>();
   const all = useLoad(listAliases, [model.id]);
@@ -142,16 +144,16 @@ export function Aliases({ model, changed }: { model: Model; changed: () => void 
       {(model.aliases ?? []).length === 0 && <p class="note">None. An alias stands for the model wherever a model is named, and changes over at once.</p>}
       {(model.aliases ?? []).map((a) => (
         <div class="alias" key={a}>
-          <code>{a}</code> <Busy kind="small" run={() => remove(a)}>Remove<span class="unseen"> the alias {a}</span></Busy>
+          <code>{a}</code> {admin && <Busy kind="small" run={() => remove(a)}>Remove<span class="unseen"> the alias {a}</span></Busy>}
         </div>
       ))}
-      <form onSubmit={(e) => e.preventDefault()} noValidate>
+      {admin && <form onSubmit={(e) => e.preventDefault()} noValidate>
         <Field label="Alias" hint={now && now !== model.id ? `It names ${now} now, and would change over.` : "Such as champion."}>
           {(a) => <input {...a} autocomplete="off" spellcheck={false} value={alias} onInput={(e) => setTyped(e.currentTarget.value)} />}
         </Field>
         <Failure error={error ?? all.error} />
         <div class="actions"><Busy submit disabled={!alias.trim() || now === model.id} run={() => set(alias.trim())}>Set</Busy></div>
-      </form>
+      </form>}
     </Panel>
   );
 }

@@ -1,0 +1,96 @@
+package catalog_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/input"
+)
+
+// lossOfCategories is the mean loss over rows of ten numbers and two categories of 50 texts,
+// whose effects are so large, with the categories as texts or as ordinal codes.
+func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool) float64 {
+	t.Helper()
+	const seed, rows, numbers, texts = 7, 1200, 10, 50
+	rng := rand.New(rand.NewPCG(seed, seed))
+	var effects [2][texts]float64
+	for c := range effects {
+		for k := range effects[c] {
+			effects[c][k] = effect * rng.NormFloat64()
+		}
+	}
+	for j := range numbers {
+		spec.Inputs = append(spec.Inputs, &model.Input{Name: fmt.Sprint("x", j), Numeric: &model.NumericInput{}, Missing: model.MissingRefuse})
+	}
+	for c := range effects {
+		in := &model.Input{Name: fmt.Sprint("c", c), Categorical: &model.CategoricalInput{MaxCategories: ptr(texts)}, Missing: model.MissingRefuse}
+		if codes {
+			in.Categorical, in.Numeric = nil, &model.NumericInput{}
+		}
+		spec.Inputs = append(spec.Inputs, in)
+	}
+	created, _, err := catalog.Create(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := catalog.New(created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := input.NewSchema(created.Inputs)
+	e := input.NewEncoder(schema)
+	var r input.Record
+	var o model.Outcome
+	loss := 0.0
+	for range rows {
+		r.Reset(schema.Len())
+		var x [numbers]float64
+		for j := range x {
+			x[j] = rng.NormFloat64()
+			r.SetNumber(j, x[j])
+		}
+		y := x[0] + 0.7*x[1]*x[2] + 0.5*x[3]*x[3] + 0.3*rng.NormFloat64()
+		for c := range effects {
+			k := rng.IntN(texts)
+			y += effects[c][k]
+			if codes {
+				r.SetNumber(numbers+c, float64(k))
+			} else {
+				r.SetText(numbers+c, fmt.Sprint("text ", k))
+			}
+		}
+		if err := schema.Settle(&r); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Observe(&o, e.Encode(nil, &r), []float64{y}, 1); err != nil {
+			t.Fatal(err)
+		}
+		e.Learn(&r)
+		loss += o.Loss / rows
+	}
+	return loss
+}
+
+// Categories of many texts do not drown the numbers beside them: ones that mean nothing cost
+// little more than as ordinal codes, which nothing is lost by; ones that mean something are
+// better than those.
+func TestCategoriesBesideNumbers(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec                 model.Spec
+		meaningless, meaning float64
+	}{
+		"auto":        {model.Spec{Outputs: 1, Seed: 1, Auto: &model.Auto{}}, 1.4, 0.9},
+		"fourier_awv": {model.Spec{Outputs: 1, Seed: 1, FourierAWV: &model.FourierAWV{}}, 1.25, 1},
+	} {
+		for _, m := range []struct{ effect, most float64 }{{0, c.meaningless}, {0.5, c.meaning}} {
+			texts, codes := lossOfCategories(t, c.spec, m.effect, false), lossOfCategories(t, c.spec, m.effect, true)
+			t.Logf("%s, effects of %g: %.4g as texts, %.4g as codes: %.3f", name, m.effect, texts, codes, texts/codes)
+			if texts > m.most*codes {
+				t.Errorf("%s, effects of %g: %.4g as texts, %.4g as codes, want at most %g times that", name, m.effect, texts, codes, m.most)
+			}
+		}
+	}
+}
