@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -66,7 +67,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if there, err := e.free(id); err != nil {
 		return Info{}, err
 	} else if there != nil {
-		if f := there.follows(); (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.id) {
+		if f := there.follows(); (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.ref()) {
 			return Info{}, fmt.Errorf("model %q: %w: it follows %q", id, ErrModelExists, there.description().Follows)
 		}
 		if !isOf(there.Spec, spec) {
@@ -151,7 +152,7 @@ func (e *Engine) noAlias(name string) error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if a := e.mu.aliases[name]; a != nil {
-		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model)
+		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model.ID)
 	}
 	return nil
 }
@@ -182,10 +183,24 @@ func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Meta
 
 // newEntry is the registry entry of a new model, and its bytes.
 func (e *Engine) newEntry(m *Metadata, spec model.Spec, follow *record.Follow, imported *Imported) (*record.Entry, []byte, error) {
-	now := e.o.Now().UnixNano()
+	now := e.distinct(e.o.Now().UnixNano())
 	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow, Imported: imported}
 	value, err := encodeEntry(entry, spec)
 	return entry, value, err
+}
+
+// distinct is a time of creation, in nanoseconds, that no other model has: a coarse clock
+// may show one time twice, and a record.Ref tells models of one id apart by it.
+func (e *Engine) distinct(now int64) int64 {
+	for {
+		last := e.created.Load()
+		if now <= last && last-now < int64(time.Second) {
+			now = last + 1
+		}
+		if e.created.CompareAndSwap(last, now) {
+			return now
+		}
+	}
 }
 
 // isOf tells whether a model of the completed spec there is one of a given spec,
@@ -219,7 +234,7 @@ func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 		return Info{}, err
 	}
 	info, err := i.info()
-	info.Aliases = e.aliasesOf(i.id)
+	info.Aliases = e.aliasesOf(i.ref())
 	if err != nil || (i.schema == nil && i.Spec.Classes == nil) {
 		return info, err
 	}

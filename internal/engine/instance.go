@@ -307,8 +307,10 @@ type instance struct {
 	replay atomic.Int64
 	// rate counts the newest observations.
 	rate rate
-	// paused keeps followers from learning of this model while it is restored.
-	paused atomic.Bool
+	// paused keeps followers from learning of this model while it is restored. It stays
+	// set while rewinding, which belongs to the turn, says that a Rewind has not ended.
+	paused    atomic.Bool
+	rewinding bool
 	// aim are the figures of the model that this one follows at the sequence that it
 	// learns up to. They belong to the turn. compared are both models' when it got there.
 	aim      *sums
@@ -316,6 +318,9 @@ type instance struct {
 	// solved is the newest report.
 	solved atomic.Pointer[solved]
 }
+
+// ref names the model, and no other that has its id later.
+func (i *instance) ref() record.Ref { return record.Ref{ID: i.id, Created: i.entry.Load().Created} }
 
 // name is the name of the model's learner.
 func (i *instance) name() string { return i.Spec.Name() }
@@ -325,7 +330,7 @@ func (i *instance) description() Info {
 	e := i.entry.Load()
 	follows := ""
 	if e.Follow != nil {
-		follows = e.Follow.Leader
+		follows = e.Follow.Leader.ID
 	}
 	return Info{
 		Follows: follows,
@@ -381,6 +386,13 @@ func (i *instance) takeBroken(err error) {
 	i.mu.broken = err
 	i.mu.Unlock()
 	i.o.Log.Error("the model no longer learns", zap.String("model", i.id), zap.Error(err))
+}
+
+// isBroken is why the model no longer learns, nil if it does.
+func (i *instance) isBroken() error {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.mu.broken
 }
 
 // waitingLabels is how many predictions wait for their labels.

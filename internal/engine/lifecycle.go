@@ -91,10 +91,13 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 // completeRewind goes on with a restore that a crash interrupted. Nobody knows
 // the model yet.
 func (e *Engine) completeRewind(ctx context.Context, i *instance, sequence uint64) {
-	if err := i.goBack(ctx, sequence); err != nil {
+	i.rewinding = true
+	i.paused.Store(true)
+	if err := i.goBack(ctx, sequence, i.entry.Load()); err != nil {
 		i.takeBroken(fmt.Errorf("complete a restore: %w", err))
 		return
 	}
+	i.paused.Store(false)
 	e.o.Log.Info("a restore that was interrupted is complete", zap.String("model", i.id), zap.Uint64("sequence", sequence))
 }
 
