@@ -31,3 +31,13 @@ var (
 	TraceID = traceID
 	Begin   = begin
 )
+
+// Behind is how many observations of its leader a follower has not learned, -1 if that is
+// not known.
+func (e *Engine) Behind(id string) int64 {
+	i, err := e.find(id)
+	if err != nil {
+		return -1
+	}
+	return e.behindOf(i)
+}
