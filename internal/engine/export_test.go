@@ -41,3 +41,6 @@ func (e *Engine) Behind(id string) int64 {
 	}
 	return e.behindOf(i)
 }
+
+// NeededBy is what the log has to keep for followers.
+var NeededBy = neededBy
