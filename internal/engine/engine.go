@@ -87,6 +87,11 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
+	learner, admitted, err := e.admitNew(ctx, id, spec)
+	if err != nil {
+		return Info{}, err
+	}
+	defer admitted()
 	var follow *record.Follow
 	followed := ""
 	if leader != nil {
@@ -106,7 +111,21 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 		}
 		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata, Follows: followed}, nil
 	}
-	return e.create(ctx, id, spec, &o.Metadata, follow)
+	return e.create(ctx, id, spec, learner, &o.Metadata, follow)
+}
+
+// admitNew makes what learns for a new model, and reserves the memory that it takes until
+// admitted. Few are made at once, and none while there are loads enough.
+func (e *Engine) admitNew(ctx context.Context, id string, spec model.Spec) (m *machine.Machine, admitted func(), err error) {
+	if err := take(ctx, e.loading, "other models to be loaded"); err != nil {
+		return nil, nil, err
+	}
+	defer func() { <-e.loading }()
+	if m, err = machine.New(spec, e.learners); err != nil {
+		return nil, nil, fmt.Errorf("engine: model %q: %w", id, err)
+	}
+	admitted, err = e.reserve(ctx, int64(m.Size())+instanceBytes)
+	return m, admitted, err
 }
 
 // claimNew claims the name of a new model and that of the model that it is to follow,
@@ -158,14 +177,10 @@ func (e *Engine) noAlias(name string) error {
 }
 
 // create registers a checked model under a claimed name.
-func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Metadata, follow *record.Follow) (Info, error) {
+func (e *Engine) create(ctx context.Context, id string, spec model.Spec, learner *machine.Machine, m *Metadata, follow *record.Follow) (Info, error) {
 	entry, value, err := e.newEntry(m, spec, follow, nil)
 	if err != nil {
 		return Info{}, err
-	}
-	learner, err := machine.New(spec, e.learners)
-	if err != nil {
-		return Info{}, fmt.Errorf("engine: model %q: %w", id, err)
 	}
 	kept, err := e.o.Store.Create(ctx, id, value)
 	if err != nil {

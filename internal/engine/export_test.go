@@ -12,7 +12,7 @@ func (e *Engine) Hibernate(id string) bool {
 	if err != nil {
 		return false
 	}
-	gone, _ := i.hibernate()
+	gone, _, _ := i.hibernate()
 	return gone
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
-	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 )
 
@@ -49,24 +48,6 @@ func (e *Engine) settle(ctx context.Context, i *instance) error {
 	}
 	i.entry.Store(&entry)
 	return nil
-}
-
-// followsStill is the continuation of what a model follows, nil if it follows none. While
-// the leader is restored, or after it was removed, that is what the model followed before:
-// lead decides later.
-func (e *Engine) followsStill(i *instance) (*record.Follow, error) {
-	f := i.follows()
-	if f == nil {
-		return nil, nil
-	}
-	leader, err := e.leaderOf(f)
-	if errors.Is(err, ErrModelNotFound) || err == nil && leader.paused.Load() {
-		return f, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return i.continuation(f, leader)
 }
 
 // settleByID is settle for a follower whose name is not claimed.

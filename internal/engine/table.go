@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -84,6 +85,24 @@ func (e *Engine) leaderOf(f *record.Follow) (*instance, error) {
 		return nil, notFound(f.Leader.ID)
 	}
 	return i, err
+}
+
+// followsStill is the continuation of what a model follows, nil if it follows none. While
+// the leader is restored, or after it was removed, that is what the model followed before:
+// lead decides later.
+func (e *Engine) followsStill(i *instance) (*record.Follow, error) {
+	f := i.follows()
+	if f == nil {
+		return nil, nil
+	}
+	leader, err := e.leaderOf(f)
+	if errors.Is(err, ErrModelNotFound) || err == nil && leader.paused.Load() {
+		return f, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i.continuation(f, leader)
 }
 
 // referred gives the model that a reference names, nil if it no longer exists. It may be

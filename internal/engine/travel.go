@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,10 +36,11 @@ func (e *Engine) SnapshotModel(ctx context.Context, id string) (Snapshot, error)
 	}
 	for {
 		s, err := i.snapshotNow(ctx)
-		if !errors.Is(err, errSuperseded) {
+		if !errors.Is(err, errSuperseded) && !errors.Is(err, errLeft) {
 			return s, err
 		}
-		// It was restored meanwhile: what was captured is no state of its.
+		// It was restored meanwhile: what was captured is no state of its. Or it has left
+		// memory.
 	}
 }
 
@@ -51,6 +53,7 @@ func (i *instance) snapshotNow(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
+	defer c.done()
 	if !i.keeps(c.Sequence) {
 		if err := c.write(ctx); err != nil {
 			return Snapshot{}, err
@@ -74,21 +77,35 @@ func (i *instance) keeps(sequence uint64) bool {
 	return err == nil
 }
 
-// captureAtTurn loads the model and copies its state, at the model's turn.
+// captureAtTurn copies the state of a model in memory, at the model's turn.
 func (i *instance) captureAtTurn(ctx context.Context) (capture, error) {
+	return i.captureBy(ctx, func(ctx context.Context) (capture, error) { return i.captureNow(ctx) })
+}
+
+// captureBy runs what captures the model at its turn. What is captured after the caller has
+// left is given up.
+func (i *instance) captureBy(ctx context.Context, work func(context.Context) (capture, error)) (c capture, err error) {
+	var decided atomic.Bool // Either it is captured or the caller has left.
 	taken := make(chan capture, 1)
-	err := i.box.Do(ctx, func(context.Context) error {
-		if err := i.load(); err != nil {
+	err = i.box.Do(ctx, func(ctx context.Context) error {
+		c, err := work(ctx)
+		if err != nil {
 			return err
 		}
-		c, err := i.capture()
+		if !decided.CompareAndSwap(false, true) {
+			c.done()
+			return nil
+		}
 		taken <- c
-		return err
+		return nil
 	})
-	if err != nil {
-		return capture{}, err
+	if err == nil {
+		return <-taken, nil
 	}
-	return <-taken, nil
+	if !decided.CompareAndSwap(false, true) {
+		(<-taken).done()
+	}
+	return capture{}, err
 }
 
 // describe tells of a snapshot from its first bytes.
@@ -201,6 +218,12 @@ func (i *instance) restoredTo(sequence, last uint64) *record.Entry {
 // that a crash interrupted, it completes that. The entry of the model becomes next with
 // the Rewind, or not at all.
 func (i *instance) goBack(ctx context.Context, sequence uint64, next *record.Entry) error {
+	// The snapshot that it is read from, and its state beside the present one.
+	copied, err := i.takeBytes(ctx, copiesOf*i.stateBytes())
+	if err != nil {
+		return err
+	}
+	defer copied()
 	if err := i.takeDisk(ctx); err != nil {
 		return err
 	}
