@@ -23,9 +23,9 @@ import (
 )
 
 var (
-	soakFor     = flag.Duration("soak", 10*time.Second, "how long models that do not fit into memory are used")
+	soakFor     = flag.Duration("soak", 5*time.Second, "how long models that do not fit into memory are used")
 	soakClients = flag.Int("soak-clients", 12, "clients of the soak")
-	soakModels  = flag.Int("soak-models", 24, "models of the soak, without those that follow them")
+	soakModels  = flag.Int("soak-models", 16, "models of the soak, without those that follow them")
 	soakWide    = flag.Int("soak-wide", 2000, "inputs of a model of the soak: its state takes half of their square, in doubles")
 	soakServer  = flag.String("soak-server", "", "another server program to soak")
 	soakSeed    = flag.Uint64("soak-seed", 1, "seed of the clients' choices")

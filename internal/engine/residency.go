@@ -72,19 +72,27 @@ func (i *instance) load() error {
 	if err != nil {
 		return i.given(err)
 	}
-	defer done()
+	defer func() { done() }()
 	copied, err := i.takeBytes(i.lifetime, bytes) // The snapshot that it is read from.
 	if err != nil {
 		return ErrClosed
 	}
-	defer copied()
 	// Snapshots captured before the model left memory may still be on their way.
 	if err := i.takeDisk(i.lifetime); err != nil {
+		copied()
 		return ErrClosed
 	}
 	defer func() { <-i.disk }()
 	started := i.o.Now()
 	r, err := i.recover()
+	copied()
+	if err == nil && int64(r.Size())+instanceBytes > bytes { // It has learned more since.
+		done()
+		if done, err = i.reserve(i.lifetime, int64(r.Size())+instanceBytes); err != nil {
+			done = func() {}
+			return i.given(err)
+		}
+	}
 	if err != nil {
 		switch {
 		case i.lifetime.Err() != nil:
