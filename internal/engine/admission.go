@@ -65,16 +65,15 @@ func (s *shared) reserve(ctx context.Context, bytes int64) (done func(), err err
 	if s.o.ModelMemory <= 0 {
 		return func() {}, nil
 	}
+	done = func() { s.reserved.Add(-bytes); s.tellFreed() }
+	if s.tryReserve(bytes) {
+		return done, nil
+	}
+	s.wanted.Add(bytes)
+	defer s.wanted.Add(-bytes)
 	limit := time.NewTimer(admissionWait)
 	defer limit.Stop()
-	for waits := false; ; waits = true {
-		if s.tryReserve(bytes) {
-			return func() { s.reserved.Add(-bytes); s.tellFreed() }, nil
-		}
-		if !waits {
-			s.wanted.Add(bytes)
-			defer s.wanted.Add(-bytes)
-		}
+	for !s.tryReserve(bytes) {
 		s.press()
 		retry := time.NewTimer(admissionRetry)
 		select {
@@ -90,6 +89,7 @@ func (s *shared) reserve(ctx context.Context, bytes int64) (done func(), err err
 			return nil, err
 		}
 	}
+	return done, nil
 }
 
 func (s *shared) tryReserve(bytes int64) bool {

@@ -87,11 +87,14 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
 	}
-	learner, admitted, err := e.admitNew(ctx, id, spec)
-	if err != nil {
-		return Info{}, err
+	var learner *machine.Machine
+	if !o.ValidateOnly {
+		var admitted func()
+		if learner, admitted, err = e.admitNew(ctx, id, spec); err != nil {
+			return Info{}, err
+		}
+		defer admitted()
 	}
-	defer admitted()
 	var follow *record.Follow
 	followed := ""
 	if leader != nil {
