@@ -17,7 +17,7 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "trace", "call", "metadata", "info", "ids", "rate", "watchers", "instance", "move", "alias", "residency", "waiting", "follow", "snapshot", "commit", "report",
+			"errors", "trace", "call", "metadata", "info", "ids", "rate", "watchers", "instance", "admission", "move", "alias", "residency", "waiting", "follow", "snapshot", "commit", "report",
 			"table", "route", "engine", "predict", "observe", "shadow", "stats", "history", "watch", "update", "deletion", "list", "following", "aliases", "travel", "transfer", "lifecycle",
 		},
 	}

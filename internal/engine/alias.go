@@ -33,7 +33,7 @@ type alias struct {
 
 // public is the alias as a caller is told it.
 func (a *alias) public() Alias {
-	return Alias{Name: a.name, Model: a.Model, Previous: a.Previous, Updated: entryTime(a.Updated)}
+	return Alias{Name: a.name, Model: a.Model.ID, Previous: a.Previous.ID, Updated: entryTime(a.Updated)}
 }
 
 // Target is the model that a request names, by its id or by an alias.

@@ -29,6 +29,9 @@ func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias
 		return Alias{}, err
 	}
 	i, now, next, err := e.plan(name, id, expected)
+	if err == nil && next != now {
+		err = e.settle(ctx, i)
+	}
 	switch {
 	case err != nil || next == now:
 		release()
@@ -42,7 +45,7 @@ func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias
 		return Alias{}, err
 	}
 	if next != now {
-		e.o.Log.Info("alias set", zap.String("alias", name), zap.String("model", id), zap.String("previous_model", next.Previous))
+		e.o.Log.Info("alias set", zap.String("alias", name), zap.String("model", id), zap.String("previous_model", next.Previous.ID))
 	}
 	return next.public(), nil
 }
@@ -60,10 +63,10 @@ func (e *Engine) plan(name, id, expected string) (i *instance, now, next *alias,
 	if now, err = e.expected(name, expected); err != nil {
 		return nil, nil, nil, err
 	}
-	if now != nil && now.Model == id {
+	if now != nil && now.Model == i.ref() {
 		return i, now, now, nil
 	}
-	next = newAlias(name, record.Alias{Model: i.id, Updated: e.o.Now().UnixNano()})
+	next = newAlias(name, record.Alias{Model: i.ref(), Updated: e.o.Now().UnixNano()})
 	if now != nil {
 		next.Previous = now.Model
 	}
@@ -113,8 +116,8 @@ func (e *Engine) expected(name, model string) (*alias, error) {
 		return nil, fmt.Errorf("%w: there are %d", ErrAliasLimit, n)
 	case now == nil && model != "" && model != NoModel:
 		return nil, fmt.Errorf("alias %q: %w: it is not there, expected %q", name, ErrAliasChanged, brief(model))
-	case now != nil && model != "" && model != now.Model:
-		return nil, fmt.Errorf("alias %q: %w: it names %q, expected %q", name, ErrAliasChanged, now.Model, brief(model))
+	case now != nil && model != "" && model != now.Model.ID:
+		return nil, fmt.Errorf("alias %q: %w: it names %q, expected %q", name, ErrAliasChanged, now.Model.ID, brief(model))
 	}
 	return now, nil
 }
@@ -178,6 +181,12 @@ func (e *Engine) loadAliases(ctx context.Context) error {
 			e.o.Log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
 			return nil
 		}
+		a.Bind(func(id string) int64 {
+			if i := e.mu.models[id]; i != nil {
+				return i.ref().Created
+			}
+			return 0
+		})
 		loaded := newAlias(strings.Clone(name), a)
 		close(loaded.settled)
 		e.mu.aliases[loaded.name] = loaded

@@ -115,11 +115,11 @@ func TestCheckOfAliases(t *testing.T) {
 		}
 		h.stop(t)
 	}
-	gone := record.Alias{Model: "nobody", Updated: 1}
+	gone := record.Alias{Model: record.Ref{ID: "nobody", Created: 1}, Updated: 1}
 	edit(t, fs, func(db *pebble.DB) error {
 		return errors.Join(
 			db.Set([]byte("xbroken"), []byte{9}, pebble.Sync), db.Set([]byte("xgone"), gone.Encode(), pebble.Sync),
-			db.Set([]byte("xother"), (&record.Alias{Model: "m", Updated: 1}).Encode(), pebble.Sync),
+			db.Set([]byte("xother"), (&record.Alias{Model: record.Ref{ID: "m", Created: 1}, Updated: 1}).Encode(), pebble.Sync),
 		)
 	})
 	places := func(findings []check.Finding) (all []string) {

@@ -105,6 +105,11 @@ func (i *instance) afterCommit() {
 		// A failure is one of the storage, which the next commit meets.
 		_ = i.removeAnswered()
 	}
+	if i.yields.CompareAndSwap(true, false) {
+		if _, wanted := i.goIdle(); wanted {
+			i.handOver()
+		}
+	}
 }
 
 // ready loads the model, and refuses one that no longer learns or is moved.

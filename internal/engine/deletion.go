@@ -36,7 +36,7 @@ func (e *Engine) DeleteModel(ctx context.Context, id string, o DeleteOptions) (*
 	} else {
 		err = checkEtag(i.id, o.ETag, i.entry.Load())
 	}
-	if names := e.aliasesOf(i.id); err == nil && len(names) > 0 {
+	if names := e.aliasesOf(i.ref()); err == nil && len(names) > 0 {
 		err = fmt.Errorf("model %q: %w: %s; set them to another model or delete them first", i.id, ErrAliased, brief(strings.Join(names, ", ")))
 	}
 	if err != nil {
@@ -110,32 +110,47 @@ func (i *instance) leave(why error) {
 func (e *Engine) softDelete(ctx context.Context, i *instance, release func()) (*Info, error) {
 	gone := make(chan *instance, 1)
 	err := i.atTurn(ctx, release, func(ctx context.Context) error {
-		if err := i.supersede(ctx); err != nil {
-			return err
-		}
-		if i.mu.machine != nil && i.mu.broken == nil {
-			if err := i.writeDerived(); err != nil {
-				return err
-			}
-		}
 		now := e.o.Now()
 		next := changed(i.entry.Load(), now)
 		next.Deleted, next.Purge = next.Updated, now.Add(e.o.DeletedKept).UnixNano()
-		if err := i.register(ctx, next); err != nil {
+		kept, err := e.replace(ctx, i, next)
+		if err != nil {
 			return err
 		}
-		kept := i.successor(next)
-		i.leave(deletedError(kept))
 		e.o.ForgetTimings(i.id, i.name())
 		e.o.Log.Info("model deleted", zap.String("model", i.id), zap.Time("until", entryTime(next.Purge)))
 		gone <- kept
-		return e.host(kept)
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	info, err := (<-gone).info()
 	return &info, err
+}
+
+// replace registers another entry of a model, which is deleted or brought back by it, and
+// puts a new instance in the place of i. Whatever i holds, its memory among it, is released.
+// It runs at i's turn, and the name is claimed.
+func (e *Engine) replace(ctx context.Context, i *instance, next *record.Entry) (*instance, error) {
+	if err := i.supersede(ctx); err != nil {
+		return nil, err
+	}
+	if i.mu.machine != nil && i.mu.broken == nil {
+		if err := i.writeDerived(); err != nil {
+			return nil, err
+		}
+	}
+	if err := i.register(ctx, next); err != nil {
+		return nil, err
+	}
+	out := i.successor(next)
+	deleted := i
+	if out.isDeleted() {
+		deleted = out
+	}
+	i.leave(deletedError(deleted))
+	return out, e.host(out)
 }
 
 // successor is the same model with another entry, not in memory. Why it no longer learns
@@ -145,31 +160,43 @@ func (i *instance) successor(next *record.Entry) *instance {
 	defer i.mu.RUnlock()
 	out := newInstance(i.shared, i.id, i.Source, next)
 	out.mu.broken = i.mu.broken
+	out.rewinding = i.rewinding
+	out.paused.Store(i.rewinding)
 	return out
 }
 
 // UndeleteModel brings a deleted model back, with all that it had learned. A model that
-// is not deleted is answered as it is.
+// is not deleted is answered as it is. A follower whose leader was restored meanwhile to
+// before what the follower has learned follows no more.
 func (e *Engine) UndeleteModel(ctx context.Context, id string) (Info, error) {
 	i, release, err := e.own(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}
-	defer release()
 	if !i.isDeleted() {
+		release()
 		return i.info()
 	}
-	next := changed(i.entry.Load(), e.o.Now())
-	next.Deleted, next.Purge = 0, 0
-	if err := i.register(ctx, next); err != nil {
+	came := make(chan *instance, 1)
+	err = i.atTurn(ctx, release, func(ctx context.Context) error {
+		next := changed(i.entry.Load(), e.o.Now())
+		next.Deleted, next.Purge = 0, 0
+		var err error
+		if next.Follow, err = e.followsStill(i); err != nil {
+			return err
+		}
+		back, err := e.replace(ctx, i, next)
+		if err != nil {
+			return err
+		}
+		e.o.Log.Info("model brought back", zap.String("model", id))
+		came <- back
+		return nil
+	})
+	if err != nil {
 		return Info{}, err
 	}
-	back := i.successor(next)
-	if err := e.host(back); err != nil {
-		return Info{}, err
-	}
-	e.o.Log.Info("model brought back", zap.String("model", id))
-	return back.info()
+	return (<-came).info()
 }
 
 // purge removes, every so often, the deleted models whose time has passed.

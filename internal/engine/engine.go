@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -66,7 +67,7 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	if there, err := e.free(id); err != nil {
 		return Info{}, err
 	} else if there != nil {
-		if f := there.follows(); (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.id) {
+		if f := there.follows(); (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.ref()) {
 			return Info{}, fmt.Errorf("model %q: %w: it follows %q", id, ErrModelExists, there.description().Follows)
 		}
 		if !isOf(there.Spec, spec) {
@@ -85,6 +86,14 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	}
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
+	}
+	var learner *machine.Machine
+	if !o.ValidateOnly {
+		var admitted func()
+		if learner, admitted, err = e.admitNew(ctx, id, spec); err != nil {
+			return Info{}, err
+		}
+		defer admitted()
 	}
 	var follow *record.Follow
 	followed := ""
@@ -105,7 +114,21 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 		}
 		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata, Follows: followed}, nil
 	}
-	return e.create(ctx, id, spec, &o.Metadata, follow)
+	return e.create(ctx, id, spec, learner, &o.Metadata, follow)
+}
+
+// admitNew makes what learns for a new model, and reserves the memory that it takes until
+// admitted. Few are made at once, and none while there are loads enough.
+func (e *Engine) admitNew(ctx context.Context, id string, spec model.Spec) (m *machine.Machine, admitted func(), err error) {
+	if err := take(ctx, e.loading, "other models to be loaded"); err != nil {
+		return nil, nil, err
+	}
+	defer func() { <-e.loading }()
+	if m, err = machine.New(spec, e.learners); err != nil {
+		return nil, nil, fmt.Errorf("engine: model %q: %w", id, err)
+	}
+	admitted, err = e.reserve(ctx, int64(m.Size())+instanceBytes)
+	return m, admitted, err
 }
 
 // claimNew claims the name of a new model and that of the model that it is to follow,
@@ -151,20 +174,16 @@ func (e *Engine) noAlias(name string) error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if a := e.mu.aliases[name]; a != nil {
-		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model)
+		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model.ID)
 	}
 	return nil
 }
 
 // create registers a checked model under a claimed name.
-func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Metadata, follow *record.Follow) (Info, error) {
+func (e *Engine) create(ctx context.Context, id string, spec model.Spec, learner *machine.Machine, m *Metadata, follow *record.Follow) (Info, error) {
 	entry, value, err := e.newEntry(m, spec, follow, nil)
 	if err != nil {
 		return Info{}, err
-	}
-	learner, err := machine.New(spec, e.learners)
-	if err != nil {
-		return Info{}, fmt.Errorf("engine: model %q: %w", id, err)
 	}
 	kept, err := e.o.Store.Create(ctx, id, value)
 	if err != nil {
@@ -182,10 +201,24 @@ func (e *Engine) create(ctx context.Context, id string, spec model.Spec, m *Meta
 
 // newEntry is the registry entry of a new model, and its bytes.
 func (e *Engine) newEntry(m *Metadata, spec model.Spec, follow *record.Follow, imported *Imported) (*record.Entry, []byte, error) {
-	now := e.o.Now().UnixNano()
+	now := e.distinct(e.o.Now().UnixNano())
 	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow, Imported: imported}
 	value, err := encodeEntry(entry, spec)
 	return entry, value, err
+}
+
+// distinct is a time of creation, in nanoseconds, that no other model has: a coarse clock
+// may show one time twice, and a record.Ref tells models of one id apart by it.
+func (e *Engine) distinct(now int64) int64 {
+	for {
+		last := e.created.Load()
+		if now <= last && last-now < int64(time.Second) {
+			now = last + 1
+		}
+		if e.created.CompareAndSwap(last, now) {
+			return now
+		}
+	}
 }
 
 // isOf tells whether a model of the completed spec there is one of a given spec,
@@ -231,7 +264,7 @@ func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
 		return Info{}, err
 	}
 	info, err := i.info()
-	info.Aliases = e.aliasesOf(i.id)
+	info.Aliases = e.aliasesOf(i.ref())
 	if err != nil || (i.schema == nil && i.Spec.Classes == nil) {
 		return info, err
 	}

@@ -12,7 +12,7 @@ func (e *Engine) Hibernate(id string) bool {
 	if err != nil {
 		return false
 	}
-	gone, _ := i.hibernate()
+	gone, _, _ := i.hibernate()
 	return gone
 }
 
@@ -31,3 +31,16 @@ var (
 	TraceID = traceID
 	Begin   = begin
 )
+
+// Behind is how many observations of its leader a follower has not learned, -1 if that is
+// not known.
+func (e *Engine) Behind(id string) int64 {
+	i, err := e.find(id)
+	if err != nil {
+		return -1
+	}
+	return e.behindOf(i)
+}
+
+// NeededBy is what the log has to keep for followers.
+var NeededBy = neededBy

@@ -158,12 +158,12 @@ func (m *faultyModel) Replay(ctx context.Context, after uint64, f func(storage.R
 }
 
 // startFaulty is start over a faulty store.
-func startFaulty(t *testing.T, d disk, c *clock) (*host, *faulty) {
+func startFaulty(t *testing.T, d disk, c *clock, options ...option) (*host, *faulty) {
 	t.Helper()
 	f := &faulty{
 		appends: &fate{}, failing: &atomic.Bool{}, goOn: make(chan struct{}), writing: make(chan struct{}, 100),
 	}
-	h := start(t, wrapped{d, func(s storage.Store) storage.Store { f.Store = s; return f }}, c)
+	h := start(t, wrapped{d, func(s storage.Store) storage.Store { f.Store = s; return f }}, c, options...)
 	return h, f
 }
 

@@ -23,6 +23,10 @@ const followLimit = 1_000_000
 // errStops is why a follower can follow no more.
 var errStops = errors.New("it follows no more")
 
+// errRestored: the leader was restored since the follower learned of it. The follower
+// learns nothing until Engine.settle has decided whether it still follows.
+var errRestored = errors.New("the model that it follows was restored")
+
 // sums are those of the present state, or of the last one in memory. It costs what
 // Summary costs.
 func (i *instance) sums() (s sums, err error) {
@@ -75,18 +79,23 @@ func (s *shared) enlist(i *instance, follows bool) {
 	s.wakeFollowers()
 }
 
-// followersOf are the followers of a model in the order of their ids, and all followers
-// if no model is named.
-func (s *shared) followersOf(id string) (out []*instance) {
+// followersOf are the followers of a model in the order of their ids.
+func (s *shared) followersOf(leader record.Ref) []*instance {
+	return slices.DeleteFunc(s.allFollowers(), func(i *instance) bool {
+		f := i.follows()
+		return f == nil || f.Leader != leader
+	})
+}
+
+// allFollowers are those of all models in the order of their ids.
+func (s *shared) allFollowers() (out []*instance) {
 	if s.followers.Load() == 0 {
 		return nil
 	}
 	s.following.Lock()
 	defer s.following.Unlock()
 	for _, i := range s.following.byID {
-		if f := i.follows(); f != nil && (id == "" || f.Leader == id) {
-			out = append(out, i)
-		}
+		out = append(out, i)
 	}
 	slices.SortFunc(out, func(a, b *instance) int { return strings.Compare(a.id, b.id) })
 	return out
@@ -112,8 +121,28 @@ func (i *instance) followed(f *record.Follow) (uint64, error) {
 	return f.From + last, i.errorf("find the end of the log", recovery.StorageError(err))
 }
 
+// continuation is what a follower follows after a restore of its leader: f if there was no
+// restore, nil if the follower has learned what was undone. A follower that was deleted
+// during more than one restore counts as one that has: the leader knows its newest alone.
+func (i *instance) continuation(f *record.Follow, leader *instance) (*record.Follow, error) {
+	r := leader.entry.Load().Restored
+	if f.Epoch == r.Epoch {
+		return f, nil
+	}
+	at, err := i.followed(f)
+	if err != nil || f.Epoch > r.Epoch || r.Epoch-f.Epoch > 1 || at > r.Sequence {
+		return nil, err
+	}
+	next := *f
+	next.Epoch = r.Epoch
+	return &next, nil
+}
+
 // behind is how many observations of the model that it follows a follower has not learned.
 func (i *instance) behind(f *record.Follow, leader *instance) (uint64, error) {
+	if f.Epoch != leader.entry.Load().Restored.Epoch {
+		return 0, errRestored
+	}
 	at, err := i.followed(f)
 	if err != nil {
 		return 0, err
@@ -128,17 +157,27 @@ func (i *instance) behind(f *record.Follow, leader *instance) (uint64, error) {
 // needed is the first sequence up to one that the log has to keep: a follower may not
 // have learned it.
 func (i *instance) needed(through uint64) uint64 {
-	for _, follower := range i.followersOf(i.id) {
-		f := follower.follows()
-		if f == nil {
-			continue
-		}
-		at, err := follower.followed(f)
-		if err == nil && at+1 < through && through-at <= followLimit {
-			through = at + 1
+	var learned []uint64
+	for _, follower := range i.followersOf(i.ref()) {
+		if f := follower.follows(); f != nil {
+			if at, err := follower.followed(f); err == nil {
+				learned = append(learned, at)
+			}
 		}
 	}
-	return through
+	return neededBy(learned, through)
+}
+
+// neededBy is the first sequence up to one that the log has to keep for followers that
+// have learned so far. One that is more than followLimit behind counts for nothing.
+func neededBy(learned []uint64, through uint64) uint64 {
+	least := through
+	for _, at := range learned {
+		if at+1 < least && through-at <= followLimit {
+			least = at + 1
+		}
+	}
+	return least
 }
 
 // logged are the observations of the log behind a sequence, up to another one, without
@@ -218,7 +257,7 @@ func sameQuestion(spec, leader *model.Spec) error {
 func leads(i *instance) error {
 	if f := i.follows(); f != nil {
 		return &model.FieldError{
-			Field: "follows", Err: ErrInvalidRequest, Got: fmt.Sprintf("%q, which follows %q", i.id, f.Leader), Want: "a model that follows none",
+			Field: "follows", Err: ErrInvalidRequest, Got: fmt.Sprintf("%q, which follows %q", i.id, f.Leader.ID), Want: "a model that follows none",
 		}
 	}
 	return nil
@@ -238,7 +277,7 @@ func (i *instance) beginAt(ctx context.Context) (f *record.Follow, release func(
 		release = func() { <-i.disk }
 		s, err := i.sums()
 		if err == nil && s.known {
-			return &record.Follow{Leader: i.id, Made: i.entry.Load().Created, From: s.sequence, Sums: s.encode()}, release, nil
+			return &record.Follow{Leader: i.ref(), Epoch: i.entry.Load().Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
 		}
 		release()
 		if err != nil {

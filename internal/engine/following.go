@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"go.uber.org/zap"
@@ -18,7 +19,7 @@ import (
 // not at all. It keeps what it has learned. It follows, and its name is claimed.
 func (e *Engine) stopFollowing(ctx context.Context, i *instance, why string, also ...storage.Alias) error {
 	next := changed(i.entry.Load(), e.o.Now())
-	followed := next.Follow.Leader
+	followed := next.Follow.Leader.ID
 	next.Follow = nil
 	if err := i.register(ctx, next, also...); err != nil {
 		return err
@@ -27,6 +28,36 @@ func (e *Engine) stopFollowing(ctx context.Context, i *instance, why string, als
 	i.enlist(i, false)
 	e.o.Log.Warn("a model follows no more", zap.String("model", i.id), zap.String("followed", followed), zap.String("why", why))
 	return nil
+}
+
+// settle lets a follower go on after a restore of its leader, or stops it if it has learned
+// what was undone, durably. Its name is claimed.
+func (e *Engine) settle(ctx context.Context, i *instance) error {
+	f := i.follows()
+	next, err := e.followsStill(i)
+	switch {
+	case err != nil || next == f:
+		return err
+	case next == nil:
+		return e.stopFollowing(ctx, i, "the model that it follows was restored, and it has learned what was undone")
+	}
+	entry := *i.entry.Load()
+	entry.Follow = next
+	if err := i.register(ctx, &entry); err != nil {
+		return err
+	}
+	i.entry.Store(&entry)
+	return nil
+}
+
+// settleByID is settle for a follower whose name is not claimed.
+func (e *Engine) settleByID(ctx context.Context, id string) error {
+	i, release, err := e.own(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return e.settle(ctx, i)
 }
 
 // lead lets the followers learn, one commit of one follower after the other, so that all
@@ -40,7 +71,7 @@ func (e *Engine) lead() {
 		}
 		for more := true; more && e.lifetime.Err() == nil; {
 			more = false
-			for _, i := range e.followersOf("") {
+			for _, i := range e.allFollowers() {
 				if e.leadOne(i) {
 					more = true
 				}
@@ -60,6 +91,9 @@ func (e *Engine) leadOne(i *instance) (more bool) {
 	if errors.Is(err, ErrModelNotFound) && !e.unread {
 		err = fmt.Errorf("%w: %w", errStops, err)
 	}
+	if err == nil && leader.paused.Load() {
+		return false
+	}
 	if err == nil {
 		var left uint64
 		if left, err = i.behind(f, leader); err == nil && left == 0 {
@@ -72,6 +106,10 @@ func (e *Engine) leadOne(i *instance) (more bool) {
 	switch {
 	case err == nil || e.lifetime.Err() != nil:
 		return more
+	case errors.Is(err, errRestored):
+		if err = e.settleByID(e.lifetime, i.id); err == nil {
+			return true
+		}
 	case errors.Is(err, errStops): // What is not found otherwise is the follower itself.
 		err = e.stopByID(e.lifetime, i.id, err)
 	}
@@ -147,26 +185,17 @@ func (i *instance) catchUp(ctx context.Context, leader *instance, behind uint64)
 	}
 }
 
-// releaseBeyond stops the followers that have learned more of a model than a sequence that
-// it is to be restored to. None learns of it until goOn. It runs at the model's turn, and
-// the names of its followers are claimed.
-func (e *Engine) releaseBeyond(ctx context.Context, leader *instance, sequence uint64) (goOn func(), err error) {
+// pauseFollowers keeps the followers of a model from learning until goOn. It runs at the
+// model's turn.
+func (e *Engine) pauseFollowers(ctx context.Context, leader *instance) (goOn func(), err error) {
 	leader.paused.Store(true)
 	goOn = func() {
-		leader.paused.Store(false)
+		leader.paused.Store(leader.rewinding)
 		leader.wakeFollowers()
 	}
-	for _, i := range leader.followersOf(leader.id) {
-		// Behind its turn it learns nothing more.
-		err := i.box.Do(ctx, func(context.Context) error { return nil })
-		var at uint64
-		if err == nil {
-			at, err = i.followed(i.follows())
-		}
-		if err == nil && at > sequence {
-			err = e.stopFollowing(ctx, i, fmt.Sprintf("the model that it follows is restored to sequence %d, and it has learned up to %d", sequence, at))
-		}
-		if err != nil {
+	for _, i := range leader.followersOf(leader.ref()) {
+		// What it learns at its turn now is still the history of before.
+		if err := i.box.Do(ctx, func(context.Context) error { return nil }); err != nil {
 			goOn()
 			return nil, err
 		}
@@ -174,18 +203,28 @@ func (e *Engine) releaseBeyond(ctx context.Context, leader *instance, sequence u
 	return goOn, nil
 }
 
+// settleFollowers settles the followers of a model that was restored. What fails is tried
+// again with the next observation, or the next sweep.
+func (e *Engine) settleFollowers(ctx context.Context, leader *instance) {
+	for _, i := range leader.followersOf(leader.ref()) {
+		if err := e.settleByID(ctx, i.id); err != nil {
+			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", i.id), zap.Error(err))
+		}
+	}
+}
+
 // claimLed claims a model and its followers.
 func (e *Engine) claimLed(ctx context.Context, leader *instance) (release func(), err error) {
 	for {
 		names := []string{leader.id}
-		for _, i := range leader.followersOf(leader.id) {
+		for _, i := range leader.followersOf(leader.ref()) {
 			names = append(names, i.id)
 		}
 		if release, err = e.claimAll(ctx, names...); err != nil {
 			return nil, err
 		}
 		// Followers come by who has claimed the model.
-		if now := len(leader.followersOf(leader.id)); now+1 <= len(names) {
+		if now := len(leader.followersOf(leader.ref())); now+1 <= len(names) {
 			return release, nil
 		}
 		release()
@@ -233,7 +272,7 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 		first.OwnClasses = &s.classes
 	}
 	var rest []Comparison
-	for _, i := range leader.followersOf(leader.id) {
+	for _, i := range leader.followersOf(leader.ref()) {
 		c, err := i.comparison(ctx, leader)
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -271,10 +310,14 @@ func (i *instance) comparison(ctx context.Context, leader *instance) (Comparison
 		Observations: at.through - f.From, Behind: info.Sequence - min(at.through, info.Sequence),
 	}
 	figures := i.figures(i.o.Now())
-	c.recent = figures.Recent.Served.Loss / figures.Recent.Observations
+	loss, observations := figures.Recent.Served.Loss, figures.Recent.Observations
 	if i.Spec.Classes != nil {
 		c.OwnClasses, c.FollowedClasses = &at.own.classes, &at.leader.classes
-		c.recent = figures.Classes.Served.Errors / figures.Classes.Observations
+		loss, observations = figures.Classes.Served.Errors, figures.Classes.Observations
+	}
+	c.recent = math.Inf(1) // One that has learned nothing comes last.
+	if observations > 0 {
+		c.recent = loss / observations
 	}
 	return c, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
@@ -129,6 +130,13 @@ type shared struct {
 	// leave.
 	resident atomic.Int64
 	pressure chan struct{}
+	// reserved is the bytes of the states that are being loaded, wanted of those that wait
+	// for memory. admitting is held while one is let in, freed is told that others may be.
+	reserved, wanted atomic.Int64
+	admitting        sync.Mutex
+	freed            chan struct{}
+	// copyBytes bounds the copies of states, and snapshots in memory, in bytes.
+	copyBytes *semaphore.Weighted
 	// watching counts the watchers of all models.
 	watching atomic.Int64
 	// following are the models that follow others, by their ids, followers counts them.
@@ -176,6 +184,8 @@ type capture struct {
 	// replay is what replaying cost that the snapshot saves, made when the state was
 	// copied, in nanoseconds since 1970.
 	replay, made int64
+	// done gives back the memory that is taken for it.
+	done func()
 }
 
 // figuresOf are the figures of a state that cost little.
@@ -287,8 +297,10 @@ type instance struct {
 	epoch atomic.Uint64
 
 	// used is when the model was last asked for something, bytes what its
-	// state is accounted with while it is in memory.
-	used, bytes atomic.Int64
+	// state is accounted with while it is in memory, lastBytes with what when it left.
+	used, bytes, lastBytes atomic.Int64
+	// yields asks a busy model to leave memory after its batch.
+	yields atomic.Bool
 	// predictions counts rows answered since the start, expired predictions
 	// that were given up.
 	predictions, expired atomic.Uint64
@@ -307,8 +319,10 @@ type instance struct {
 	replay atomic.Int64
 	// rate counts the newest observations.
 	rate rate
-	// paused keeps followers from learning of this model while it is restored.
-	paused atomic.Bool
+	// paused keeps followers from learning of this model while it is restored. It stays
+	// set while rewinding, which belongs to the turn, says that a Rewind has not ended.
+	paused    atomic.Bool
+	rewinding bool
 	// aim are the figures of the model that this one follows at the sequence that it
 	// learns up to. They belong to the turn. compared are both models' when it got there.
 	aim      *sums
@@ -316,6 +330,9 @@ type instance struct {
 	// solved is the newest report.
 	solved atomic.Pointer[solved]
 }
+
+// ref names the model, and no other that has its id later.
+func (i *instance) ref() record.Ref { return record.Ref{ID: i.id, Created: i.entry.Load().Created} }
 
 // name is the name of the model's learner.
 func (i *instance) name() string { return i.Spec.Name() }
@@ -325,7 +342,7 @@ func (i *instance) description() Info {
 	e := i.entry.Load()
 	follows := ""
 	if e.Follow != nil {
-		follows = e.Follow.Leader
+		follows = e.Follow.Leader.ID
 	}
 	return Info{
 		Follows: follows,
@@ -381,6 +398,13 @@ func (i *instance) takeBroken(err error) {
 	i.mu.broken = err
 	i.mu.Unlock()
 	i.o.Log.Error("the model no longer learns", zap.String("model", i.id), zap.Error(err))
+}
+
+// isBroken is why the model no longer learns, nil if it does.
+func (i *instance) isBroken() error {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	return i.mu.broken
 }
 
 // waitingLabels is how many predictions wait for their labels.

@@ -39,6 +39,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	e := &Engine{shared: shared{
 		o: o, learners: learners, loading: make(chan struct{}, loads), copies: make(chan struct{}, copiesAtOnce),
 		reporting: make(chan struct{}, copiesAtOnce), solving: make(chan struct{}, 1), snapshots: make(chan capture, copiesAtOnce), pressure: make(chan struct{}, 1),
+		freed: make(chan struct{}, 1), copyBytes: newCopies(&o),
 	}}
 	e.appends = context.Background()
 	e.lifetime, e.end = context.WithCancel(e.appends)
@@ -81,6 +82,7 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	found = e.instances()
 	e.writing.Go(e.writeSnapshots)
 	e.upkeep.Go(e.sweep)
+	e.upkeep.Go(e.relieve)
 	e.upkeep.Go(e.report)
 	e.upkeep.Go(e.purge)
 	e.upkeep.Go(e.lead)
@@ -91,10 +93,13 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 // completeRewind goes on with a restore that a crash interrupted. Nobody knows
 // the model yet.
 func (e *Engine) completeRewind(ctx context.Context, i *instance, sequence uint64) {
-	if err := i.goBack(ctx, sequence); err != nil {
+	i.rewinding = true
+	i.paused.Store(true)
+	if err := i.goBack(ctx, sequence, i.entry.Load()); err != nil {
 		i.takeBroken(fmt.Errorf("complete a restore: %w", err))
 		return
 	}
+	i.paused.Store(false)
 	e.o.Log.Info("a restore that was interrupted is complete", zap.String("model", i.id), zap.Uint64("sequence", sequence))
 }
 
@@ -216,9 +221,6 @@ func (e *Engine) sweep() {
 		select {
 		case <-e.lifetime.Done():
 			return
-		case <-e.pressure:
-			e.hibernateIdle()
-			continue
 		case <-ticker.C:
 		}
 		now := e.o.Now()
@@ -231,7 +233,7 @@ func (e *Engine) sweep() {
 			}
 		}
 		e.wakeFollowers()
-		e.hibernateIdle()
+		e.press()
 		// A disk that refuses writes refuses them at each sweep.
 		failed := ""
 		if err := e.expire(now); err != nil && e.lifetime.Err() == nil {
@@ -271,11 +273,23 @@ func (e *Engine) wantSnapshot(i *instance) {
 	})
 }
 
-// hibernateIdle lets go of the models that were not used for the longest,
-// until the rest takes 9/10 of what it may.
+// relieve lets models leave memory when that is asked for.
+func (e *Engine) relieve() {
+	for {
+		select {
+		case <-e.lifetime.Done():
+			return
+		case <-e.pressure:
+			e.hibernateIdle()
+		}
+	}
+}
+
+// hibernateIdle lets go of the models that were not used for the longest, deleted ones
+// among them, until the rest takes 9/10 of what it may and those that wait for memory fit.
 func (e *Engine) hibernateIdle() {
-	limit := e.o.ModelMemory
-	if limit <= 0 || e.resident.Load() <= limit {
+	limit, wanted := e.o.ModelMemory, e.wanted.Load()
+	if limit <= 0 || e.taken()+wanted <= limit {
 		return
 	}
 	type idle struct {
@@ -283,22 +297,23 @@ func (e *Engine) hibernateIdle() {
 		used int64
 	}
 	var candidates []idle
-	for _, i := range e.instances() {
+	for _, i := range e.all() {
 		if i.bytes.Load() > 0 {
 			candidates = append(candidates, idle{i, i.used.Load()})
 		}
 	}
 	slices.SortFunc(candidates, func(a, b idle) int { return cmp.Compare(a.used, b.used) })
+	leaving := int64(0)
 	for _, i := range candidates {
-		if e.resident.Load() <= limit-limit/10 {
+		if e.taken()-leaving <= limit-max(wanted, limit/10) {
 			return
 		}
-		gone, wanted := i.hibernate()
-		switch {
-		case gone:
-			e.hibernations.Add(1)
-		case wanted:
+		bytes := i.bytes.Load()
+		switch _, wants, later := i.hibernate(); {
+		case wants:
 			e.wantSnapshot(i.instance)
+		case later:
+			leaving += bytes
 		}
 	}
 }

@@ -97,6 +97,9 @@ func (m *meta) restore() string {
 	if err != nil {
 		m.fatalf("restore %s to %d: %v", name, target, err)
 	}
+	if target < p.sequence() {
+		m.release(p)
+	}
 	m.undo(p, target)
 	return fmt.Sprintf("%s to %d", name, target)
 }
@@ -239,6 +242,7 @@ func (m *meta) unknownAppend() string {
 	}
 	id := m.newID("u")
 	o := m.observation(p, id)
+	m.calm() // The next append is that of this call.
 	next := int32(appendDone + m.rng.IntN(3))
 	m.appends.next.Store(next)
 	if a, err := m.host.Observe(context.Background(), name, []engine.Observation{o}); !errors.Is(err, engine.ErrUnknown) {
@@ -329,6 +333,7 @@ func (m *meta) cutRestore() string {
 		return ""
 	}
 	target, was := p.base+m.rng.IntN(len(p.learned)), p.sequence()
+	m.release(p)
 	var err error
 	m.cutDuring(func() { _, err = m.host.RestoreModel(context.Background(), name, uint64(target)) })
 	s := m.host.stats(m.t, name)
@@ -347,10 +352,13 @@ func (m *meta) cutRestore() string {
 // whole or not at all.
 func (m *meta) cutDelete() string {
 	name, p := m.any()
-	if p == nil || len(m.models) < 3 {
+	if p == nil || len(m.models) < 3 || m.aliased(name) {
 		return "spared"
 	}
 	purge := m.rng.IntN(2) == 0
+	if purge {
+		m.release(p)
+	}
 	m.cutDuring(func() {
 		if purge {
 			m.purge(name)
@@ -411,11 +419,15 @@ func (m *meta) compareAll() {
 		}
 		m.undelete(name)
 	}
+	following := m.compareFollowers()
 	models, err := m.host.ListModels("", "", 1000)
-	if err != nil || len(models) != len(m.models) {
-		m.fatalf("%d models, want %d (%v)", len(models), len(m.models), err)
+	if err != nil || len(models) != len(m.models)+following {
+		m.fatalf("%d models, want %d that follow %d (%v)", len(models), following, len(m.models), err)
 	}
 	for n := range models {
+		if m.followers[models[n].ID] != nil {
+			continue
+		}
 		if want := m.models[models[n].ID]; want == nil || !models[n].Equal(&want.metadata) {
 			m.fatalf("listed %+v, want %+v", models[n], want)
 		}

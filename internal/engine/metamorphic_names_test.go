@@ -64,7 +64,7 @@ func (m *meta) softDelete(name string) {
 // hide deletes a model for a time.
 func (m *meta) hide() string {
 	name, p := m.any()
-	if p == nil || len(m.models) < 2 {
+	if p == nil || len(m.models) < 2 || m.aliased(name) {
 		return "spared"
 	}
 	m.softDelete(name)
@@ -102,6 +102,7 @@ func (m *meta) bringBack() string {
 		return "nothing"
 	}
 	if m.rng.IntN(4) == 0 {
+		m.release(m.deleted[name])
 		m.purge(name)
 		delete(m.deleted, name)
 		return name + " removed"

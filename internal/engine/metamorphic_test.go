@@ -81,8 +81,11 @@ type meta struct {
 	models  map[string]*plainModel
 	// deleted are those that can be brought back.
 	deleted map[string]*plainModel
-	created int
-	trace   []string
+	// followers follow one of the models, and alias is "live", nil until it is set.
+	followers map[string]*plainFollower
+	alias     *plainAlias
+	created   int
+	trace     []string
 }
 
 // plainModel is what a model has acknowledged.
@@ -127,7 +130,7 @@ type plainWaiting struct {
 
 func newMeta(t *testing.T, backend string, seed uint64) *meta {
 	t.Helper()
-	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), models: map[string]*plainModel{}, deleted: map[string]*plainModel{}}
+	m := &meta{t: t, rng: rand.New(rand.NewPCG(seed, 1)), clock: newClock(), models: map[string]*plainModel{}, deleted: map[string]*plainModel{}, followers: map[string]*plainFollower{}}
 	if backend == "memory" {
 		m.open(nil, memory.New(m.clock.now))
 	} else {
@@ -140,6 +143,7 @@ func newMeta(t *testing.T, backend string, seed uint64) *meta {
 func (m *meta) open(fs *vfs.MemFS, inmemory *memory.Store) {
 	m.mem, m.memory, m.failing, m.appends = fs, inmemory, &atomic.Bool{}, &fate{}
 	m.watch = &watch{}
+	m.clock.advance(time.Second) // No start takes less, and a model is told by when it was created.
 	failing, appends, watch := m.failing, m.appends, m.watch
 	var d disk = inMemory{inmemory}
 	if fs != nil {
@@ -202,6 +206,11 @@ func (m *meta) step(n int) {
 		{"cut restore", 1, m.cutRestore},
 		{"cut delete", 1, m.cutDelete},
 		{"cut import", 1, m.cutImport},
+		{"follow", 4, m.follow},
+		{"delete a follower, or bring it back", 6, m.hideFollower},
+		{"set the alias", 3, m.setLive},
+		{"observe by the alias", 12, m.observeLive},
+		{"replace the alias's previous model", 2, m.replacePrevious},
 		{"time", 4, m.pass},
 	}
 	total := 0
@@ -237,6 +246,13 @@ func (m *meta) create() string {
 	if len(m.models) > 5 {
 		return "no more"
 	}
+	name := m.freeName()
+	spec := m.newModel(name)
+	return name + " " + spec.Name()
+}
+
+// newModel creates a model of a random spec.
+func (m *meta) newModel(name string) model.Spec {
 	few := ptr(2)
 	specs := []model.Spec{
 		{Dimension: 2, Auto: &model.Auto{Frequencies: few}},
@@ -251,8 +267,6 @@ func (m *meta) create() string {
 		{Dimension: 2, Outputs: 2, FourierAWV: &model.FourierAWV{Frequencies: few}}, // Behind a running scaling.
 	}
 	spec := specs[m.rng.IntN(len(specs))]
-	name := fmt.Sprint("m", m.created)
-	m.created++
 	m.host.create(m.t, name, spec)
 	m.host.create(m.t, name, spec) // There already.
 	if _, err := m.host.CreateModel(context.Background(), name, linear(9)); !errors.Is(err, engine.ErrModelExists) {
@@ -265,14 +279,27 @@ func (m *meta) create() string {
 	p := &plainModel{spec: info.Spec, ids: map[string]int{}, before: map[string]plainRow{}, waiting: map[string]plainWaiting{}}
 	m.models[name] = p
 	m.relearn(p)
-	return name + " " + spec.Name()
+	return spec
+}
+
+// freeName is the name of a model that was removed, or a new one.
+func (m *meta) freeName() string {
+	for n := range m.created {
+		name := fmt.Sprint("m", n)
+		if m.models[name] == nil && m.deleted[name] == nil && m.rng.IntN(2) == 0 {
+			return name
+		}
+	}
+	m.created++
+	return fmt.Sprint("m", m.created-1)
 }
 
 func (m *meta) delete() string {
-	name, _ := m.any()
-	if name == "" || m.rng.IntN(3) > 0 {
+	name, p := m.any()
+	if name == "" || m.rng.IntN(3) > 0 || m.aliased(name) {
 		return "spared"
 	}
+	m.release(p)
 	m.purge(name)
 	delete(m.models, name)
 	return name

@@ -36,7 +36,7 @@ func (e *Engine) Submit(ctx context.Context, id string, observations []Observati
 // a model that is not in memory: a full queue is ErrOverloaded.
 func (e *Engine) SubmitTo(ctx context.Context, i Target, observations []Observation) (*Ticket, error) {
 	if f := i.follows(); f != nil {
-		return nil, fmt.Errorf("model %q: %w: observe %q", i.id, ErrFollows, f.Leader)
+		return nil, fmt.Errorf("model %q: %w: observe %q", i.id, ErrFollows, f.Leader.ID)
 	}
 	if err := i.here(); err != nil {
 		return nil, err

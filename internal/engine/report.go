@@ -44,7 +44,15 @@ func (s *solved) keep(earlier *solved) {
 
 // solve gives the report of the present state. It copies the state under the
 // read lock and solves the copy, unless the newest report is of this state.
-func (i *instance) solve(ctx context.Context, o StatsOptions) (*solved, error) {
+func (i *instance) solve(ctx context.Context, o StatsOptions) (s *solved, err error) {
+	for s == nil && err == nil { // It has left memory otherwise.
+		s, err = i.solveLoaded(ctx, o)
+	}
+	return s, err
+}
+
+// solveLoaded is solve. It answers nothing if the model leaves memory before it is copied.
+func (i *instance) solveLoaded(ctx context.Context, o StatsOptions) (*solved, error) {
 	s, err := i.fresh(ctx, o)
 	if err != nil || s != nil {
 		return s, err
@@ -58,8 +66,14 @@ func (i *instance) solve(ctx context.Context, o StatsOptions) (*solved, error) {
 		return nil, err
 	}
 	defer func() { <-i.reporting }()
+	// The state, the one that it is restored to, and what solving takes.
+	given, err := i.takeBytes(ctx, (copiesOf+1)*i.stateBytes())
+	if err != nil {
+		return nil, err
+	}
+	defer given()
 	buffer := i.buffer()
-	if err := i.lockLoaded(ctx); err != nil {
+	if loaded, err := i.lockIfLoaded(); err != nil || !loaded {
 		return nil, err
 	}
 	m := i.mu.machine

@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// A model in memory takes instanceBytes beside its state.
-	instanceBytes = 2048
 	// A model whose replay takes at most cheapReplay leaves memory without a
 	// snapshot.
 	cheapReplay = 10 * time.Millisecond
@@ -28,16 +26,9 @@ const (
 // model that is not in memory is loaded first: that takes its turn.
 func (i *instance) lockLoaded(ctx context.Context) error {
 	for {
-		i.mu.RLock()
-		switch {
-		case i.mu.machine != nil && i.mu.machine.Failed() == nil:
-			return nil
-		case i.mu.broken != nil:
-			err := i.mu.broken
-			i.mu.RUnlock()
+		if there, err := i.lockIfLoaded(); err != nil || there {
 			return err
 		}
-		i.mu.RUnlock()
 		span := begin(ctx, "load")
 		err := i.box.Do(ctx, func(context.Context) error { return i.load() })
 		span.End()
@@ -46,6 +37,17 @@ func (i *instance) lockLoaded(ctx context.Context) error {
 		}
 		// It may have left memory again in between.
 	}
+}
+
+// lockIfLoaded is lockLoaded for a model that is in memory. It locks nothing otherwise.
+func (i *instance) lockIfLoaded() (there bool, err error) {
+	i.mu.RLock()
+	if i.mu.machine != nil && i.mu.machine.Failed() == nil {
+		return true, nil
+	}
+	err = i.mu.broken
+	i.mu.RUnlock()
+	return false, err
 }
 
 // load brings the model into memory, unless it is there. It runs at the model's
@@ -65,13 +67,32 @@ func (i *instance) load() error {
 	case <-i.lifetime.Done():
 		return ErrClosed
 	}
+	bytes := i.stateBytes()
+	done, err := i.reserve(i.lifetime, bytes)
+	if err != nil {
+		return i.given(err)
+	}
+	defer func() { done() }()
+	copied, err := i.takeBytes(i.lifetime, bytes) // The snapshot that it is read from.
+	if err != nil {
+		return ErrClosed
+	}
 	// Snapshots captured before the model left memory may still be on their way.
 	if err := i.takeDisk(i.lifetime); err != nil {
+		copied()
 		return ErrClosed
 	}
 	defer func() { <-i.disk }()
 	started := i.o.Now()
 	r, err := i.recover()
+	copied()
+	if err == nil && int64(r.Size())+instanceBytes > bytes { // It has learned more since.
+		done()
+		if done, err = i.reserve(i.lifetime, int64(r.Size())+instanceBytes); err != nil {
+			done = func() {}
+			return i.given(err)
+		}
+	}
 	if err != nil {
 		switch {
 		case i.lifetime.Err() != nil:
@@ -93,6 +114,14 @@ func (i *instance) load() error {
 	i.wakeNanoseconds.Add(int64(took))
 	i.o.Log.Debug("model loaded", zap.String("model", i.id), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
 	return nil
+}
+
+// given is why the engine does no more work of its own, or the error.
+func (s *shared) given(err error) error {
+	if s.lifetime.Err() != nil {
+		return ErrClosed
+	}
+	return err
 }
 
 // takeDisk waits until no snapshot of the model is being written. Who writes one drops
@@ -199,13 +228,15 @@ func (i *instance) measure() {
 	size := int64(0)
 	if m := i.mu.machine; m != nil {
 		size = int64(m.Size()) + instanceBytes
+		i.lastBytes.Store(size)
 	}
-	sum := i.resident.Add(size - i.bytes.Swap(size))
-	if i.o.ModelMemory > 0 && sum > i.o.ModelMemory {
-		select {
-		case i.pressure <- struct{}{}:
-		default: // Asked already.
-		}
+	more := size - i.bytes.Swap(size)
+	i.resident.Add(more)
+	if more < 0 {
+		i.tellFreed()
+	}
+	if i.o.ModelMemory > 0 && i.taken() > i.o.ModelMemory {
+		i.press()
 	}
 }
 

@@ -28,14 +28,15 @@ func (e *Engine) resolve(name string) (t Target, err error) {
 	var a *alias
 	if !ok {
 		if a = e.mu.aliases[name]; a != nil {
-			i, ok = e.mu.models[a.Model]
+			i = e.referred(a.Model)
+			ok = i != nil
 		}
 	}
 	switch {
 	case name == "":
 		err = &model.FieldError{Field: "model", Err: ErrInvalidID, Got: "nothing", Want: "the id of a model, or an alias"}
 	case !ok && a != nil:
-		err = fmt.Errorf("alias %q: %w", name, notFound(a.Model))
+		err = fmt.Errorf("alias %q: %w", name, notFound(a.Model.ID))
 	case !ok:
 		err = notFound(name)
 	case i.isDeleted():
@@ -52,7 +53,7 @@ func (e *Engine) AliasTarget(name string) string {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	if a := e.mu.aliases[name]; a != nil {
-		return a.Model
+		return a.Model.ID
 	}
 	return ""
 }
@@ -105,7 +106,7 @@ func (e *Engine) route(name string) (r Route, err error) {
 	}
 	if a := r.present.alias; a != nil {
 		a.routing.Add(1)
-		if i := e.mu.models[a.Previous]; i != nil && !i.isDeleted() {
+		if i := e.referred(a.Previous); i != nil && !i.isDeleted() {
 			r.former = i
 		}
 	}
@@ -150,7 +151,7 @@ func (e *Engine) serveAlias(now, next *alias) error {
 		return ErrClosed
 	}
 	e.mu.aliases[next.name] = next
-	before := e.mu.models[next.Previous]
+	before := e.referred(next.Previous)
 	if now == nil || before == nil {
 		close(next.settled)
 		return nil

@@ -20,6 +20,13 @@ func (i *instance) follow(ctx context.Context, leader *instance) (more bool, err
 	if f == nil || leader.paused.Load() {
 		return false, nil
 	}
+	// A restore waits for this turn, so that neither changes during it.
+	if f.Epoch != leader.entry.Load().Restored.Epoch {
+		return false, errRestored
+	}
+	if err := leader.isBroken(); err != nil {
+		return false, err // Its instance was replaced, and does not know of a restore since.
+	}
 	if err := i.load(); err != nil {
 		return false, err
 	}

@@ -27,17 +27,47 @@ const (
 // errSuperseded is a capture of a model that was restored or deleted since.
 var errSuperseded = errors.New("the model was restored or deleted meanwhile")
 
-// takeCopy waits for a place among the copies of states.
-func (s *shared) takeCopy(ctx context.Context) error {
-	return take(ctx, s.copies, "other copies of states")
+// copiesOf is how often a state is in memory while a copy of it is encoded: once as its
+// bytes, and once as those of the whole snapshot.
+const copiesOf = 2
+
+// errLeft is a model that left memory before its turn came.
+var errLeft = errors.New("the model has left memory")
+
+// takeCopy loads the model and waits for a place among the copies of states. The model may
+// leave memory again meanwhile.
+func (i *instance) takeCopy(ctx context.Context) error {
+	if err := i.lockLoaded(ctx); err != nil {
+		return err
+	}
+	i.mu.RUnlock()
+	return take(ctx, i.copies, "other copies of states")
+}
+
+// captureNow is capture, once there is memory for the copy. Done gives the memory back, and
+// is nil after an error.
+func (i *instance) captureNow(ctx context.Context) (c capture, err error) {
+	if c.done, err = i.takeBytes(ctx, copiesOf*i.stateBytes()); err != nil {
+		return c, err
+	}
+	done := c.done
+	if c, err = i.capture(); err != nil {
+		done()
+		return c, err
+	}
+	c.done = done
+	return c, nil
 }
 
 // capture copies the state, once the ids of all that it learned are written. It
 // runs at the model's turn, and the caller has a place among the copies.
 func (i *instance) capture() (c capture, err error) {
 	defer func() { i.countFailure(err) }()
-	if i.mu.broken != nil {
+	switch {
+	case i.mu.broken != nil:
 		return capture{}, i.mu.broken
+	case i.mu.machine == nil:
+		return capture{}, errLeft
 	}
 	if err := i.writeDerived(); err != nil {
 		return capture{}, err
@@ -54,7 +84,7 @@ func (i *instance) capture() (c capture, err error) {
 // countFailure counts a snapshot that failed, but not one that its caller gave up or
 // that nobody needs any more.
 func (i *instance) countFailure(err error) {
-	if err != nil && !errors.Is(err, errSuperseded) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && !errors.Is(err, errSuperseded) && !errors.Is(err, errLeft) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		i.snapshotFailures.Add(1)
 	}
 }
@@ -195,8 +225,15 @@ func (i *instance) handOver() {
 	default:
 		return
 	}
+	bytes := i.most(copiesOf * i.stateBytes())
+	if !i.copyBytes.TryAcquire(bytes) {
+		<-i.copies
+		return
+	}
 	c, err := i.capture()
+	c.done = func() { i.copyBytes.Release(bytes) }
 	if err != nil {
+		c.done()
 		<-i.copies
 		i.o.Log.Error("snapshot failed", zap.String("model", i.id), zap.Error(err))
 		return
@@ -208,27 +245,37 @@ func (i *instance) handOver() {
 func (s *shared) writeSnapshots() {
 	for c := range s.snapshots {
 		err := c.write(s.appends)
+		c.done()
 		<-s.copies
+		if s.wanted.Load() > 0 {
+			s.press() // The model can leave memory now.
+		}
 		if err != nil && !errors.Is(err, errSuperseded) {
 			s.o.Log.Error("snapshot failed", zap.String("model", c.instance.id), zap.Error(err))
 		}
 	}
 }
 
-// hibernate lets an idle model leave memory, and tells whether it did. One that
-// would take long to come back is left to get a snapshot first, which wanted
-// says.
-func (i *instance) hibernate() (gone, wanted bool) {
-	i.box.TryDo(func() {
-		switch {
-		case i.mu.machine == nil || i.mu.broken != nil:
-		case time.Duration(i.replay.Load()) > cheapReplay:
-			wanted = true
-		case i.writeDerived() != nil: // The storage fails, which the next commit meets.
-		default:
-			i.forget()
-			gone = true
-		}
-	})
+// hibernate lets a model leave memory, and tells whether it did. One that would take long
+// to come back is left to get a snapshot first, which wanted says. A busy one leaves after
+// its batch, which later says.
+func (i *instance) hibernate() (gone, wanted, later bool) {
+	idle := i.box.TryDo(func() { gone, wanted = i.goIdle() })
+	i.yields.Store(!idle)
+	return gone, wanted, !idle
+}
+
+// goIdle is hibernate at the model's turn.
+func (i *instance) goIdle() (gone, wanted bool) {
+	switch {
+	case i.mu.machine == nil || i.mu.broken != nil:
+	case time.Duration(i.replay.Load()) > cheapReplay:
+		wanted = true
+	case i.writeDerived() != nil: // The storage fails, which the next commit meets.
+	default:
+		i.forget()
+		i.hibernations.Add(1)
+		gone = true
+	}
 	return gone, wanted
 }

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"hindsight/internal/engine/record"
@@ -34,6 +36,8 @@ type Engine struct {
 		closed  bool
 	}
 	end context.CancelFunc
+	// created is when the newest model was created, in nanoseconds since 1970.
+	created atomic.Int64
 	// aliasing holds a token while an alias is changed.
 	aliasing chan struct{}
 	// unread says that a registry entry could not be read: a model that is not there may
@@ -68,7 +72,7 @@ func (e *Engine) lookUp(id string) (*instance, error) {
 		return nil, &model.FieldError{Field: "model", Err: ErrInvalidID, Got: "nothing", Want: "the id of a model"}
 	}
 	if a, ok := e.mu.aliases[id]; ok {
-		return nil, fmt.Errorf("%w: %q is an alias, and this call takes none: name the model itself, %q", notFound(id), id, a.Model)
+		return nil, fmt.Errorf("%w: %q is an alias, and this call takes none: name the model itself, %q", notFound(id), id, a.Model.ID)
 	}
 	return nil, notFound(id)
 }
@@ -76,11 +80,38 @@ func (e *Engine) lookUp(id string) (*instance, error) {
 // leaderOf is the model that is followed, also one that is deleted and can be brought
 // back. It is ErrModelNotFound once that was removed.
 func (e *Engine) leaderOf(f *record.Follow) (*instance, error) {
-	i, err := e.lookUp(f.Leader)
-	if err == nil && i.entry.Load().Created != f.Made {
-		return nil, notFound(f.Leader)
+	i, err := e.lookUp(f.Leader.ID)
+	if err == nil && i.ref() != f.Leader {
+		return nil, notFound(f.Leader.ID)
 	}
 	return i, err
+}
+
+// followsStill is the continuation of what a model follows, nil if it follows none. While
+// the leader is restored, or after it was removed, that is what the model followed before:
+// lead decides later.
+func (e *Engine) followsStill(i *instance) (*record.Follow, error) {
+	f := i.follows()
+	if f == nil {
+		return nil, nil
+	}
+	leader, err := e.leaderOf(f)
+	if errors.Is(err, ErrModelNotFound) || err == nil && leader.paused.Load() {
+		return f, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i.continuation(f, leader)
+}
+
+// referred gives the model that a reference names, nil if it no longer exists. It may be
+// deleted. The lock is held.
+func (e *Engine) referred(r record.Ref) *instance {
+	if i := e.mu.models[r.ID]; i != nil && i.ref() == r {
+		return i
+	}
+	return nil
 }
 
 // deletedError refuses a model that is deleted and says how it comes back.
@@ -165,11 +196,11 @@ func (e *Engine) claimAll(ctx context.Context, ids ...string) (release func(), e
 }
 
 // aliasesOf are the aliases that name a model, in the order of their names.
-func (e *Engine) aliasesOf(id string) (names []string) {
+func (e *Engine) aliasesOf(r record.Ref) (names []string) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	for name, a := range e.mu.aliases {
-		if a.Model == id {
+		if a.Model == r {
 			names = append(names, name)
 		}
 	}

@@ -31,14 +31,19 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := i.takeCopy(ctx); err != nil {
-		return nil, err
+	var c capture
+	for {
+		if err := i.takeCopy(ctx); err != nil {
+			return nil, err
+		}
+		if c, err = i.captureWhole(ctx, o); err == nil {
+			break
+		}
+		if <-i.copies; !errors.Is(err, errLeft) {
+			return nil, err
+		}
 	}
-	defer func() { <-i.copies }()
-	c, err := i.captureWhole(ctx, o)
-	if err != nil {
-		return nil, err
-	}
+	defer func() { c.done(); <-i.copies }()
 	c.Digest = codec.Digest(c.Learner)
 	data, err := codec.Encode(c.Snapshot)
 	if err != nil {
@@ -50,14 +55,10 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 // captureWhole is captureAtTurn with the metadata and what the store keeps beside the
 // state, all of one turn.
 func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, error) {
-	taken := make(chan capture, 1)
-	err := i.box.Do(ctx, func(ctx context.Context) error {
-		if err := i.load(); err != nil {
-			return err
-		}
-		c, err := i.capture()
+	return i.captureBy(ctx, func(ctx context.Context) (capture, error) {
+		c, err := i.captureNow(ctx)
 		if err != nil {
-			return err
+			return c, err
 		}
 		carried := record.Carried{Metadata: i.entry.Load().Metadata}
 		carried.Move = nil
@@ -67,13 +68,11 @@ func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, 
 		if !o.WithoutIDs || !carried.Equal(new(Metadata)) {
 			c.Carried = carried.Encode()
 		}
-		taken <- c
-		return err
+		if err != nil {
+			c.done()
+		}
+		return c, err
 	})
-	if err != nil {
-		return capture{}, err
-	}
-	return <-taken, nil
 }
 
 // readCarried reads the ids and the predictions of the model.
@@ -107,10 +106,6 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, err
 	}
-	m, metadata, from, err := readImport(spec, e.learners, snapshot)
-	if err != nil {
-		return Info{}, unreadable(err)
-	}
 	release, err := e.claim(ctx, id)
 	if err != nil {
 		return Info{}, err
@@ -128,6 +123,20 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	defer made()
 	if err := e.checkMemory(cost.StateBytes); err != nil {
 		return Info{}, err
+	}
+	admitted, err := e.reserve(ctx, int64(len(data)))
+	if err != nil {
+		return Info{}, err
+	}
+	defer admitted()
+	given, err := e.takeBytes(ctx, int64(len(data))) // The snapshot that is kept of it.
+	if err != nil {
+		return Info{}, err
+	}
+	defer given()
+	m, metadata, from, err := readImport(spec, e.learners, snapshot)
+	if err != nil {
+		return Info{}, unreadable(err)
 	}
 	if err := e.waitingRoom(id, 0, 0, int64(len(from.Waiting))); err != nil {
 		return Info{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,10 +36,11 @@ func (e *Engine) SnapshotModel(ctx context.Context, id string) (Snapshot, error)
 	}
 	for {
 		s, err := i.snapshotNow(ctx)
-		if !errors.Is(err, errSuperseded) {
+		if !errors.Is(err, errSuperseded) && !errors.Is(err, errLeft) {
 			return s, err
 		}
-		// It was restored meanwhile: what was captured is no state of its.
+		// It was restored meanwhile: what was captured is no state of its. Or it has left
+		// memory.
 	}
 }
 
@@ -51,6 +53,7 @@ func (i *instance) snapshotNow(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
+	defer c.done()
 	if !i.keeps(c.Sequence) {
 		if err := c.write(ctx); err != nil {
 			return Snapshot{}, err
@@ -74,21 +77,35 @@ func (i *instance) keeps(sequence uint64) bool {
 	return err == nil
 }
 
-// captureAtTurn loads the model and copies its state, at the model's turn.
+// captureAtTurn copies the state of a model in memory, at the model's turn.
 func (i *instance) captureAtTurn(ctx context.Context) (capture, error) {
+	return i.captureBy(ctx, func(ctx context.Context) (capture, error) { return i.captureNow(ctx) })
+}
+
+// captureBy runs what captures the model at its turn. What is captured after the caller has
+// left is given up.
+func (i *instance) captureBy(ctx context.Context, work func(context.Context) (capture, error)) (c capture, err error) {
+	var decided atomic.Bool // Either it is captured or the caller has left.
 	taken := make(chan capture, 1)
-	err := i.box.Do(ctx, func(context.Context) error {
-		if err := i.load(); err != nil {
+	err = i.box.Do(ctx, func(ctx context.Context) error {
+		c, err := work(ctx)
+		if err != nil {
 			return err
 		}
-		c, err := i.capture()
+		if !decided.CompareAndSwap(false, true) {
+			c.done()
+			return nil
+		}
 		taken <- c
-		return err
+		return nil
 	})
-	if err != nil {
-		return capture{}, err
+	if err == nil {
+		return <-taken, nil
 	}
-	return <-taken, nil
+	if !decided.CompareAndSwap(false, true) {
+		(<-taken).done()
+	}
+	return capture{}, err
 }
 
 // describe tells of a snapshot from its first bytes.
@@ -159,37 +176,59 @@ func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, v
 		if err := i.takeDisk(ctx); err != nil {
 			return err
 		}
-		err = i.restorable(sequence)
+		err = i.restorable(ctx, sequence)
 		<-i.disk
 		if err != nil || validateOnly {
 			return err
 		}
-		goOn, err := e.releaseBeyond(ctx, i, sequence)
+		goOn, err := e.pauseFollowers(ctx, i)
 		if err != nil {
 			return err
 		}
 		defer goOn()
-		return i.goBack(ctx, sequence)
+		return i.goBack(ctx, sequence, i.restoredTo(sequence, end))
 	})
 	if err != nil {
 		return Info{}, 0, err
 	}
 	if !validateOnly {
+		e.settleFollowers(ctx, i)
 		e.o.Log.Info("model restored", zap.String("model", i.id), zap.Uint64("sequence", sequence))
 	}
 	info, err = i.info()
 	return info, <-last - sequence, err
 }
 
+// restoredTo is the entry of the model after a restore to a sequence. The restore begins
+// an epoch unless it undoes nothing, or completes another one that did not end.
+func (i *instance) restoredTo(sequence, last uint64) *record.Entry {
+	next := *i.entry.Load()
+	if sequence == last && !i.rewinding {
+		return &next
+	}
+	if !i.rewinding {
+		next.Restored.Epoch++
+	}
+	next.Restored.Sequence = sequence
+	return &next
+}
+
 // goBack restores the state at a sequence and lets the store forget what came
 // after it. It runs at the model's turn. Called with the sequence of a Rewind
-// that a crash interrupted, it completes that.
-func (i *instance) goBack(ctx context.Context, sequence uint64) error {
+// that a crash interrupted, it completes that. The entry of the model becomes next with
+// the Rewind, or not at all.
+func (i *instance) goBack(ctx context.Context, sequence uint64, next *record.Entry) error {
+	// The snapshot that it is read from, and its state beside the present one.
+	copied, err := i.takeBytes(ctx, copiesOf*i.stateBytes())
+	if err != nil {
+		return err
+	}
+	defer copied()
 	if err := i.takeDisk(ctx); err != nil {
 		return err
 	}
 	defer func() { <-i.disk }()
-	if err := i.restorable(sequence); err != nil {
+	if err := i.restorable(ctx, sequence); err != nil {
 		return err
 	}
 	if err := i.removeAnswered(); err != nil {
@@ -214,13 +253,20 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 	if err != nil {
 		return i.errorf(fmt.Sprintf("cut the log at sequence %d", sequence), recovery.StorageError(err))
 	}
+	value, err := encodeEntry(next, i.Spec)
+	if err != nil {
+		return err
+	}
 	// Until here nothing has changed. From here on a caller that leaves changes
 	// nothing.
 	if ctx.Err() != nil {
 		return i.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
 	}
 	i.outdate()
-	err = i.Kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
+	i.rewinding = true
+	// What is registered after a Rewind of unknown outcome must not take the epoch back.
+	i.entry.Store(next)
+	err = i.Kept.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, i.Spec.Outputs)
 		return err == nil && s.Answer.Sequence > sequence
 	}})
@@ -231,6 +277,7 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 		i.takeBroken(err)
 		return err
 	}
+	i.rewinding = false
 	i.publish(r, took)
 	i.aim = nil
 	i.compared.Store(nil)
@@ -239,7 +286,7 @@ func (i *instance) goBack(ctx context.Context, sequence uint64) error {
 }
 
 // restorable refuses a sequence that is not there any more, or not yet.
-func (i *instance) restorable(sequence uint64) error {
+func (i *instance) restorable(ctx context.Context, sequence uint64) error {
 	last, err := i.Kept.Last()
 	if err != nil {
 		return i.errorf("find the end of the log", recovery.StorageError(err))
@@ -259,10 +306,26 @@ func (i *instance) restorable(sequence uint64) error {
 	case err != nil && !errors.Is(err, storage.ErrCorrupt):
 		return i.errorf("find the beginning of the log", recovery.StorageError(err))
 	case err == nil && first == 1:
-		return nil
+		imported, err := i.beginsImported(ctx)
+		if err != nil || !imported {
+			return err
+		}
 	}
 	return fmt.Errorf("model %q at sequence %d: %w: the oldest is the snapshot of sequence %d",
 		i.id, sequence, ErrSnapshotNotFound, kept[len(kept)-1])
+}
+
+// beginsImported tells whether the log begins with what an import began with, which cannot
+// be learned again.
+func (i *instance) beginsImported(ctx context.Context) (imported bool, err error) {
+	err = i.Kept.Replay(ctx, 0, func(r storage.Record) error {
+		imported = len(r.Data) == 0
+		return recovery.ErrReached
+	})
+	if errors.Is(err, recovery.ErrReached) {
+		err = nil
+	}
+	return imported, i.errorf("read the beginning of the log", recovery.StorageError(err))
 }
 
 // SequenceAt is the sequence that a model had at a time: how many observations it had

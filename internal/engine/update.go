@@ -44,7 +44,7 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 		return Info{}, err
 	}
 	if f := i.follows(); f != nil && metadata.Move != nil {
-		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", i.id, ErrFollows, f.Leader)
+		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", i.id, ErrFollows, f.Leader.ID)
 	}
 	if o.ValidateOnly {
 		info, err := i.info()

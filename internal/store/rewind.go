@@ -37,7 +37,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	if err := errors.Join(context.Cause(ctx), m.gone()); err != nil {
 		return err
 	}
-	if err := m.intend(r.Sequence); err != nil {
+	if err := m.intend(r); err != nil {
 		return err
 	}
 	if err := m.removeSnapshotsAfter(r.Sequence); err != nil {
@@ -64,21 +64,26 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	return err
 }
 
-// intend writes the intention to rewind. An intention that was not completed has
+// intend writes the intention to rewind, and the value that comes with it. An intention that was not completed has
 // to be completed before the model can go back less far.
-func (m *Model) intend(sequence uint64) error {
+func (m *Model) intend(r storage.Rewind) error {
 	db := m.store.logDB
 	value, ok, err := db.get(key(familyRewind, m.number))
 	if err != nil {
 		return err
 	}
 	if ok {
-		if before, err := splitRewind(value); err == nil && before < sequence {
+		if before, err := splitRewind(value); err == nil && before < r.Sequence {
 			return fmt.Errorf("the rewind to sequence %d has to be completed first", before)
 		}
 	}
 	return db.commitDurably(func(b *pebble.Batch) error {
-		return b.Set(key(familyRewind, m.number), binary.BigEndian.AppendUint64(nil, sequence), nil)
+		if r.Value != nil {
+			if err := b.Set(registryKey(m.name), m.entry(r.Value), nil); err != nil {
+				return fmt.Errorf("fill a batch: %w", err)
+			}
+		}
+		return b.Set(key(familyRewind, m.number), binary.BigEndian.AppendUint64(nil, r.Sequence), nil)
 	})
 }
 

@@ -10,22 +10,26 @@ import (
 )
 
 // aliases decodes every alias, and looks for what it names among the models. With repair
-// an alias that the server does not serve is removed. One of a model that is not there is
-// kept: the model may be imported again.
-func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[string]bool) error {
+// an alias that the server does not serve is removed. One of a model that no longer exists
+// is kept, so that calls by it say what it named. Models are the times when they were
+// created, 0 of one whose entry cannot be read.
+func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[string]int64) error {
 	var unserved []int // The findings of aliases to remove.
 	var names []string
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		c.checked.Aliases++
 		a, err := record.DecodeAlias(value)
 		f := Finding{Place: fmt.Sprintf("the alias %q", name), Meaning: "the alias is not served; set it again"}
+		a.Bind(func(id string) int64 { return models[id] })
+		_, taken := models[name]
+		created, there := models[a.Model.ID]
 		switch {
 		case err != nil:
 			f.Problem = err.Error()
-		case models[name]:
+		case taken:
 			f.Problem = "a model has the id"
-		case !models[a.Model]:
-			f.Problem, f.Meaning = fmt.Sprintf("it names %q, which is not there", a.Model), "calls by it are MODEL_NOT_FOUND; set it to another model or delete it"
+		case !there || created != 0 && created != a.Model.Created:
+			f.Problem, f.Meaning = fmt.Sprintf("it names %q, which no longer exists", a.Model.ID), "calls by it are MODEL_NOT_FOUND; set it to another model or delete it"
 			c.found(f)
 			return nil
 		default:

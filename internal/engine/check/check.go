@@ -61,7 +61,7 @@ type examined struct {
 // cannot be read, ids that cannot be told.
 func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Checked, error) {
 	c := &checker{repair: o.Repair}
-	models := map[string]bool{}
+	models := map[string]int64{}
 	var err error
 	if c.meter, err = newMeter(ctx, disk, o); err != nil {
 		return nil, c.checked, err
@@ -72,8 +72,8 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 		}
 		c.checked.Models++
 		c.meter.begin(entry.Name)
-		models[entry.Name] = true
-		from, _, err := recovery.DecodeEntry(entry, catalog.New)
+		from, registered, err := recovery.DecodeEntry(entry, catalog.New)
+		models[entry.Name] = registered.Created
 		if err != nil {
 			c.found(Finding{
 				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Refused: true,

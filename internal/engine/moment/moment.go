@@ -23,6 +23,8 @@ type Model struct {
 	// Removed says that it was created later, Undeleted that it was deleted later.
 	Removed   bool `json:"removed,omitempty"`
 	Undeleted bool `json:"undeleted,omitempty"`
+	// created is when it was created, in nanoseconds since 1970.
+	created int64
 }
 
 // Alias is what became of an alias that was set later.
@@ -57,7 +59,7 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 	}
 	var r Report
 	var failures []error
-	there := map[string]bool{}
+	there := map[string]int64{} // When each was created.
 	for _, e := range found {
 		m, err := restore(ctx, e, at)
 		if ctx.Err() != nil {
@@ -67,8 +69,9 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 			failures = append(failures, fmt.Errorf("model %q: %w", e.Name, err))
 			continue
 		}
-		there[m.ID] = !m.Removed
-		r.Models = append(r.Models, m)
+		if r.Models = append(r.Models, m); !m.Removed {
+			there[m.ID] = m.created
+		}
 	}
 	if err := errors.Join(failures...); err != nil {
 		return r, err
@@ -84,7 +87,7 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 	if err != nil {
 		return m, err
 	}
-	if after(entry.Created, at) {
+	if m.created = entry.Created; after(m.created, at) {
 		m.Removed = true
 		return m, from.Kept.Delete(ctx)
 	}
@@ -101,16 +104,35 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 		return m, err
 	}
 	m.Sequence, m.Undone = sequence, last-sequence
+	value := e.Value
 	if m.Undone > 0 || e.Rewinding != nil {
-		if err := rewind(ctx, from, sequence); err != nil {
+		if value, err = restored(e, sequence); err == nil {
+			err = rewind(ctx, from, sequence, value)
+		}
+		if err != nil {
 			return m, err
 		}
 	}
 	if entry.Deleted != 0 && after(entry.Deleted, at) {
 		m.Undeleted = true
-		return m, undelete(ctx, e)
+		return m, undelete(ctx, e.Model, value)
 	}
 	return m, nil
+}
+
+// restored is the value of a model's entry after a restore to a sequence, as the engine has
+// it: what follows the model learns by it what was undone. A restore that was interrupted
+// has begun the epoch already.
+func restored(e storage.Entry, sequence uint64) ([]byte, error) {
+	entry, err := record.DecodeEntry(e.Value)
+	if err != nil {
+		return nil, err
+	}
+	if e.Rewinding == nil || entry.Restored.Epoch == 0 {
+		entry.Restored.Epoch++
+	}
+	entry.Restored.Sequence = sequence
+	return entry.Encode(), nil
 }
 
 // after compares a time of an entry with any time: those of a far one do not fit in
@@ -119,7 +141,7 @@ func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanosecon
 
 // rewind is what the engine does at a model's turn: what the log says of the ids up to the
 // sequence is written first, since the record that is cut is complete.
-func rewind(ctx context.Context, from recovery.Source, sequence uint64) error {
+func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []byte) error {
 	d := recovery.Derivation{Kept: from.Kept}
 	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
 	if err == nil {
@@ -135,34 +157,36 @@ func rewind(ctx context.Context, from recovery.Source, sequence uint64) error {
 	if err != nil {
 		return err
 	}
-	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Undone: func(value []byte) bool {
+	return from.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, from.Spec.Outputs)
 		return err == nil && s.Answer.Sequence > sequence
 	}})
 }
 
-func undelete(ctx context.Context, e storage.Entry) error {
-	entry, err := record.DecodeEntry(e.Value)
+func undelete(ctx context.Context, m storage.Model, value []byte) error {
+	entry, err := record.DecodeEntry(value)
 	if err != nil {
 		return err
 	}
 	entry.Deleted, entry.Purge = 0, 0
 	entry.Revision++
-	return e.Model.SetValue(ctx, entry.Encode())
+	return m.SetValue(ctx, entry.Encode())
 }
 
 // aliases takes back the aliases that were set later, by one step.
-func aliases(ctx context.Context, disk storage.Aliases, at time.Time, there map[string]bool) ([]Alias, error) {
+func aliases(ctx context.Context, disk storage.Aliases, at time.Time, there map[string]int64) ([]Alias, error) {
 	var changed []Alias
 	values := map[string][]byte{}
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
-		if err != nil || !after(a.Updated, at) && there[a.Model] {
+		a.Bind(func(id string) int64 { return there[id] })
+		exists := func(r record.Ref) bool { return r.Created != 0 && there[r.ID] == r.Created }
+		if err != nil || !after(a.Updated, at) && exists(a.Model) {
 			return nil //nolint:nilerr // The server tells of it, and does not serve it.
 		}
 		out := Alias{Name: string([]byte(name))}
-		if after(a.Updated, at) && there[a.Previous] {
-			out.Model = a.Previous
+		if after(a.Updated, at) && exists(a.Previous) {
+			out.Model = a.Previous.ID
 			values[out.Name] = (&record.Alias{Model: a.Previous, Updated: a.Updated}).Encode()
 		}
 		changed = append(changed, out)

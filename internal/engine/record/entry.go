@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"hindsight/internal/model/codec"
@@ -106,12 +107,23 @@ func (d *decoder) texts() map[string]string {
 	return out
 }
 
+// Restored is the newest restore of a model to an earlier sequence.
+type Restored struct {
+	// Epoch counts the restores: the states of two epochs may have the same sequence and
+	// different histories. It is 0 before the first restore.
+	Epoch uint64
+	// Sequence is what the model was restored to. Up to it the histories of this epoch and
+	// of the one before are the same.
+	Sequence uint64
+}
+
 // Follow is what a model follows.
 type Follow struct {
-	// Leader is the id of the model that it follows, Made when that was created: a model
-	// that is made again under the id is another.
-	Leader string
-	Made   int64
+	// Leader is the model that it follows, Epoch the restore epoch of the leader whose
+	// history the follower has learned. Epoch is unknownEpoch in the entry of a deleted
+	// follower before version 5.
+	Leader Ref
+	Epoch  uint64
 	// From is the sequence that the leader had when it was followed first: the follower's
 	// sequence 1 is From + 1 of the leader, and so on. Sums are the leader's losses of
 	// then.
@@ -119,12 +131,16 @@ type Follow struct {
 	Sums []byte
 }
 
+// unknownEpoch is no leader's epoch: the follower stops. Before version 5 RestoreModel did
+// not stop deleted followers, so that one of them may have learned what was undone since.
+const unknownEpoch = math.MaxUint64
+
 // append appends the bytes of what is followed, which may be nothing.
 func (f *Follow) append(dst []byte) []byte {
 	if f == nil {
 		return appendString(dst, "")
 	}
-	dst = codec.AppendUint64(codec.AppendUint64(appendString(dst, f.Leader), uint64(f.Made)), f.From)
+	dst = codec.AppendUint64(codec.AppendUint64(appendString(dst, f.Leader.ID), uint64(f.Leader.Created)), f.From)
 	return appendString(dst, string(f.Sums))
 }
 
@@ -134,7 +150,7 @@ func (d *decoder) follow() *Follow {
 	if leader == "" {
 		return nil
 	}
-	return &Follow{Leader: leader, Made: int64(d.Uint64()), From: d.Uint64(), Sums: []byte(d.text())}
+	return &Follow{Leader: Ref{leader, int64(d.Uint64())}, From: d.Uint64(), Sums: []byte(d.text())}
 }
 
 // Entry is a model's registry entry. Times are in nanoseconds since 1970.
@@ -150,6 +166,8 @@ type Entry struct {
 	Metadata
 	// Follow is nil unless the model follows another. It is never written to.
 	Follow *Follow
+	// Restored is the newest restore.
+	Restored Restored
 	// Imported is nil unless the model was imported. It is never written to.
 	Imported *Imported
 	// Spec is the spec as JSON.
@@ -161,27 +179,34 @@ const (
 	entryMoved    = 1
 	entryComplete = 2
 	entryImported = 4
+	// The next two are of version 5.
+	entryRestored = 8
+	entryEpoch    = 16
 )
 
 // Encode gives the bytes of the entry, in the oldest version that has room for it.
 func (e *Entry) Encode() []byte {
 	version := byte(versionFollow)
-	if e.Move != nil || e.Imported != nil {
+	switch {
+	case e.Restored.Epoch != 0 || e.Follow != nil && (e.Follow.Epoch != 0 || e.Deleted != 0):
 		version = versionEntry
+	case e.Move != nil || e.Imported != nil:
+		version = versionPlace
 	}
 	out := append(make([]byte, 0, 64+len(e.Spec)), version)
 	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
 		out = codec.AppendUint64(out, uint64(v))
 	}
 	out = e.Follow.append(e.append(out))
-	if version == versionEntry {
-		out = e.appendPlace(out)
+	if version >= versionPlace {
+		out = e.appendPlace(out, version)
 	}
 	return append(out, e.Spec...)
 }
 
-// appendPlace appends where the model is moved to and what it was imported with.
-func (e *Entry) appendPlace(out []byte) []byte {
+// appendPlace appends where the model is moved to, what it was imported with, and the
+// restore epochs.
+func (e *Entry) appendPlace(out []byte, version byte) []byte {
 	at := len(out)
 	out = append(out, 0)
 	if e.Move != nil {
@@ -194,6 +219,14 @@ func (e *Entry) appendPlace(out []byte) []byte {
 	if e.Imported != nil {
 		out[at] |= entryImported
 		out = append(codec.AppendUint64(out, e.Imported.Sequence), e.Imported.Digest[:]...)
+	}
+	if e.Restored.Epoch != 0 {
+		out[at] |= entryRestored
+		out = codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence)
+	}
+	if e.Follow != nil && version >= versionEntry {
+		out[at] |= entryEpoch
+		out = codec.AppendUint64(out, e.Follow.Epoch)
 	}
 	return out
 }
@@ -208,14 +241,29 @@ func (d *decoder) place(e *Entry) {
 		e.Imported = &Imported{Sequence: d.Uint64()}
 		copy(e.Imported.Digest[:], d.Bytes(len(e.Imported.Digest)))
 	}
-	if flags == 0 || flags&entryMoved == 0 && flags&entryComplete != 0 || flags > entryMoved|entryComplete|entryImported {
+	known := byte(entryMoved | entryComplete | entryImported)
+	if d.version >= versionEntry {
+		known |= entryRestored | entryEpoch
+	}
+	if flags&known&entryRestored != 0 {
+		e.Restored = Restored{Epoch: d.Uint64(), Sequence: d.Uint64()}
+		if e.Restored.Epoch == 0 {
+			d.refuse("a restore of epoch 0")
+		}
+	}
+	follows := flags&known&entryEpoch != 0
+	if follows && e.Follow != nil {
+		e.Follow.Epoch = d.Uint64()
+	}
+	if flags == 0 || flags&entryMoved == 0 && flags&entryComplete != 0 || flags&^known != 0 ||
+		d.version >= versionEntry && follows != (e.Follow != nil) {
 		d.refuse(fmt.Sprintf("flags of %d", flags))
 	}
 }
 
 // DecodeEntry reads what Encode wrote, in this version or one before: version 1 had the
 // time and the spec alone, version 2 nothing that is followed, version 3 neither a move nor
-// an import.
+// an import, version 4 no restore epochs.
 func DecodeEntry(data []byte) (Entry, error) {
 	d := newDecoder(data, versionEntry)
 	e := Entry{Created: int64(d.Uint64())}
@@ -227,8 +275,11 @@ func DecodeEntry(data []byte) (Entry, error) {
 	if d.version >= versionFollow {
 		e.Follow = d.follow()
 	}
-	if d.version >= versionEntry {
+	if d.version >= versionPlace {
 		d.place(&e)
+	}
+	if d.version < versionEntry && e.Deleted != 0 && e.Follow != nil {
+		e.Follow.Epoch = unknownEpoch
 	}
 	if e.Deleted == 0 && e.Purge != 0 {
 		d.refuse("the time of a removal without a deletion")

@@ -19,7 +19,8 @@ import (
 // the learner want back with a label. The next of each knows named inputs and
 // classes. Version 2 of a registry entry, and of what an export carries, has metadata;
 // version 3 of the entry says what the model follows, version 4 where it was moved or
-// imported from.
+// imported from, version 5 the restore epochs. Version 2 of an alias names models by when
+// they were created too.
 const (
 	version         = 1
 	versionAdvised  = 2
@@ -29,7 +30,9 @@ const (
 	versionRecord   = 4
 	versionMetadata = 2
 	versionFollow   = 3
-	versionEntry    = 4
+	versionPlace    = 4
+	versionEntry    = 5
+	versionAlias    = 2
 	versionCarried  = 2
 )
 

@@ -264,6 +264,74 @@ func TestMovedEntry(t *testing.T) {
 	}
 }
 
+// Restore epochs make an entry one of version 5. A deleted follower is one too: in the
+// entries of before its epoch is not known, and no leader has the one that is read then.
+func TestRestoredEntry(t *testing.T) {
+	follow := func(epoch uint64) *record.Follow {
+		return &record.Follow{Leader: record.Ref{ID: "leader", Created: 3}, Epoch: epoch, From: 4, Sums: []byte{1}}
+	}
+	for name, test := range map[string]struct {
+		change  func(*record.Entry)
+		version byte
+	}{
+		"follows":           {func(e *record.Entry) { e.Deleted, e.Purge, e.Follow = 0, 0, follow(0) }, 3},
+		"follows, deleted":  {func(e *record.Entry) { e.Follow = follow(0) }, 5},
+		"follows, restored": {func(e *record.Entry) { e.Follow = follow(7) }, 5},
+		"restored":          {func(e *record.Entry) { e.Restored = record.Restored{Epoch: 2, Sequence: 9} }, 5},
+		"all": {func(e *record.Entry) {
+			e.Follow, e.Restored, e.Imported = follow(1), record.Restored{Epoch: 2, Sequence: 9}, &record.Imported{Sequence: 1}
+		}, 5},
+	} {
+		want := sampleEntry()
+		test.change(&want)
+		data := want.Encode()
+		if got, err := record.DecodeEntry(data); err != nil || !reflect.DeepEqual(got, want) || data[0] != test.version {
+			t.Errorf("%s: version %d, %+v, %v; want version %d, %+v", name, data[0], got, err, test.version, want)
+		}
+		for n := range len(data) - len(want.Spec) {
+			if _, err := record.DecodeEntry(data[:n]); err == nil {
+				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
+			}
+		}
+	}
+	before := sampleEntry()
+	before.Deleted, before.Purge, before.Follow = 0, 0, follow(0)
+	data := before.Encode()
+	copy(data[1+2*8:], codec.AppendUint64(codec.AppendUint64(nil, 4), 9)) // Deleted and purge.
+	if got, err := record.DecodeEntry(data); err != nil || got.Follow.Epoch != math.MaxUint64 {
+		t.Errorf("a deleted follower of version 3: %+v, %v", got.Follow, err)
+	}
+}
+
+func TestAliasRoundTrip(t *testing.T) {
+	want := record.Alias{Model: record.Ref{ID: "b", Created: 5}, Previous: record.Ref{ID: "a", Created: 4}, Updated: 7}
+	data := want.Encode()
+	if got, err := record.DecodeAlias(data); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for n := range data {
+		if _, err := record.DecodeAlias(data[:n]); err == nil {
+			t.Errorf("cut at %d of %d is read", n, len(data))
+		}
+	}
+	first := append(codec.AppendUint64([]byte{1}, 7), 1, 'b', 1, 'a')
+	for _, test := range []struct{ a, b, wantA, wantB int64 }{{4, 5, 4, 5}, {7, 7, 7, 7}, {8, 5, 0, 5}, {0, 9, 0, 0}} {
+		got, err := record.DecodeAlias(first)
+		if err != nil || got.Updated != 7 {
+			t.Fatalf("version 1: %+v, %v", got, err)
+		}
+		got.Bind(func(id string) int64 { return map[string]int64{"a": test.a, "b": test.b}[id] })
+		if got.Previous != (record.Ref{ID: "a", Created: test.wantA}) || got.Model != (record.Ref{ID: "b", Created: test.wantB}) {
+			t.Errorf("version 1, set at 7, of models created at %d and %d: %+v", test.a, test.b, got)
+		}
+	}
+	bound := want
+	bound.Bind(func(string) int64 { return 1 })
+	if bound != want {
+		t.Errorf("version 2 became %+v", bound)
+	}
+}
+
 // What an earlier version exported has no metadata.
 func TestFirstCarried(t *testing.T) {
 	if got, err := record.DecodeCarried(codec.AppendUint64(codec.AppendUint64([]byte{1}, 0), 0), 1); err != nil || !reflect.DeepEqual(got, record.Carried{}) {
@@ -282,6 +350,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(entry.Encode())
 	entry.Move, entry.Imported = &record.Move{Address: "b:1", Complete: true}, &record.Imported{Sequence: 1}
 	f.Add(entry.Encode())
+	entry.Restored, entry.Follow = record.Restored{Epoch: 1, Sequence: 2}, &record.Follow{Leader: record.Ref{ID: "l", Created: 1}}
+	f.Add(entry.Encode())
+	alias := record.Alias{Model: record.Ref{ID: "b", Created: 5}}
+	f.Add(alias.Encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := record.Decode(data); err == nil {
 			again, err := record.Decode(r.Append(nil))
@@ -302,6 +374,11 @@ func FuzzDecode(f *testing.F) {
 			again, err := record.DecodeEntry(e.Encode())
 			if err != nil || !reflect.DeepEqual(again, e) {
 				t.Fatalf("%+v became %+v, %v", e, again, err)
+			}
+		}
+		if a, err := record.DecodeAlias(data); err == nil {
+			if again, err := record.DecodeAlias(a.Encode()); err != nil || again != a {
+				t.Fatalf("%+v became %+v, %v", a, again, err)
 			}
 		}
 		_, _ = record.DecodeSeen(data, 1)

@@ -112,7 +112,7 @@ func rebuild(ctx context.Context, disk storage.Store, e Entry, copies Copies) (M
 		return m, err
 	}
 	if entry.Follow != nil {
-		m.Note = fmt.Sprintf("it followed %q and follows no more", entry.Follow.Leader)
+		m.Note = fmt.Sprintf("it followed %q and follows no more", entry.Follow.Leader.ID)
 		entry.Follow = nil
 		entry.Revision++
 	}

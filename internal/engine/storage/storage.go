@@ -157,6 +157,9 @@ type Rewind struct {
 	// Undone tells of the value of a remembered id whether it belongs to what
 	// is undone. It is pure.
 	Undone func(value []byte) bool
+	// Value takes the place of the value that the model was registered with, unless it is
+	// nil. It is durable if and only if the intention to rewind is.
+	Value []byte
 }
 
 // Log is a model's log. It has one appender at a time.

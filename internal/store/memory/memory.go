@@ -372,6 +372,9 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 				delete(m.ids, id)
 			}
 		}
+		if r.Value != nil {
+			m.value = bytes.Clone(r.Value)
+		}
 		if r.Last == nil {
 			m.log = slices.Clone(m.log[:m.from(r.Sequence+1)])
 			return nil

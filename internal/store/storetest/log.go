@@ -322,9 +322,14 @@ func (s suite) rewindDurable(t *testing.T) {
 	b := s.open(t)
 	m, remembered := long(t, b, "m")
 	must(t, b.Store.Sync(t.Context()))
-	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3)}))
+	value := []byte("restored")
+	must(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 3, Undone: undone(3), Value: value}))
+	value[0] = 'X'
 	b = b.Cut(t)
 	m = find(t, b.Store, "m")
+	if all := entries(t, b.Store); string(all[0].Value) != "restored" {
+		t.Errorf("value %q, want that of the rewind", all[0].Value)
+	}
 	wantLog(t, m, 0, record(1, 3))
 	wantIDs(t, m, remembered[:3]...)
 	wantSnapshots(t, m, 3)

@@ -1,0 +1,144 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"hindsight/internal/engine"
+)
+
+// While more models are used at once than fit, the states in memory take no more than they
+// may.
+func TestLoadsWaitForMemory(t *testing.T) { onBackends(t, testLoadsWait) }
+
+func testLoadsWait(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	const models, wide, calls = 12, 60, 40
+	d, c := newDisk(), newClock()
+	whole := start(t, d, c)
+	for m := range models {
+		whole.create(t, fmt.Sprint("m-", m), linear(wide))
+	}
+	size := whole.Totals().ResidentBytes / models
+	whole.stop(t)
+	limit := 3*size + size/2
+	h := start(t, d, c, func(o *engine.Options) { o.ModelMemory = limit; after(4)(o) })
+	var most atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	var sampling, clients sync.WaitGroup
+	sampling.Go(func() {
+		for ctx.Err() == nil {
+			if now := h.Totals().ResidentBytes; now > most.Load() {
+				most.Store(now)
+			}
+		}
+	})
+	for client := range 6 {
+		clients.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(client), 6))
+			x := make([]float64, wide)
+			for range calls {
+				id := fmt.Sprint("m-", rng.IntN(models))
+				x[rng.IntN(wide)] = rng.NormFloat64()
+				var err error
+				switch rng.IntN(4) {
+				case 0:
+					_, err = h.SnapshotModel(ctx, id)
+				case 1:
+					_, err = h.ModelStats(ctx, id, engine.StatsOptions{})
+				case 2:
+					_, err = h.ExportModel(ctx, id, engine.ExportOptions{})
+				default:
+					_, err = h.Observe(ctx, id, []engine.Observation{{Features: x, Labels: []float64{1}, Weight: 1}})
+				}
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	cancel()
+	sampling.Wait()
+	if most.Load() > limit {
+		t.Errorf("%d bytes of states in memory, want at most %d", most.Load(), limit)
+	}
+	if h.Totals().Wakes < models {
+		t.Errorf("%d models were loaded", h.Totals().Wakes)
+	}
+}
+
+// A deleted leader that is loaded for a comparison leaves memory when that is needed, and
+// the one that comes back in its place does not leave its bytes behind.
+func TestTheMemoryOfADeletedLeader(t *testing.T) {
+	h := startOn(t, newFS(), newClock(), func(o *engine.Options) { o.DeletedKept, o.ModelMemory = time.Hour, 1<<20 })
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "shadow", "leader", linear(2))
+	h.feed(t, 0, 3)
+	for range 3 {
+		if err := h.DeleteModel(t.Context(), "leader"); err != nil {
+			t.Fatal(err)
+		}
+		h.caughtUp(t, "shadow") // It loads the leader.
+		if _, err := h.UndeleteModel(t.Context(), "leader"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"leader", "shadow"} {
+		if _, err := h.Engine.DeleteModel(t.Context(), id, engine.DeleteOptions{Purge: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if totals := h.Totals(); totals.ResidentBytes != 0 {
+		t.Errorf("%d bytes are accounted without a model", totals.ResidentBytes)
+	}
+
+	h.create(t, "leader", linear(300)) // 0.4 MB.
+	h.shadow(t, "shadow", "leader", linear(300))
+	h.create(t, "other", linear(300))
+	if err := h.DeleteModel(t.Context(), "leader"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		h.caughtUp(t, "shadow")
+		h.predict(t, "other", make([]float64, 300)...)
+		if n := h.Totals().ResidentBytes; n > 1<<20 {
+			t.Errorf("%d bytes in memory, want at most %d", n, 1<<20)
+		}
+	}
+}
+
+// A state does not enter memory beside one that cannot leave it, and does when that can.
+func TestALoadThatFindsNoMemory(t *testing.T) {
+	fs := newFS()
+	h, f := startFaulty(t, files{fs}, newClock(), func(o *engine.Options) { o.ModelMemory = 1 << 20; after(1)(o) })
+	h.create(t, "held", linear(400)) // 0.6 MB.
+	h.create(t, "other", linear(400))
+	x := make([]float64, 400)
+	h.observe(t, "held", engine.Observation{Features: x, Labels: []float64{1}})
+	f.appends.next.Store(appendWaits)
+	ticket, err := h.Submit(t.Context(), "held", []engine.Observation{{Features: x, Labels: []float64{1}, Weight: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := h.Predict(ctx, "other", vectors(x), engine.PredictOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("predicted beside a state that cannot leave: %v", err)
+	}
+	if n := h.Totals().ResidentBytes; n > 1<<20 {
+		t.Errorf("%d bytes in memory", n)
+	}
+	close(f.goOn)
+	if _, err := ticket.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	h.predict(t, "other", x...)
+}

@@ -1,0 +1,243 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/store/memory"
+)
+
+// A follower that was deleted while its leader was restored does not learn the history of
+// after behind one that was undone. One that had learned nothing of it goes on.
+func TestDeletedFollowersOfARestoredModel(t *testing.T) { onBackends(t, testDeletedFollowers) }
+
+func testDeletedFollowers(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	deletedKept := func(o *engine.Options) { o.DeletedKept = time.Hour }
+	h := start(t, d, c, deletedKept)
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "early", "leader", linear(2))
+	h.feed(t, 0, 3)
+	h.caughtUp(t, "leader")
+	hide := func(id string) {
+		t.Helper()
+		if err := h.DeleteModel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hide("early")
+	h.shadow(t, "late", "leader", linear(2))
+	h.feed(t, 3, 7)
+	h.caughtUp(t, "leader")
+	hide("late")
+	if _, err := h.RestoreModel(t.Context(), "leader", 4); err != nil {
+		t.Fatal(err)
+	}
+	h.feed(t, 100, 10)
+	h.stop(t)
+	h = start(t, d, c, deletedKept)
+	for _, id := range []string{"early", "late"} {
+		if _, err := h.UndeleteModel(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := h.follows(t, "late"); got != "" {
+		t.Errorf("late has learned up to 10 of a leader that was restored to 4, and follows %q", got)
+	}
+	if n := h.sequence(t, "late"); n != 7 {
+		t.Errorf("late has learned %d, want the 7 that it had", n)
+	}
+	h.caughtUp(t, "leader")
+	if a, b := h.stats(t, "leader"), h.stats(t, "early"); a.Digest != b.Digest || b.Sequence != 14 {
+		t.Errorf("early follows %q and has learned %d, digests equal: %v", h.follows(t, "early"), b.Sequence, a.Digest == b.Digest)
+	}
+}
+
+// After any write of a restore a crash leaves followers that have learned the leader's
+// history, or follow no more.
+func TestFollowersOfARestoreThatIsCut(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h, f := startFaulty(t, files{fs}, c)
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "shadow", "leader", linear(2))
+	h.feed(t, 0, 10)
+	h.caughtUp(t, "leader")
+	images := []*vfs.MemFS{fs.CrashClone(vfs.CrashCloneCfg{})}
+	f.changed = func() { images = append(images, fs.CrashClone(vfs.CrashCloneCfg{})) }
+	if _, err := h.RestoreModel(t.Context(), "leader", 4); err != nil {
+		t.Fatal(err)
+	}
+	f.changed = nil
+	images = append(images, fs.CrashClone(vfs.CrashCloneCfg{}))
+	for n, image := range images {
+		cut := startOn(t, image, c)
+		cut.feed(t, 100, 12)
+		if n == 0 && cut.follows(t, "shadow") == "" {
+			t.Error("it stopped before the restore")
+		}
+		for cut.follows(t, "shadow") != "" && cut.Behind("shadow") != 0 {
+		}
+		if cut.follows(t, "shadow") == "" {
+			continue
+		}
+		if a, b := cut.stats(t, "leader"), cut.stats(t, "shadow"); a.Digest != b.Digest {
+			t.Errorf("after %d writes: follows at %d of %d, with another history", n, b.Sequence, a.Sequence)
+		}
+	}
+}
+
+// A RestoreModel that fails changes nothing, also of the followers.
+func TestARefusedRestoreLeavesFollowers(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "shadow", "leader", linear(2))
+	h.feed(t, 0, 10)
+	h.caughtUp(t, "leader")
+	broken := errors.New("the disk cannot be read")
+	f.replayFails.Store(&broken)
+	if _, err := h.RestoreModel(t.Context(), "leader", 4); !errors.Is(err, engine.ErrStorage) {
+		t.Errorf("restored: %v", err)
+	}
+	f.replayFails.Store(nil)
+	if got := h.follows(t, "shadow"); got != "leader" {
+		t.Errorf("it follows %q, want the leader, which is as it was", got)
+	}
+	h.feed(t, 10, 10)
+	h.caughtUp(t, "leader")
+	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 20 {
+		t.Errorf("the follower has learned %d", b.Sequence)
+	}
+}
+
+// A retry by an alias is not answered by a model that has the id of the previous one.
+func TestAnAliasAndAStranger(t *testing.T) { onBackends(t, testStranger) }
+
+func testStranger(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	d, c := newDisk(), newClock()
+	h := start(t, d, c)
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.setAlias(t, "live", "a")
+	h.setAlias(t, "live", "b")
+	h.replaceByStranger(t)
+	h.stop(t)
+	h = start(t, d, c)
+	h.ordered(t)
+}
+
+// replaceByStranger removes "a" and creates another one, which learns an order.
+func (h *host) replaceByStranger(t *testing.T) {
+	t.Helper()
+	if _, err := h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}); err != nil {
+		t.Fatal(err)
+	}
+	h.create(t, "a", linear(1))
+	h.observe(t, "a", order())
+}
+
+func order() engine.Observation {
+	return engine.Observation{ObservationID: "order-17", Features: []float64{1}, Labels: []float64{1}, Weight: 1}
+}
+
+// ordered observes the order by the alias, which "b" has not learned.
+func (h *host) ordered(t *testing.T) {
+	t.Helper()
+	by, answer, err := h.send(t.Context(), order())
+	if err != nil || by != "b" || answer.Duplicate {
+		t.Errorf("learned by %q, a duplicate: %v; %v; want b, which has not seen it", by, answer.Duplicate, err)
+	}
+}
+
+// The aliases of version 1 name models by their ids alone. They keep the models that
+// existed when the alias was set, and no younger ones.
+func TestAliasesOfVersion1(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := startOn(t, fs, c)
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	c.advance(time.Second)
+	set := c.now().UnixNano()
+	h.stop(t)
+	edit(t, fs, func(db *pebble.DB) error {
+		value := append([]byte{1}, make([]byte, 8)...)
+		for n := range 8 {
+			value[1+n] = byte(set >> (8 * n))
+		}
+		return db.Set([]byte("xlive"), append(value, 1, 'b', 1, 'a'), pebble.Sync)
+	})
+	c.advance(time.Second)
+	h = startOn(t, fs, c)
+	h.observe(t, "a", order())
+	if by, answer, err := h.send(t.Context(), order()); err != nil || by != "a" || !answer.Duplicate {
+		t.Errorf("sent again, learned by %q: %+v, %v; want a, which has it", by, answer, err)
+	}
+	h.replaceByStranger(t)
+	h.stop(t)
+	h = startOn(t, fs, c)
+	h.ordered(t)
+}
+
+// What an import began with cannot be undone, also at sequence 1.
+func TestRestoringAModelImportedAtSequence1(t *testing.T) { onBackends(t, testImportedAt1) }
+
+func testImportedAt1(t *testing.T, newDisk func() disk) {
+	t.Helper()
+	h := start(t, newDisk(), newClock())
+	h.create(t, "m", linear(1))
+	h.observe(t, "m", order())
+	data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.ImportModel(t.Context(), "copy", data); err != nil {
+		t.Fatal(err)
+	}
+	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
+	if _, err := h.RestoreModel(t.Context(), "copy", 0); !errors.Is(err, engine.ErrSnapshotNotFound) {
+		t.Errorf("restored to before the import: %v", err)
+	}
+	if _, err := h.RestoreModel(t.Context(), "copy", 1); err != nil {
+		t.Errorf("restored to the import: %v", err)
+	}
+	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
+}
+
+// A follower that has learned nothing comes behind those with a loss.
+func TestComparisonOfAFollowerWithoutObservations(t *testing.T) {
+	h := start(t, inMemory{memory.New(time.Now)}, newClock())
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "z", "leader", linear(2))
+	h.feed(t, 0, 10)
+	h.caughtUp(t, "leader")
+	h.shadow(t, "a", "leader", linear(2))
+	all := h.caughtUp(t, "leader")
+	if len(all) != 3 || all[1].ID != "z" || all[2].ID != "a" {
+		t.Errorf("compared %+v, want the leader, z, and then a, which has no loss", all)
+	}
+}
+
+// Each follower keeps at most followLimit observations of the log, and so do several.
+func TestTheLogIsKeptOnceForSeveralFollowers(t *testing.T) {
+	const limit = 1_000_000
+	for _, test := range []struct {
+		learned       []uint64
+		through, want uint64
+	}{
+		{nil, 5, 5},
+		{[]uint64{7}, 5, 5},
+		{[]uint64{2, 3}, 5, 3},
+		{[]uint64{2 * limit, limit + 1, 2}, 3 * limit, 2*limit + 1},
+		{[]uint64{2, limit + 1, 2 * limit}, 3 * limit, 2*limit + 1},
+	} {
+		if got := engine.NeededBy(test.learned, test.through); got != test.want {
+			t.Errorf("followers that have learned %v need %d of a log up to %d, want %d", test.learned, got, test.through, test.want)
+		}
+	}
+}
