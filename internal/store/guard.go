@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 
 	"hindsight/internal/engine/storage"
 )
@@ -78,7 +79,9 @@ type guardFS struct {
 	// seconds. It may be nil.
 	syncs  atomic.Int64
 	synced func(seconds float64)
-	open   struct {
+	// mark records how far the write-ahead logs are synced. It may be nil.
+	mark *syncedMark
+	open struct {
 		sync.Mutex
 		logs map[*guardFile]struct{}
 	}
@@ -122,6 +125,7 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 	out := &guardFile{fs: f, log: strings.HasSuffix(name, ".log"), table: tables(name)}
 	if out.log {
 		f.rotations.Add(1)
+		out.number, _, _ = wal.ParseLogFilename(f.PathBase(name))
 	}
 	err := f.guard.err()
 	if err == nil {
@@ -251,6 +255,9 @@ type guardFile struct {
 	vfs.File
 	fs         *guardFS
 	log, table bool
+	// number is that of a log, written the bytes that it has.
+	number  wal.NumWAL
+	written atomic.Int64
 	// dirty says that a log has something that was not synced.
 	dirty atomic.Bool
 	// mu is held during catchUp, so that it ends before the file closes.
@@ -288,6 +295,7 @@ func (f *guardFile) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	if f.log {
+		f.written.Add(int64(length))
 		// After the write: a sync that began before may have missed it.
 		f.dirty.Store(true)
 	}
@@ -346,6 +354,7 @@ func (f *guardFile) sync(now func() error) error {
 }
 
 func (f *guardFile) measured(sync func() error) error {
+	written := f.written.Load()
 	started := time.Now() //nolint:forbidigo // A duration for the metrics; nothing depends on it.
 	if err := sync(); err != nil {
 		return err
@@ -353,6 +362,9 @@ func (f *guardFile) measured(sync func() error) error {
 	f.fs.syncs.Add(1)
 	if f.fs.synced != nil {
 		f.fs.synced(time.Since(started).Seconds())
+	}
+	if f.fs.mark != nil {
+		return f.fs.mark.record(f.number, written)
 	}
 	return nil
 }

@@ -38,6 +38,10 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.checkRestored(o.Restoring); err != nil {
 		return nil, nil, err
 	}
+	_, statErr := s.fs.Stat(s.path(asyncMarker))
+	if err := s.checkTail(statErr == nil); err != nil {
+		return nil, nil, err
+	}
 	s.cache = pebble.NewCache(cacheBytes)
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err

@@ -112,6 +112,8 @@ type Store struct {
 	logDB, pendingDB *database
 	guard            *guard
 	synced           func(seconds float64)
+	// mark records how far the logs of logDB are synced.
+	mark syncedMark
 	// readOnly says that nothing may be changed.
 	readOnly bool
 
@@ -221,6 +223,9 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.beforeLog(o.Async); err != nil {
 		return err
 	}
+	if err := s.openMark(); err != nil {
+		return err
+	}
 	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
 		return err
 	}
@@ -295,6 +300,9 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 		fs: newGuardFS(s.fs, s.guard, lazy, s.path(checkpointDirectory)), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
 	}
 	out.fs.synced = s.synced
+	if name == logDirectory && !s.readOnly {
+		out.fs.mark = &s.mark
+	}
 	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
 	options := &pebble.Options{
 		FS: out.fs, Cache: s.cache, MemTableSize: memTable,
@@ -434,6 +442,7 @@ func (s *Store) closeFiles() error {
 			failures = append(failures, db.close())
 		}
 	}
+	failures = append(failures, s.mark.close())
 	if s.cache != nil {
 		s.cache.Unref()
 	}
