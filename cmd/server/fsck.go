@@ -64,6 +64,24 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 func examine(ctx context.Context, dir string, truncate bool, p *progress) (report, error) {
 	r := report{DataDir: dir, Findings: []check.Finding{}}
 	disk, waiting, err := store.Inspect(dir, store.Options{})
+	if tail := new(store.TailError); errors.As(err, &tail) {
+		f := check.Finding{
+			Place: tail.Log, Problem: err.Error(), Refused: true,
+			Meaning: "the server does not start, and nothing else was checked; with the log cut there it would go on without the commits behind, acknowledged ones among them",
+		}
+		if truncate {
+			if err := store.CutTail(dir, store.Options{}); err != nil {
+				return r, fmt.Errorf("repair: %w", err)
+			}
+			f.Repaired = fmt.Sprintf("cut at byte %d", tail.Whole)
+			f.Meaning = "the server goes on without the commits behind, acknowledged ones among them"
+		}
+		r.Findings = append(r.Findings, f)
+		if !truncate {
+			return r, nil
+		}
+		disk, waiting, err = store.Inspect(dir, store.Options{})
+	}
 	switch {
 	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
 		return r, err
@@ -74,14 +92,29 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 		})
 		return r, nil //nolint:nilerr // It is a finding.
 	}
-	if waiting != nil {
+	// ofWaiting is the place of the finding about the predictions that wait, damaged says
+	// that they can be opened and are damaged all the same.
+	ofWaiting, damaged := -1, false
+	foundWaiting := func(problem error) {
+		if ofWaiting >= 0 {
+			return
+		}
+		ofWaiting = len(r.Findings)
 		r.Findings = append(r.Findings, check.Finding{
-			Place: "the predictions that wait", Problem: waiting.Error(),
-			Meaning: "the server cuts off what a power cut left, or puts them aside, when it starts: labels that come for them are not found",
+			Place: "the predictions that wait", Problem: problem.Error(),
+			Meaning: "the server cuts off what a power cut left, or sets them aside, when it starts or finds the damage: labels that come for them are not found",
 		})
+	}
+	if waiting != nil {
+		foundWaiting(waiting)
 	}
 	ofTables, ofModels := p.watched()
 	disk.Verify(func(problem error) {
+		if errors.Is(problem, store.ErrWaiting) {
+			foundWaiting(problem)
+			damaged = true
+			return
+		}
 		r.Findings = append(r.Findings, check.Finding{
 			Place: "the database's files", Problem: problem.Error(), Refused: true,
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
@@ -104,11 +137,17 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
 		return r, err
 	}
-	if !truncate || unreadable || len(findings) == 0 {
+	if !truncate || unreadable || (len(findings) == 0 && ofWaiting < 0) {
 		return r, nil //nolint:nilerr // It is a finding.
 	}
-	if disk, err = store.Open(dir, store.Options{}); err != nil { //nolint:contextcheck // A directory is opened whole or not at all.
+	if disk, err = store.Open(dir, store.Options{WaitingAside: damaged}); err != nil { //nolint:contextcheck // A directory is opened whole or not at all.
 		return r, fmt.Errorf("open for repair: %w", err)
+	}
+	if ofWaiting >= 0 {
+		r.Findings[ofWaiting].Repaired = "the damaged end is cut off"
+		if aside := disk.Aside(); aside != "" {
+			r.Findings[ofWaiting].Repaired = "set aside as " + aside
+		}
 	}
 	repaired, _, err := check.Store(ctx, disk, check.Options{Repair: true})
 	if err := errors.Join(err, disk.Close()); err != nil {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -55,7 +54,9 @@ func (l *pebbleLog) events() *pebble.EventListener {
 				fail(err)
 			}
 		},
-		DataCorruption: func(i pebble.DataCorruptionInfo) { damage(errors.New(i.String())) },
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			damage(fmt.Errorf("damaged file %s: %w", i.Path, i.Details)) // Its String has a stack trace.
+		},
 	}
 }
 

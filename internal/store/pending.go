@@ -17,7 +17,12 @@ import (
 // end of a log that was not synced; it is cut off. A database that is damaged
 // beyond that is set aside, at once or when a read or a compaction finds the damage:
 // nothing in it was acknowledged as learned, and all else goes on.
-func (s *Store) openPending(lazy bool, memTable uint64) error {
+func (s *Store) openPending(lazy bool, memTable uint64, aside bool) error {
+	if aside {
+		if err := s.setPendingAside(errors.New("it was asked for")); err != nil {
+			return err
+		}
+	}
 	if err := s.trimTail(pendingDirectory); err != nil {
 		return err
 	}
@@ -53,7 +58,17 @@ func (s *Store) setPendingAside(cause error) error {
 	if err := s.fs.Rename(s.path(pendingDirectory), aside); err != nil {
 		return fmt.Errorf("store: set damaged predictions aside: %w", errors.Join(err, cause))
 	}
+	s.aside.Store(&aside)
 	return nil
+}
+
+// Aside is where the waiting predictions were set aside since Open began, "" if they were
+// not.
+func (s *Store) Aside() string {
+	if aside := s.aside.Load(); aside != nil {
+		return *aside
+	}
+	return ""
 }
 
 // pendingAside is a name that no directory has.

@@ -195,4 +195,3 @@ func useWaiting(t *testing.T, m storage.Model, waiting int) (there int) {
 	group.Wait()
 	return there
 }
-

@@ -64,6 +64,8 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory that has the file RestoringMark.
 	Restoring bool
+	// WaitingAside sets the waiting predictions aside, as if they were damaged.
+	WaitingAside bool
 	// Logger may be nil.
 	Logger *zap.Logger
 	// memTable is the size of both databases' memory tables, in bytes; 0 is
@@ -120,6 +122,8 @@ type Store struct {
 	// may be taken with files and writing held, and no other lock is held by who takes it
 	// whole.
 	pending sync.RWMutex
+	// aside is where the waiting predictions were set aside last.
+	aside atomic.Pointer[string]
 	// mending says that a goroutine waits for damage of pendingDB.
 	mending bool
 
@@ -238,7 +242,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.checkVersion(); err != nil {
 		return err
 	}
-	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable))
+	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.WaitingAside)
 }
 
 // lockDirectory keeps other processes away. The lock ends with the process.
