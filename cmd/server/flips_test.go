@@ -30,7 +30,7 @@ var (
 // What becomes of a server whose data directory has one wrong bit.
 const (
 	servedRight = "served right"
-	lostWaiting = "served right, predictions lost and said"
+	lostWaiting = "served right, predictions lost"
 	refusedSome = "refused with a clear error"
 	lostModel   = "model lost with a clear message"
 	noStart     = "does not start, with a clear error"
@@ -62,7 +62,7 @@ func TestFlippedBits(t *testing.T) {
 		n := rng.IntN(len(dirs))
 		dir := copied(t, dirs[n])
 		kind, at := flipAnywhere(t, rng, dir)
-		outcome, detail := afterFlip(t, dir, wants[n])
+		outcome, detail := afterFlip(t, dir, kind, wants[n])
 		if outcome == silent {
 			t.Errorf("%s: %s", at, detail)
 		} else if testing.Verbose() {
@@ -149,11 +149,11 @@ func (p *process) interrogate(t *testing.T) map[string]string {
 	}
 	models := slices.Sorted(maps.Keys(tortured()))
 	listed, err := p.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
-	var ids []string
+	ids := &hindsightv1.ListModelsResponse{}
 	for _, m := range listed.GetModels() {
-		ids = append(ids, m.GetId())
+		ids.Models = append(ids.Models, &hindsightv1.Model{Id: m.GetId()})
 	}
-	out["list"] = fmt.Sprint(ids, err)
+	told("list", ids, err)
 	for _, m := range models {
 		s, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m})
 		told("stats "+m, &hindsightv1.ModelStats{StateDigest: s.GetStats().GetStateDigest(), Observations: s.GetStats().GetObservations()}, err)
@@ -201,7 +201,7 @@ func reasonOf(err error) string {
 }
 
 // afterFlip starts a server over a directory and compares what it answers.
-func afterFlip(t *testing.T, dir string, want map[string]string) (outcome, detail string) {
+func afterFlip(t *testing.T, dir, kind string, want map[string]string) (outcome, detail string) {
 	t.Helper()
 	code, found := fsck(t, dir)
 	if strings.Contains(found, "panic") || strings.Contains(found, "goroutine ") || code > 1 {
@@ -215,7 +215,7 @@ func afterFlip(t *testing.T, dir string, want map[string]string) (outcome, detai
 		outcome = noStart
 		detail = lastLine(err.Error())
 	} else {
-		outcome, detail = compareAnswers(p.interrogate(t), want, p.said())
+		outcome, detail = compareAnswers(p.interrogate(t), want, kind, p.said())
 		p.kill(t)
 	}
 	if (outcome == noStart || outcome == refusedSome || outcome == lostModel) && code != 1 {
@@ -224,7 +224,9 @@ func afterFlip(t *testing.T, dir string, want map[string]string) (outcome, detai
 	return outcome, detail
 }
 
-func compareAnswers(got, want map[string]string, said string) (outcome, detail string) {
+// compareAnswers tells what the answers are. The end of a log of predictions, which was not
+// synced when the server was killed, may be lost without a word in the server's log.
+func compareAnswers(got, want map[string]string, kind, said string) (outcome, detail string) {
 	outcome = servedRight
 	for _, question := range slices.Sorted(maps.Keys(want)) {
 		answer := got[question]
@@ -234,7 +236,7 @@ func compareAnswers(got, want map[string]string, said string) (outcome, detail s
 			if outcome == servedRight {
 				outcome = lostWaiting
 			}
-			if !strings.Contains(said, "labels that come for them are not found") && !strings.Contains(said, "cut off") {
+			if !strings.Contains(said, "are not found") && !strings.Contains(said, "cut off") && kind != "pending/N.log" {
 				return silent, question + " is lost, and the log does not say so"
 			}
 		case answer == "error STATE_CORRUPT" || answer == "error STORAGE_FAILED":

@@ -118,7 +118,11 @@ func (db *database) close() (err error) {
 			err = nil
 		}
 	}()
-	if err := db.Close(); err != nil {
+	err = db.Close()
+	if db.fs.mark != nil {
+		err = errors.Join(err, db.fs.mark.file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("store: close: %w", err)
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/wal"
 
 	"hindsight/internal/engine/storage"
 )
@@ -79,7 +78,7 @@ type guardFS struct {
 	// seconds. It may be nil.
 	syncs  atomic.Int64
 	synced func(seconds float64)
-	// mark records how far the write-ahead logs are synced. It may be nil.
+	// mark records how far logs and manifests are synced. It may be nil.
 	mark *syncedMark
 	open struct {
 		sync.Mutex
@@ -122,10 +121,9 @@ func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 // fails, because Pebble would try it again and again; Pebble holds none of its
 // locks meanwhile.
 func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {
-	out := &guardFile{fs: f, log: strings.HasSuffix(name, ".log"), table: tables(name)}
+	out := &guardFile{fs: f, name: f.PathBase(name), log: strings.HasSuffix(name, ".log"), table: tables(name)}
 	if out.log {
 		f.rotations.Add(1)
-		out.number, _, _ = wal.ParseLogFilename(f.PathBase(name))
 	}
 	err := f.guard.err()
 	if err == nil {
@@ -255,8 +253,8 @@ type guardFile struct {
 	vfs.File
 	fs         *guardFS
 	log, table bool
-	// number is that of a log, written the bytes that it has.
-	number  wal.NumWAL
+	// name is without directories. written is how many bytes were written.
+	name    string
 	written atomic.Int64
 	// dirty says that a log has something that was not synced.
 	dirty atomic.Bool
@@ -294,8 +292,8 @@ func (f *guardFile) Write(p []byte) (int, error) {
 	}); err != nil {
 		return 0, err
 	}
+	f.written.Add(int64(length))
 	if f.log {
-		f.written.Add(int64(length))
 		// After the write: a sync that began before may have missed it.
 		f.dirty.Store(true)
 	}
@@ -349,22 +347,30 @@ func (f *guardFile) sync(now func() error) error {
 		f.dirty.Store(false)
 		return f.do(func() error { return f.measured(now) })
 	default:
-		return f.do(now)
+		return f.do(func() error { return f.marked(now) })
 	}
 }
 
-func (f *guardFile) measured(sync func() error) error {
+// marked records what a sync has covered.
+func (f *guardFile) marked(sync func() error) error {
 	written := f.written.Load()
-	started := time.Now() //nolint:forbidigo // A duration for the metrics; nothing depends on it.
 	if err := sync(); err != nil {
+		return err
+	}
+	if f.fs.mark == nil {
+		return nil
+	}
+	return f.fs.mark.record(f.name, written)
+}
+
+func (f *guardFile) measured(sync func() error) error {
+	started := time.Now() //nolint:forbidigo // A duration for the metrics; nothing depends on it.
+	if err := f.marked(sync); err != nil {
 		return err
 	}
 	f.fs.syncs.Add(1)
 	if f.fs.synced != nil {
 		f.fs.synced(time.Since(started).Seconds())
-	}
-	if f.fs.mark != nil {
-		return f.fs.mark.record(f.number, written)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 		return nil, nil, err
 	}
 	_, statErr := s.fs.Stat(s.path(asyncMarker))
-	if err := s.checkTail(statErr == nil); err != nil {
+	if err := s.checkTail(logDirectory, statErr == nil); err != nil {
 		return nil, nil, err
 	}
 	s.cache = pebble.NewCache(cacheBytes)
@@ -54,7 +54,9 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.checkVersion(); err != nil {
 		return nil, nil, err
 	}
-	s.pendingDB, waiting = s.openDB(pendingDirectory, false, pendingMemTable)
+	if waiting = s.checkTail(pendingDirectory, true); waiting == nil {
+		s.pendingDB, waiting = s.openDB(pendingDirectory, false, pendingMemTable)
+	}
 	if _, err := s.loadRegistry(); err != nil {
 		return nil, nil, err
 	}

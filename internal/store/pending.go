@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"go.uber.org/zap"
@@ -23,12 +24,9 @@ func (s *Store) openPending(lazy bool, memTable uint64, aside bool) error {
 			return err
 		}
 	}
-	if err := s.trimTail(pendingDirectory); err != nil {
-		return err
-	}
 	open := func() (*database, error) { return s.openDB(pendingDirectory, lazy, memTable) }
-	db, err := open()
-	if err != nil && pebble.IsCorruptionError(err) && s.Failed() == nil {
+	db, err := s.openWhole(open)
+	if isDamage(err) && s.Failed() == nil {
 		if err := s.setPendingAside(err); err != nil {
 			return err
 		}
@@ -40,6 +38,30 @@ func (s *Store) openPending(lazy bool, memTable uint64, aside bool) error {
 	s.pendingDB, s.mending = db, true
 	s.background.Go(func() { s.mendPending(open) })
 	return nil
+}
+
+// openWhole opens the waiting predictions, without the damaged end of a log.
+func (s *Store) openWhole(open func() (*database, error)) (*database, error) {
+	err := s.checkTail(pendingDirectory, true)
+	if tail := new(TailError); errors.As(err, &tail) {
+		s.log.Error("the newest log of pending predictions is damaged: labels that come for the predictions behind the damage are not found",
+			zap.String("log", tail.Log), zap.Int64("whole_bytes", tail.Whole), zap.Int64("synced_bytes", tail.Synced))
+		err = nil
+	}
+	if err == nil {
+		err = s.trimTail(pendingDirectory)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return open()
+}
+
+// isDamage tells whether an error of Open is one of what is stored. The log, which is
+// opened before, is of the same version, so that what no system call refused is damage.
+func isDamage(err error) bool {
+	var refused syscall.Errno
+	return err != nil && (!errors.As(err, &refused) || refused == syscall.ENOENT)
 }
 
 // setPendingAside renames the directory of the waiting predictions. The caller makes that

@@ -113,8 +113,6 @@ type Store struct {
 	logDB, pendingDB *database
 	guard            *guard
 	synced           func(seconds float64)
-	// mark records how far the logs of logDB are synced.
-	mark syncedMark
 	// readOnly says that nothing may be changed.
 	readOnly bool
 
@@ -233,9 +231,6 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.beforeLog(o.Async); err != nil {
 		return err
 	}
-	if err := s.openMark(); err != nil {
-		return err
-	}
 	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
 		return err
 	}
@@ -310,8 +305,11 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 		damaged: make(chan struct{}), replaced: make(chan struct{}),
 	}
 	out.fs.synced = s.synced
-	if name == logDirectory && !s.readOnly {
-		out.fs.mark = &s.mark
+	if !s.readOnly {
+		var err error
+		if out.fs.mark, err = s.openMark(name); err != nil {
+			return nil, err
+		}
 	}
 	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
 	if name == pendingDirectory {
@@ -331,6 +329,9 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 	}
 	var err error
 	if out.DB, err = pebble.Open(s.path(name), options); err != nil {
+		if out.fs.mark != nil {
+			err = errors.Join(err, out.fs.mark.file.Close())
+		}
 		return nil, fmt.Errorf("store: open %s: %w", s.path(name), err)
 	}
 	out.tables = options.MakeReaderOptions()
@@ -432,7 +433,6 @@ func (s *Store) closeFiles() error {
 			failures = append(failures, db.close())
 		}
 	}
-	failures = append(failures, s.mark.close())
 	if s.cache != nil {
 		s.cache.Unref()
 	}

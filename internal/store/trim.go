@@ -113,7 +113,11 @@ func (s *Store) beforeLog(async bool) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("store: %w", err)
 	}
-	if err := s.checkTail(marked); err != nil {
+	err = s.checkTail(logDirectory, marked)
+	if errors.As(err, new(*TailError)) {
+		return fmt.Errorf("%w: acknowledged commits are lost; restore the directory from a copy, or go on without them by fsck --truncate", err)
+	}
+	if err != nil {
 		return err
 	}
 	switch {
