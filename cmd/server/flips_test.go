@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	flips     = flag.Int("flips", 24, "bits that are flipped in copies of data directories")
+	flips     = flag.Int("flips", 16, "bits that are flipped in copies of data directories")
 	flipsSeed = flag.Uint64("flips-seed", 0, "seed of the flips; 0 draws one")
 )
 

@@ -396,13 +396,13 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("store: sync: %w", err)
 	}
-	return s.syncAll()
+	return s.syncAll(ctx)
 }
 
-func (s *Store) syncAll() error {
+func (s *Store) syncAll(ctx context.Context) error {
 	err := s.logDB.force()
 	if err == nil {
-		err = s.usePending(context.Background(), (*database).force)
+		err = s.usePending(ctx, (*database).force)
 	}
 	if err != nil {
 		return fmt.Errorf("store: sync: %w", err)
@@ -416,7 +416,7 @@ func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
 		if s.mending && s.Failed() == nil {
-			err = s.syncAll()
+			err = s.syncAll(context.Background())
 		}
 		close(s.stop)
 		close(s.guard.closing)
