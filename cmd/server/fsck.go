@@ -20,6 +20,8 @@ type report struct {
 	DataDir  string          `json:"data_dir"`
 	Findings []check.Finding `json:"findings"`
 	check.Checked
+	// ofWaiting is the number, from 1 on, of the finding about the predictions that wait.
+	ofWaiting int
 }
 
 // fsck checks a data directory that no server has open. With --truncate it then
@@ -63,25 +65,18 @@ func fsck(ctx context.Context, args []string, env func(string) (string, bool), s
 // is not changed.
 func examine(ctx context.Context, dir string, truncate bool, p *progress) (report, error) {
 	r := report{DataDir: dir, Findings: []check.Finding{}}
-	disk, waiting, err := store.Inspect(dir, store.Options{})
-	switch {
-	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
+	disk, err := r.inspect(dir, truncate)
+	if err != nil || disk == nil {
 		return r, err
-	case err != nil:
-		r.Findings = append(r.Findings, check.Finding{
-			Place: dir, Problem: err.Error(), Refused: true,
-			Meaning: "the server does not start; restore the directory from a copy, or import models into a new one",
-		})
-		return r, nil //nolint:nilerr // It is a finding.
-	}
-	if waiting != nil {
-		r.Findings = append(r.Findings, check.Finding{
-			Place: "the predictions that wait", Problem: waiting.Error(),
-			Meaning: "the server cuts off what a power cut left, or puts them aside, when it starts: labels that come for them are not found",
-		})
 	}
 	ofTables, ofModels := p.watched()
+	damaged := false // The predictions that wait can be opened, and are damaged all the same.
 	disk.Verify(func(problem error) {
+		if errors.Is(problem, store.ErrWaiting) {
+			damaged = true
+			r.foundWaiting(problem)
+			return
+		}
 		r.Findings = append(r.Findings, check.Finding{
 			Place: "the database's files", Problem: problem.Error(), Refused: true,
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
@@ -104,18 +99,83 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 	if err := disk.Close(); err != nil && len(r.Findings) == 0 {
 		return r, err
 	}
-	if !truncate || unreadable || len(findings) == 0 {
+	if !truncate || unreadable || (len(findings) == 0 && r.ofWaiting == 0) {
 		return r, nil //nolint:nilerr // It is a finding.
 	}
-	if disk, err = store.Open(dir, store.Options{}); err != nil { //nolint:contextcheck // A directory is opened whole or not at all.
-		return r, fmt.Errorf("open for repair: %w", err)
+	r.Findings = r.Findings[:len(r.Findings)-len(findings)]
+	return r, r.repair(ctx, dir, damaged)
+}
+
+// inspect opens a directory to be looked at. It is nil if that fails, for which there is a
+// finding. With truncate a write-ahead log is cut that keeps the directory from opening.
+func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
+	disk, waiting, err := store.Inspect(dir, store.Options{})
+	if tail := new(store.TailError); errors.As(err, &tail) {
+		f := check.Finding{
+			Place: tail.Log, Problem: err.Error(), Refused: true,
+			Meaning: "the server does not start, and nothing else was checked; with the log cut there it would go on without the commits behind, acknowledged ones among them",
+		}
+		if truncate {
+			if err := store.CutTail(dir, store.Options{}); err != nil {
+				return nil, fmt.Errorf("repair: %w", err)
+			}
+			f.Repaired = fmt.Sprintf("cut at byte %d", tail.Whole)
+			f.Meaning = "the server goes on without the commits behind, acknowledged ones among them"
+		}
+		r.Findings = append(r.Findings, f)
+		if !truncate {
+			return nil, nil //nolint:nilnil // It is a finding.
+		}
+		disk, waiting, err = store.Inspect(dir, store.Options{})
+	}
+	switch {
+	case errors.Is(err, store.ErrInUse), errors.Is(err, store.ErrNotThere), errors.Is(err, store.ErrNewer):
+		return nil, err
+	case err != nil:
+		r.Findings = append(r.Findings, check.Finding{
+			Place: dir, Problem: err.Error(), Refused: true,
+			Meaning: "the server does not start; restore the directory from a copy, or import models into a new one",
+		})
+		return nil, nil //nolint:nilerr,nilnil // It is a finding.
+	}
+	if waiting != nil {
+		r.foundWaiting(waiting)
+	}
+	return disk, nil
+}
+
+// foundWaiting adds the one finding about the predictions that wait.
+func (r *report) foundWaiting(problem error) {
+	if r.ofWaiting > 0 {
+		return
+	}
+	r.Findings = append(r.Findings, check.Finding{
+		Place: "the predictions that wait", Problem: problem.Error(),
+		Meaning: "the server cuts off what a power cut left, or sets them aside, when it starts or finds the damage: labels that come for them are not found",
+	})
+	r.ofWaiting = len(r.Findings)
+}
+
+// repair repairs what can be, and adds what check.Store finds. The predictions that wait
+// are set aside if they are damaged.
+func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
+	disk, err := store.Open(dir, store.Options{WaitingAside: damaged}) //nolint:contextcheck // A directory is opened whole or not at all.
+	if err != nil {
+		return fmt.Errorf("open for repair: %w", err)
+	}
+	if r.ofWaiting > 0 {
+		f := &r.Findings[r.ofWaiting-1]
+		f.Repaired = "the damaged end is cut off"
+		if aside := disk.Aside(); aside != "" {
+			f.Repaired = "set aside as " + aside
+		}
 	}
 	repaired, _, err := check.Store(ctx, disk, check.Options{Repair: true})
 	if err := errors.Join(err, disk.Close()); err != nil {
-		return r, fmt.Errorf("repair: %w", err)
+		return fmt.Errorf("repair: %w", err)
 	}
-	r.Findings = append(r.Findings[:len(r.Findings)-len(findings)], repaired...)
-	return r, nil
+	r.Findings = append(r.Findings, repaired...)
+	return nil
 }
 
 // watched are the functions that a check tells its progress; nil where nobody looks,

@@ -128,3 +128,107 @@ func TestFsck(t *testing.T) {
 		t.Errorf("a bad table: %d, %s", code, out)
 	}
 }
+
+// flipIn changes a bit of a file, n bytes from its end.
+func flipIn(t *testing.T, path string, n int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-n] ^= 1
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newest is the last of the files of a pattern.
+func newest(t *testing.T, pattern ...string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(pattern...))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(pattern, paths, err)
+	}
+	return paths[len(paths)-1]
+}
+
+// mended checks that fsck finds a problem, changes nothing, and mends it when asked.
+func mended(t *testing.T, dir, problem, repaired string) {
+	t.Helper()
+	before := contents(t, dir)
+	if code, out := fsck(t, dir); code != 1 || !strings.Contains(out, problem) {
+		t.Errorf("fsck: %d, %s; want the problem %q", code, out, problem)
+	}
+	if after := contents(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Error("looking changed the directory")
+	}
+	if code, out := fsck(t, dir, "--truncate"); code != 1 || !strings.Contains(out, "repaired: "+repaired) {
+		t.Errorf("fsck --truncate: %d, %s; want %q", code, out, repaired)
+	}
+	if code, out := fsck(t, dir); code != 0 {
+		t.Errorf("after the repair: %d, %s", code, out)
+	}
+}
+
+// A bit flips in the last commit of the newest write-ahead log. The server does not go on
+// without the commit unless fsck has cut it off.
+func TestFsckDamagedTail(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	p.learn(t, 0, 25)
+	p.kill(t)
+	log := newest(t, dir, "log", "*.log")
+	flipIn(t, log, 50)
+	p, err := tryLaunch(t, dir, []string{binary})
+	if err == nil {
+		t.Fatalf("the server serves %d of 25 observations", p.stats(t).GetObservations())
+	}
+	for _, want := range []string{log, "acknowledged commits are lost", "fsck --truncate"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the server says %v, want %q", err, want)
+		}
+	}
+	mended(t, dir, log, "cut at byte ")
+	p = launch(t, dir)
+	at := p.stats(t).GetObservations()
+	if at == 0 || at >= 25 {
+		t.Errorf("%d of 25 observations are left", at)
+	}
+	p.learn(t, int(at), 30)
+	if got := p.stats(t).GetObservations(); got != 30 {
+		t.Errorf("it goes on to %d observations, want 30", got)
+	}
+}
+
+// A bit flips in a table of the predictions that wait. Only they are lost.
+func TestFsckDamagedPending(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir)
+	p.create(t)
+	p.learn(t, 0, 25)
+	ask := func(n int) *hindsightv1.PredictRequest {
+		return &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, float64(n)}, PredictionId: fmt.Sprint("p-", n)}
+	}
+	for n := range 100 {
+		if _, err := p.predictor.Predict(t.Context(), ask(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.kill(t)
+	launch(t, dir).terminate(t) // What was in a log is in a table.
+	table := newest(t, dir, "pending", "*.sst")
+	flipIn(t, table, 3000)
+	mended(t, copied(t, dir), "the predictions that wait", "set aside as ")
+	p = launch(t, dir)
+	if got := p.stats(t); got.GetObservations() != 25 || got.GetPendingLabels() != 0 {
+		t.Errorf("%d observations and %d predictions, want 25 and none", got.GetObservations(), got.GetPendingLabels())
+	}
+	if !strings.Contains(p.said(), "labels that come for them are not found") {
+		t.Errorf("the server says %s", p.said())
+	}
+	if _, err := p.predictor.Predict(t.Context(), ask(0)); err != nil {
+		t.Error(err)
+	}
+	p.learn(t, 25, 30)
+}

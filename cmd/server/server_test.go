@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,6 +55,15 @@ type process struct {
 	ended      chan error
 	predictor  hindsightv1.PredictionServiceClient
 	models     hindsightv1.ModelServiceClient
+	mu         sync.Mutex
+	lines      []string // What it has logged.
+}
+
+// said is what the process has logged so far.
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
 }
 
 // launch starts a server on the directory and waits until it serves.
@@ -64,6 +74,16 @@ func launch(t *testing.T, dir string, flags ...string) *process {
 
 // launchBy is launch by a command that ends in the server's.
 func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
+	t.Helper()
+	p, err := tryLaunch(t, dir, by, flags...)
+	if err != nil {
+		t.Fatalf("the server ended: %v", err)
+	}
+	return p
+}
+
+// tryLaunch is launchBy for a server that may end before it serves.
+func tryLaunch(t *testing.T, dir string, by []string, flags ...string) (*process, error) {
 	t.Helper()
 	arguments := append([]string{"--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, flags...)
 	arguments = append(by[1:], arguments...)
@@ -78,20 +98,21 @@ func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
 	}
 	serving := make(chan [2]string, 1)
 	go func() {
-		var lines []string
 		for scanner := bufio.NewScanner(stderr); scanner.Scan(); {
 			var line struct {
 				Msg         string `json:"msg"`
 				GRPCAddress string `json:"grpc_address"`
 				HTTPAddress string `json:"http_address"`
 			}
-			lines = append(lines, scanner.Text())
+			p.mu.Lock()
+			p.lines = append(p.lines, scanner.Text())
+			p.mu.Unlock()
 			if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Msg == "serving" {
 				serving <- [2]string{line.GRPCAddress, line.HTTPAddress}
 			}
 		}
 		if err := p.command.Wait(); err != nil {
-			p.ended <- fmt.Errorf("%w: %s", err, strings.Join(lines, "\n"))
+			p.ended <- fmt.Errorf("%w: %s", err, p.said())
 			return
 		}
 		p.ended <- nil
@@ -104,14 +125,14 @@ func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
 			t.Fatal(err)
 		}
 	case err := <-p.ended:
-		t.Fatalf("the server ended: %v", err)
+		return p, err
 	case <-time.After(30 * time.Second):
 		t.Fatal("the server does not serve")
 	}
 	p.predictor = hindsightv1.NewPredictionServiceClient(p.connection)
 	p.models = hindsightv1.NewModelServiceClient(p.connection)
 	t.Cleanup(func() { p.kill(t) })
-	return p
+	return p, nil
 }
 
 // kill ends the process with SIGKILL, if it runs.

@@ -8,10 +8,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -227,6 +230,54 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		h.create(t, "other", linear(1))
 		h.observe(t, "other", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	}
+}
+
+// A snapshot that the disk cannot read is not a bad one. If the log does not reach back
+// without it, the model answers ErrStorage, and the next call tries again. Neither looking
+// nor a repair takes anything from the model.
+func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
+	c, fs := newClock(), newFS()
+	h := startOn(t, fs, c, func(o *engine.Options) { o.SnapshotsKept = 1 })
+	h.create(t, "m", linear(2))
+	feed(t, h, 0, 20)
+	want := h.stats(t, "m")
+	h.stop(t) // Writes a snapshot, and cuts the log.
+	var fails atomic.Bool
+	disk := errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if fails.Load() && strings.HasSuffix(op.Path, ".hs") && op.Kind.ReadOrWrite() == errorfs.OpIsRead {
+			return syscall.EIO
+		}
+		return nil
+	}))
+	fails.Store(true)
+	for range 2 { // The second is after a repair.
+		h = startOn(t, disk, c)
+		for range 2 {
+			if _, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{}); !errors.Is(err, engine.ErrStorage) || errors.Is(err, engine.ErrCorrupt) || !errors.Is(err, syscall.EIO) {
+				t.Errorf("statistics: %v, want ErrStorage with EIO", err)
+			}
+		}
+		_, err := h.Observe(t.Context(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})
+		if !errors.Is(err, engine.ErrStorage) {
+			t.Errorf("observe: %v, want ErrStorage", err)
+		}
+		h.stop(t)
+		findings := repair(t, disk)
+		for _, f := range findings {
+			if f.Model != "m" || f.Repaired != "" || !strings.Contains(f.Problem, syscall.EIO.Error()) {
+				t.Errorf("found %+v, want EIO alone, not repaired", f)
+			}
+		}
+		if n := len(findings); n != 2 || !findings[1].Refused {
+			t.Errorf("found %+v, want the snapshot, and that the model is not served", findings)
+		}
+	}
+	h = startOn(t, disk, c)
+	if _, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{}); !errors.Is(err, engine.ErrStorage) {
+		t.Errorf("statistics: %v, want ErrStorage", err)
+	}
+	fails.Store(false)
+	compare(t, h, want)
 }
 
 // spoil flips a byte in the middle of a file.

@@ -72,10 +72,9 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	}
 	// What is in tables need not be copied by way of the logs, and is the same file
 	// in the next checkpoint.
-	for _, db := range []*database{s.pendingDB, s.logDB} {
-		if err := db.flush(ctx); err != nil {
-			return err
-		}
+	flush := func(db *database) error { return db.flush(ctx) }
+	if err := errors.Join(s.usePending(ctx, flush), flush(s.logDB)); err != nil {
+		return err
 	}
 	if err := s.freeze(ctx, dir); err != nil {
 		return err
@@ -95,7 +94,11 @@ func (s *Store) freeze(ctx context.Context, dir string) error {
 	if err := s.linkSnapshots(ctx, s.fs.PathJoin(dir, snapshots)); err != nil {
 		return err
 	}
-	if err := s.pendingDB.checkpoint(s.fs.PathJoin(dir, pendingDirectory)); err != nil {
+	to := s.fs.PathJoin(dir, pendingDirectory)
+	err := s.usePending(ctx, func(db *database) error {
+		return errors.Join(s.removeAll(to), db.checkpoint(to))
+	})
+	if err != nil {
 		return err
 	}
 	return s.logDB.checkpoint(s.fs.PathJoin(dir, logDirectory))
@@ -162,6 +165,8 @@ func (db *database) flush(ctx context.Context) error {
 		return db.guard.err()
 	case <-db.guard.failed: // A flush that failed never ends.
 		return db.guard.err()
+	case <-db.damaged:
+		return errDamaged
 	case <-ctx.Done():
 		return fmt.Errorf("wait for a flush: %w", context.Cause(ctx))
 	}

@@ -91,20 +91,7 @@ func (s *Store) count() (used map[uint64]bool, err error) {
 		return nil, fmt.Errorf("store: count the remembered ids: %w", err)
 	}
 	s.remembered.Store(ids)
-	if s.pendingDB != nil {
-		err = s.pendingDB.scan([]byte{familyWaiting}, []byte{familyWaiting + 1}, func(k, _ []byte) (bool, error) {
-			model, err := splitModel(k)
-			if err != nil {
-				return false, err
-			}
-			used[model] = true
-			if m := s.handle(model); m != nil {
-				m.countWaiting(1)
-			}
-			return true, nil
-		})
-	}
-	if err != nil {
+	if err := s.countPending(used); err != nil {
 		return nil, fmt.Errorf("store: count the waiting predictions: %w", err)
 	}
 	directories, err := s.list(s.path(snapshots))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
 // database is one Pebble database over its guarded files.
@@ -26,6 +28,35 @@ type database struct {
 	// stalls counts the calls that waited for room, stalled the nanoseconds that they
 	// waited.
 	stalls, stalled atomic.Int64
+	// damaged is closed when the database is found damaged and may be set aside, replaced
+	// when another one is in its place.
+	damaged, replaced chan struct{}
+	damageOnce        sync.Once
+	// cause is what the damage is, once damaged is closed.
+	cause error
+	// tables is how the tables are read.
+	tables sstable.ReaderOptions
+}
+
+// errDamaged ends a wait for a damaged database.
+var errDamaged = errors.New("the database is damaged and is set aside")
+
+// damage marks the database as damaged.
+func (db *database) damage(cause error) {
+	db.damageOnce.Do(func() {
+		db.cause = cause
+		close(db.damaged)
+	})
+}
+
+// isDamaged tells whether the database is to be set aside.
+func (db *database) isDamaged() bool {
+	select {
+	case <-db.damaged:
+		return true
+	default:
+		return false
+	}
 }
 
 // room waits while flushes and compactions are behind, or until the context
@@ -61,6 +92,8 @@ func (db *database) room(ctx context.Context) error {
 		select {
 		case <-again.C:
 		case <-db.guard.failed:
+		case <-db.damaged:
+			return errDamaged
 		case <-ctx.Done():
 			return waited(ctx)
 		}
@@ -85,7 +118,11 @@ func (db *database) close() (err error) {
 			err = nil
 		}
 	}()
-	if err := db.Close(); err != nil {
+	err = db.Close()
+	if db.fs.mark != nil {
+		err = errors.Join(err, db.fs.mark.file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("store: close: %w", err)
 	}
 	return nil

@@ -78,7 +78,9 @@ type guardFS struct {
 	// seconds. It may be nil.
 	syncs  atomic.Int64
 	synced func(seconds float64)
-	open   struct {
+	// mark records how far logs and manifests are synced. It may be nil.
+	mark *syncedMark
+	open struct {
 		sync.Mutex
 		logs map[*guardFile]struct{}
 	}
@@ -119,7 +121,7 @@ func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 // fails, because Pebble would try it again and again; Pebble holds none of its
 // locks meanwhile.
 func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {
-	out := &guardFile{fs: f, log: strings.HasSuffix(name, ".log"), table: tables(name)}
+	out := &guardFile{fs: f, name: f.PathBase(name), log: strings.HasSuffix(name, ".log"), table: tables(name)}
 	if out.log {
 		f.rotations.Add(1)
 	}
@@ -251,6 +253,9 @@ type guardFile struct {
 	vfs.File
 	fs         *guardFS
 	log, table bool
+	// name is without directories. written is how many bytes were written.
+	name    string
+	written atomic.Int64
 	// dirty says that a log has something that was not synced.
 	dirty atomic.Bool
 	// mu is held during catchUp, so that it ends before the file closes.
@@ -287,6 +292,7 @@ func (f *guardFile) Write(p []byte) (int, error) {
 	}); err != nil {
 		return 0, err
 	}
+	f.written.Add(int64(length))
 	if f.log {
 		// After the write: a sync that began before may have missed it.
 		f.dirty.Store(true)
@@ -341,13 +347,25 @@ func (f *guardFile) sync(now func() error) error {
 		f.dirty.Store(false)
 		return f.do(func() error { return f.measured(now) })
 	default:
-		return f.do(now)
+		return f.do(func() error { return f.marked(now) })
 	}
+}
+
+// marked records what a sync has covered.
+func (f *guardFile) marked(sync func() error) error {
+	written := f.written.Load()
+	if err := sync(); err != nil {
+		return err
+	}
+	if f.fs.mark == nil {
+		return nil
+	}
+	return f.fs.mark.record(f.name, written)
 }
 
 func (f *guardFile) measured(sync func() error) error {
 	started := time.Now() //nolint:forbidigo // A duration for the metrics; nothing depends on it.
-	if err := sync(); err != nil {
+	if err := f.marked(sync); err != nil {
 		return err
 	}
 	f.fs.syncs.Add(1)

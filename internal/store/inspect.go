@@ -1,16 +1,21 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
 // ErrNotThere says that a directory holds no store.
 var ErrNotThere = errors.New("not a data directory")
+
+// ErrWaiting is damage of the waiting predictions alone. Open sets them aside.
+var ErrWaiting = errors.New("the predictions that wait are damaged")
 
 // Inspect opens a data directory to be looked at: nothing in it is changed, not
 // even cleaned up. The predictions that wait may be unreadable: then waiting says
@@ -38,6 +43,10 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.checkRestored(o.Restoring); err != nil {
 		return nil, nil, err
 	}
+	_, statErr := s.fs.Stat(s.path(asyncMarker))
+	if err := s.checkTail(logDirectory, statErr == nil); err != nil {
+		return nil, nil, err
+	}
 	s.cache = pebble.NewCache(cacheBytes)
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err
@@ -45,7 +54,9 @@ func Inspect(dir string, o Options) (_ *Store, waiting error, err error) {
 	if err := s.checkVersion(); err != nil {
 		return nil, nil, err
 	}
-	s.pendingDB, waiting = s.openDB(pendingDirectory, false, pendingMemTable)
+	if waiting = s.checkTail(pendingDirectory, true); waiting == nil {
+		s.pendingDB, waiting = s.openDB(pendingDirectory, false, pendingMemTable)
+	}
 	if _, err := s.loadRegistry(); err != nil {
 		return nil, nil, err
 	}
@@ -67,7 +78,8 @@ type Verified struct {
 const verifiedEvery = 16 << 10
 
 // Verify reads all that the databases hold and calls f for each part that is
-// damaged. It calls tell every so often, which may be nil.
+// damaged, with ErrWaiting for those of the waiting predictions. It calls tell every so
+// often, which may be nil.
 func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 	var at Verified
 	done, whole := uint64(0), s.logDB.size()
@@ -85,8 +97,16 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		if db.database == nil {
 			continue
 		}
+		f := func(problem error) {
+			if db.name == pendingDirectory {
+				problem = fmt.Errorf("%w: %w", ErrWaiting, problem)
+			}
+			f(problem)
+		}
 		if err := db.CheckLevels(nil); err != nil {
 			f(fmt.Errorf("tables of %s: %w", db.name, err))
+		} else if err := s.checkBlocks(db.database, db.name); err != nil {
+			f(err)
 		}
 		slices.Sort(db.families) // The share grows by the keys before.
 		for _, family := range db.families {
@@ -105,6 +125,39 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		}
 		done += db.size()
 	}
+}
+
+// checkBlocks reads every block of the tables, also filters, which a scan does not read.
+func (s *Store) checkBlocks(db *database, directory string) error {
+	levels, err := db.SSTables()
+	if err != nil {
+		return fmt.Errorf("list the tables of %s: %w", directory, err)
+	}
+	for _, tables := range levels {
+		for n := range tables {
+			path := s.path(directory, tables[n].BackingSSTNum.String()+".sst")
+			if err := s.checkTable(path, db.tables); err != nil {
+				return fmt.Errorf("table %s: %w", path, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) checkTable(path string, o sstable.ReaderOptions) error {
+	f, err := s.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	readable, err := sstable.NewSimpleReadable(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	table, err := sstable.NewReader(context.Background(), readable, o)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return errors.Join(table.ValidateBlockChecksums(), table.Close())
 }
 
 // before estimates what the keys before one take on the disk.

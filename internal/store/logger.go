@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,6 +12,9 @@ import (
 type pebbleLog struct {
 	log   *zap.Logger
 	guard *guard
+	// damage takes damage of a database that may be set aside; nil: it ends the store's
+	// writing too.
+	damage func(error)
 }
 
 // Infof implements pebble.Logger.
@@ -40,9 +42,21 @@ func (l *pebbleLog) events() *pebble.EventListener {
 			_ = l.guard.fail(err)
 		}
 	}
+	damage := fail
+	if l.damage != nil {
+		damage = l.damage
+	}
 	return &pebble.EventListener{
-		BackgroundError: fail,
-		DataCorruption:  func(i pebble.DataCorruptionInfo) { fail(errors.New(i.String())) },
+		BackgroundError: func(err error) {
+			if pebble.IsCorruptionError(err) {
+				damage(err)
+			} else {
+				fail(err)
+			}
+		},
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			damage(fmt.Errorf("damaged file %s: %w", i.Path, i.Details)) // Its String has a stack trace.
+		},
 	}
 }
 

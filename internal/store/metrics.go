@@ -30,7 +30,12 @@ type Metrics struct {
 // Metrics reads the figures.
 func (s *Store) Metrics() Metrics {
 	out := Metrics{RememberedIDs: int(s.remembered.Load())}
+	s.pending.RLock()
+	defer s.pending.RUnlock()
 	for _, db := range []*database{s.logDB, s.pendingDB} {
+		if db == nil {
+			continue
+		}
 		m := db.Metrics()
 		out.DiskBytes += m.DiskSpaceUsage()
 		out.LogBytes += m.WAL.PhysicalSize

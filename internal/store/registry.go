@@ -175,7 +175,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		rows = rows[n:]
 	}
 	if len(from.Waiting) > 0 {
-		if err := s.pendingDB.force(); err != nil {
+		if err := s.usePending(ctx, (*database).force); err != nil {
 			return err
 		}
 	}

@@ -24,7 +24,6 @@ import (
 	"hash/maphash"
 	"io"
 	iofs "io/fs"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,6 +64,8 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory that has the file RestoringMark.
 	Restoring bool
+	// WaitingAside sets the waiting predictions aside, as if they were damaged.
+	WaitingAside bool
 	// Logger may be nil.
 	Logger *zap.Logger
 	// memTable is the size of both databases' memory tables, in bytes; 0 is
@@ -114,6 +115,15 @@ type Store struct {
 	synced           func(seconds float64)
 	// readOnly says that nothing may be changed.
 	readOnly bool
+
+	// pending is held, shared, by what uses pendingDB, and whole by what replaces it. It
+	// may be taken with files and writing held, and no other lock is held by who takes it
+	// whole.
+	pending sync.RWMutex
+	// aside is where the waiting predictions were set aside last.
+	aside atomic.Pointer[string]
+	// mending says that a goroutine waits for damage of pendingDB.
+	mending bool
 
 	// registry gives out names and numbers. It is held for a look-up and an
 	// unsynced commit.
@@ -208,10 +218,10 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if o.Async {
-		s.syncEvery(asyncInterval, s.logDB.fs)
+		s.syncEvery(asyncInterval, s.logDB.fs.syncLogs)
 	}
 	if !o.PendingSync {
-		s.syncEvery(pendingInterval, s.pendingDB.fs)
+		s.syncEvery(pendingInterval, s.syncPending)
 	}
 	return s, nil
 }
@@ -227,8 +237,7 @@ func (s *Store) openDatabases(o Options) (err error) {
 	if err := s.checkVersion(); err != nil {
 		return err
 	}
-	s.pendingDB, err = s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable))
-	return err
+	return s.openPending(!o.PendingSync, cmp.Or(o.memTable, pendingMemTable), o.WaitingAside)
 }
 
 // lockDirectory keeps other processes away. The lock ends with the process.
@@ -293,9 +302,19 @@ func (s *Store) syncDirectory(path string) error {
 func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, error) {
 	out := &database{
 		fs: newGuardFS(s.fs, s.guard, lazy, s.path(checkpointDirectory)), guard: s.guard, memory: maxMemTables * memTable, looking: make(chan struct{}, 1),
+		damaged: make(chan struct{}), replaced: make(chan struct{}),
 	}
 	out.fs.synced = s.synced
+	if !s.readOnly {
+		var err error
+		if out.fs.mark, err = s.openMark(name); err != nil {
+			return nil, err
+		}
+	}
 	log := &pebbleLog{log: s.log.Named(name), guard: s.guard}
+	if name == pendingDirectory {
+		log.damage = out.damage
+	}
 	options := &pebble.Options{
 		FS: out.fs, Cache: s.cache, MemTableSize: memTable,
 		FormatMajorVersion:          pebble.FormatNewest,
@@ -310,8 +329,12 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 	}
 	var err error
 	if out.DB, err = pebble.Open(s.path(name), options); err != nil {
+		if out.fs.mark != nil {
+			err = errors.Join(err, out.fs.mark.file.Close())
+		}
 		return nil, fmt.Errorf("store: open %s: %w", s.path(name), err)
 	}
+	out.tables = options.MakeReaderOptions()
 	if s.readOnly {
 		return out, nil
 	}
@@ -319,32 +342,6 @@ func (s *Store) openDB(name string, lazy bool, memTable uint64) (*database, erro
 		return nil, errors.Join(err, out.close())
 	}
 	return out, nil
-}
-
-// openPending opens the waiting predictions. A power cut may have damaged the
-// end of a log that was not synced; it is cut off. A database that is damaged
-// beyond that is set aside, so that the server starts: nothing in it was
-// acknowledged as learned.
-func (s *Store) openPending(lazy bool, memTable uint64) (*database, error) {
-	if err := s.trimTail(pendingDirectory); err != nil {
-		return nil, err
-	}
-	db, err := s.openDB(pendingDirectory, lazy, memTable)
-	if err == nil || !pebble.IsCorruptionError(err) {
-		return db, err
-	}
-	for n := 1; ; n++ {
-		aside := pendingDirectory + ".damaged-" + strconv.Itoa(n)
-		if _, statErr := s.fs.Stat(s.path(aside)); statErr == nil {
-			continue
-		}
-		s.log.Error("pending predictions are damaged and set aside: labels that come for them are not found",
-			zap.String("directory", s.path(aside)), zap.Error(err))
-		if renameErr := s.fs.Rename(s.path(pendingDirectory), s.path(aside)); renameErr != nil {
-			return nil, fmt.Errorf("store: set damaged predictions aside: %w", errors.Join(renameErr, err))
-		}
-		return s.openDB(pendingDirectory, lazy, memTable)
-	}
 }
 
 // checkVersion refuses a directory of a newer format, and marks one that is new
@@ -377,7 +374,7 @@ func (s *Store) checkVersion() error {
 }
 
 // syncEvery syncs in the background what a database's logs are behind.
-func (s *Store) syncEvery(interval time.Duration, logs *guardFS) {
+func (s *Store) syncEvery(interval time.Duration, sync func() error) {
 	s.background.Go(func() {
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
@@ -387,7 +384,7 @@ func (s *Store) syncEvery(interval time.Duration, logs *guardFS) {
 				return
 			case <-ticker.C:
 			}
-			if logs.syncLogs() != nil {
+			if sync() != nil {
 				return // The guard keeps the error, and watch logs it.
 			}
 		}
@@ -399,14 +396,16 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("store: sync: %w", err)
 	}
-	return s.syncAll()
+	return s.syncAll(ctx)
 }
 
-func (s *Store) syncAll() error {
-	for _, db := range []*database{s.logDB, s.pendingDB} {
-		if err := db.force(); err != nil {
-			return fmt.Errorf("store: sync: %w", err)
-		}
+func (s *Store) syncAll(ctx context.Context) error {
+	err := s.logDB.force()
+	if err == nil {
+		err = s.usePending(ctx, (*database).force)
+	}
+	if err != nil {
+		return fmt.Errorf("store: sync: %w", err)
 	}
 	return nil
 }
@@ -416,8 +415,8 @@ func (s *Store) syncAll() error {
 func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
-		if s.logDB != nil && s.pendingDB != nil && !s.readOnly && s.Failed() == nil {
-			err = s.syncAll()
+		if s.mending && s.Failed() == nil {
+			err = s.syncAll(context.Background())
 		}
 		close(s.stop)
 		close(s.guard.closing)

@@ -12,40 +12,62 @@ import (
 	"go.uber.org/zap"
 )
 
+// tail is how far a write-ahead log can be read.
+type tail struct {
+	number wal.NumWAL
+	path   string
+	// whole is where the log ends or its first hole begins. damaged: behind the hole is
+	// what Pebble wrote after a sync of it.
+	whole   int64
+	damaged bool
+}
+
+// newestTail reads the newest write-ahead log of a database, at most a memory table's
+// worth. It is nil for a database that is new.
+func (s *Store) newestTail(directory string) (*tail, error) {
+	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: s.path(directory)})
+	if errors.Is(err, os.ErrNotExist) || (err == nil && len(logs) == 0) {
+		return nil, nil //nolint:nilnil // New.
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: find the logs of %s: %w", directory, err)
+	}
+	newest := logs[len(logs)-1]
+	out := &tail{number: newest.Num}
+	_, out.path = newest.SegmentLocation(0)
+	if out.whole, out.damaged, err = wholeLength(newest); err != nil {
+		return nil, fmt.Errorf("store: read the newest log of %s: %w", directory, err)
+	}
+	return out, nil
+}
+
 // trimTail cuts the newest write-ahead log of a database at its first hole. It
 // is for a log whose syncs are left out. A power cut may leave holes in its
 // unsynced end, and Pebble, which was told that the end is synced, takes a hole
 // for damage and refuses to open. What was really synced is before the first
 // hole, and stays. All older logs were synced when they were closed.
 //
-// It reads the one log, at most a memory table's worth, and changes nothing
-// when it has no hole. The cut copy takes the log's name in one rename.
+// It changes nothing when the log has no hole.
 func (s *Store) trimTail(directory string) error {
-	logs, err := wal.Scan(wal.Dir{FS: s.fs, Dirname: s.path(directory)})
-	if errors.Is(err, os.ErrNotExist) || (err == nil && len(logs) == 0) {
-		return nil // New.
+	t, err := s.newestTail(directory)
+	if err != nil || t == nil || !t.damaged {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("store: find the logs of %s: %w", directory, err)
-	}
-	newest := logs[len(logs)-1]
-	whole, damaged, err := wholeLength(newest)
-	if err != nil {
-		return fmt.Errorf("store: read the newest log of %s: %w", directory, err)
-	}
-	if !damaged {
-		return nil
-	}
-	_, path := newest.SegmentLocation(0)
 	s.log.Warn("the end of a log that was not synced is damaged, and cut off",
-		zap.String("log", path), zap.Int64("kept_bytes", whole))
-	if err := s.cut(path, whole); err != nil {
+		zap.String("log", t.path), zap.Int64("kept_bytes", t.whole))
+	return s.cutTail(directory, t)
+}
+
+// cutTail cuts a log where it is not whole. The cut copy takes the log's name in one
+// rename.
+func (s *Store) cutTail(directory string, t *tail) error {
+	if err := s.cut(t.path, t.whole); err != nil {
 		return fmt.Errorf("store: cut the newest log of %s: %w", directory, err)
 	}
 	return s.syncDirectory(s.path(directory))
 }
 
-// wholeLength is where a log's first hole begins.
+// wholeLength is where a log ends or its first hole begins.
 func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 	r := log.OpenForRead()
 	defer func() { err = errors.Join(err, r.Close()) }()
@@ -54,7 +76,7 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF), errors.Is(err, record.ErrUnexpectedEOF):
-			return 0, false, nil // Pebble ends there too.
+			return at.Physical, false, nil // Pebble ends there too.
 		case errors.Is(err, record.ErrInvalidChunk), errors.Is(err, record.ErrZeroedChunk), pebble.IsCorruptionError(err):
 			return at.Physical, true, nil
 		default:
@@ -87,11 +109,20 @@ const asyncMarker = "log.async"
 // beforeLog makes the log database ready to be opened.
 func (s *Store) beforeLog(async bool) error {
 	_, err := s.fs.Stat(s.path(asyncMarker))
-	switch {
-	case err == nil:
-		return s.trimTail(logDirectory)
-	case !errors.Is(err, os.ErrNotExist):
+	marked := err == nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("store: %w", err)
+	}
+	err = s.checkTail(logDirectory, marked)
+	if errors.As(err, new(*TailError)) {
+		return fmt.Errorf("%w: acknowledged commits are lost; restore the directory from a copy, or go on without them by fsck --truncate", err)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case marked:
+		return s.trimTail(logDirectory)
 	case !async:
 		return nil
 	}

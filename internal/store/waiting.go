@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
@@ -71,38 +70,40 @@ func (m *Model) putWaiting(ctx context.Context, rows []storage.Prediction) error
 			s.waiting.add(&looked, m.number, rows[n].ID)
 		}
 	}
-	if err := s.pendingDB.room(ctx); err != nil {
-		return err
-	}
-	if minted < int64(len(rows)) {
-		defer s.waiting.lock(looked)()
-	}
-	if err := m.gone(); err != nil {
-		return err
-	}
-	// A minted row is counted before it can be found, and taken off the count.
-	m.countWaiting(minted)
-	fresh := int64(0)
-	err := s.pendingDB.commit(pebble.Sync, func(b *pebble.Batch) (err error) {
-		fresh, err = m.fillWaiting(b, rows, minted)
-		return err
+	return s.usePending(ctx, func(db *database) error {
+		if err := db.room(ctx); err != nil {
+			return err
+		}
+		if minted < int64(len(rows)) {
+			defer s.waiting.lock(looked)()
+		}
+		if err := m.gone(); err != nil {
+			return err
+		}
+		// A minted row is counted before it can be found, and taken off the count.
+		m.countWaiting(minted)
+		fresh := int64(0)
+		err := db.commit(pebble.Sync, func(b *pebble.Batch) (err error) {
+			fresh, err = m.fillWaiting(db, b, rows, minted)
+			return err
+		})
+		if err != nil {
+			m.countWaiting(-minted)
+			return err
+		}
+		m.countWaiting(fresh)
+		return nil
 	})
-	if err != nil {
-		m.countWaiting(-minted)
-		return err
-	}
-	m.countWaiting(fresh)
-	return nil
 }
 
 // fillWaiting puts rows into a batch, and takes the entries out of the index
 // that they had before. It tells how many that are not minted are new.
-func (m *Model) fillWaiting(b *pebble.Batch, rows []storage.Prediction, minted int64) (fresh int64, err error) {
+func (m *Model) fillWaiting(db *database, b *pebble.Batch, rows []storage.Prediction, minted int64) (fresh int64, err error) {
 	batched := newBatched(len(rows) - int(minted))
 	for n := range rows {
 		r, expiry := &rows[n], nanoseconds(rows[n].Expiry)
 		if !r.Minted {
-			replaced, err := m.replaceWaiting(b, batched, r.ID, expiry)
+			replaced, err := m.replaceWaiting(db, b, batched, r.ID, expiry)
 			if err != nil {
 				return 0, err
 			}
@@ -119,10 +120,12 @@ func (m *Model) fillWaiting(b *pebble.Batch, rows []storage.Prediction, minted i
 
 // replaceWaiting takes the entry of an id out of the index, unless it has the
 // new expiry, and tells whether there was one.
-func (m *Model) replaceWaiting(b *pebble.Batch, batched batched, id string, expiry int64) (replaced bool, err error) {
+func (m *Model) replaceWaiting(
+	db *database, b *pebble.Batch, batched batched, id string, expiry int64,
+) (replaced bool, err error) {
 	old, ok := batched.at(id)
 	if !ok {
-		if old, ok, err = m.store.pendingDB.timeOf(idKey(familyWaiting, m.number, id)); err != nil {
+		if old, ok, err = db.timeOf(idKey(familyWaiting, m.number, id)); err != nil {
 			return false, err
 		}
 	}
@@ -142,10 +145,15 @@ func (m *Model) GetWaiting(id string) (storage.Prediction, bool, error) {
 }
 
 func (m *Model) getWaiting(id string) (storage.Prediction, bool, error) {
-	if err := errors.Join(m.gone(), m.store.readable()); err != nil {
+	if err := m.gone(); err != nil {
 		return storage.Prediction{}, false, err
 	}
-	v, ok, err := m.store.pendingDB.get(idKey(familyWaiting, m.number, id))
+	var v []byte
+	var ok bool
+	err := m.store.usePending(context.Background(), func(db *database) (err error) {
+		v, ok, err = db.get(idKey(familyWaiting, m.number, id))
+		return err
+	})
 	if err != nil || !ok {
 		return storage.Prediction{}, false, err
 	}
@@ -156,23 +164,18 @@ func (m *Model) getWaiting(id string) (storage.Prediction, bool, error) {
 	return storage.Prediction{ID: id, Value: value, Expiry: time.Unix(0, expiry)}, true, nil
 }
 
-// readable fails when the waiting predictions could not be opened. Only a store
-// that is inspected is open without them.
-func (s *Store) readable() error {
-	if s.pendingDB == nil {
-		return errors.New("the waiting predictions cannot be read")
-	}
-	return nil
-}
-
 // RemoveWaiting implements storage.Waiting. A crash may bring rows back.
 func (m *Model) RemoveWaiting(ids []string) error {
 	return m.failed("remove waiting predictions", m.removeWaiting(ids))
 }
 
 func (m *Model) removeWaiting(ids []string) error {
+	return m.store.usePending(context.Background(), func(db *database) error { return m.removeWaitingFrom(db, ids) })
+}
+
+func (m *Model) removeWaitingFrom(db *database, ids []string) error {
 	s := m.store
-	if err := s.pendingDB.room(context.Background()); err != nil {
+	if err := db.room(context.Background()); err != nil {
 		return err
 	}
 	var looked stripeSet
@@ -184,13 +187,13 @@ func (m *Model) removeWaiting(ids []string) error {
 		return err
 	}
 	removed := int64(0)
-	err := s.pendingDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
+	err := db.commit(pebble.NoSync, func(b *pebble.Batch) error {
 		batched := newBatched(len(ids))
 		for _, id := range ids {
 			if _, twice := batched.at(id); twice {
 				continue
 			}
-			expiry, ok, err := s.pendingDB.timeOf(idKey(familyWaiting, m.number, id))
+			expiry, ok, err := db.timeOf(idKey(familyWaiting, m.number, id))
 			if err != nil {
 				return err
 			}
@@ -230,6 +233,16 @@ func (m *Model) countWaiting(n int64) {
 	}
 }
 
+// countNoneWaiting counts that no prediction waits.
+func (m *Model) countNoneWaiting() {
+	m.waiting.mu.Lock()
+	defer m.waiting.mu.Unlock()
+	n := m.waiting.n.Swap(0)
+	if !m.waiting.closed {
+		m.store.waitingOfAll.Add(-n)
+	}
+}
+
 // closeTally takes the model out of the count of all.
 func (m *Model) closeTally() {
 	m.waiting.mu.Lock()
@@ -257,6 +270,9 @@ func (m *Model) EachWaiting(ctx context.Context, f func(storage.Prediction) erro
 	if err := m.gone(); err != nil {
 		return m.failed("read the waiting predictions", err)
 	}
+	// The rows are not given twice: no usePending.
+	m.store.pending.RLock()
+	defer m.store.pending.RUnlock()
 	if m.store.pendingDB == nil {
 		return nil
 	}
@@ -271,17 +287,21 @@ func (m *Model) EachWaiting(ctx context.Context, f func(storage.Prediction) erro
 func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)) error {
 	lower := []byte{familyExpiry}
 	for lower != nil {
+		var dropped []*Model
+		var next []byte
 		err := context.Cause(ctx)
 		if err == nil {
-			err = s.pendingDB.room(ctx)
-		}
-		var dropped []*Model
-		if err == nil {
-			dropped, lower, err = s.expireSome(lower, now)
+			err = s.usePending(ctx, func(db *database) (err error) {
+				if err = db.room(ctx); err == nil {
+					dropped, next, err = s.expireSome(db, lower, now)
+				}
+				return err
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("store: expire waiting predictions: %w", err)
 		}
+		lower = next
 		for _, m := range dropped {
 			f(m)
 		}
@@ -292,8 +312,8 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 // expireSome goes through a portion of the index from lower on, and tells where
 // the next begins; nil at the end. It gives the model of every row that it
 // dropped, except models that are not registered.
-func (s *Store) expireSome(lower []byte, now time.Time) (models []*Model, next []byte, err error) {
-	due, err := s.pendingDB.agedBefore(lower, key(familyExpiry, uint64(nanoseconds(now))+1), portion)
+func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []*Model, next []byte, err error) {
+	due, err := db.agedBefore(lower, key(familyExpiry, uint64(nanoseconds(now))+1), portion)
 	if err != nil || len(due) == 0 {
 		return nil, nil, err
 	}
@@ -303,9 +323,9 @@ func (s *Store) expireSome(lower []byte, now time.Time) (models []*Model, next [
 	}
 	defer s.waiting.lock(looked)()
 	dropped := make([]uint64, 0, len(due))
-	err = s.pendingDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
+	err = db.commit(pebble.NoSync, func(b *pebble.Batch) error {
 		for _, e := range due {
-			drop, err := s.pendingDB.deleteAged(b, familyWaiting, familyExpiry, e)
+			drop, err := db.deleteAged(b, familyWaiting, familyExpiry, e)
 			if err != nil {
 				return err
 			}
@@ -334,8 +354,10 @@ func (s *Store) expireSome(lower []byte, now time.Time) (models []*Model, next [
 
 // dropWaiting drops the waiting predictions of a model that is not registered.
 func (s *Store) dropWaiting(ctx context.Context, model uint64) error {
-	return s.pendingDB.write(ctx, pebble.NoSync, func(b *pebble.Batch) error {
-		lower, upper := modelRange(familyWaiting, model)
-		return b.DeleteRange(lower, upper, nil)
+	return s.usePending(ctx, func(db *database) error {
+		return db.write(ctx, pebble.NoSync, func(b *pebble.Batch) error {
+			lower, upper := modelRange(familyWaiting, model)
+			return b.DeleteRange(lower, upper, nil)
+		})
 	})
 }

@@ -52,6 +52,8 @@ type checker struct {
 type examined struct {
 	recovery.Source
 	id string
+	// repair is false while something of the model cannot be read: it may be good.
+	repair bool
 }
 
 // Store goes through all that a store holds: whether it is read by this
@@ -88,7 +90,7 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 			})
 			return nil
 		}
-		return c.model(ctx, examined{from, entry.Name})
+		return c.model(ctx, examined{from, entry.Name, c.repair})
 	})
 	if err == nil {
 		err = c.aliases(ctx, disk, models)
@@ -102,16 +104,18 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 func (c *checker) found(f Finding) { c.findings = append(c.findings, f) }
 
 func (c *checker) model(ctx context.Context, i examined) error {
-	if err := c.snapshots(i); err != nil {
+	unread, err := c.snapshots(i)
+	if err != nil {
 		return err
 	}
+	i.repair = i.repair && !unread
 	if err := c.log(ctx, i); err != nil {
 		return err
 	}
 	if err := c.ids(ctx, i); err != nil {
 		return err
 	}
-	err := i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
+	err = i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
 		c.meter.read(len(p.Value))
 		if _, err := record.DecodeWaiting(p.Value, i.Spec.Outputs); err != nil {
@@ -128,11 +132,12 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	return nil
 }
 
-// snapshots reads every snapshot as recovery would.
-func (c *checker) snapshots(i examined) error {
+// snapshots reads every snapshot as recovery would, and tells whether the disk could not
+// read one.
+func (c *checker) snapshots(i examined) (unread bool, err error) {
 	kept, err := i.Kept.Snapshots()
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, sequence := range kept {
 		c.checked.Snapshots++
@@ -151,18 +156,22 @@ func (c *checker) snapshots(i examined) error {
 			Model: i.id, Place: place, Problem: err.Error(),
 			Meaning: "recovery passes it over: it takes an older one, and more of the log",
 		}
-		if errors.Is(err, codec.ErrNewer) {
+		switch {
+		case errors.Is(err, codec.ErrNewer):
 			f.Meaning, f.Refused = "a newer version of the server wrote it: run that one", true
-		} else if c.repair {
+		case errors.Is(err, recovery.ErrUnread):
+			unread = true
+			f.Meaning = "it may be good: look at the disk and check again; nothing of the model is repaired before the file can be read or is renamed to *.damaged"
+		case c.repair:
 			name, err := i.Kept.SetSnapshotAside(sequence)
 			if err != nil {
-				return err
+				return unread, err
 			}
 			f.Repaired = "renamed to " + name
 		}
 		c.found(f)
 	}
-	return nil
+	return unread, nil
 }
 
 // log recovers the model without deriving anything, and tells how far it comes.
@@ -200,11 +209,15 @@ func (c *checker) log(ctx context.Context, i examined) error {
 	if err == nil {
 		err = fmt.Errorf("the log ends at sequence %d, replayed to %d: %w", last, good, machine.ErrCorrupt)
 	}
+	err = m.Cause(err)
 	f := Finding{
 		Model: i.id, Place: fmt.Sprintf("sequence %d of the log", good+1), Problem: err.Error(), Refused: true,
 		Meaning: fmt.Sprintf("the model answers STATE_CORRUPT; cut behind sequence %d it would go on without %d observations, acknowledged ones among them", good, last-min(good, last)),
 	}
-	if c.repair {
+	if !errors.Is(recovery.StorageError(err), machine.ErrCorrupt) {
+		f.Meaning, i.repair = "the model answers STORAGE_FAILED until it can be read: look at the disk and check again", false
+	}
+	if i.repair {
 		if err := i.rewind(ctx, good, nil); err != nil {
 			return err
 		}
@@ -221,7 +234,7 @@ func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64)
 		Problem: fmt.Sprintf("it is behind the snapshot of sequence %d", snapshot),
 		Meaning: "the model answers STATE_CORRUPT, since observations acknowledged after the snapshot may be missing too; it could go on from the snapshot",
 	}
-	if c.repair {
+	if i.repair {
 		if err := i.rewind(ctx, snapshot, &storage.Record{First: snapshot, Last: snapshot}); err != nil {
 			return err
 		}
@@ -261,7 +274,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 		c.found(Finding{Model: i.id, Place: "the remembered ids", Problem: err.Error(), Meaning: "observations under ids that cannot be looked up are refused"})
 		return nil //nolint:nilerr // It is a finding.
 	}
-	if unreadable == 0 || !c.repair {
+	if unreadable == 0 || !i.repair {
 		return nil
 	}
 	last, err := i.Kept.Last()

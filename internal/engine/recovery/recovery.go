@@ -38,6 +38,8 @@ type Learned func(r *record.Record, answers []record.Answer) error
 type Recovered struct {
 	*machine.Machine
 	Snapshot uint64
+	// unread is the error of a newer snapshot that the disk could not read.
+	unread error
 }
 
 // Newest recovers the end of the log, and refuses a log that ends elsewhere
@@ -76,9 +78,18 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, tell L
 		return r.Replay(logged, sequence, tell)
 	})
 	if err != nil && !errors.Is(err, ErrReached) {
-		return Recovered{}, fmt.Errorf("replay the log after sequence %d: %w", r.Snapshot, StorageError(err))
+		return Recovered{}, fmt.Errorf("replay the log after sequence %d: %w", r.Snapshot, StorageError(r.Cause(err)))
 	}
 	return r, nil
+}
+
+// Cause is why a replay ended with err. A log that does not reach back to the snapshot is
+// no damage if the disk could not read a newer snapshot: the next attempt may read it.
+func (m Recovered) Cause(err error) error {
+	if m.unread != nil && errors.Is(StorageError(err), machine.ErrCorrupt) {
+		return m.unread
+	}
+	return err
 }
 
 // StorageError says of an error of the store what it is to the engine.
@@ -99,19 +110,23 @@ func StorageError(err error) error {
 type BadSnapshot func(sequence uint64, err error)
 
 // RestoreNewest restores the newest snapshot up to a sequence that is good. A
-// bad one costs time, not data: the log reaches back to the oldest.
+// bad or an unread one costs time, not data: the log reaches back to the oldest.
 func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error) {
 	sequences, err := s.Kept.Snapshots()
 	if err != nil {
 		return Recovered{}, fmt.Errorf("list snapshots: %w", StorageError(err))
 	}
+	var unread error
 	for _, sequence := range sequences {
 		if sequence > through {
 			continue
 		}
 		m, err := s.Restore(sequence)
 		if err == nil {
-			return Recovered{m, sequence}, nil
+			return Recovered{m, sequence, unread}, nil
+		}
+		if errors.Is(err, ErrUnread) {
+			unread = errors.Join(unread, err)
 		}
 		if errors.Is(err, codec.ErrNewer) {
 			return Recovered{}, fmt.Errorf("%w: %w", machine.ErrCorrupt, err)
@@ -119,14 +134,20 @@ func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error
 		bad(sequence, err)
 	}
 	m, err := machine.New(s.Spec, s.Learners)
-	return Recovered{m, 0}, err
+	return Recovered{m, 0, unread}, err
 }
 
-// Restore reads one snapshot.
+// ErrUnread is a snapshot that the disk could not read. It may be good.
+var ErrUnread = errors.New("the disk cannot read it now")
+
+// Restore reads one snapshot. It fails with ErrUnread if the bytes are not known.
 func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	data, err := s.Kept.ReadSnapshot(sequence)
-	if err != nil {
-		return nil, fmt.Errorf("read snapshot %d: %w", sequence, err)
+	switch {
+	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrCorrupt):
+		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
+	case err != nil:
+		return nil, fmt.Errorf("snapshot %d: %w: %w", sequence, ErrUnread, err)
 	}
 	snapshot, err := codec.Decode(data)
 	if err != nil {

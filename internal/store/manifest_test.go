@@ -1,0 +1,92 @@
+package store_test
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// A bit of a current manifest flips, or its end is gone. A log database does not open as it
+// was before, without ids and records, and waiting predictions are whole or set aside.
+func TestDamagedManifest(t *testing.T) {
+	rng := seeded(t)
+	fs := vfs.NewCrashableMem()
+	const rows = 30
+	for start := range uint64(3) {
+		s := open(t, fs)
+		var m storage.Model
+		if start == 0 {
+			m = create(t, s, "m")
+		} else {
+			m = find(t, s, "m")
+		}
+		for n := start*10 + 1; n <= start*10+10; n++ {
+			appended(t, m, record(n))
+			id := strconv.FormatUint(n, 10)
+			if err := errors.Join(
+				m.PutIDs([]storage.ID{{ID: id, At: time.Unix(1, 0)}}),
+				m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Unix(1, 0)}}),
+			); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closed(t, s)
+	}
+	flips := 200
+	if testing.Short() {
+		flips = 40
+	}
+	refused, aside := 0, 0
+	for n := range flips {
+		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		directory := []string{"data/log", "data/pending"}[n%2]
+		current, err := pebble.Peek(directory, disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := directory + "/" + disk.PathBase(current.ManifestFilename)
+		data := contentOf(t, disk, path)
+		at := rng.IntN(len(data))
+		if n%8 > 5 {
+			data = data[:at]
+		} else {
+			data[at] ^= 1 << rng.IntN(8)
+		}
+		rewrite(t, disk, path, data)
+		s, err := store.Open("data", store.Options{FS: disk})
+		if directory == "data/log" {
+			refused++
+			if err == nil {
+				t.Fatalf("byte %d of %d of %s: opened with %d records", at, len(data), path, len(replayed(t, find(t, s, "m"))))
+			}
+			if !strings.Contains(err.Error(), "MANIFEST") {
+				t.Errorf("byte %d of %d of %s: %v, want the manifest named", at, len(data), path, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("byte %d of %d of %s: %v", at, len(data), path, err)
+		}
+		m := find(t, s, "m")
+		if got := len(replayed(t, m)); got != rows {
+			t.Errorf("%d records", got)
+		}
+		_, err = disk.Stat("data/pending.damaged-1")
+		if got := m.CountWaiting(); got != rows && err != nil {
+			t.Errorf("byte %d of %d of %s: %d predictions wait, and nothing was set aside", at, len(data), path, got)
+		}
+		if err == nil {
+			aside++
+		}
+		closed(t, s)
+	}
+	t.Logf("%d damaged manifests: %d refused, %d set aside", flips, refused, aside)
+}

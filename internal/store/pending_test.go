@@ -1,0 +1,197 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// withTables is a disk with a model m of ten records and one of predictions that wait, in
+// several tables.
+func withTables(t *testing.T, rng *rand.Rand) (fs *vfs.MemFS, waiting int) {
+	t.Helper()
+	fs = vfs.NewCrashableMem()
+	for start := range 4 { // Each start makes a table of what the one before has written.
+		s := open(t, fs)
+		var m storage.Model
+		if start == 0 {
+			m = create(t, s, "m")
+			for n := range uint64(10) {
+				appended(t, m, record(n+1))
+			}
+		} else {
+			m = find(t, s, "m")
+		}
+		for range 1000 {
+			value := make([]byte, 100)
+			for n := range value {
+				value[n] = byte(rng.Uint32())
+			}
+			if err := m.PutWaiting([]storage.Prediction{{ID: strconv.Itoa(waiting), Value: value, Expiry: time.Unix(int64(waiting), 0)}}); err != nil {
+				t.Fatal(err)
+			}
+			waiting++
+		}
+		closed(t, s)
+	}
+	return fs, waiting
+}
+
+// tablesOf are the paths of the tables of a database.
+func tablesOf(t *testing.T, fs vfs.FS, directory string) (paths []string) {
+	t.Helper()
+	names, err := fs.List(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".sst") {
+			paths = append(paths, directory+"/"+name)
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatalf("no tables among %v", names)
+	}
+	return paths
+}
+
+// flipBit changes a bit of a table of the waiting predictions in place. Compactions may
+// remove tables meanwhile.
+func flipBit(t *testing.T, rng *rand.Rand, fs vfs.FS) (at string) {
+	t.Helper()
+	for {
+		tables := tablesOf(t, fs, "data/pending")
+		path := tables[rng.IntN(len(tables))]
+		f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() == 0 { // It was removed, and made again by the call above.
+			if err := errors.Join(f.Close(), fs.Remove(path)); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		n, bit, b := rng.Int64N(info.Size()), rng.IntN(8), make([]byte, 1)
+		_, err = f.ReadAt(b, n)
+		b[0] ^= 1 << bit
+		_, writeErr := f.WriteAt(b, n)
+		if err := errors.Join(err, writeErr, f.Sync(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("byte %d of %d of %s, bit %d", n, info.Size(), path, bit)
+	}
+}
+
+// A bit of a table of the waiting predictions flips, at rest or while the store is open.
+// No call fails, every answer is right or says that nothing waits, the log is whole, and
+// the count is that of the rows.
+func TestDamagedPendingTable(t *testing.T) {
+	rng := seeded(t)
+	fs, waiting := withTables(t, rng)
+	flips := 60
+	if testing.Short() {
+		flips = 15
+	}
+	aside := map[bool]int{}
+	for n := range flips {
+		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		atRest := n%2 == 0
+		var at string
+		if atRest {
+			at = flipBit(t, rng, disk)
+		}
+		s := open(t, disk, store.SmallMemTables, func(o *store.Options) { o.Cache = 1 })
+		if !atRest {
+			// The store has the table open, and reads what is written into it.
+			at = flipBit(t, rng, disk)
+		}
+		m := find(t, s, "m")
+		there := useWaiting(t, m, waiting)
+		if err := s.Expire(t.Context(), time.Unix(int64(waiting/2), 0), func(storage.Model) {}); err != nil {
+			t.Fatalf("%s: expire: %v", at, err)
+		}
+		if err := s.Sync(t.Context()); err != nil {
+			t.Fatalf("%s: sync: %v", at, err)
+		}
+		if err := s.Failed(); err != nil {
+			t.Fatalf("%s: the store takes no writes: %v", at, err)
+		}
+		appended(t, m, record(11))
+		if got := len(replayed(t, m)); got != 11 {
+			t.Fatalf("%s: %d records", at, got)
+		}
+		rows := int64(0)
+		if err := m.EachWaiting(t.Context(), func(storage.Prediction) error { rows++; return nil }); err != nil || rows != m.CountWaiting() || rows != s.CountWaiting() {
+			t.Fatalf("%s: %d rows, %d and %d counted, %v", at, rows, m.CountWaiting(), s.CountWaiting(), err)
+		}
+		closed(t, s)
+		_, err := disk.Stat("data/pending.damaged-1")
+		if err != nil && there < waiting {
+			t.Fatalf("%s: %d of %d predictions are there, and nothing was set aside", at, there, waiting)
+		}
+		if err == nil {
+			aside[atRest]++
+		}
+		s = open(t, disk)
+		if got := s.CountWaiting(); got != rows {
+			t.Fatalf("%s: %d wait after another start, want %d", at, got, rows)
+		}
+		closed(t, s)
+	}
+	t.Logf("%d flips: set aside at a start %d, later %d", flips, aside[true], aside[false])
+	if aside[true] == 0 || aside[false] == 0 {
+		t.Error("no damage was found at a start, or none later")
+	}
+}
+
+// useWaiting calls all that the waiting predictions are for, from several goroutines, and
+// counts those that were there.
+func useWaiting(t *testing.T, m storage.Model, waiting int) (there int) {
+	t.Helper()
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for n := g; n < waiting; n += 4 {
+				id := strconv.Itoa(n)
+				p, ok, err := m.GetWaiting(id)
+				if err != nil {
+					t.Errorf("get %s: %v", id, err)
+					return
+				}
+				if ok && (len(p.Value) != 100 || p.Expiry.Unix() != int64(n)) {
+					t.Errorf("prediction %s is %v", id, p)
+				}
+				if ok {
+					mu.Lock()
+					there++
+					mu.Unlock()
+				}
+				if n%7 == 0 {
+					fresh := storage.Prediction{ID: "new-" + id, Value: []byte(id), Expiry: time.Unix(int64(n), 0), Minted: n%2 == 0}
+					if err := errors.Join(m.PutWaiting([]storage.Prediction{fresh}), m.RemoveWaiting([]string{id})); err != nil {
+						t.Errorf("put and remove %s: %v", id, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	return there
+}

@@ -1,0 +1,243 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
+)
+
+// TailError is a newest write-ahead log that cannot be read as far as it was synced. It is
+// a storage.ErrCorrupt. In the log database acknowledged commits are lost, and CutTail lets
+// the directory open without them.
+type TailError struct {
+	Log string
+	// Whole is how many bytes can be read, Synced how many were synced; 0 is not known.
+	Whole, Synced int64
+}
+
+// Error names the log and both lengths.
+func (e *TailError) Error() string {
+	synced := "bytes that were synced"
+	if e.Synced > 0 {
+		synced = fmt.Sprintf("byte %d, which was synced", e.Synced)
+	}
+	return fmt.Sprintf("store: the write-ahead log %s is damaged at byte %d, before %s", e.Log, e.Whole, synced)
+}
+
+// Unwrap makes it a storage.ErrCorrupt.
+func (e *TailError) Unwrap() error { return storage.ErrCorrupt }
+
+// syncedFile, in the directory of a database, says how far the newest write-ahead log and
+// the newest manifest are synced. Pebble takes damage of either near the end for a torn
+// write, and goes on with what is before it.
+//
+// The file is written after each sync of either and is not synced itself: after a killed
+// process it covers every acknowledged commit, and after a power cut it may be older.
+// recorded <= synced always.
+const (
+	syncedFile   = "synced"
+	syncedLength = 36 // number and length of the log and of the manifest, checksum
+	// A log that was closed ends with a trailer of Pebble, behind at most 18 bytes of
+	// padding. No commit is so short.
+	trailerLength = 18 + 11
+)
+
+// extent is a file of Pebble, and a length of it.
+type extent struct {
+	number uint64
+	length int64
+}
+
+// extents are what syncedFile says.
+type extents struct{ log, manifest extent }
+
+// syncedMark writes syncedFile.
+type syncedMark struct {
+	mu   sync.Mutex
+	file vfs.File
+	at   extents
+	data [syncedLength]byte
+}
+
+// openMark opens the syncedFile of a database for writing. The file keeps what it says of
+// a log or a manifest until the next one is synced.
+func (s *Store) openMark(directory string) (*syncedMark, error) {
+	if err := s.fs.MkdirAll(s.path(directory), directoryMode); err != nil {
+		return nil, fmt.Errorf("store: create %s: %w", s.path(directory), err)
+	}
+	at, err := s.readMark(directory)
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.fs.OpenReadWrite(s.path(directory, syncedFile), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return nil, fmt.Errorf("store: open %s: %w", s.path(directory, syncedFile), err)
+	}
+	return &syncedMark{file: f, at: at}, nil
+}
+
+// record records that a log or a manifest is synced up to a length.
+func (m *syncedMark) record(name string, length int64) error {
+	number, isLog, ok := numberOf(name)
+	if !ok {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := &m.at.manifest
+	if isLog {
+		at = &m.at.log
+	}
+	if number < at.number || (number == at.number && length <= at.length) {
+		return nil
+	}
+	*at = extent{number, length}
+	for n, e := range []extent{m.at.log, m.at.manifest} {
+		binary.BigEndian.PutUint64(m.data[16*n:], e.number)
+		binary.BigEndian.PutUint64(m.data[16*n+8:], uint64(e.length))
+	}
+	binary.BigEndian.PutUint32(m.data[32:], crc32.Checksum(m.data[:32], crc32.MakeTable(crc32.Castagnoli)))
+	if _, err := m.file.WriteAt(m.data[:], 0); err != nil {
+		return fmt.Errorf("record the synced length of %s: %w", name, err)
+	}
+	return nil
+}
+
+// numberOf takes the name of a log or of a manifest apart.
+func numberOf(name string) (number uint64, isLog, ok bool) {
+	digits, isLog := strings.CutSuffix(name, ".log")
+	if !isLog {
+		digits, ok = strings.CutPrefix(name, "MANIFEST-")
+		if !ok {
+			return 0, false, false
+		}
+	}
+	number, err := strconv.ParseUint(digits, 10, 64)
+	return number, isLog, err == nil
+}
+
+// readMark reads the syncedFile of a database. A file that is missing or damaged says
+// nothing.
+func (s *Store) readMark(directory string) (extents, error) {
+	f, err := s.fs.Open(s.path(directory, syncedFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return extents{}, nil
+	}
+	if err != nil {
+		return extents{}, fmt.Errorf("store: %w", err)
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return extents{}, fmt.Errorf("store: read %s: %w", s.path(directory, syncedFile), err)
+	}
+	if len(data) != syncedLength || binary.BigEndian.Uint32(data[32:]) != crc32.Checksum(data[:32], crc32.MakeTable(crc32.Castagnoli)) {
+		return extents{}, nil
+	}
+	at := func(n int) extent {
+		return extent{binary.BigEndian.Uint64(data[n:]), int64(binary.BigEndian.Uint64(data[n+8:]))}
+	}
+	return extents{at(0), at(16)}, nil
+}
+
+// checkTail is an error if the newest write-ahead log or the manifest of a database is
+// damaged before its synced end: a TailError for the log. In a lazy log Pebble's own proof
+// counts for nothing, because Pebble was told of syncs that were left out.
+func (s *Store) checkTail(directory string, lazy bool) error {
+	synced, err := s.readMark(directory)
+	if err != nil {
+		return err
+	}
+	if err := s.checkManifest(directory, synced.manifest); err != nil {
+		return err
+	}
+	t, err := s.newestTail(directory)
+	switch {
+	case err != nil:
+		return err
+	case t == nil || uint64(t.number) < synced.log.number:
+		if synced.log.number == 0 {
+			return nil
+		}
+		return &TailError{Log: s.path(directory, fmt.Sprintf("%06d.log", synced.log.number)), Synced: synced.log.length}
+	case uint64(t.number) == synced.log.number && t.whole+trailerLength < synced.log.length:
+		return &TailError{Log: t.path, Whole: t.whole, Synced: synced.log.length}
+	case t.damaged && !lazy:
+		return &TailError{Log: t.path, Whole: t.whole}
+	}
+	return nil
+}
+
+// checkManifest is a storage.ErrCorrupt if the current manifest of a database cannot be
+// read as far as it was synced: the database would open as it was before, without tables.
+func (s *Store) checkManifest(directory string, synced extent) error {
+	if synced.number == 0 {
+		return nil
+	}
+	current, err := pebble.Peek(s.path(directory), s.fs)
+	if err != nil {
+		return fmt.Errorf("store: find the manifest of %s: %w", directory, err)
+	}
+	if !current.Exists {
+		return fmt.Errorf("store: %s has no manifest any more: %w", s.path(directory), storage.ErrCorrupt)
+	}
+	// A crash may come between the first sync of a manifest and its turn.
+	if number, _, ok := numberOf(s.fs.PathBase(current.ManifestFilename)); !ok || number != synced.number {
+		return nil
+	}
+	path := s.path(directory, s.fs.PathBase(current.ManifestFilename))
+	f, err := s.fs.Open(path)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	whole := int64(0)
+	for records := record.NewReader(f, 0); err == nil; {
+		whole = records.Offset()
+		var r io.Reader
+		if r, err = records.Next(); err == nil {
+			_, err = io.Copy(io.Discard, r)
+		}
+	}
+	if !errors.Is(err, io.EOF) && !record.IsInvalidRecord(err) && !pebble.IsCorruptionError(err) {
+		return fmt.Errorf("store: read %s: %w", path, errors.Join(err, f.Close()))
+	}
+	if whole < synced.length {
+		return fmt.Errorf("store: %s is damaged at byte %d, before byte %d, which was synced: %w; restore the directory from a copy, or import models into a new one",
+			path, whole, synced.length, errors.Join(storage.ErrCorrupt, f.Close()))
+	}
+	return f.Close()
+}
+
+// CutTail lets a directory open whose Open fails with a TailError, without what is lost:
+// it cuts the newest write-ahead log of the log database where the log is damaged.
+func CutTail(dir string, o Options) (err error) {
+	s := newStore(dir, o)
+	if err := s.lockDirectory(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	t, err := s.newestTail(logDirectory)
+	if err != nil {
+		return err
+	}
+	if t != nil {
+		if err := s.cutTail(logDirectory, t); err != nil {
+			return err
+		}
+	}
+	if err := s.removeAll(s.path(logDirectory, syncedFile)); err != nil {
+		return err
+	}
+	return s.syncDirectory(s.path(logDirectory))
+}

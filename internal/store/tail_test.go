@@ -1,0 +1,138 @@
+package store_test
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// newestLog is the path and the content of the newest write-ahead log of the log database.
+func newestLog(t *testing.T, fs vfs.FS) (path string, data []byte) {
+	t.Helper()
+	names, err := fs.List("data/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			path = "data/log/" + name
+		}
+	}
+	return path, contentOf(t, fs, path)
+}
+
+func contentOf(t *testing.T, fs vfs.FS, path string) []byte {
+	t.Helper()
+	f, err := fs.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func rewrite(t *testing.T, fs vfs.FS, path string, data []byte) {
+	t.Helper()
+	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process is killed or ends, and the newest write-ahead log is damaged anywhere: a bit
+// flips, the file is cut or gone. The directory does not open with less than what was
+// acknowledged, unless the damage is cut off on purpose.
+func TestDamagedTailIsNoTornWrite(t *testing.T) {
+	rng := seeded(t)
+	for name, async := range map[string]bool{"sync": false, "async": true} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewCrashableMem()
+			s := open(t, fs, func(o *store.Options) { o.Async = async })
+			m := create(t, s, "m")
+			const records = 40
+			for n := range uint64(records) {
+				r := record(n + 1)
+				r.Data = make([]byte, rng.IntN(4000))
+				appended(t, m, r)
+			}
+			if err := s.Sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			killed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+			closed(t, s)
+			for name, left := range map[string]*vfs.MemFS{"killed": killed, "closed": fs} {
+				damageTail(t, rng, name, left, records)
+			}
+		})
+	}
+}
+
+func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, records int) {
+	t.Helper()
+	cuts := 60
+	if testing.Short() {
+		cuts = 20
+	}
+	refused := 0
+	for n := range cuts {
+		fs := left.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+		path, data := newestLog(t, fs)
+		at := rng.IntN(len(data))
+		if n%2 == 0 {
+			at = len(data) - 1 - rng.IntN(200) // Pebble takes damage near the end for a torn write.
+		}
+		switch {
+		case n == 0:
+			if err := fs.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		case n%5 == 0:
+			rewrite(t, fs, path, data[:at])
+		default:
+			data[at] ^= 1 << rng.IntN(8)
+			rewrite(t, fs, path, data)
+		}
+		s, err := store.Open("data", store.Options{FS: fs})
+		if err == nil {
+			if got := len(replayed(t, find(t, s, "m"))); got != records {
+				t.Fatalf("%s: %d of %d records after damage at byte %d of %d", name, got, records, at, len(data))
+			}
+			closed(t, s)
+			continue
+		}
+		refused++
+		var tail *store.TailError
+		if !errors.As(err, &tail) || !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+			t.Fatalf("%s: damage at byte %d of %d: %v, want a TailError that names %s", name, at, len(data), err, path)
+		}
+		if _, _, err := store.Inspect("data", store.Options{FS: fs}); !errors.As(err, &tail) {
+			t.Fatalf("%s: inspected with %v, want a TailError", name, err)
+		}
+		if err := store.CutTail("data", store.Options{FS: fs}); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, fs)
+		closed(t, s)
+		closed(t, open(t, fs))
+	}
+	if refused < cuts/2 {
+		t.Errorf("%s: only %d of %d damaged logs are refused", name, refused, cuts)
+	}
+	t.Logf("%s: %d of %d damaged logs are refused, the others lose nothing", name, refused, cuts)
+}
