@@ -101,7 +101,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		handler = gateway.OwnHosts(c.Origins(), handler)
 	}
 	web := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
+		Handler: gateway.BoundBodies(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),
 	}
 	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.

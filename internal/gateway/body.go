@@ -60,6 +60,8 @@ func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, path map[string]string) {
 		switch {
 		case r.Method == http.MethodGet, r.Method == http.MethodDelete:
+			// Nothing reads it, but its deadline lasts until its end, and would end the call.
+			_, _ = io.CopyN(io.Discard, r.Body, strayBytes)
 			r.Body = http.NoBody
 		case r.URL.Path == importPath:
 		default:
@@ -87,12 +89,9 @@ func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request, path map[stri
 		return 0, false
 	}
 	defer p.Leave()
-	control := http.NewResponseController(w)
-	// A writer that has no deadlines is one of a test.
-	_ = control.SetReadDeadline(g.Now().Add(readTimeout))
+	expect(r, readTimeout)
 	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: &g.bodies}
 	data, err := io.ReadAll(arriving)
-	_ = control.SetReadDeadline(time.Time{})
 	var f failure
 	if err != nil {
 		f = g.unread(err)
@@ -117,7 +116,17 @@ func (g *Gateway) unread(err error) failure {
 	case errors.Is(err, errBodiesFull):
 		return tooBusy()
 	}
-	return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+	return g.incomplete(err)
+}
+
+// incomplete is the failure of a body that broke off, or did not come in time.
+func (g *Gateway) incomplete(err error) failure {
+	select {
+	case <-g.draining:
+		return shuttingDown()
+	default:
+		return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+	}
 }
 
 // taken counts what a body that has come will take beside its bytes.
