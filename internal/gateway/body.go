@@ -60,8 +60,6 @@ func (g *Gateway) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, path map[string]string) {
 		switch {
 		case r.Method == http.MethodGet, r.Method == http.MethodDelete:
-			// Nothing reads it, but its deadline lasts until its end, and would end the call.
-			_, _ = io.CopyN(io.Discard, r.Body, strayBytes)
 			r.Body = http.NoBody
 		case r.URL.Path == importPath:
 		default:

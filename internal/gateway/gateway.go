@@ -57,6 +57,8 @@ type Options struct {
 // Limits that no user has asked to set.
 const (
 	heartbeatInterval = 15 * time.Second
+	// A call is answered after so long at the latest. The server gives it ten minutes.
+	answerTimeout = 11 * time.Minute
 	// A write to a client that takes nothing for so long ends its request.
 	writeTimeout = 30 * time.Second
 	// So many requests may stream at once: events, exports and imports.

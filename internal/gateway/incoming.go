@@ -11,8 +11,6 @@ const (
 	// A body that no call waits for has to come in so much time. net/http reads it to its
 	// end before it answers, or waits for the next request.
 	strayTimeout = 10 * time.Second
-	// So much of such a body is read before a call that has none.
-	strayBytes = 64 << 10
 	// The body of a call may take so long, and so may each piece of an import.
 	readTimeout = time.Minute
 	// Bodies that are not there when the gateway begins to drain have so much time.
@@ -34,8 +32,8 @@ func BoundBodies(next http.Handler) http.Handler {
 	})
 }
 
-// incoming is the body of a request on its way. The read deadline that it sets is removed
-// at the end of the body, and not before: net/http reads what a handler leaves.
+// incoming is the body of a request on its way. Its read deadline stays until the end of the
+// body, because net/http reads what a handler leaves.
 type incoming struct {
 	io.ReadCloser
 	control *http.ResponseController
@@ -54,6 +52,7 @@ func (i *incoming) Read(p []byte) (int, error) {
 		defer i.mu.Unlock()
 		i.mu.ended = true
 		if err == io.EOF { //nolint:errorlint // A reader of net/http does not wrap it.
+			// net/http has done so too, but drain may have come between.
 			_ = i.control.SetReadDeadline(time.Time{}) // As in BoundBodies.
 		}
 	}
