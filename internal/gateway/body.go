@@ -7,16 +7,19 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
 )
 
@@ -93,8 +96,8 @@ func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request, path map[stri
 	var f failure
 	if err != nil {
 		f = g.unread(err)
-	} else {
-		f, ok = g.taken(arriving, data)
+	} else if f, ok = g.taken(arriving, data); ok && r.Method == http.MethodPatch {
+		f, ok = updates(data, path)
 	}
 	if !ok {
 		g.bodies.give(arriving.size)
@@ -199,6 +202,7 @@ func (g *Gateway) badContent(r *http.Request) (failure, bool) {
 func sameNames(m proto.Message, path map[string]string) error {
 	message := m.ProtoReflect()
 	for name, want := range path {
+		name = name[strings.LastIndexByte(name, '.')+1:] // The message of model.id is the model.
 		field := message.Descriptor().Fields().ByName(protoreflect.Name(name))
 		if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
 			continue
@@ -208,6 +212,20 @@ func sameNames(m proto.Message, path map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// updates refuses the body of an update that names another model than the path does. The
+// generated code decodes such a body without its path, and replaces the name. That code also
+// says what is wrong with a body that is no model.
+func updates(data []byte, path map[string]string) (f failure, ok bool) {
+	var m hindsightv1.Model
+	if unmarshal(data, &m) != nil {
+		return failure{}, true
+	}
+	if err := sameNames(&m, path); err != nil {
+		return failed(status.Error(codes.InvalidArgument, err.Error())), false
+	}
+	return failure{}, true
 }
 
 // isContent tells whether the body is of a type. A request without a body needs none.
