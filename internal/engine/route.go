@@ -57,12 +57,6 @@ func (e *Engine) AliasTarget(name string) string {
 	return ""
 }
 
-// find gives the model that a request names, by its id or by an alias.
-func (e *Engine) find(name string) (*instance, error) {
-	t, err := e.Resolve(name)
-	return t.instance, err
-}
-
 // Route tells where the observations of one request go. It has to be ended with Done
 // once they are queued.
 type Route struct {

@@ -27,7 +27,7 @@ type ExportOptions struct {
 // the ids that it remembers and the predictions that wait for labels. Only the copy of
 // all that takes the model's turn.
 func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([]byte, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

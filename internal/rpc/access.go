@@ -71,7 +71,7 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	a.judged(p, err)
 	if err == nil {
 		if p != nil {
-			ctx = auth.NewContext(ctx, p)
+			ctx = carry(ctx, p)
 		}
 		if response, err = handle(ctx, request); err == nil {
 			redact(p, response)
@@ -84,6 +84,16 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		}, err)
 	}
 	return response, err
+}
+
+// carry gives a call its principal, and its engine the models of the principal. An alias may
+// be set after the request was judged: what it names is judged where the engine finds it.
+func carry(ctx context.Context, p *auth.Principal) context.Context {
+	ctx = auth.NewContext(ctx, p)
+	if p.SeesAll() {
+		return ctx
+	}
+	return engine.WithScope(ctx, p.Within)
 }
 
 // enter finds who calls, and holds a place for the call. The principal is nil where none

@@ -22,8 +22,8 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 	return &hindsightv1.SnapshotModelResponse{Snapshot: snapshotToProto(s)}, nil
 }
 
-func (m *models) ListSnapshots(_ context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
-	kept, err := m.engine.ListSnapshots(r.GetModel())
+func (m *models) ListSnapshots(ctx context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
+	kept, err := m.engine.ListSnapshots(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
