@@ -41,7 +41,7 @@ func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The store reads what it has of the one before the reservation fails.
-	for model, most := range map[string]uint64{"wide": limit / 4, "waits": 3 * limit} {
+	for model, most := range map[string]uint64{"wide": limit, "waits": 3 * limit} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: model})
