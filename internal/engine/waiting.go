@@ -128,6 +128,14 @@ func (i *instance) inputField() string {
 	return "features"
 }
 
+// inputForm says what an input of the model is.
+func (i *instance) inputForm() string {
+	if i.schema != nil {
+		return fmt.Sprintf("inputs, an object such as {%q: …}", i.schema.Name(0))
+	}
+	return fmt.Sprintf("features, %d numbers", i.Spec.Dimension)
+}
+
 // lookUp gives what is remembered under an id, nil if nothing is.
 func (i *instance) lookUp(id string) ([]byte, error) {
 	// In this order: an id is in the store before it is no longer recent.
