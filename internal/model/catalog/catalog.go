@@ -105,7 +105,8 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 //
 // The ridge of an AWV learner is 0.1, and was 1. The degree of a Taylor basis goes up to
 // usefulDegree, and went up to 8. Horizon and delta become the β that follows from them.
-// A whole history gets a window, which bounds it.
+// A whole history gets a window, which bounds it. A model of auto takes 64 classes, and took
+// 2.
 func Create(s model.Spec) (model.Spec, model.Cost, error) {
 	s, e, err := look(s, false)
 	if err == nil && s.PKAWVNystrom != nil {
