@@ -76,9 +76,7 @@ func (i *instance) lookFor(r *row, now time.Time) (err error) {
 	}
 	if r.PredictionID == "" {
 		if len(r.Features) == 0 && r.Inputs == nil {
-			return &model.FieldError{
-				Field: "prediction_id", Err: ErrInvalidRequest, Got: "nothing", Want: "the id of a prediction, or " + i.inputForm(),
-			}
+			return i.inputMissing("prediction_id", "the id of a prediction, or "+i.inputForm())
 		}
 		in := Row{Features: r.Features, Inputs: r.Inputs}
 		if err := i.checkRow(&in); err != nil {

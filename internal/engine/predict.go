@@ -77,7 +77,7 @@ func (i *instance) checkRow(r *Row) error {
 			Want: i.inputForm() + ": the model has no named inputs",
 		}
 	case i.schema != nil && r.Inputs == nil && len(r.Features) == 0:
-		return &model.FieldError{Field: "inputs", Err: ErrInvalidRequest, Got: "nothing", Want: i.inputForm()}
+		return i.inputMissing("inputs", i.inputForm())
 	case i.schema != nil && r.Inputs == nil:
 		return &model.FieldError{
 			Field: "features", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d numbers", len(r.Features)),
