@@ -36,8 +36,8 @@ const (
 	sweepInterval     = time.Second
 	readHeaderTimeout = 5 * time.Second
 	idleTimeout       = 2 * time.Minute
-	// The longest call takes ten minutes. What streams moves this limit on.
-	writeTimeout   = 11 * time.Minute
+	// The gateway gives a call more, and what streams more with each write.
+	writeTimeout   = time.Minute
 	maxHeaderBytes = 16 << 10
 	lastCopies     = 30 * time.Second
 	lastSpans      = 5 * time.Second
@@ -101,7 +101,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		handler = gateway.OwnHosts(c.Origins(), handler)
 	}
 	web := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
+		Handler: gateway.BoundBodies(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(log.Named("http")),
 	}
 	open.cut = func() { _ = web.Close() } // Requests that did not end in time are lost.

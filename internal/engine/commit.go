@@ -265,7 +265,7 @@ func (c *commit) admitClass(class string) error {
 	if len(c.classes) >= c.mu.machine.ClassRoom() {
 		return &model.FieldError{
 			Field: "class", Err: model.ErrClassLimit, Got: fmt.Sprintf("the new class %q", class),
-			Want: fmt.Sprintf("one that is known: max_classes is %d", *c.Spec.Classes.MaxClasses),
+			Want: model.KnownClasses(*c.Spec.Classes.MaxClasses),
 		}
 	}
 	c.classes = append(c.classes, class)

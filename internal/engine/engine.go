@@ -138,7 +138,7 @@ func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *inst
 		release, err = e.claim(ctx, id)
 		return nil, release, err
 	}
-	if leader, err = e.find(follows); err == nil && leader.id == id {
+	if leader, err = e.find(ctx, follows); err == nil && leader.id == id {
 		err = &model.FieldError{Field: "follows", Err: ErrInvalidRequest, Got: "the model itself", Want: "another model"}
 	}
 	if err != nil {
@@ -259,7 +259,7 @@ func registerError(id string, err error) error {
 // What has been learned of named inputs and of classes is read from the state, which
 // is loaded for it.
 func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}

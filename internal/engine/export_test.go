@@ -1,5 +1,7 @@
 package engine
 
+import "context"
+
 // ReadCost is what a record counts for beside the time that it took to learn.
 const ReadCost = readCost
 
@@ -8,7 +10,7 @@ var OpenWith = open
 
 // Hibernate lets a model go, and tells whether it is gone.
 func (e *Engine) Hibernate(id string) bool {
-	i, err := e.find(id)
+	i, err := e.find(context.Background(), id)
 	if err != nil {
 		return false
 	}
@@ -21,7 +23,7 @@ const AliasLimit = aliasLimit
 
 // Pause keeps followers from learning of a model.
 func (e *Engine) Pause(id string, paused bool) {
-	if i, err := e.find(id); err == nil {
+	if i, err := e.find(context.Background(), id); err == nil {
 		i.paused.Store(paused)
 	}
 }

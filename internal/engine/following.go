@@ -250,7 +250,7 @@ type Comparison struct {
 // follows with all that do. The model comes first, then its followers by their recent
 // loss. It costs one commit of each follower at most.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
-	leader, err := e.find(name)
+	leader, err := e.find(ctx, name)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type History struct {
 // ModelHistory tells how a model did over its life. A model that is not in memory is
 // loaded for it.
 func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return History{}, err
 	}

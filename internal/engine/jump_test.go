@@ -108,7 +108,7 @@ func TestClockGoesBack(t *testing.T) {
 		t.Errorf("it answers %+v", answers)
 	}
 	until(t, "no snapshot is written", func() bool {
-		kept, err := h.ListSnapshots("m")
+		kept, err := h.ListSnapshots(t.Context(), "m")
 		return err == nil && len(kept) > 0 && kept[0].Sequence == 2
 	})
 	page, err := h.Engine.ListModels(context.Background(), engine.ListOptions{Limit: 1, Figures: true})

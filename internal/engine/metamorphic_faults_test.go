@@ -88,7 +88,7 @@ func (m *meta) restore() string {
 	target := p.base + m.rng.IntN(len(p.learned)+1)
 	_, err := m.host.RestoreModel(context.Background(), name, uint64(target))
 	if errors.Is(err, engine.ErrSnapshotNotFound) {
-		kept, listErr := m.host.ListSnapshots(name)
+		kept, listErr := m.host.ListSnapshots(m.t.Context(), name)
 		if listErr != nil || len(kept) == 0 || kept[len(kept)-1].Sequence <= uint64(target) {
 			m.fatalf("%s cannot go back to %d with %+v kept: %v, %v", name, target, kept, err, listErr)
 		}

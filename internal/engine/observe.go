@@ -75,6 +75,9 @@ func (i *instance) lookFor(r *row, now time.Time) (err error) {
 		return err
 	}
 	if r.PredictionID == "" {
+		if len(r.Features) == 0 && r.Inputs == nil {
+			return i.inputMissing("prediction_id", "the id of a prediction, or "+i.inputForm())
+		}
 		in := Row{Features: r.Features, Inputs: r.Inputs}
 		if err := i.checkRow(&in); err != nil {
 			return err

@@ -74,12 +74,14 @@ func (i *instance) checkRow(r *Row) error {
 	case i.schema == nil && r.Inputs != nil:
 		return &model.FieldError{
 			Field: "inputs", Err: ErrInvalidRequest, Got: "inputs by name",
-			Want: fmt.Sprintf("features, %d numbers: the model has no named inputs", i.Spec.Dimension),
+			Want: i.inputForm() + ": the model has no named inputs",
 		}
+	case i.schema != nil && r.Inputs == nil && len(r.Features) == 0:
+		return i.inputMissing("inputs", i.inputForm())
 	case i.schema != nil && r.Inputs == nil:
 		return &model.FieldError{
 			Field: "features", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d numbers", len(r.Features)),
-			Want: "inputs: the model has named inputs, such as " + i.schema.Name(0),
+			Want: i.inputForm() + ": the model has named inputs",
 		}
 	case i.schema != nil && len(r.Features) > 0:
 		return &model.FieldError{

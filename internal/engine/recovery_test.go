@@ -93,7 +93,7 @@ func testRestartContinuesBitForBit(t *testing.T, newDisk func() disk) {
 // checkKept: at most two snapshots stay.
 func checkKept(t *testing.T, h *host) {
 	t.Helper()
-	kept, err := h.ListSnapshots("m")
+	kept, err := h.ListSnapshots(t.Context(), "m")
 	if err != nil || len(kept) < 1 || len(kept) > 2 {
 		t.Errorf("snapshots kept: %v, %v", kept, err)
 	}

@@ -83,7 +83,7 @@ func (f *figuresOf) classified() *ClassStatistics {
 // over a copy of the state, so that it holds up neither Predict nor Observe, and
 // is kept until the model learns again.
 func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Stats, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return Stats{}, err
 	}

@@ -21,13 +21,23 @@ import (
 type ExportOptions struct {
 	// WithoutIDs leaves out the remembered ids and the predictions that wait.
 	WithoutIDs bool
+	// Reserve is asked for room for so many bytes more before the export has them, also after
+	// ExportModel has given up. Its error ends the export. It may be nil.
+	Reserve func(bytes int64) error
+}
+
+func (o *ExportOptions) reserve(bytes int) error {
+	if o.Reserve == nil {
+		return nil
+	}
+	return o.Reserve(int64(bytes))
 }
 
 // ExportModel is a model as it is now, in the format of a snapshot, with its metadata,
 // the ids that it remembers and the predictions that wait for labels. Only the copy of
 // all that takes the model's turn.
 func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([]byte, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +66,9 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 // state, all of one turn.
 func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, error) {
 	return i.captureBy(ctx, func(ctx context.Context) (capture, error) {
+		if err := o.reserve(int(i.bytes.Load()) + slack); err != nil {
+			return capture{}, err
+		}
 		c, err := i.captureNow(ctx)
 		if err != nil {
 			return c, err
@@ -63,7 +76,7 @@ func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, 
 		carried := record.Carried{Metadata: i.entry.Load().Metadata}
 		carried.Move = nil
 		if !o.WithoutIDs {
-			err = i.readCarried(ctx, &carried)
+			err = i.readCarried(ctx, &carried, &o)
 		}
 		if !o.WithoutIDs || !carried.Equal(new(Metadata)) {
 			c.Carried = carried.Encode()
@@ -76,18 +89,28 @@ func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, 
 }
 
 // readCarried reads the ids and the predictions of the model.
-func (i *instance) readCarried(ctx context.Context, c *record.Carried) error {
+func (i *instance) readCarried(ctx context.Context, c *record.Carried, o *ExportOptions) error {
+	var refused error
 	err := i.Kept.EachID(ctx, func(id storage.ID) error {
+		if refused = o.reserve(len(id.ID) + len(id.Value)); refused != nil {
+			return refused
+		}
 		id.Value = append([]byte(nil), id.Value...)
 		c.IDs = append(c.IDs, id)
 		return nil
 	})
 	if err == nil {
 		err = i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
+			if refused = o.reserve(len(p.ID) + len(p.Value)); refused != nil {
+				return refused
+			}
 			p.Value = append([]byte(nil), p.Value...)
 			c.Waiting = append(c.Waiting, p)
 			return nil
 		})
+	}
+	if refused != nil {
+		return refused // The store has not failed.
 	}
 	return i.errorf("read what is remembered", recovery.StorageError(err))
 }

@@ -30,7 +30,7 @@ type Snapshot struct {
 // learned, and tells which is the newest then. Only the copy of the state takes
 // the model's turn.
 func (e *Engine) SnapshotModel(ctx context.Context, id string) (Snapshot, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -124,8 +124,8 @@ func (i *instance) describe(sequence uint64) (Snapshot, error) {
 
 // ListSnapshots lists what is kept of a model, the newest first. What does not
 // begin like a snapshot is left out.
-func (e *Engine) ListSnapshots(id string) ([]Snapshot, error) {
-	i, err := e.find(id)
+func (e *Engine) ListSnapshots(ctx context.Context, id string) ([]Snapshot, error) {
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,7 @@ func testRestoreModel(t *testing.T, newDisk func() disk) {
 					t.Fatal(err)
 				}
 			}
-			kept, err := h.ListSnapshots("m")
+			kept, err := h.ListSnapshots(t.Context(), "m")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -210,11 +210,11 @@ func testSnapshotModel(t *testing.T, newDisk func() disk) {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
-	kept, err := h.ListSnapshots("m")
+	kept, err := h.ListSnapshots(t.Context(), "m")
 	if err != nil || len(kept) != 3 || kept[0].Sequence <= kept[1].Sequence {
 		t.Errorf("%+v, %v", kept, err)
 	}
-	if _, err := h.ListSnapshots("nobody"); !errors.Is(err, engine.ErrModelNotFound) {
+	if _, err := h.ListSnapshots(t.Context(), "nobody"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Error(err)
 	}
 	if _, err := h.RestoreModel(ctx, "m", 201); !errors.Is(err, engine.ErrSnapshotNotFound) {

@@ -262,7 +262,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	h = start(t, d, c)
 	refuses()
 	h.observe(t, "good", one("b", 1)...)
-	if kept, err := h.ListSnapshots("bad"); err != nil || len(kept) > 0 {
+	if kept, err := h.ListSnapshots(t.Context(), "bad"); err != nil || len(kept) > 0 {
 		t.Errorf("kept: %+v, %v", kept, err)
 	}
 	if _, err := h.RestoreModel(t.Context(), "bad", 0); err != nil {
@@ -393,7 +393,7 @@ func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
 			h.observe(t, "m", one(strconv.Itoa(n), 1)...)
 		}
 		kept := func() int {
-			list, err := h.ListSnapshots("m")
+			list, err := h.ListSnapshots(t.Context(), "m")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ type UpdateOptions struct {
 // waits for its turn, unless the model is moved: then what it had accepted is learned or
 // refused on return, and nothing is afterwards. Metadata that is as it was changes nothing.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
-	named, err := e.find(id)
+	named, err := e.find(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
 )
 
 // remember keeps the features of every row under its id. An id that the caller
@@ -126,6 +127,23 @@ func (i *instance) inputField() string {
 		return "inputs"
 	}
 	return "features"
+}
+
+// inputForm says what an input of the model is.
+func (i *instance) inputForm() string {
+	if i.schema != nil {
+		return fmt.Sprintf("inputs, an object such as {%q: …}", i.schema.Name(0))
+	}
+	return fmt.Sprintf("features, %d numbers", i.Spec.Dimension)
+}
+
+// inputMissing refuses a row without any input.
+func (i *instance) inputMissing(field, want string) error {
+	err := ErrInvalidRequest
+	if i.schema == nil {
+		err = model.ErrDimensionMismatch
+	}
+	return &model.FieldError{Field: field, Err: err, Got: "nothing", Want: want}
 }
 
 // lookUp gives what is remembered under an id, nil if nothing is.

@@ -23,7 +23,7 @@ type Watcher struct {
 // Watch begins to watch a model. A watcher that does not keep up holds the newest room
 // observations, and leaves out others: the model never waits for it.
 func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, error) {
-	i, err := e.find(id)
+	i, err := e.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -7,16 +7,19 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
 )
 
@@ -87,17 +90,14 @@ func (g *Gateway) takeBody(w http.ResponseWriter, r *http.Request, path map[stri
 		return 0, false
 	}
 	defer p.Leave()
-	control := http.NewResponseController(w)
-	// A writer that has no deadlines is one of a test.
-	_ = control.SetReadDeadline(g.Now().Add(readTimeout))
+	expect(r, readTimeout)
 	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: &g.bodies}
 	data, err := io.ReadAll(arriving)
-	_ = control.SetReadDeadline(time.Time{})
 	var f failure
 	if err != nil {
 		f = g.unread(err)
-	} else {
-		f, ok = g.taken(arriving, data)
+	} else if f, ok = g.taken(arriving, data); ok && r.Method == http.MethodPatch {
+		f, ok = updates(data, path)
 	}
 	if !ok {
 		g.bodies.give(arriving.size)
@@ -117,7 +117,17 @@ func (g *Gateway) unread(err error) failure {
 	case errors.Is(err, errBodiesFull):
 		return tooBusy()
 	}
-	return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+	return g.incomplete(err)
+}
+
+// incomplete is the failure of a body that broke off, or did not come in time.
+func (g *Gateway) incomplete(err error) failure {
+	select {
+	case <-g.draining:
+		return shuttingDown()
+	default:
+		return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+	}
 }
 
 // taken counts what a body that has come will take beside its bytes.
@@ -192,6 +202,7 @@ func (g *Gateway) badContent(r *http.Request) (failure, bool) {
 func sameNames(m proto.Message, path map[string]string) error {
 	message := m.ProtoReflect()
 	for name, want := range path {
+		name = name[strings.LastIndexByte(name, '.')+1:] // The message of model.id is the model.
 		field := message.Descriptor().Fields().ByName(protoreflect.Name(name))
 		if field == nil || field.Kind() != protoreflect.StringKind || field.IsList() {
 			continue
@@ -201,6 +212,20 @@ func sameNames(m proto.Message, path map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// updates refuses the body of an update that names another model than the path does. The
+// generated code decodes such a body without its path, and replaces the name. That code also
+// says what is wrong with a body that is no model.
+func updates(data []byte, path map[string]string) (f failure, ok bool) {
+	var m hindsightv1.Model
+	if unmarshal(data, &m) != nil {
+		return failure{}, true
+	}
+	if err := sameNames(&m, path); err != nil {
+		return failed(status.Error(codes.InvalidArgument, err.Error())), false
+	}
+	return failure{}, true
 }
 
 // isContent tells whether the body is of a type. A request without a body needs none.

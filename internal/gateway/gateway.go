@@ -7,7 +7,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -58,13 +57,10 @@ type Options struct {
 // Limits that no user has asked to set.
 const (
 	heartbeatInterval = 15 * time.Second
+	// A call is answered after so long at the latest. The server gives it ten minutes.
+	answerTimeout = 11 * time.Minute
 	// A write to a client that takes nothing for so long ends its request.
 	writeTimeout = 30 * time.Second
-	// A request may take so long until its body is there.
-	readTimeout = time.Minute
-	// So much of a body that was refused is read, in so much time.
-	lingerBytes   = 64 << 20
-	lingerTimeout = 5 * time.Second
 	// So many requests may stream at once: events, exports and imports.
 	maxStreams = 200
 )
@@ -85,7 +81,10 @@ type Gateway struct {
 	mu       struct {
 		sync.Mutex
 		closed bool
+		// bodies are those of the calls in flight.
+		bodies map[*incoming]struct{}
 	}
+	// requests counts the calls in flight.
 	requests sync.WaitGroup
 }
 
@@ -98,6 +97,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		Options: o, models: hindsightv1.NewModelServiceClient(o.Server),
 		places: make(chan struct{}, maxStreams), bodies: budget{limit: limitOf(o.MemoryLimit)}, draining: make(chan struct{}),
 	}
+	g.mu.bodies = map[*incoming]struct{}{}
 	d, err := parseDocument(openapi.Document())
 	if err != nil {
 		return nil, err
@@ -146,73 +146,69 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !g.enter() {
+	var body *incoming
+	if r.ContentLength != 0 {
+		body = &incoming{ReadCloser: r.Body, control: http.NewResponseController(w)}
+	}
+	if !g.enter(r, body) {
 		w.Header().Set("Connection", "close")
 		g.write(w, shuttingDown())
 		return
 	}
-	defer g.requests.Done()
 	if g.Traced {
 		r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 	}
-	sent := &incoming{ReadCloser: r.Body}
-	if r.ContentLength != 0 {
+	if body != nil {
 		// A copy: net/http looks at the body of its own request, whether a client waits for
 		// 100 Continue.
 		r = r.WithContext(r.Context())
-		r.Body = sent
+		r.Body = body
 	}
-	g.handler.ServeHTTP(w, r)
-	if r.ContentLength != 0 && !sent.ended {
-		g.linger(w, r, sent)
+	func() {
+		defer g.leave(r, body)
+		g.handler.ServeHTTP(w, r)
+	}()
+	if body != nil {
+		body.linger(r)
 	}
 }
 
-// incoming is a body that knows whether it was read to its end.
-type incoming struct {
-	io.ReadCloser
-	ended bool
-}
-
-func (i *incoming) Read(p []byte) (int, error) {
-	n, err := i.ReadCloser.Read(p)
-	i.ended = i.ended || err != nil
-	return n, err
-}
-
-// linger reads what is left of a body that was refused. Most clients send all of it before
-// they read the answer: if the server closed the connection, they would see that and no
-// answer. A client that waits for 100 Continue has not sent it.
-func (g *Gateway) linger(w http.ResponseWriter, r *http.Request, sent io.Reader) {
-	if r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
-		return
-	}
-	control := http.NewResponseController(w)
-	// Only a writer of a test has neither.
-	_ = control.Flush() // A client that waits for the answer gets it now.
-	_ = control.SetReadDeadline(g.Now().Add(lingerTimeout))
-	// An error means that there is no more, or that it comes too slowly.
-	_, _ = io.CopyN(io.Discard, sent, lingerBytes)
-	_ = control.SetReadDeadline(time.Time{})
-}
-
-// enter counts a request, unless the gateway drains.
-func (g *Gateway) enter() bool {
+// enter refuses requests while the gateway drains. Drain waits for a call, and hurries its
+// body. Drain does not wait for a page: a client that reads no answer would hold it up.
+func (g *Gateway) enter(r *http.Request, body *incoming) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.mu.closed {
+	if !g.mu.closed && isCall(r.URL.Path) {
 		g.requests.Add(1)
+		if body != nil {
+			g.mu.bodies[body] = struct{}{}
+		}
 	}
 	return !g.mu.closed
 }
 
-// Drain refuses further requests, ends the streams of events, and waits until the
-// requests in flight are answered. Their contexts end them sooner.
+func (g *Gateway) leave(r *http.Request, body *incoming) {
+	if !isCall(r.URL.Path) {
+		return
+	}
+	if body != nil {
+		g.mu.Lock()
+		delete(g.mu.bodies, body)
+		g.mu.Unlock()
+	}
+	g.requests.Done()
+}
+
+// Drain refuses further requests, ends the streams of events and the bodies that do not
+// come, and waits until the calls in flight are answered. Their contexts end them sooner.
 func (g *Gateway) Drain() {
 	g.mu.Lock()
 	if !g.mu.closed {
 		g.mu.closed = true
 		close(g.draining)
+		for body := range g.mu.bodies {
+			body.drain()
+		}
 	}
 	g.mu.Unlock()
 	g.requests.Wait()

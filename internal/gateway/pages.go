@@ -32,6 +32,7 @@ func (g *Gateway) pages(calls http.Handler) http.Handler {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		switch {
 		case isCall(r.URL.Path):
+			_ = http.NewResponseController(w).SetWriteDeadline(g.Now().Add(answerTimeout)) // Only a writer of a test has none.
 			calls.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			g.notAPage(w, r)

@@ -132,7 +132,7 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 	}
 	listener := listen(tb)
 	h.url = "http://" + listener.Addr().String()
-	web := &http.Server{Handler: h.gateway, ReadHeaderTimeout: time.Minute}
+	web := &http.Server{Handler: gateway.BoundBodies(h.gateway), ReadHeaderTimeout: time.Minute}
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(listener) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -84,14 +82,13 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 		g.write(w, failed(err))
 		return
 	}
-	control := http.NewResponseController(w)
 	piece := make([]byte, pieceBytes)
 	taken := begin(call, r.URL.Query().Get("id"))
 	if !taken {
 		w.Header().Set("Connection", "close") // Or net/http waits for a short body before it answers.
 	}
 	for taken {
-		_ = control.SetReadDeadline(g.Now().Add(readTimeout)) // Only a writer of a test has none.
+		expect(r, readTimeout)
 		n, readErr := io.ReadFull(r.Body, piece)
 		// An error of Send says that the call has ended; CloseAndRecv says how.
 		if n > 0 && call.Send(&hindsightv1.ImportModelRequest{Chunk: piece[:n]}) != nil {
@@ -101,11 +98,10 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 			break
 		}
 		if readErr != nil {
-			g.write(w, refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+readErr.Error()))
+			g.write(w, g.incomplete(readErr))
 			return
 		}
 	}
-	_ = control.SetReadDeadline(time.Time{})
 	answer, err := call.CloseAndRecv()
 	if err != nil {
 		g.write(w, failed(err))

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestUpdateMask(t *testing.T) {
 		{"?updateMask=*", body, []string{"*"}},
 		{"?updateMask=colour", body, []string{"colour"}},
 		{"", body, []string{"display_name", "label_ttl", "labels"}},
-		{"", `{"max_pending_labels":7,"id":"other"}`, []string{"max_pending_labels"}},
+		{"", `{"max_pending_labels":7,"id":"m"}`, []string{"max_pending_labels"}},
 		{"", `{}`, nil},
 		{"", "", nil},
 	} {
@@ -34,5 +35,23 @@ func TestUpdateMask(t *testing.T) {
 		if got.GetModel().GetId() != "m" || (c.body == body && (got.GetModel().GetEtag() != "e" || got.GetModel().GetLabelTtl().GetSeconds() != 3)) {
 			t.Errorf("%s %s: %v", c.query, c.body, got)
 		}
+	}
+}
+
+// A body that names another model than the path does is refused, with the name that is wrong.
+func TestUpdateOfAnotherModel(t *testing.T) {
+	w := &watched{updates: make(chan *hindsightv1.UpdateModelRequest, 2)}
+	h := w.serve(t)
+	for _, body := range []string{`{"max_pending_labels":7,"id":"other"}`, `{"id":"other"}`} {
+		a := h.call(t, "PATCH", "/v1/models/m", body)
+		message, _ := a.at("error", "message").(string)
+		if a.status != http.StatusBadRequest || message != `body: id: got "other", want "m" as in the path, or nothing` {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	select {
+	case got := <-w.updates:
+		t.Errorf("the server was called with %v", got)
+	default:
 	}
 }

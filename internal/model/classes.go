@@ -87,6 +87,11 @@ type ClassOutcome struct {
 	Loss, Regret float64
 }
 
+// KnownClasses says what a model wants that has all its classes, and what to do with another.
+func KnownClasses(most int) string {
+	return fmt.Sprintf("one of the %d that are known: the spec's max_classes is %d and does not change; create a model with more", most, most)
+}
+
 // CheckClass accepts valid UTF-8 of 1 to MaxClassBytes bytes.
 func CheckClass(class string) error {
 	var got string

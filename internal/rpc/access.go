@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,8 @@ type access struct {
 type judge struct {
 	rule
 	paths []path
+	// predicts: a call of the data path, which judges by itself the model that it resolves.
+	predicts bool
 }
 
 // newAccess is nil if there is nothing to do.
@@ -49,7 +52,7 @@ func newAccess(o *Options) *access {
 	}
 	a := &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: o.Engine.AliasTarget, rules: map[string]*judge{}}
 	for _, r := range rules() {
-		a.rules[r.method] = &judge{r, r.paths()}
+		a.rules[r.method] = &judge{r, r.paths(), strings.HasPrefix(r.method, "/"+hindsightv1.PredictionService_ServiceDesc.ServiceName+"/")}
 	}
 	return a
 }
@@ -71,7 +74,7 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	a.judged(p, err)
 	if err == nil {
 		if p != nil {
-			ctx = auth.NewContext(ctx, p)
+			ctx = rule.carry(ctx, p)
 		}
 		if response, err = handle(ctx, request); err == nil {
 			redact(p, response)
@@ -84,6 +87,16 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 		}, err)
 	}
 	return response, err
+}
+
+// carry gives a call its principal, and its engine the models of the principal. An alias may
+// be set after the request was judged: what it names is judged where the engine finds it.
+func (j *judge) carry(ctx context.Context, p *auth.Principal) context.Context {
+	ctx = auth.NewContext(ctx, p)
+	if p.SeesAll() || j.predicts {
+		return ctx
+	}
+	return engine.WithScope(ctx, p.Within)
 }
 
 // enter finds who calls, and holds a place for the call. The principal is nil where none

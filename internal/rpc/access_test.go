@@ -81,7 +81,7 @@ func needed() map[string]string {
 		"GetModelStats": "read", "GetModelHistory": "read", "WatchModel": "read", "CompareModels": "read", "ValidateSpec": "read",
 		"SnapshotModel": "admin", "ListSnapshots": "read", "RestoreModel": "admin", "ExportModel": "admin", "ImportModel": "admin",
 		"SetAlias": "admin", "ListAliases": "read", "DeleteAlias": "admin",
-		"Check": "none", "List": "none", "Watch": "none", "ServerReflectionInfo": "admin",
+		"Check": "none", "List": "none", "Watch": "none", "ServerReflectionInfo": "read",
 	}
 }
 

@@ -20,7 +20,7 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	judged := &judgedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
 	if err == nil {
 		if p != nil {
-			judged.ctx = auth.NewContext(judged.ctx, p)
+			judged.ctx = rule.carry(judged.ctx, p)
 		}
 		err = handle(service, judged)
 	}

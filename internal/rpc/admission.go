@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -131,6 +132,35 @@ func (b *budget) take(n, own int64) error {
 }
 
 func (b *budget) give(n int64) { b.held.Add(-n) }
+
+// A reservation is what one call holds of a budget. The engine may go on with an export after
+// its call has ended: once release has given all back, take takes nothing.
+type reservation struct {
+	budget   *budget
+	mu       sync.Mutex
+	held     int64
+	released bool
+}
+
+func (r *reservation) take(n int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.released {
+		return context.Canceled
+	}
+	if err := r.budget.take(n, r.held+n); err != nil {
+		return err
+	}
+	r.held += n
+	return nil
+}
+
+func (r *reservation) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.budget.give(r.held)
+	r.released = true
+}
 
 // Stats are what calls hold at this moment.
 type Stats struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -374,4 +375,23 @@ func BenchmarkRecord(b *testing.B) {
 			records.GiveBack(r)
 		}
 	})
+}
+
+// A request without any input says what the model takes, and not that it got no numbers. An
+// empty prediction id is one that was lost on its way.
+func TestRequestsWithoutAnInput(t *testing.T) {
+	s := serve(t)
+	s.create(t, "named", &hindsightv1.ModelSpec{Inputs: inputsOf(t, `[{"name": "city", "categorical": {}}]`)})
+	s.create(t, "plain", linear(2))
+	for model, c := range map[string]struct{ observed, reason, predicted string }{
+		"named": {`prediction_id: got nothing, want the id of a prediction, or inputs, an object such as {"city": …}`, "INVALID_REQUEST", `inputs: got nothing, want inputs, an object such as {"city": …}`},
+		"plain": {"prediction_id: got nothing, want the id of a prediction, or features, 2 numbers", "DIMENSION_MISMATCH", "features: got 0 numbers, want 2 numbers"},
+	} {
+		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Target: label(1)})
+		refused(t, err, codes.InvalidArgument, c.reason, c.observed)
+		_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: model})
+		refused(t, err, codes.InvalidArgument, c.reason, c.predicted)
+	}
+	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Features: []float64{1}, Target: label(1)})
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", `features: got 1 numbers, want inputs, an object such as {"city": …}: the model has named inputs`)
 }

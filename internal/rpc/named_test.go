@@ -281,7 +281,7 @@ func TestRefusalsOfInputs(t *testing.T) {
 
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Inputs: bad}), invalid, "UNKNOWN_INPUT", "inputs.ciyt:", `"city"`)
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Inputs: object(t, `{}`)}), invalid, "MISSING_INPUT", "inputs.load:", "null")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m"}), invalid, "INVALID_REQUEST", "features", "inputs")
+	refused(t, predict(&hindsightv1.PredictRequest{Model: "m"}), invalid, "INVALID_REQUEST", "inputs: got nothing")
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: x}), invalid, "INVALID_REQUEST", "features", "inputs")
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: x, Inputs: good}), invalid, "INVALID_REQUEST", "features", "inputs alone")
 	refused(t, predict(&hindsightv1.PredictRequest{Model: "plain", Inputs: good}), invalid, "INVALID_REQUEST", "inputs", "features", "2 numbers")

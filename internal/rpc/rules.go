@@ -65,8 +65,8 @@ func rules() []rule {
 		{method: healthv1.Health_Check_FullMethodName},
 		{method: healthv1.Health_List_FullMethodName},
 		{method: healthv1.Health_Watch_FullMethodName},
-		{method: reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName, role: auth.Admin},
-		{method: reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName, role: auth.Admin},
+		{method: reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName, role: auth.Read},
+		{method: reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName, role: auth.Read},
 	}
 }
 

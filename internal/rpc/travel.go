@@ -22,8 +22,8 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 	return &hindsightv1.SnapshotModelResponse{Snapshot: snapshotToProto(s)}, nil
 }
 
-func (m *models) ListSnapshots(_ context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
-	kept, err := m.engine.ListSnapshots(r.GetModel())
+func (m *models) ListSnapshots(ctx context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
+	kept, err := m.engine.ListSnapshots(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +77,15 @@ func (m *models) restoreTo(ctx context.Context, r *hindsightv1.RestoreModelReque
 const chunkBytes = 256 << 10
 
 func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
-	data, err := m.engine.ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds()})
+	room := reservation{budget: m.transfers}
+	defer room.release()
+	data, err := m.engine.ExportModel(stream.Context(), r.GetModel(), engine.ExportOptions{WithoutIDs: r.GetWithoutIds(), Reserve: room.take})
+	if err == nil {
+		err = room.take(max(0, int64(len(data))-room.held)) // What stands between the parts.
+	}
 	if err != nil {
 		return err
 	}
-	size := int64(len(data))
-	if err := m.transfers.take(size, size); err != nil {
-		return err
-	}
-	defer m.transfers.give(size)
 	for len(data) > 0 {
 		n := min(len(data), chunkBytes)
 		if err := stream.Send(&hindsightv1.ExportModelResponse{Chunk: data[:n]}); err != nil {

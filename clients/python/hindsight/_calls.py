@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, Optional, TypeVar
 
 from hindsight import messages
-from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, set_label, spec, timestamp
+from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, refuse_frame, set_label, spec, timestamp
 from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
 T = TypeVar("T")
@@ -118,6 +118,7 @@ def predict(
 def predict_batch(
     model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool
 ) -> Call[list[messages.Prediction]]:
+    refuse_frame(rows, "predict_frame takes")
     r = prediction_pb2.PredictBatchRequest(model=model)
     for row in rows:
         if isinstance(row, Mapping):
@@ -150,6 +151,7 @@ def observe_batch(
     weights: Optional[Iterable[float]],
     ids: Optional[Iterable[str]],
 ) -> Call[list[messages.Outcome]]:
+    refuse_frame(rows, "learn_frame takes")
     rows = list(rows)
     label_of = _column("labels", labels, len(rows))
     weight_of, id_of = _column("weights", weights, len(rows)), _column("ids", ids, len(rows))

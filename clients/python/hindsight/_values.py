@@ -36,11 +36,26 @@ def features(x: Union[Sequence[float], Array]) -> list[float]:
     """The features of an input that has no names."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"an input is a list of numbers or a mapping of names to values, not {type(x).__name__}")
+    refuse_frame(x, "predict_frame and learn_frame take")
     given: Any = x.tolist() if hasattr(x, "tolist") else x
     try:
-        return [float(v) for v in given]
+        return [number(v, f"features[{n}]") for n, v in enumerate(given)]
     except TypeError as e:
         raise TypeError(f"an input is a list of numbers or a mapping of names to values: {e}") from None
+
+
+def number(value: Any, field: str) -> float:
+    """A value as a number. The error of any other value names the field."""
+    try:
+        return float(value)
+    except (TypeError, ValueError) as e:
+        raise type(e)(f"{field}: got {value!r}, want a number") from None
+
+
+def refuse_frame(x: Any, instead: str) -> None:
+    """Refuses a DataFrame, which iterates over the names of its columns."""
+    if hasattr(x, "columns") and hasattr(x, "iterrows"):
+        raise TypeError(f"got a DataFrame, want rows: {instead} a DataFrame")
 
 
 def inputs(x: Mapping[str, Any]) -> struct_pb2.Struct:
@@ -92,9 +107,9 @@ def set_label(request: prediction_pb2.ObserveRequest, label: Label) -> None:
         setattr(request, "class", value)
     elif isinstance(value, Iterable):
         request.labels.SetInParent()
-        request.labels.values.extend(float(v) for v in value)
+        request.labels.values.extend(number(v, f"labels[{n}]") for n, v in enumerate(value))
     else:
-        request.label = float(value)
+        request.label = number(value, "label")
 
 
 def duration(span: Span) -> duration_pb2.Duration:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from hindsight import messages
 from hindsight._calls import new_id
-from hindsight._values import Label, is_missing
+from hindsight._values import Label, is_missing, number
 
 if TYPE_CHECKING:
     import pandas
@@ -106,7 +106,7 @@ class Observations:
         if missing.any():
             raise ValueError(f"{int(missing.sum())} rows have no label, the first is {missing.idxmax()!r}: leave them out")
         self.rows = rows_of(frame.drop(columns=columns + others), by_name)
-        self._labels: list[Label] = frame[label].tolist() if isinstance(label, str) else frame[columns].to_numpy(float).tolist()
+        self._labels: list[Label] = frame[label].tolist() if isinstance(label, str) else numbers_of(frame[columns])
         self._weights = None if weight is None else frame[weight].tolist()
         run = run or new_id()
         self._ids = [f"{run}-{n}" for n in range(len(frame))] if id is None else [str(v) for v in frame[id].tolist()]
@@ -126,11 +126,23 @@ def named(info: messages.ModelInfo) -> bool:
 def rows_of(frame: pandas.DataFrame, by_name: bool) -> list[Any]:
     """The rows as inputs of a model."""
     if not by_name:
-        rows: list[Any] = frame.to_numpy(float).tolist()
-        return rows
+        return numbers_of(frame)
     columns = [[None if is_missing(v) else v for v in frame[c].tolist()] for c in frame.columns]
     names = [str(c) for c in frame.columns]
     return [dict(zip(names, values)) for values in zip(*columns)]
+
+
+def numbers_of(frame: pandas.DataFrame) -> list[Any]:
+    """The rows of a DataFrame of numbers."""
+    try:
+        rows: list[Any] = frame.to_numpy(float).tolist()
+        return rows
+    except (TypeError, ValueError):
+        for name in frame.columns:
+            for value in frame[name].tolist():
+                if not is_missing(value):
+                    number(value, f"column {name!r}")
+        raise
 
 
 def batches(rows: list[Any], size: int) -> Iterator[tuple[int, list[Any]]]:

@@ -78,6 +78,11 @@ class FramesTest(unittest.TestCase):
             model.learn_frame(frame, "y")
         with self.assertRaisesRegex(ValueError, "no column 'z'"):
             model.learn_frame(frame, "z")
+        frame = pandas.DataFrame({"a": ["1.5", "Oslo"], "y": [1.0, 2.0]})
+        with self.assertRaisesRegex(ValueError, "column 'a': got 'Oslo', want a number"):
+            model.learn_frame(frame, "y")
+        with self.assertRaisesRegex(TypeError, "predict_frame takes a DataFrame"):
+            model.predict_batch(frame[["a"]])
         self.assertEqual(model.get().sequence, 0)
 
     def test_arrays_of_numpy(self):

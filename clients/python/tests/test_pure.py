@@ -75,6 +75,37 @@ class ValuesTest(unittest.TestCase):
         with self.assertRaises(TypeError):
             _values.features([None])
 
+    def test_what_is_no_number_is_named(self):
+        request = prediction_pb2.ObserveRequest()
+        for call, message in [
+            (lambda: _values.features([1, "Oslo"]), "features[1]: got 'Oslo', want a number"),
+            (lambda: _values.set_label(request, [1, "Oslo"]), "labels[1]: got 'Oslo', want a number"),
+            (lambda: _calls.observe_batch("m", [[1]], [["up"]], None, None), "labels[0]: got 'up', want a number"),
+        ]:
+            with self.assertRaises(ValueError) as raised:
+                call()
+            self.assertEqual(str(raised.exception), message)
+        with self.assertRaisesRegex(TypeError, "features.0.: got None, want a number"):
+            _values.features([None])
+
+    def test_a_frame_is_no_list_of_rows(self):
+        class Frame:
+            columns = ["a", "b"]
+
+            def iterrows(self):
+                return iter(())
+
+            def __iter__(self):
+                return iter(self.columns)
+
+        for call, instead in [
+            (lambda: _calls.predict_batch("m", Frame(), None, None, False), "predict_frame"),
+            (lambda: _calls.observe_batch("m", Frame(), [1], None, None), "learn_frame"),
+            (lambda: _calls.predict("m", Frame(), None, None, False), "predict_frame"),
+        ]:
+            with self.assertRaisesRegex(TypeError, f"got a DataFrame, want rows: {instead}"):
+                call()
+
     def test_inputs(self):
         at = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))
         s = _values.inputs({

@@ -10,6 +10,7 @@ import (
 // Defaults of a model of classes.
 const (
 	defaultClasses     = 2
+	defaultAutoClasses = 64
 	defaultRLSCClasses = 256
 	// Those of rlsc over random features, and of every rlsc.
 	defaultRLSCFrequencies = 100
@@ -24,11 +25,14 @@ const (
 func (c *completion) labels() (outputs int) {
 	s := &c.spec
 	most := defaultClasses
-	if s.RLSC != nil {
+	switch {
+	case s.RLSC != nil:
 		most = defaultRLSCClasses
 		if s.Classes == nil {
 			s.Classes = &model.Classes{}
 		}
+	case s.Name() == model.DefaultLearner && !c.stored:
+		most = defaultAutoClasses
 	}
 	if s.Classes == nil {
 		return s.Outputs

@@ -205,7 +205,7 @@ func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
 	if _, known := l.numbers[class]; !known && len(l.names) == l.o.MaxClasses {
 		return &model.FieldError{
 			Field: "class", Err: model.ErrClassLimit, Got: fmt.Sprintf("the new class %q", class),
-			Want: fmt.Sprintf("one of the %d that are known: max_classes is %d", len(l.names), l.o.MaxClasses),
+			Want: model.KnownClasses(l.o.MaxClasses),
 		}
 	}
 	return nil

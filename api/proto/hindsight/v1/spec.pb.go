@@ -1338,8 +1338,9 @@ func (x *VectorInput) GetLength() int32 {
 // their first appearance.
 type Classes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many there may be. Default 2; 256 for rlsc. With more than two a learner
-	// other than rlsc has an output for each, one class against the rest.
+	// How many there may be. Default 64 for auto, 256 for rlsc, 2 for the others. With more
+	// than two a learner other than rlsc has an output for each, one class against the rest,
+	// also for classes that have not appeared: say 2 for two.
 	MaxClasses    *int32 `protobuf:"varint,1,opt,name=max_classes,json=maxClasses,proto3,oneof" json:"max_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -11,6 +11,8 @@ import (
 	"math"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/bench/internal/papers"
 	"hindsight/cmd/bench/internal/remote"
@@ -198,7 +200,7 @@ func (b *Bench) ijcnn1(ctx context.Context, p Plan, r *Results) error {
 	if err != nil {
 		return err
 	}
-	s.spec.Classes = &hindsightv1.Classes{}
+	s.spec.Classes = &hindsightv1.Classes{MaxClasses: proto.Int32(2)}
 	return b.reliable(ctx, s, nil, r)
 }
 

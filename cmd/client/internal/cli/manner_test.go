@@ -93,6 +93,7 @@ func TestDidYouMean(t *testing.T) {
 		`feature 2: "x" is not a number`:                                                   {"predict", "--model", "m", "1", "x", "-2"},
 		`feature 3: "1e400" is out of range`:                                               {"predict", "-o", "json", "--model", "m", "1", "-1", "1e400"},
 		`unknown field "pkawv_tailor"; is it "pkawv_taylor"?`:                              {"model", "create", "x", "--spec", `{"pkawv_tailor": {}}`},
+		`unknown field "learner"; a learner is a field with its own name`:                  {"model", "create", "x", "--spec", `{"dimension": 2, "learner": "auto"}`},
 		`unknown field "degre"; is it "degree"?`:                                           {"model", "create", "x", "--spec", `{"pkawv_taylor": {"degre": 2}}`},
 		`start one with "hindsight-server --data-dir DIR", or name another with --address`: {"--address", nowhere(t), "model", "list"},
 	} {

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -54,12 +56,15 @@ func fixed(cmd *cobra.Command, flag string, list []string) {
 }
 
 // specMistake describes a mistake in the JSON of a spec. To an unknown field it adds
-// the one that was meant.
+// the one that was meant, and to learner, which is no field, the learners.
 func specMistake(err error) string {
 	text := oneLine(err)
 	unknown := regexp.MustCompile(`unknown field "([^"]*)"`).FindStringSubmatch(text)
 	if unknown == nil {
 		return text
+	}
+	if unknown[1] == "learner" {
+		return fmt.Sprintf(`%s; a learner is a field with its own name, as in {"dimension": 2, "auto": {}}: %s`, text, strings.Join(learners(), ", "))
 	}
 	names := make(map[protoreflect.FullName][]string)
 	fields((&hindsightv1.ModelSpec{}).ProtoReflect().Descriptor(), names)

@@ -1,0 +1,145 @@
+package main_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// dialHTTP connects to the HTTP port and writes a text.
+func (p *process) dialHTTP(t *testing.T, text string) net.Conn {
+	t.Helper()
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// half is a request that promises 100 bytes, or chunks, and sends two bytes.
+func half(method, path string, chunked bool, headers ...string) string {
+	body := "Content-Length: 100\r\n\r\n{ "
+	if chunked {
+		body = "Transfer-Encoding: chunked\r\n\r\n64\r\n{ "
+	}
+	more := ""
+	for _, h := range headers {
+		more += h + "\r\n"
+	}
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Type: application/json\r\n%s%s", method, path, more, body)
+}
+
+// The server closes the connections of clients without a token that send a part of a body,
+// wherever they send it. Others are answered meanwhile.
+func TestHalfSentBodiesEnd(t *testing.T) {
+	const each, limit = 3, 30 * time.Second
+	directory := t.TempDir()
+	file := filepath.Join(directory, "tokens.yaml")
+	newToken(t, file, "admin", "admin")
+	p := launch(t, filepath.Join(directory, "data"), "--tokens", file)
+	var ended sync.WaitGroup
+	var open atomic.Int64
+	began := time.Now()
+	for _, request := range []string{
+		half(http.MethodPost, "/v1/models/m:observe", false),
+		half(http.MethodPost, "/v1/models/m:observe", true),
+		half(http.MethodPost, "/v1/models/m:observe", false, "Expect: 100-continue"),
+		half(http.MethodPost, "/v1/models/m:observe", false, "Connection: close"),
+		half(http.MethodPost, "/v1/models:import?id=m", true),
+		half(http.MethodGet, "/v1/models/m/events", false),
+		half(http.MethodPost, "/login", false),
+		half(http.MethodPost, "/login", true),
+		half(http.MethodGet, "/login", false),
+		half(http.MethodPost, "/", false),
+		half(http.MethodGet, "/", false),
+		half(http.MethodGet, "/healthz", false),
+		half(http.MethodPost, "/healthz", true),
+		half(http.MethodGet, "/metrics", false),
+		half(http.MethodPut, "/debug/loglevel", true),
+	} {
+		for range each {
+			c := p.dialHTTP(t, request)
+			open.Add(1)
+			ended.Go(func() {
+				if err := c.SetReadDeadline(began.Add(limit)); err != nil {
+					t.Error(err)
+					return
+				}
+				if answer, err := io.ReadAll(c); err != nil && strings.Contains(err.Error(), "i/o timeout") {
+					t.Errorf("%.60q is open after %v, answered %.60q", request, limit, answer)
+					return
+				}
+				open.Add(-1)
+			})
+		}
+	}
+	sent := open.Load()
+	if code, body := p.ask(t, "/healthz", ""); code != http.StatusOK {
+		t.Errorf("/healthz meanwhile: %d %s", code, body)
+	}
+	ended.Wait()
+	t.Logf("%d of %d connections are open after %v", open.Load(), sent, time.Since(began))
+	p.terminate(t)
+}
+
+// Clients that send a part of a body, or read no answer, hold up no shutdown.
+func TestShutdownIsNotHeldByHalfRequests(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "tokens.yaml")
+	admin := newToken(t, file, "admin", "admin")
+	for name, c := range map[string]struct {
+		flags   []string
+		request string
+	}{
+		"a refused body":             {[]string{"--tokens", file}, half(http.MethodPost, "/v1/models/m:observe", false)},
+		"a login":                    {[]string{"--tokens", file}, half(http.MethodPost, "/login", false)},
+		"a body of a call":           {nil, half(http.MethodPost, "/v1/models/m:observe", false)},
+		"an import":                  {nil, strings.Replace(half(http.MethodPost, "/v1/models:import?id=m", true), "json", "octet-stream", 1)},
+		"a body with a token":        {[]string{"--tokens", file}, half(http.MethodPost, "/v1/models/m:observe", true, "Authorization: Bearer "+admin)},
+		"answers that nobody reads":  {[]string{"--tokens", file}, strings.Repeat("GET ASSET HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000)},
+		"refusals that nobody reads": {[]string{"--tokens", file}, strings.Repeat("POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n ", 20_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := launch(t, t.TempDir(), c.flags...)
+			_, page := p.ask(t, "/", "")
+			request := strings.ReplaceAll(c.request, "ASSET", regexp.MustCompile(`/assets/[^"]*js`).FindString(page))
+			for range 30 {
+				// What the server does not read of it stays in the buffers.
+				dialer := net.Dialer{Timeout: 5 * time.Second}
+				conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = conn.Close() }()
+				_ = conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
+				_, _ = io.WriteString(conn, request)
+			}
+			p.ask(t, "/healthz", "")
+			began := time.Now()
+			if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.await(t); err != nil {
+				t.Error(err)
+			}
+			took := time.Since(began)
+			if t.Logf("%v", took); took > 5*time.Second {
+				t.Errorf("the shutdown took %v", took)
+			}
+		})
+	}
+}

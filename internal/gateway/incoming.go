@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// A body that no call waits for has to come in so much time. net/http reads it to its
+	// end before it answers, or waits for the next request.
+	strayTimeout = 10 * time.Second
+	// The body of a call may take so long, and so may each piece of an import.
+	readTimeout = time.Minute
+	// Bodies that are not there when the gateway begins to drain have so much time.
+	drainTimeout = time.Second
+	// So much of a body that was refused is read, in so much time.
+	lingerBytes   = 64 << 20
+	lingerTimeout = 5 * time.Second
+)
+
+// BoundBodies bounds how long the body of a request may take. It is the outermost handler of
+// a server: without it, a client that sends a part of a body and then nothing keeps its
+// connection open for ever, because net/http reads the rest without a deadline.
+func BoundBodies(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(strayTimeout)) // Only a writer of a test has none.
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// incoming is the body of a request on its way. Its read deadline stays until the end of the
+// body, because net/http reads what a handler leaves.
+type incoming struct {
+	io.ReadCloser
+	control *http.ResponseController
+	mu      struct {
+		sync.Mutex
+		// ended: the body was read to its end, or its rest cannot be read.
+		ended, draining bool
+	}
+}
+
+// Read implements io.Reader.
+func (i *incoming) Read(p []byte) (int, error) {
+	n, err := i.ReadCloser.Read(p)
+	if err != nil {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.mu.ended = true
+		if err == io.EOF { //nolint:errorlint // A reader of net/http does not wrap it.
+			// net/http has done so too, but drain may have come between.
+			_ = i.control.SetReadDeadline(time.Time{}) // As in BoundBodies.
+		}
+	}
+	return n, err
+}
+
+// within gives the rest of the body so much time from now on, less if the gateway drains.
+func (i *incoming) within(d time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.mu.draining {
+		d = min(d, drainTimeout)
+	}
+	if !i.mu.ended {
+		_ = i.control.SetReadDeadline(time.Now().Add(d)) // As in BoundBodies.
+	}
+}
+
+func (i *incoming) drain() {
+	i.mu.Lock()
+	i.mu.draining = true
+	i.mu.Unlock()
+	i.within(drainTimeout)
+}
+
+// expect gives the rest of the body of a request so much time from now on.
+func expect(r *http.Request, d time.Duration) {
+	if body, ok := r.Body.(*incoming); ok { // A request without a body has another.
+		body.within(d)
+	}
+}
+
+// linger reads what is left of a body that was refused. Most clients send all of it before
+// they read the answer: if the server closed the connection, they would see that and no
+// answer. A client that waits for 100 Continue has not sent it.
+func (i *incoming) linger(r *http.Request) {
+	i.mu.Lock()
+	ended := i.mu.ended
+	i.mu.Unlock()
+	if ended || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
+		return
+	}
+	i.within(lingerTimeout)                                       // Flush reads the body too.
+	_ = i.control.SetWriteDeadline(time.Now().Add(lingerTimeout)) // As in BoundBodies.
+	_ = i.control.Flush()                                         // A client that waits for the answer gets it now.
+	// An error means that there is no more, or that it comes too slowly.
+	_, _ = io.CopyN(io.Discard, i, lingerBytes)
+}

@@ -1,0 +1,128 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+)
+
+// An alias goes back and forth between a model of the caller's and one of another team, while
+// the caller calls by the alias: what answers is never the other model.
+func TestScopeWhileAnAliasMoves(t *testing.T) {
+	const foreign = "b-model"
+	g := guard(t, who("admin", auth.Admin), who("a", auth.Admin, "a-"))
+	g.create2(t, "a-1", foreign)
+	admin := as(t.Context(), "admin")
+	marked := &hindsightv1.Model{Id: foreign, DisplayName: foreign}
+	update := &hindsightv1.UpdateModelRequest{Model: marked}
+	update.UpdateMask = mask("display_name")
+	if _, err := g.models.UpdateModel(admin, update); err != nil {
+		t.Fatal(err)
+	}
+	set := func(model string) {
+		if _, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model}); err != nil {
+			t.Error(err)
+		}
+	}
+	set("a-1")
+	within := hindsightv1.NewModelServiceClient(g.local(t))
+	// Each answers what shows the model that answered.
+	for name, call := range map[string]func(ctx context.Context) (string, error){
+		"GetModel": func(ctx context.Context) (string, error) {
+			r, err := within.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "a-live"})
+			return r.GetModel().GetId(), err
+		},
+		"GetModelStats": func(ctx context.Context) (string, error) {
+			r, err := within.GetModelStats(ctx, &hindsightv1.GetModelStatsRequest{Model: "a-live"})
+			return r.GetStats().GetModel(), err
+		},
+		"WatchModel": func(ctx context.Context) (string, error) {
+			watch, err := within.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "a-live"})
+			if err != nil {
+				return "", err
+			}
+			r, err := watch.Recv()
+			return r.GetStats().GetModel(), err
+		},
+		"ExportModel": func(ctx context.Context) (string, error) {
+			export, err := within.ExportModel(ctx, &hindsightv1.ExportModelRequest{Model: "a-live"})
+			var data []byte
+			for err == nil {
+				var r *hindsightv1.ExportModelResponse
+				r, err = export.Recv()
+				data = append(data, r.GetChunk()...)
+			}
+			if err == io.EOF { //nolint:errorlint // As gRPC says.
+				err = nil
+			}
+			if bytes.Contains(data, []byte(foreign)) { // Its display name.
+				return foreign, err
+			}
+			return "a-1", err
+		},
+		"UpdateModel": func(ctx context.Context) (string, error) {
+			r, err := within.UpdateModel(ctx, &hindsightv1.UpdateModelRequest{
+				Model: &hindsightv1.Model{Id: "a-live", Labels: map[string]string{"by": "a"}}, UpdateMask: mask("labels"),
+			})
+			return r.GetModel().GetId(), err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan struct{})
+			var group sync.WaitGroup
+			group.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-ended:
+						return
+					default:
+						set([]string{foreign, "a-1"}[n%2])
+					}
+				}
+			})
+			var calls, own, refused, others atomic.Int64
+			var callers sync.WaitGroup
+			for range 4 {
+				callers.Go(func() {
+					for until := time.Now().Add(time.Second); time.Now().Before(until) || own.Load() == 0 || refused.Load() == 0; {
+						ctx, cancel := context.WithCancel(as(t.Context(), "a"))
+						answered, err := call(ctx)
+						cancel()
+						calls.Add(1)
+						switch {
+						case answered == foreign, err != nil && strings.Contains(err.Error(), foreign):
+							others.Add(1)
+						case err == nil:
+							own.Add(1)
+						case reason(status.Convert(err)) == "MODEL_OUT_OF_SCOPE":
+							refused.Add(1)
+						default:
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			callers.Wait()
+			close(ended)
+			group.Wait()
+			t.Logf("%d calls: %d answers, %d refusals, %d by the other model", calls.Load(), own.Load(), refused.Load(), others.Load())
+			if others.Load() > 0 {
+				t.Errorf("the other model answered %d of %d calls", others.Load(), calls.Load())
+			}
+		})
+	}
+	if r, err := g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: foreign}); err != nil || len(r.GetModel().GetLabels()) > 0 {
+		t.Errorf("the other model was changed: %v, %v", r, err)
+	}
+}

@@ -1,0 +1,63 @@
+package rpc_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/rpc"
+)
+
+// An export for which there is no room is refused before its bytes are made: those of the
+// state, and those of the predictions that wait.
+func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
+	const limit, rows, width = 3 << 20, 20, 100
+	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 * limit })
+	s.create(t, "wide", linear(1000)) // A state of 4 MB at least.
+	s.create(t, "waits", linear(width))
+	for range 125 { // 2 MB of features.
+		r := &hindsightv1.PredictBatchRequest{Model: "waits"}
+		for range rows {
+			r.Rows = append(r.Rows, &hindsightv1.Row{Features: make([]float64, width)})
+		}
+		if _, err := s.PredictBatch(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := len(s.export(t, "waits"))
+	if whole < limit/2 || whole > limit {
+		t.Fatalf("an export of %d bytes, the room is %d", whole, limit)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	unread, err := s.models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Model: "waits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := unread.Recv(); err != nil { // It is under way.
+		t.Fatal(err)
+	}
+	// The store reads what it has of the one before the reservation fails.
+	for model, most := range map[string]uint64{"wide": limit, "waits": 3 * limit} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: model})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		runtime.ReadMemStats(&after)
+		refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+		made := after.TotalAlloc - before.TotalAlloc
+		if t.Logf("%s: refused after %d bytes", model, made); made > most {
+			t.Errorf("%s: %d bytes were made for an export that was refused, want at most %d", model, made, most)
+		}
+	}
+	cancel()
+	for s.server.Stats().RequestBytes > 0 { // The handler ends with its call.
+		runtime.Gosched()
+	}
+	s.export(t, "waits")
+}
