@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/client/internal/cli"
 )
 
@@ -79,7 +80,7 @@ func (q *question) Write(p []byte) (int, error) {
 // TestWatchScreen: the curves are named as those of "model stats", though events have no
 // experts, and a line that is too long does not take the place of another.
 func TestWatchScreen(t *testing.T) {
-	served(t).stats = known
+	served(t).stats = func(s *hindsightv1.ModelStats) { known(s); gateOf(3)(s) }
 	person, program := terminal(t, 60, 40)
 	shown := make(chan string)
 	go func() {
@@ -95,7 +96,7 @@ func TestWatchScreen(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
-	for _, want := range []string{"recent mean loss", "regret against the best expert in hindsight", "\x1b[?7l", "\x1b[?7h"} {
+	for _, want := range []string{" observations, 3 set aside; q leaves", "recent mean loss", "regret against the best expert in hindsight", "\x1b[?7l", "\x1b[?7h"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %q", want, out)
 		}

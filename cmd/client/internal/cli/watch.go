@@ -172,7 +172,11 @@ func (w *watched) point(sequence uint64, loss, regret float64) {
 func (w *watched) write(p *command.Page, width, height int) {
 	s := w.stats
 	loss, skill := judge(s.GetRecent(), s.GetClasses().GetRecent())
-	p.Printf("%s, %s, %d observations; q leaves\n", s.GetModel(), s.GetLearner(), s.GetObservations())
+	aside := ""
+	if n := s.GetLabelGate().GetSetAside(); n > 0 {
+		aside = fmt.Sprintf(", %d set aside", n)
+	}
+	p.Printf("%s, %s, %d observations%s; q leaves\n", s.GetModel(), s.GetLearner(), s.GetObservations(), aside)
 	p.Printf("recent loss %s, skill %s %s, regret %s\n\n", command.Optional(loss, command.Number),
 		command.Optional(skill, digits3), command.Optional(skill, verdict), command.Optional(s.Regret, command.Number))
 	o := plot.Options{

@@ -72,6 +72,8 @@ type Result struct {
 	// Duplicates is how many observations were learned by an earlier run or call.
 	// Retries is how often calls were sent again.
 	Duplicates, Retries int
+	// SetAside is how many labels the label gate set aside.
+	SetAside int
 	// LossSum is the sum of the prequential losses. ServedLossSum is the sum of the losses
 	// of what was served, over Served rounds: those that were predicted.
 	LossSum, ServedLossSum float64
@@ -335,6 +337,9 @@ func (d *driver) observed(c *sent) error {
 	}
 	if outcome.GetDuplicate() {
 		r.Duplicates++
+	}
+	if outcome.GetSetAside() {
+		r.SetAside++
 	}
 	r.LossSum += outcome.GetLoss()
 	if outcome.ServedLoss != nil {
