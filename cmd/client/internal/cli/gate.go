@@ -22,9 +22,9 @@ func writeLabelGate(w *command.Page, g *hindsightv1.LabelGateStats) {
 	w.Printf("\nlabels set aside\t%s\n", setAside(g.GetSetAside(), g.GetShare()))
 	if g.GetSetAside() > 0 {
 		w.Row("  the last one at", g.GetLastSetAside())
-		w.Float("  loss on them", g.GetSetAsideLoss())
+		w.Float("  loss on those not learned", g.GetSetAsideLoss())
 		if g.RegretBeside != nil {
-			w.Row("  regret on them", command.Number(g.GetRegretBeside())+", beside the regret above")
+			w.Row("  regret on those not learned", command.Number(g.GetRegretBeside())+", beside the regret above")
 		}
 	}
 	w.Row("new starts", g.GetStarts())
