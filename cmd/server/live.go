@@ -51,6 +51,7 @@ func (p *parts) model(m *engine.Live) metrics.Model {
 		Drift: metrics.Drift{
 			Detected: m.Drift.Detected, Rises: m.Drift.Rises, Sequence: m.Drift.Change, LossBefore: m.Drift.Before, LossAfter: m.Drift.After,
 		},
+		Gate:      metrics.Gate{On: m.Gate.On, SetAside: m.Gate.SetAside, Starts: m.Gate.Starts},
 		Intervals: p.intervals, Inputs: p.inputs, Classifier: p.classifier(m.ClassAccount),
 		Regret: m.Regret, RegretAge: m.RegretAge, ServedRegret: m.ServedRegret, RegretBound: bound, CertificateOK: m.CertificateOK,
 		Features: m.Features, StateBytes: m.StateBytes,

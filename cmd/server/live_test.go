@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/metrics"
+	"hindsight/internal/model"
 )
 
 // classifier is a live classifier with two inputs, one of categories.
@@ -33,11 +34,15 @@ func classifier() engine.Live {
 func TestLiveModels(t *testing.T) {
 	plain := engine.Live{ID: "p", Learner: "linear_awv"}
 	plain.Whole.Prequential = account.Figures{Loss: 3, RunningMean: 5, LastLabel: 4}
+	plain.Gate = model.Gate{On: true, SetAside: 7, Starts: 2}
 	read := 0
 	server.Shown([]engine.Live{classifier(), plain, classifier()}, func(m metrics.Model) {
 		if m.Name == "p" {
 			if m.Classifier != nil || len(m.Inputs) > 0 || m.PrequentialBaselines != (metrics.Baselines{Mean: 5, Last: 4}) || m.PrequentialSkill != 0.25 {
 				t.Errorf("a model without inputs and classes: %+v", m)
+			}
+			if m.Gate != (metrics.Gate{On: true, SetAside: 7, Starts: 2}) {
+				t.Errorf("a label gate: %+v", m.Gate)
 			}
 			return
 		}
@@ -45,6 +50,9 @@ func TestLiveModels(t *testing.T) {
 			if !math.IsNaN(v) {
 				t.Errorf("a baseline of the loss of a classifier: %v", v)
 			}
+		}
+		if m.Gate.On {
+			t.Errorf("a label gate of a classifier: %+v", m.Gate)
 		}
 		load, city := m.Inputs[0], m.Inputs[1]
 		if load.Name != "load" || load.Seen != 9 || load.Mean != 2.5 || load.Deviation != 0.5 || !math.IsNaN(load.Shift) {

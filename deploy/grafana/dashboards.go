@@ -27,8 +27,8 @@ func overview() Dashboard {
 				`count(hindsight_read_only{instance=~"$instance"} == 1) or vector(0)`, first("green"), from("red", 1)),
 			number("Certificates that are broken", "short", "Their states are damaged.",
 				`count(hindsight_certificate_ok{instance=~"$instance"} == 0) or vector(0)`, first("green"), from("red", 1)),
-			number("Worse than trivial", "short", "Models whose recent skill is below 0.",
-				`count(hindsight_recent_skill{instance=~"$instance"} < 0 or hindsight_classifier_recent_skill{instance=~"$instance"} < 0) or vector(0)`,
+			number("Worse than trivial", "short", "Models whose recent skill is below -0.01, of a classifier below 0.",
+				`count(hindsight_recent_skill{instance=~"$instance"} < -0.01 or hindsight_classifier_recent_skill{instance=~"$instance"} < 0) or vector(0)`,
 				first("green"), from("orange", 1)),
 		}},
 		row{"Work", 8, []*Panel{
@@ -97,7 +97,10 @@ func model() Dashboard {
 			share(curves("Labels inside their intervals", "percentunit", "Of the last thousand intervals, beside what is to be.",
 				`hindsight_interval_recent_coverage`+of, "{{coverage}} is", `hindsight_interval_nominal_coverage`+of, "{{coverage}} is to be")),
 			curves("Mean width of the intervals", "none", "", `hindsight_interval_mean_width`+of, "{{coverage}}"),
-			curves("Changes of the loss in an hour", "short", "", `increase(hindsight_drift_detected_total`+of+`[1h])`, "{{direction}}"),
+			curves("Changes of the loss in an hour", "short", "", `increase(hindsight_drift_detected_total`+of+`[1h])`, "{{direction}}",
+				`increase(hindsight_learner_starts_total`+of+`[1h])`, "new start"),
+			share(curves("Labels set aside", "percentunit", "By the label gate, of the observations of six hours. Above 0.01 look where the labels come from.",
+				`model:hindsight_labels_set_aside:ratio6h`+of, "set aside")),
 		}},
 		row{"Inputs", 8, []*Panel{
 			curves("Shift of the inputs", "none", "Population stability index: above 0.1 an input has moved, above 0.25 by much.", `hindsight_input_shift`+of, "{{input}}"),

@@ -37,7 +37,7 @@ var (
 // Behind is how many observations of its leader a follower has not learned, -1 if that is
 // not known.
 func (e *Engine) Behind(id string) int64 {
-	i, err := e.find(id)
+	i, err := e.find(context.Background(), id)
 	if err != nil {
 		return -1
 	}

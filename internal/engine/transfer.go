@@ -66,7 +66,7 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 // state, all of one turn.
 func (i *instance) captureWhole(ctx context.Context, o ExportOptions) (capture, error) {
 	return i.captureBy(ctx, func(ctx context.Context) (capture, error) {
-		if err := o.reserve(int(i.bytes.Load()) + slack); err != nil {
+		if err := o.reserve(int(i.stateBytes()) + slack); err != nil {
 			return capture{}, err
 		}
 		c, err := i.captureNow(ctx)

@@ -82,6 +82,7 @@ func energy() metrics.Model {
 		PrequentialSkill: 0.5, ServedSkill: 0.5, ServedObservations: 6, ServedRegret: 1.25,
 		Recent: metrics.Recent{Observations: 1000, MeanLoss: 0.125, Skill: 0.75},
 		Drift:  metrics.Drift{Detected: 3, Rises: 2, Sequence: 5, LossBefore: 0.25, LossAfter: 8},
+		Gate:   metrics.Gate{On: true, SetAside: 2, Starts: 1},
 		Intervals: []metrics.Interval{
 			{Coverage: 0.99, Judged: 1000, Realised: 0.985, Recent: 0.984, MeanWidth: 3, MeanScore: 4},
 			{Coverage: 0.9, Judged: 1000, Realised: 0.875, Recent: 0.874, MeanWidth: 1, MeanScore: 2},
@@ -101,6 +102,12 @@ hindsight_certificate_ok{learner="pkawv_taylor",model="energy"} 1
 # TYPE hindsight_features gauge
 hindsight_features{learner="linear_awv",model="price"} 0
 hindsight_features{learner="pkawv_taylor",model="energy"} 351
+# HELP hindsight_labels_set_aside_total Observations whose label the label gate set aside. Models without a gate have no series.
+# TYPE hindsight_labels_set_aside_total counter
+hindsight_labels_set_aside_total{learner="pkawv_taylor",model="energy"} 2
+# HELP hindsight_learner_starts_total Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.
+# TYPE hindsight_learner_starts_total counter
+hindsight_learner_starts_total{learner="pkawv_taylor",model="energy"} 1
 # HELP hindsight_loss_total Sum of the losses: prequential, of the predictions made just before each observation was learned; served, of the predictions given to the caller.
 # TYPE hindsight_loss_total counter
 hindsight_loss_total{kind="prequential",learner="linear_awv",model="price"} 0
@@ -110,7 +117,7 @@ hindsight_loss_total{kind="served",learner="pkawv_taylor",model="energy"} 3.5
 # HELP hindsight_models_aggregated Models without series of their own, shown together under the model label "other".
 # TYPE hindsight_models_aggregated gauge
 hindsight_models_aggregated 0
-# HELP hindsight_observations_total Observations learned.
+# HELP hindsight_observations_total Observations learned, or set aside by the label gate.
 # TYPE hindsight_observations_total counter
 hindsight_observations_total{learner="linear_awv",model="price"} 0
 hindsight_observations_total{learner="pkawv_taylor",model="energy"} 7
@@ -122,7 +129,7 @@ hindsight_pending_labels{learner="pkawv_taylor",model="energy"} 2
 # TYPE hindsight_predictions_total counter
 hindsight_predictions_total{learner="linear_awv",model="price"} 0
 hindsight_predictions_total{learner="pkawv_taylor",model="energy"} 9
-# HELP hindsight_regret Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined.
+# HELP hindsight_regret Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined; of a model with a label gate, over the observations that it learned.
 # TYPE hindsight_regret gauge
 hindsight_regret{learner="linear_awv",model="price"} 0
 hindsight_regret{learner="pkawv_taylor",model="energy"} 0.25
@@ -138,7 +145,7 @@ hindsight_regret_bound{learner="pkawv_taylor",model="energy"} 4
 # TYPE hindsight_state_bytes gauge
 hindsight_state_bytes{learner="linear_awv",model="price"} 0
 hindsight_state_bytes{learner="pkawv_taylor",model="energy"} 1.048576e+06
-`, "hindsight_certificate_ok", "hindsight_features", "hindsight_loss_total",
+`, "hindsight_certificate_ok", "hindsight_features", "hindsight_labels_set_aside_total", "hindsight_learner_starts_total", "hindsight_loss_total",
 		"hindsight_models_aggregated", "hindsight_observations_total", "hindsight_pending_labels",
 		"hindsight_predictions_total", "hindsight_regret", "hindsight_regret_age_observations",
 		"hindsight_regret_bound", "hindsight_state_bytes")

@@ -96,9 +96,11 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_expired_labels_total", "Predictions whose label did not come in time.", counter, func(m *Model) float64 { return float64(m.ExpiredLabels) }}, growth, nil},
 		{row[*Model]{"hindsight_features", "Features of the model.", gauge, func(m *Model) float64 { return float64(m.Features) }}, sum, nil},
 		{row[*Model]{"hindsight_follower_behind_observations", "Observations of the model that this one follows which it has not learned yet. Models that follow none have no series.", gauge, func(m *Model) float64 { return m.Behind }}, most, nil},
+		{row[*Model]{"hindsight_labels_set_aside_total", "Observations whose label the label gate set aside. Models without a gate have no series.", counter, func(m *Model) float64 { return m.Gate.known(m.Gate.SetAside) }}, growth, nil},
+		{row[*Model]{"hindsight_learner_starts_total", "Times that the label gate let the learner start anew, because the labels had changed for good. Models without a gate have no series.", counter, func(m *Model) float64 { return m.Gate.known(m.Gate.Starts) }}, growth, nil},
 		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.PrequentialLoss }}, growth, prequential},
 		{row[*Model]{"hindsight_loss_total", losses, counter, func(m *Model) float64 { return m.ServedLoss }}, growth, served},
-		{row[*Model]{"hindsight_observations_total", "Observations learned.", counter, func(m *Model) float64 { return float64(m.Observations) }}, growth, nil},
+		{row[*Model]{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, func(m *Model) float64 { return float64(m.Observations) }}, growth, nil},
 		{row[*Model]{"hindsight_pending_labels", "Predictions that wait for their label.", gauge, func(m *Model) float64 { return float64(m.PendingLabels) }}, sum, nil},
 		{row[*Model]{"hindsight_pending_labels_limit", "Most predictions that may wait for their label: that of the model, else --max-pending.", gauge, func(m *Model) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }}, sum, nil},
 		{row[*Model]{"hindsight_predictions_total", "Predictions answered.", counter, func(m *Model) float64 { return float64(m.Predictions) }}, growth, nil},
@@ -109,7 +111,7 @@ func modelRows() []modelRow {
 		{row[*Model]{"hindsight_largest_input_shift", "The largest hindsight_input_shift of the model's inputs, of all of them.", gauge, (*Model).largestShift}, most, nil},
 		// One unknown regret leaves out the sum: the regret of the rest beside
 		// the bound of all would look better than it is.
-		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
+		{row[*Model]{"hindsight_regret", "Prequential loss less the loss of the best fixed function in hindsight, of the best constant while a scaling is being determined; of a model with a label gate, over the observations that it learned.", gauge, func(m *Model) float64 { return m.Regret }}, sum, nil},
 		{row[*Model]{"hindsight_regret_age_observations", "Observations learned since the regret that is shown was solved; 0 for a learner that tracks its regret in each round.", gauge, func(m *Model) float64 { return float64(m.RegretAge) }}, most, nil},
 		{row[*Model]{"hindsight_regret_bound", "What the theory promises of the regret.", gauge, func(m *Model) float64 { return m.RegretBound }}, sum, nil},
 		{row[*Model]{"hindsight_replay_estimate_seconds", "Estimate of the time to learn again, from the log, what the newest snapshot does not have.", gauge, func(m *Model) float64 { return m.ReplaySeconds }}, sum, nil},

@@ -87,6 +87,8 @@ type Model struct {
 	ReadOnly bool
 	// Drift is what is known of changes in the loss.
 	Drift Drift
+	// Gate is what the label gate did.
+	Gate Gate
 	// Intervals are the levels at which the model gives intervals, one entry
 	// each. They are read during the yield only, as the next two.
 	Intervals []Interval
@@ -147,6 +149,17 @@ func (d *Drift) known(v float64) float64 {
 	}
 	return v
 }
+
+// Gate is what a label gate did.
+type Gate struct {
+	// On says that the model has one. Without it the rest is not shown.
+	On bool
+	// SetAside counts the observations that were set aside, Starts how often the learner
+	// started anew.
+	SetAside, Starts uint64
+}
+
+func (g *Gate) known(count uint64) float64 { return known(g.On, float64(count)) }
 
 // Interval is how the intervals of one level did: the mean over the outputs of
 // a model with several.

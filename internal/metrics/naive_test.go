@@ -86,11 +86,19 @@ func growing(m metrics.Model) []float64 {
 		float64(m.Observations), float64(m.Predictions), float64(m.ExpiredLabels), m.PrequentialLoss, m.ServedLoss,
 		m.PrequentialBaselines.Mean, m.PrequentialBaselines.Last, m.ServedBaselines.Mean, m.ServedBaselines.Last,
 		float64(m.ServedObservations), float64(m.Drift.Detected-m.Drift.Rises), float64(m.Drift.Rises),
-		float64(m.Duplicates), float64(m.Conflicts))
+		float64(m.Duplicates), float64(m.Conflicts), ofGate(m, m.Gate.SetAside), ofGate(m, m.Gate.Starts))
 }
 
 // growingNumbers is how many growing yields.
-const growingNumbers = classSumsNumbers + 14
+const growingNumbers = classSumsNumbers + 16
+
+// ofGate is a count of the label gate, NaN without one.
+func ofGate(m metrics.Model, count uint64) float64 {
+	if !m.Gate.On {
+		return math.NaN()
+	}
+	return float64(count)
+}
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
@@ -133,6 +141,9 @@ func (n *naive) scrape(models []metrics.Model) []string {
 			PrequentialSkill: math.NaN(), ServedSkill: math.NaN(), Duplicates: uint64(g[12]), Conflicts: uint64(g[13]), Behind: math.NaN(),
 			Recent:     metrics.Recent{Observations: 1000, MeanLoss: math.NaN(), Skill: math.NaN()},
 			Classifier: togetherClasses(n.grown[learner], all),
+		}
+		if known(g[14]) {
+			m.Gate = metrics.Gate{On: true, SetAside: uint64(g[14]), Starts: uint64(g[15])}
 		}
 		shift := math.NaN()
 		for _, o := range all {
@@ -275,6 +286,8 @@ func (n *naive) lines(m metrics.Model) []string {
 		`hindsight_skill{kind="served",`:                   m.ServedSkill,
 		"hindsight_state_bytes{":                           float64(m.StateBytes),
 
+		"hindsight_labels_set_aside_total{":       ofGate(m, m.Gate.SetAside),
+		"hindsight_learner_starts_total{":         ofGate(m, m.Gate.Starts),
 		"hindsight_conflicts_total{":              float64(m.Conflicts),
 		"hindsight_dictionary_centres{":           float64(m.Dictionary),
 		"hindsight_duplicates_total{":             float64(m.Duplicates),
@@ -424,6 +437,10 @@ func change(rng *rand.Rand, m metrics.Model) metrics.Model {
 	}
 	m.Duplicates += rng.Uint64N(4)
 	m.Conflicts += rng.Uint64N(2)
+	if m.Gate.On = len(m.Name)%2 == 1; m.Gate.On {
+		m.Gate.SetAside += rng.Uint64N(3)
+		m.Gate.Starts += rng.Uint64N(2)
+	}
 	m.PendingLimit = 1 + rng.Int64N(1000)
 	m.Queued, m.Dictionary, m.Unsnapshotted = rng.IntN(9), rng.IntN(300), rng.Uint64N(1000)
 	m.Behind, m.ReplaySeconds, m.SnapshotBytes = maybe(rng), float64(rng.IntN(100))/4, rng.Int64N(4)*1000

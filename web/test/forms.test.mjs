@@ -5,6 +5,7 @@ import { learn, rows, setup, stats, told, until, visit } from "./harness.mjs";
 
 const it = setup(async (server) => {
   await learn(server, "plain", { dimension: 2, linearAwv: {} }, rows(50));
+  await learn(server, "gated", { dimension: 2 }, rows(50));
   await learn(server, "two", { dimension: 2, outputs: 2, coverage: [0.9], linearAwv: {} }, rows(60).map((r) => (
     { features: r.features, labels: { values: [r.label, 2 * r.label] } })));
   await learn(server, "named", {
@@ -48,6 +49,15 @@ test("predict without a label to come leaves nothing to observe", () => open("pl
   assert.equal(await predict.getByText("Prediction id").count(), 0);
   assert.equal(await observe.getByLabel("Prediction id").inputValue(), "");
   assert.equal((await stats(it.server, "plain")).pendingLabels, 0);
+}));
+
+test("a label that cannot be right is set aside, and the answer says so", () => open("gated", async (page, _, observe) => {
+  await press(observe, "An input");
+  await observe.getByLabel("Features").fill("0.1 0.2");
+  await observe.getByLabel("Label").fill("1e6");
+  await press(observe, "Observe");
+  await observe.getByText("It cannot be right: the model did not learn it.").waitFor();
+  assert.equal(await told(page, "outcome.sequence"), 51);
 }));
 
 test("observe an input once, however often it is sent", () => open("plain", async (page, _, observe) => {

@@ -28,6 +28,11 @@ function changing(n) {
   return rows(n).map((r, i) => (i < n / 2 ? r : { ...r, label: 20 * Math.sin(40 * r.features[0] * r.features[1]) }));
 }
 
+/** dirty is a stream in which every fiftieth label from the hundredth on stands for none. */
+function dirty(n) {
+  return rows(n).map((r, i) => (i < 100 || i % 50 > 0 ? r : { ...r, label: -99999 - i }));
+}
+
 const it = setup(async (server) => {
   await learn(server, "auto", { dimension: 2, coverage: [0.5, 0.9] }, rows(600));
   await learn(server, "linear", { dimension: 2, linearAwv: {} }, rows(300));
@@ -35,6 +40,7 @@ const it = setup(async (server) => {
   await learn(server, "records", { inputs: RECORDS, classes: {} }, records(400));
   await learn(server, "changing", { dimension: 2, linearAwv: {} }, changing(2000));
   await learn(server, "moving", { dimension: 2, fourierAwv: {} }, rows(20));
+  await learn(server, "dirty", { dimension: 2 }, dirty(400));
   await learn(server, "empty", { dimension: 3 }, []);
 });
 
@@ -198,6 +204,28 @@ test("intervals, weights and experts are tables", async () => {
   await loaded("linear", async (page) => {
     assert.equal(await page.getByRole("region", { name: "Weights of the features" }).locator("tbody tr").count(), linear.weights.length);
   });
+});
+
+test("labels that were set aside are counted, and said in words where they are many", async () => {
+  const { labelGate: gate } = await stats(it.server, "dirty");
+  assert.equal(gate.setAside, 6);
+  await loaded("dirty", async (page) => {
+    const { lastStart, ...shown } = gate; // The learner never started anew.
+    assert.equal(lastStart, 0);
+    for (const [field, v] of Object.entries(shown)) assert.equal(await told(page, `labelGate.${field}`), v, field);
+    await page.getByText("6 labels of this model, more than one in a hundred, cannot be right").waitFor();
+    const newest = page.getByRole("region", { name: "Newest observations" });
+    await newest.getByText("What is observed from now on appears here.").waitFor();
+    await page.locator(".link-live").waitFor();
+    await it.server.call("POST", "models/dirty:observe", { features: [0.1, 0.2], label: -123456 });
+    await newest.getByText("1 label of these was set aside and is not drawn, the newest at observation 401: −123456.").waitFor();
+    await page.locator('[data-name="labelGate.setAside"][title="7"]').waitFor();
+  });
+  await loaded("auto", async (page) => {
+    assert.equal(await told(page, "labelGate.setAside"), 0);
+    assert.equal(await page.getByText("cannot be right and were set aside").count(), 0);
+  });
+  await loaded("linear", async (page) => assert.equal(await page.locator('[data-name="labelGate.setAside"]').count(), 0));
 });
 
 test("named inputs, classes and reliability are those of GetModelStats", async () => {

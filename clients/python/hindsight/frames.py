@@ -52,8 +52,8 @@ def learn(
     position n has the id RUN-n. With the same run, learning that was interrupted goes on:
     what was learned already is answered, and not learned again. run is new by default.
 
-    The answer has the index of frame and the columns sequence, prediction, loss and
-    duplicate; class in place of prediction for a classifier, prediction_0, prediction_1
+    The answer has the index of frame and the columns sequence, prediction, loss, duplicate
+    and set_aside; class in place of prediction for a classifier, prediction_0, prediction_1
     and so on for several outputs. The predictions are prequential.
     """
     observations = Observations(frame, label, weight, id, run, named(model.get()))
@@ -179,5 +179,5 @@ def learned(frame: pandas.DataFrame, outcomes: list[messages.Outcome]) -> pandas
     for o in outcomes:
         row: dict[str, Any] = {"sequence": o.sequence, "prediction": o.prediction, "class": o.class_ or None}
         row |= {f"prediction_{n}": v for n, v in enumerate(o.predictions)}
-        out.append(row | {"loss": o.loss, "duplicate": o.duplicate})
+        out.append(row | {"loss": o.loss, "duplicate": o.duplicate, "set_aside": o.set_aside})
     return pandas.DataFrame(out, index=frame.index).dropna(axis="columns", how="all")

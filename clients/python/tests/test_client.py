@@ -62,6 +62,18 @@ class ClientTest(unittest.TestCase):
         late = [model.observe([1, 2], 1.0, id="gone") for _ in range(2)]
         self.assertEqual([(o.sequence, o.duplicate) for o in late], [(1, False), (1, True)])
 
+    def test_a_label_that_cannot_be_right(self):
+        model = self.model({"dimension": 1})
+        self.assertEqual(model.stats().label_gate.set_aside, 0)
+        model.observe_batch([[n / 100] for n in range(200)], [n / 50 for n in range(200)])
+        outcome = model.observe([0.5], -1e6, id="bad")
+        self.assertEqual((outcome.set_aside, outcome.sequence), (True, 201))
+        self.assertTrue(model.observe([0.5], -1e6, id="bad").set_aside)
+        gate = model.stats().label_gate
+        self.assertEqual((gate.set_aside, gate.last_set_aside, gate.share, gate.starts), (1, 201, 1 / 201, 0))
+        off = self.client.create("gate-off", {"dimension": 1, "label_gate": "off"})
+        self.assertIsNone(off.stats().label_gate)
+
     def test_not_remembered(self):
         model = self.model()
         prediction = model.predict([1, 2], remember=False)

@@ -39,6 +39,17 @@ class FramesTest(unittest.TestCase):
         self.assertNotIn("prediction_id", predicted)
         self.assertIn("prediction_id", model.predict_frame(frame[["a", "b"]].head(2), remember=True))
 
+    def test_a_label_that_cannot_be_right(self):
+        model = self.client.create("dirty", {"dimension": 1})
+        frame = pandas.DataFrame({"a": [n / 100 for n in range(200)]})
+        frame["y"] = 2 * frame["a"] + 1
+        frame.loc[150, "y"] = -1e6
+        learned = model.learn_frame(frame, "y")
+        self.assertEqual(learned.index[learned["set_aside"]].tolist(), [150])
+        gate = model.stats().label_gate
+        self.assertEqual((gate.set_aside, gate.last_set_aside, gate.share), (1, 151, 1 / 200))
+        self.assertTrue(model.observe([0.5], -1e6).set_aside)
+
     def test_names_missing_values_and_intervals(self):
         inputs = [{"name": "t", "numeric": {}}, {"name": "city", "categorical": {}}, {"name": "at", "time": {}}, {"name": "on", "boolean": {}}]
         model = self.client.create("names", {"inputs": inputs, "coverage": [0.9]})

@@ -120,6 +120,18 @@ export interface Stats {
   inputs?: InputStats[];
   classes?: ClassStats;
   weights?: FeatureWeight[];
+  labelGate?: LabelGate;
+}
+
+/** LabelGate is what the label gate of a model did. */
+export interface LabelGate {
+  setAside?: number;
+  share?: number;
+  lastSetAside?: number;
+  setAsideLoss?: number;
+  regretBeside?: number;
+  starts?: number;
+  lastStart?: number;
 }
 
 export interface IntervalStats {
@@ -225,6 +237,7 @@ export interface Outcome {
   servedLoss?: number;
   regret?: number;
   duplicate?: boolean;
+  setAside?: boolean;
   predictions?: number[];
   servedPredictions?: number[];
   recentLoss?: number;

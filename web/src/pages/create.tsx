@@ -167,7 +167,7 @@ function Form({ draft, set, wrong }: { draft: Draft; set: Set; wrong: Wrong }) {
             )}
           </Field>
           {draft.classes ? (
-            <Field label="Most classes" wrong={wrong("spec.classes.max_classes")} hint="Default 2; 256 for rlsc.">
+            <Field label="Most classes" wrong={wrong("spec.classes.max_classes")} hint="Default 64 of auto, 256 of rlsc, else 2.">
               {(a) => <input {...a} inputMode="numeric" value={draft.maxClasses} onInput={(e) => set({ maxClasses: e.currentTarget.value })} />}
             </Field>
           ) : (

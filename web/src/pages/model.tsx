@@ -13,6 +13,7 @@ import { useLoad } from "../ui/load";
 import { Choice, Copy, Failure, Field, Light, Pair, Panel } from "../ui/parts";
 import { Snapshots, Transfer } from "./model/actions";
 import { AllFigures, PerformanceTable, Tiles, skillOf } from "./model/figures";
+import { GateFigures, GateWarning, SetAsideText } from "./model/gate";
 import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
@@ -42,6 +43,7 @@ export function ModelPage({ id }: { id: string }) {
     <>
       <Heading model={model.value} live={live} />
       <Failure error={model.error ?? stats.error} />
+      <GateWarning gate={stats.value?.labelGate} />
       {stats.value && <Tiles stats={stats.value} />}
       <Jumps begun={begun} />
       {stats.value && !begun && (
@@ -192,7 +194,7 @@ function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier
   const curves = useMemo(() => {
     if (classifier) return [{ label: "recent error rate, served", colour: "--model", values: outcomes.map((e) => e.outcome?.recentLoss ?? null) }];
     return [
-      { label: "label", colour: "--mean", dash: [6, 3], values: outcomes.map((e) => e.labels?.[0] ?? null) },
+      { label: "label", colour: "--mean", dash: [6, 3], values: outcomes.map((e) => (e.outcome?.setAside ? null : e.labels?.[0] ?? null)) },
       { label: "prediction", colour: "--model", values: outcomes.map((e) => e.outcome?.servedPrediction ?? e.outcome?.servedPredictions?.[0] ?? e.outcome?.prediction ?? e.outcome?.predictions?.[0] ?? null) },
     ];
   }, [outcomes, classifier]);
@@ -202,6 +204,7 @@ function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier
       {outcomes.length === 0
         ? <p class="note">What is observed from now on appears here.</p>
         : <Plot name="Newest observations" x={x} curves={curves} dots={outcomes.length < 60} />}
+      <SetAsideText outcomes={outcomes} />
       {omitted > 0 && <p class="note">{count(omitted)} more came in between: the server sends at most 10 a second here.</p>}
     </Panel>
   );
@@ -210,7 +213,7 @@ function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier
 /** Tables are the figures that have more than one row. */
 function Tables({ stats, model }: { stats: Stats; model: Model }) {
   const outputs = model.spec?.outputs ?? 1;
-  const { intervals = [], experts = [], inputs = [], weights: affine = [], classes } = stats;
+  const { intervals = [], experts = [], inputs = [], weights: affine = [], classes, labelGate } = stats;
   return (
     <>
       <Panel title="Performance"><PerformanceTable stats={stats} /></Panel>
@@ -219,6 +222,7 @@ function Tables({ stats, model }: { stats: Stats; model: Model }) {
         {intervals.length > 0 && <Panel title="Intervals"><Intervals intervals={intervals} outputs={outputs} /></Panel>}
         {classes && <Panel title="Classes"><Classes classes={classes} /></Panel>}
         {classes && (classes.reliability ?? []).length > 0 && <Panel title="Reliability"><Reliability bins={classes.reliability ?? []} /></Panel>}
+        {labelGate && <Panel title="Label gate"><GateFigures gate={labelGate} /></Panel>}
         {affine.length > 0 && <Panel title="Weights of the features"><Weights weights={affine} outputs={outputs} /></Panel>}
         {experts.length > 0 && <Panel title="Experts"><Experts experts={experts} /></Panel>}
       </Pair>

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -391,6 +392,7 @@ func (m *fakeModel) outcome(r *hindsightv1.ObserveRequest, p *fakePrediction) *h
 	m.labels = append(m.labels, r.GetLabel())
 	outcome := &hindsightv1.Outcome{
 		Sequence: uint64(len(m.labels)), Prediction: &prediction, Loss: &loss, Regret: proto.Float64(m.regret()),
+		SetAside: math.Abs(r.GetLabel()) >= 1e6,
 	}
 	if p != nil {
 		outcome.ServedPrediction, outcome.ServedLoss = &p.value, proto.Float64(square(r.GetLabel()-p.value))

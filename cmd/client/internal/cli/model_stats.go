@@ -86,6 +86,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeClasses(w, s.GetClasses())
 	writeIntervals(w, s)
 	writeDrift(w, s)
+	writeLabelGate(w, s.GetLabelGate())
 	writeInputs(w, s.GetInputs())
 	writeFeatureWeights(w, s)
 	writeHindsightPath(w, s.GetHindsightPath())

@@ -141,6 +141,9 @@ func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 	if o.RecentSkill != nil {
 		w.Row("recent skill, served", digits3(o.GetRecentSkill())+", "+verdict(o.GetRecentSkill()))
 	}
+	if o.GetSetAside() {
+		w.Row("label set aside", "it cannot be right: the model did not learn it")
+	}
 	if o.GetDuplicate() {
 		w.Printf("duplicate\tlearned before; this is the first answer\n")
 	}

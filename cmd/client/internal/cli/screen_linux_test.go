@@ -160,10 +160,11 @@ func shownOn(t *testing.T, columns uint16, ends bool, args ...string) (out strin
 func TestWatchScreen(t *testing.T) {
 	served(t).stats = func(s *hindsightv1.ModelStats) {
 		known(s)
+		gateOf(3)(s)
 		s.Observations = 200_000
 	}
 	out, rows := shownOn(t, 60, true, "model", "watch", "m", "--events", "2")
-	for _, want := range []string{"recent mean loss", "regret against the best expert in hindsight", "\x1b[?7l", "\x1b[?7h"} {
+	for _, want := range []string{" observations, 3 set aside; q ", "recent mean loss", "regret against the best expert in hindsight", "\x1b[?7l", "\x1b[?7h"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in %q", want, out)
 		}

@@ -23,6 +23,7 @@ type summary struct {
 	NextOffset        int              `json:"nextOffset"`
 	Delay             int              `json:"delay"`
 	Duplicates        int              `json:"duplicates"`
+	SetAside          int              `json:"setAside"`
 	Retries           int              `json:"retries"`
 	MeanLoss          command.Finite   `json:"meanLoss"`
 	LossSum           command.Finite   `json:"lossSum"`
@@ -63,7 +64,7 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	s := &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, Unlabelled: result.Unlabelled, NextOffset: result.NextOffset,
-		Duplicates: result.Duplicates, Retries: result.Retries, ServedRounds: result.Served,
+		Duplicates: result.Duplicates, SetAside: result.SetAside, Retries: result.Retries, ServedRounds: result.Served,
 		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
 		Batches: result.Batches, PredictP50Seconds: quantile(result.Predict, 0.5), PredictP99Seconds: quantile(result.Predict, 0.99),
@@ -166,6 +167,9 @@ func (s *summary) write(w *command.Page) {
 	}
 	if s.Duplicates > 0 {
 		line("learned before", s.Duplicates)
+	}
+	if s.SetAside > 0 {
+		line("labels set aside", setAside(uint64(s.SetAside), float64(s.SetAside)/float64(s.Acknowledged)))
 	}
 	if s.Retries > 0 {
 		line("calls retried", s.Retries)

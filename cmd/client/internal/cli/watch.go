@@ -173,7 +173,11 @@ func (w *watched) point(sequence uint64, loss, regret float64) {
 func (w *watched) write(p *command.Page, width, height int) {
 	s := w.stats
 	loss, skill := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
-	p.Printf("%s, %s, %d observations; q leaves\n", s.GetModel(), s.GetLearner(), s.GetObservations())
+	aside := ""
+	if n := s.GetLabelGate().GetSetAside(); n > 0 {
+		aside = fmt.Sprintf(", %d set aside", n)
+	}
+	p.Printf("%s, %s, %d observations%s; q leaves\n", s.GetModel(), s.GetLearner(), s.GetObservations(), aside)
 	p.Printf("served, recent: loss %s, skill %s %s\nprequential: regret %s\n\n", command.Optional(loss, command.Number),
 		command.Optional(skill, digits3), command.Optional(skill, verdict), command.Optional(s.Regret, command.Number))
 	o := plot.Options{

@@ -75,6 +75,8 @@ type Result struct {
 	// Duplicates is how many observations were learned by an earlier run or call.
 	// Retries is how often calls were sent again.
 	Duplicates, Retries int
+	// SetAside is how many labels the label gate set aside.
+	SetAside int
 	// LossSum is the sum of the prequential losses. ServedLossSum is the sum of the losses
 	// of what was served, over Served rounds: those that were predicted.
 	LossSum, ServedLossSum float64
@@ -364,6 +366,9 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	d.pass(c.t)
 	if outcome.GetDuplicate() {
 		r.Duplicates++
+	}
+	if outcome.GetSetAside() {
+		r.SetAside++
 	}
 	r.LossSum += outcome.GetLoss()
 	if outcome.ServedLoss != nil {

@@ -181,6 +181,7 @@ function OutcomeText({ o }: { o: Outcome }) {
   return (
     <dl class="list answer">
       <div><dt>Sequence</dt><dd><Num name="outcome.sequence" value={number(o.sequence)} write={count} /></dd></div>
+      {o.setAside && <div><dt>Label set aside</dt><dd>It cannot be right: the model did not learn it.</dd></div>}
       {o.duplicate && <div><dt>Duplicate</dt><dd>It had been learned before.</dd></div>}
       {o.prediction !== undefined && <div><dt>Prediction, prequential</dt><dd><Num value={o.prediction} /></dd></div>}
       {o.predictions && o.predictions.length > 0 && <div><dt>Predictions, prequential</dt><dd><Nums values={o.predictions} /></dd></div>}
