@@ -211,7 +211,7 @@ func figuresNow(m *machine.Machine, stats model.Stats) figuresOf {
 // younger than its model if an older version made the model.
 func atSequence(s account.Summary, sequence uint64) account.Summary {
 	if s.Drift.Detected > 0 {
-		s.Drift.Change += sequence - uint64(s.Whole.Observations)
+		s.Drift.Change += sequence - s.Observed
 	}
 	return s
 }

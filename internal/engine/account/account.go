@@ -66,7 +66,8 @@ type Round struct {
 	Served, Notes []float64
 	ServedLoss    float64
 	// SetAside says that the learner did not learn the observation. The baselines do not
-	// either.
+	// either, and the performance leaves it out: one label that towers over all others
+	// would decide every skill. The sums of what was served have it.
 	SetAside bool
 }
 
@@ -85,6 +86,13 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 		}
 		a.predicted++
 		a.served.add(told)
+	}
+	a.judge(r, notes)
+	changed = a.drift.Observe(told.Loss / r.Weight)
+	if r.SetAside {
+		return Performance{Observations: 1}, changed
+	}
+	if r.Served != nil {
 		a.excess += r.ServedLoss - r.Loss
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: told}
@@ -92,11 +100,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	a.recent.Add(round)
 	a.discounted.scale(discount)
 	a.discounted.Add(round)
-	a.judge(r, notes)
-	changed = a.drift.Observe(told.Loss / r.Weight)
-	if !r.SetAside {
-		a.learn(r)
-	}
+	a.learn(r)
 	return round, changed
 }
 
@@ -151,6 +155,8 @@ type Summary struct {
 	Whole, Recent, Discounted Performance
 	// Intervals has an entry a level, over all outputs.
 	Intervals []interval.Statistics
+	// Observed is how many observations the account is of, with those set aside.
+	Observed uint64
 	// Drift tells of changes of the loss. Its sequences count the observations of
 	// this account.
 	Drift drift.Statistics
@@ -161,6 +167,7 @@ func (a *Account) Summary() Summary {
 	s := Summary{
 		Predicted: a.predicted, Served: a.served, Excess: a.excess,
 		Whole: a.whole, Recent: a.recent.Total(), Discounted: a.discounted, Drift: a.drift.Statistics(),
+		Observed: a.Observations(),
 	}
 	if len(a.levels) == 0 {
 		return s
@@ -219,8 +226,8 @@ func (a *Account) Counts(dst []uint64) []uint64 {
 // Change is the last change of the loss. It counts the observations of this account.
 func (a *Account) Change() drift.Statistics { return a.drift.Statistics() }
 
-// Observations is how many observations the account is of.
-func (a *Account) Observations() uint64 { return uint64(a.whole.Observations) }
+// Observations is how many observations the account is of, with those set aside.
+func (a *Account) Observations() uint64 { return a.drift.Observed() }
 
 // Intervals are the statistics of each output, an entry a level.
 func (a *Account) Intervals() [][]interval.Statistics {

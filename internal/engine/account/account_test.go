@@ -131,16 +131,15 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 				r.ServedLoss = 0
 			}
 			a.Observe(r, squared)
-			n.rounds = append(n.rounds, p)
-			if !r.SetAside { // What a learner does not learn, the baselines do not.
-				n.labels, n.weights = append(n.labels, y), append(n.weights, weight)
+			if !r.SetAside { // The performance leaves it out, and the baselines do not learn it.
+				n.rounds, n.labels, n.weights = append(n.rounds, p), append(n.labels, y), append(n.weights, weight)
 			}
 			if round%97 != 0 && round != rounds-1 {
 				continue
 			}
 			s := a.Summary()
 			covered := int(s.Recent.Observations)
-			if covered < min(round+1, recent.Observations) || covered > recent.Observations+50 {
+			if covered < min(len(n.rounds), recent.Observations) || covered > recent.Observations+50 {
 				t.Fatalf("the recent figures are of %d of %d observations", covered, round+1)
 			}
 			same(t, "whole", s.Whole, n.total(0, 1))

@@ -123,6 +123,9 @@ type Statistics struct {
 // New makes a detector that has seen nothing.
 func New() *Detector { return &Detector{} }
 
+// Observed is how many losses there were.
+func (d *Detector) Observed() uint64 { return d.observed }
+
 // Observe takes the next loss and tells whether it shows a change; the reference
 // is new then. A negative loss counts as 0, one that is not a number is ignored.
 // It costs a square root, and with every sixteenth loss a sum over 128 counts. It
