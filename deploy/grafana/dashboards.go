@@ -27,8 +27,8 @@ func overview() Dashboard {
 				`count(hindsight_read_only{instance=~"$instance"} == 1) or vector(0)`, first("green"), from("red", 1)),
 			number("Certificates that are broken", "short", "Their states are damaged.",
 				`count(hindsight_certificate_ok{instance=~"$instance"} == 0) or vector(0)`, first("green"), from("red", 1)),
-			number("Worse than trivial", "short", "Models whose recent skill is below -0.01, of a classifier below 0.",
-				`count(hindsight_recent_skill{instance=~"$instance"} < -0.01 or hindsight_classifier_recent_skill{instance=~"$instance"} < 0) or vector(0)`,
+			number("Worse than trivial", "short", "Models whose recent skill is below 0.",
+				`count(hindsight_recent_skill{instance=~"$instance"} < 0 or hindsight_classifier_recent_skill{instance=~"$instance"} < 0) or vector(0)`,
 				first("green"), from("orange", 1)),
 		}},
 		row{"Work", 8, []*Panel{
