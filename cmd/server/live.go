@@ -41,7 +41,7 @@ func (p *parts) model(m *engine.Live) metrics.Model {
 	return metrics.Model{
 		Name: m.ID, Learner: m.Learner,
 		Observations: m.Observations, Predictions: m.Predictions,
-		PrequentialLoss: m.Loss, PrequentialBaselines: baselines(m, m.Whole.Prequential), PrequentialSkill: m.Whole.Prequential.Skill(),
+		PrequentialLoss: judgedLoss(m), PrequentialBaselines: baselines(m, m.Whole.Prequential), PrequentialSkill: m.Whole.Prequential.Skill(),
 		ServedObservations: m.Predicted, ServedLoss: m.Served.Loss,
 		ServedBaselines: baselines(m, m.Served), ServedSkill: m.Served.Skill(),
 		Recent: metrics.Recent{
@@ -59,6 +59,15 @@ func (p *parts) model(m *engine.Live) metrics.Model {
 		Duplicates: m.Duplicates, Conflicts: m.Conflicts, Queued: m.Queued, Dictionary: m.Dictionary, Behind: behind,
 		SnapshotTime: m.SnapshotMade, SnapshotBytes: m.SnapshotBytes, Unsnapshotted: m.Unsnapshotted, ReplaySeconds: m.Replay.Seconds(),
 	}
+}
+
+// judgedLoss is the loss over the observations that the baselines are judged by: behind a
+// label gate, those that were not set aside.
+func judgedLoss(m *engine.Live) float64 {
+	if m.Gate.On {
+		return m.Whole.Prequential.Loss
+	}
+	return m.Loss
 }
 
 // baselines are not known of a classifier, whose baselines are beside its errors.

@@ -66,8 +66,8 @@ type Round struct {
 	Served, Notes []float64
 	ServedLoss    float64
 	// SetAside says that the learner did not learn the observation. The baselines do not
-	// either, and the performance leaves it out: one label that towers over all others
-	// would decide every skill. The sums of what was served have it.
+	// either, and all sums leave it out: one label that towers over all others would
+	// decide every skill.
 	SetAside bool
 }
 
@@ -84,8 +84,6 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 			k := len(r.Labels)
 			told.RunningMean, told.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
 		}
-		a.predicted++
-		a.served.add(told)
 	}
 	a.judge(r, notes)
 	changed = a.drift.Observe(told.Loss / r.Weight)
@@ -93,6 +91,8 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 		return Performance{Observations: 1}, changed
 	}
 	if r.Served != nil {
+		a.predicted++
+		a.served.add(told)
 		a.excess += r.ServedLoss - r.Loss
 	}
 	round = Performance{Observations: 1, Prequential: now, Served: told}

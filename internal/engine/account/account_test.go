@@ -121,10 +121,12 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 					Loss:        weighted(squared, s.values, y, weight),
 					RunningMean: weighted(squared, s.means, y, weight), LastLabel: weighted(squared, s.last, y, weight),
 				}
-				predicted++
-				only.Loss += p.Served.Loss
-				only.RunningMean += p.Served.RunningMean
-				only.LastLabel += p.Served.LastLabel
+				if !r.SetAside {
+					predicted++
+					only.Loss += p.Served.Loss
+					only.RunningMean += p.Served.RunningMean
+					only.LastLabel += p.Served.LastLabel
+				}
 			}
 			r.ServedLoss = p.Served.Loss
 			if r.Served == nil {

@@ -29,8 +29,8 @@ type Answer struct {
 	// RecentSkill its skill: of what the client was told, or of the prequential
 	// predictions where it was told nothing. They are NaN when they are not known.
 	RecentLoss, RecentSkill float64
-	// SetAside says that the label gate set the observation aside: its loss counts, and it
-	// was not learned.
+	// SetAside says that the label gate set the observation aside: it was predicted, and
+	// not learned.
 	SetAside bool
 	// Duplicate says that the observation had been learned before; the rest
 	// is its first answer.

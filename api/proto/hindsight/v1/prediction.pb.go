@@ -847,8 +847,8 @@ type Outcome struct {
 	ServedClass string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
 	// The id of the model that learned, if the request named an alias.
 	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
-	// The label gate set the observation aside: its loss counts, and the model did not learn
-	// it.
+	// The label gate set the observation aside: the model did not learn it, and recent_loss and
+	// recent_skill leave it out.
 	SetAside      bool `protobuf:"varint,15,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -135,7 +135,8 @@ class Outcome:
     served_class: str
     #: The id of the model that learned, if the request named an alias.
     model: str
-    #: The label gate set the observation aside: its loss counts, and the model did not learn it.
+    #: The label gate set the observation aside: the model did not learn it, and recent_loss and
+    #: recent_skill leave it out.
     set_aside: bool
 
     def __repr__(self) -> str:
