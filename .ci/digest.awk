@@ -34,8 +34,8 @@ function finish() {
 /^--- FAIL: / { failed++ }
 /^ *--- SKIP: / { skipped++; notes = notes "    skipped " $3 ": " said[$3] "\n" }
 
-/^ok  *\t/ { packages++; print; text = ""; delete said }
-/^\?  *\t|^\t.*coverage:/ { text = "" }
-/^FAIL\t/ { packages++; printf "%s", text; text = ""; delete said }
+/^ok  *\t/ { packages++; print; text = ""; delete said; fflush() }
+/^\?  *\t/ { text = "" }
+/^FAIL\t/ { packages++; printf "%s", text; text = ""; delete said; fflush() }
 
 END { printf "%s", text; finish() }
