@@ -11,9 +11,9 @@ function finish() {
 	delete said
 }
 
-/^go test / {
+/^([^ ]*\/)?go test / {
 	finish()
-	run = /^go test -race / ? "no data race where goroutines run" : "every test, compiled without C like a release"
+	run = /^[^ ]+ test -race / ? "no data race where goroutines run" : "every test, compiled without C like a release"
 	print
 	next
 }
