@@ -85,10 +85,11 @@ func TestClockJumpsForward(t *testing.T) {
 		}
 		m.move(time.Hour, 0)
 		until(t, "the prediction of a day does not expire", func() bool { return h.stats(t, "m").Pending == 0 })
-		until(t, "the deleted model is not removed", func() bool {
-			_, err := h.UndeleteModel(context.Background(), "gone")
-			return errors.Is(err, engine.ErrModelNotFound)
-		})
+		// UndeleteModel before the sweep that removes the model would bring it back.
+		until(t, "the deleted model is not removed", func() bool { return h.Totals().Deleted == 0 })
+		if _, err := h.UndeleteModel(context.Background(), "gone"); !errors.Is(err, engine.ErrModelNotFound) {
+			t.Errorf("the removed model comes back: %v", err)
+		}
 	}
 }
 
@@ -107,10 +108,18 @@ func TestClockGoesBack(t *testing.T) {
 	if answers[0].Sequence != 2 || !answers[1].Duplicate {
 		t.Errorf("it answers %+v", answers)
 	}
-	until(t, "no snapshot is written", func() bool {
-		kept, err := h.ListSnapshots(t.Context(), "m")
-		return err == nil && len(kept) > 0 && kept[0].Sequence == 2
-	})
+	// A sweep may have come between the step of the clock and the second observation, and
+	// have written what the model had then. The next snapshot is due after the interval.
+	newest := func() uint64 {
+		snapshots, err := h.ListSnapshots(t.Context(), "m")
+		if err != nil || len(snapshots) == 0 {
+			return 0
+		}
+		return snapshots[0].Sequence
+	}
+	until(t, "no snapshot is written after the clock went back", func() bool { return newest() > 0 })
+	c.advance(time.Minute)
+	until(t, "the snapshot of an interval later is not written", func() bool { return newest() == 2 })
 	page, err := h.Engine.ListModels(context.Background(), engine.ListOptions{Limit: 1, Figures: true})
 	if err != nil || len(page.Models) != 1 || page.Models[0].Figures.Rate < 0 || page.Models[0].Figures.Rate > 1 {
 		t.Errorf("%+v, %v", page, err)

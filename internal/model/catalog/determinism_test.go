@@ -107,8 +107,8 @@ func TestMain(m *testing.M) {
 // and whether or not they have fused instructions, which the standard library looks
 // for when it runs.
 func TestOneSourceGivesOneState(t *testing.T) {
-	if testing.Short() || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
-		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, and only where both run")
+	if testing.Short() || modeltest.RaceDetector || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("builds the package for GOAMD64=v1 and v3: not in short mode, not with the race detector, and only where both run")
 	}
 	var first string // Of all learners.
 	for _, way := range []struct{ level, tags, lacks string }{

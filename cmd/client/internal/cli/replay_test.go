@@ -361,7 +361,8 @@ func TestTimeoutOfSession(t *testing.T) {
 	csv, _ := table(t, 5, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "300ms", "--retries", "2", "--json")
+	// The timeout holds for the connection and for every call: far more than one takes on a busy machine.
+	r := runWith(ctx, "", "replay", "--csv", csv, "--model", "m", "--pipeline", "2", "--timeout", "3s", "--retries", "2", "--json")
 	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 5.0 || d["retries"] != 1.0 {
 		t.Errorf("exit code %d, %v", r.code, d)
 	}

@@ -1,0 +1,41 @@
+# Reads the runs of go test -v that make test prints. Prints the closing line of each package
+# and the whole output of a package that failed. After each run it prints what the run proved,
+# what the runners of other languages reported, and each skipped test with its reason.
+
+function finish() {
+	if (run != "") {
+		printf "ci: %s: %d packages, %d tests passed, %d failed, %d skipped\n%s", run, packages, passed, failed, skipped, notes
+	}
+	packages = passed = failed = skipped = 0
+	notes = text = ""
+	delete said
+}
+
+/^([^ ]*\/)?go test / {
+	finish()
+	run = /^[^ ]+ test -race / ? "no data race where goroutines run" : "every test, compiled without C like a release"
+	print
+	next
+}
+
+{ text = text $0 "\n" }
+
+/^=== (RUN|CONT|NAME) / { test = $3; next }
+
+/^ +[A-Za-z0-9_]+\.go:[0-9]+: / {
+	said[test] = $0
+	sub(/^ +[^ ]+ /, "", said[test])
+	if (said[test] ~ /^Ran [0-9]+ tests|^[0-9]+ tests in|\.\.\. skipped /) {
+		notes = notes "    " test ": " said[test] "\n"
+	}
+}
+
+/^--- PASS: / { passed++ }
+/^--- FAIL: / { failed++ }
+/^ *--- SKIP: / { skipped++; notes = notes "    skipped " $3 ": " said[$3] "\n" }
+
+/^ok  *\t/ { packages++; print; text = ""; delete said; fflush() }
+/^\?  *\t/ { text = "" }
+/^FAIL\t/ { packages++; printf "%s", text; text = ""; delete said; fflush() }
+
+END { printf "%s", text; finish() }
