@@ -72,7 +72,7 @@ func layers() []layer {
 		}},
 		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
 		{"internal/model/classifier", []string{
-			"internal/model", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
+			"internal/model", "internal/model/awv", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
 		}},
 		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/gate", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},

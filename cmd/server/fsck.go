@@ -70,8 +70,8 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 		return r, err
 	}
 	ofTables, ofModels := p.watched()
-	damaged := false // The predictions that wait can be opened, and are damaged all the same.
-	disk.Verify(func(problem error) {
+	damaged := false                  // The predictions that wait can be opened, and are damaged all the same.
+	disk.Verify(func(problem error) { //nolint:contextcheck // A table is checked whole.
 		if errors.Is(problem, store.ErrWaiting) {
 			damaged = true
 			r.foundWaiting(problem)
@@ -210,7 +210,7 @@ func diskBytes(m storage.Model) int64 {
 	return 0
 }
 
-func (r report) write(w io.Writer) {
+func (r *report) write(w io.Writer) {
 	for _, f := range r.Findings {
 		where := f.Place
 		if f.Model != "" {

@@ -36,10 +36,7 @@ func half(method, path string, chunked bool, headers ...string) string {
 	if chunked {
 		body = "Transfer-Encoding: chunked\r\n\r\n64\r\n{ "
 	}
-	more := ""
-	for _, h := range headers {
-		more += h + "\r\n"
-	}
+	more := strings.Join(append(headers, ""), "\r\n")
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Type: application/json\r\n%s%s", method, path, more, body)
 }
 

@@ -110,6 +110,7 @@ func (s *soak) status(t *testing.T, what string) int64 {
 
 // call does one random thing.
 func (s *soak) call(ctx context.Context, t *testing.T, rng *rand.Rand) {
+	t.Helper()
 	id := fmt.Sprint("m", rng.IntN(*soakModels))
 	x := make([]float64, s.wide)
 	for n := range x {

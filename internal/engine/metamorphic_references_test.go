@@ -180,8 +180,8 @@ func (m *meta) observeLive() string {
 		return ""
 	}
 	to, name := m.alias.model, m.alias.name
-	id, o := m.newID("l"), engine.Observation{}
-	o = m.observation(to, id)
+	id := m.newID("l")
+	o := m.observation(to, id)
 	if from := m.models[m.alias.previousName]; from != nil && m.rng.IntN(4) > 0 {
 		if m.rng.IntN(2) == 0 {
 			from = to

@@ -133,7 +133,7 @@ func TestEvents(t *testing.T) {
 	blocks := strings.Split(strings.TrimSuffix(string(text), "\n\n"), "\n\n")
 	if len(blocks) != 5 || blocks[0] != "retry: 3000" ||
 		!strings.HasPrefix(blocks[1], "event: stats\nid: 3\ndata: {\"model\":\"m\",\"observations\":3,") ||
-		blocks[2] != "event: outcome\nid: 4\ndata: {\"outcome\":{\"sequence\":4,\"loss\":0.5,\"duplicate\":false,\"class\":\"a\\nb\"},\"labels\":[1],\"omitted\":2}" ||
+		blocks[2] != "event: outcome\nid: 4\ndata: {\"outcome\":{\"sequence\":4,\"loss\":0.5,\"duplicate\":false,\"class\":\"a\\nb\",\"setAside\":false},\"labels\":[1],\"omitted\":2}" ||
 		blocks[3] != "event: history\nid: 4\ndata: {\"sequence\":4,\"regret\":1}" ||
 		blocks[4] != "event: failure\ndata: {\"error\":{\"code\":500,\"message\":\"corrupt\",\"status\":\"DATA_LOSS\",\"details\":[]}}" {
 		t.Errorf("events %q", blocks)

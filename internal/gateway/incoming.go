@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -8,14 +9,14 @@ import (
 )
 
 const (
-	// A body that no call waits for has to come in so much time. net/http reads it to its
-	// end before it answers, or waits for the next request.
+	// The body that no call waits for has to come in so much time. Package net/http reads it
+	// to its end before it answers, or waits for the next request.
 	strayTimeout = 10 * time.Second
 	// The body of a call may take so long, and so may each piece of an import.
 	readTimeout = time.Minute
 	// Bodies that are not there when the gateway begins to drain have so much time.
 	drainTimeout = time.Second
-	// So much of a body that was refused is read, in so much time.
+	// Of a body that was refused so much is read, in so much time.
 	lingerBytes   = 64 << 20
 	lingerTimeout = 5 * time.Second
 )
@@ -26,10 +27,15 @@ const (
 func BoundBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(strayTimeout)) // Only a writer of a test has none.
+			setReadDeadline(http.NewResponseController(w), strayTimeout)
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// setReadDeadline lets reads fail after d. Only a connection of a test has no deadlines.
+func setReadDeadline(c *http.ResponseController, d time.Duration) {
+	_ = c.SetReadDeadline(time.Now().Add(d)) //nolint:forbidigo // A deadline is in the time of the system.
 }
 
 // incoming is the body of a request on its way. Its read deadline stays until the end of the
@@ -51,9 +57,9 @@ func (i *incoming) Read(p []byte) (int, error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.mu.ended = true
-		if err == io.EOF { //nolint:errorlint // A reader of net/http does not wrap it.
+		if errors.Is(err, io.EOF) {
 			// net/http has done so too, but drain may have come between.
-			_ = i.control.SetReadDeadline(time.Time{}) // As in BoundBodies.
+			_ = i.control.SetReadDeadline(time.Time{}) // As in setReadDeadline.
 		}
 	}
 	return n, err
@@ -67,7 +73,7 @@ func (i *incoming) within(d time.Duration) {
 		d = min(d, drainTimeout)
 	}
 	if !i.mu.ended {
-		_ = i.control.SetReadDeadline(time.Now().Add(d)) // As in BoundBodies.
+		setReadDeadline(i.control, d)
 	}
 }
 
@@ -96,7 +102,7 @@ func (i *incoming) linger(r *http.Request) {
 		return
 	}
 	i.within(lingerTimeout)                                       // Flush reads the body too.
-	_ = i.control.SetWriteDeadline(time.Now().Add(lingerTimeout)) // As in BoundBodies.
+	_ = i.control.SetWriteDeadline(time.Now().Add(lingerTimeout)) //nolint:forbidigo // As in setReadDeadline.
 	_ = i.control.Flush()                                         // A client that waits for the answer gets it now.
 	// An error means that there is no more, or that it comes too slowly.
 	_, _ = io.CopyN(io.Discard, i, lingerBytes)

@@ -186,7 +186,7 @@ func TestTheDocument(t *testing.T) {
 	if sequence := document.Components.Schemas["Outcome"].Value.Properties["sequence"].Value; !sequence.Type.Is("integer") || *sequence.Min != 0 {
 		t.Errorf("a sequence is %v", sequence)
 	}
-	if got, want := document.Components.Schemas["Outcome"].Value.Required, []string{"duplicate", "sequence"}; !slices.Equal(got, want) {
+	if got, want := document.Components.Schemas["Outcome"].Value.Required, []string{"duplicate", "sequence", "setAside"}; !slices.Equal(got, want) {
 		t.Errorf("an outcome always has %v, want %v", got, want)
 	}
 	if got := document.Components.Schemas["ModelSpec"].Value.Required; len(got) > 0 {

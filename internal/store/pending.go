@@ -153,19 +153,33 @@ func (s *Store) replacePending(damaged *database, open func() (*database, error)
 
 // usePending calls f with the database of the waiting predictions, which is not replaced
 // meanwhile. If f fails and the database is damaged, f is called again with the one that
-// takes its place. f must not call usePending.
+// takes its place. It must not call usePending itself.
 func (s *Store) usePending(ctx context.Context, f func(db *database) error) error {
+	gone, err := s.usePendingUntil(ctx.Done(), f)
+	if gone {
+		return waited(ctx)
+	}
+	return err
+}
+
+// finishPending is usePending of work that nobody gives up.
+func (s *Store) finishPending(f func(db *database) error) error {
+	_, err := s.usePendingUntil(nil, f)
+	return err
+}
+
+func (s *Store) usePendingUntil(done <-chan struct{}, f func(db *database) error) (gone bool, err error) {
 	for {
 		db, err := s.tryPending(f)
 		if err == nil || db == nil || !s.mending || !db.isDamaged() {
-			return err
+			return false, err
 		}
 		select {
 		case <-db.replaced:
 		case <-s.guard.failed:
-			return s.Failed()
-		case <-ctx.Done():
-			return waited(ctx)
+			return false, s.Failed()
+		case <-done:
+			return true, nil
 		}
 	}
 }
@@ -185,14 +199,14 @@ func (s *Store) tryPending(f func(db *database) error) (*database, error) {
 
 // syncPending does the syncs that were left out so far.
 func (s *Store) syncPending() error {
-	return s.usePending(context.Background(), func(db *database) error { return db.fs.syncLogs() })
+	return s.finishPending(func(db *database) error { return db.fs.syncLogs() })
 }
 
 // countPending counts the waiting predictions, and reads their index too, so that damage
 // of a block is found here.
 func (s *Store) countPending(used map[uint64]bool) error {
 	var waiting map[uint64]int64
-	err := s.usePending(context.Background(), func(db *database) error {
+	err := s.finishPending(func(db *database) error {
 		waiting = map[uint64]int64{}
 		err := db.scan([]byte{familyExpiry}, []byte{familyExpiry + 1}, func(_, _ []byte) (bool, error) { return true, nil })
 		if err != nil {

@@ -396,13 +396,14 @@ func (s *Store) Sync(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("store: sync: %w", err)
 	}
-	return s.syncAll(ctx)
+	return s.syncAll(func(f func(*database) error) error { return s.usePending(ctx, f) })
 }
 
-func (s *Store) syncAll(ctx context.Context) error {
+// syncAll syncs both databases, that of the waiting predictions by use.
+func (s *Store) syncAll(use func(f func(*database) error) error) error {
 	err := s.logDB.force()
 	if err == nil {
-		err = s.usePending(ctx, (*database).force)
+		err = use((*database).force)
 	}
 	if err != nil {
 		return fmt.Errorf("store: sync: %w", err)
@@ -416,7 +417,7 @@ func (s *Store) Close() error {
 	var err error
 	s.closeOnce.Do(func() {
 		if s.mending && s.Failed() == nil {
-			err = s.syncAll(context.Background())
+			err = s.syncAll(s.finishPending)
 		}
 		close(s.stop)
 		close(s.guard.closing)

@@ -45,7 +45,7 @@ func (e *TailError) Unwrap() error { return storage.ErrCorrupt }
 //
 // The file is written after each sync of either and is not synced itself: after a killed
 // process it covers every acknowledged commit, and after a power cut it may be older.
-// recorded <= synced always.
+// Always recorded <= synced.
 const (
 	syncedFile   = "synced"
 	syncedLength = 36 // number and length of the log and of the manifest, checksum

@@ -150,7 +150,7 @@ func (m *Model) getWaiting(id string) (storage.Prediction, bool, error) {
 	}
 	var v []byte
 	var ok bool
-	err := m.store.usePending(context.Background(), func(db *database) (err error) {
+	err := m.store.finishPending(func(db *database) (err error) {
 		v, ok, err = db.get(idKey(familyWaiting, m.number, id))
 		return err
 	})
@@ -170,7 +170,7 @@ func (m *Model) RemoveWaiting(ids []string) error {
 }
 
 func (m *Model) removeWaiting(ids []string) error {
-	return m.store.usePending(context.Background(), func(db *database) error { return m.removeWaitingFrom(db, ids) })
+	return m.store.finishPending(func(db *database) error { return m.removeWaitingFrom(db, ids) })
 }
 
 func (m *Model) removeWaitingFrom(db *database, ids []string) error {

@@ -111,7 +111,7 @@ func TestNoLabel(t *testing.T) {
 			t.Errorf("%q: the next row: %v, %v", label, y, err)
 		}
 	}
-	for text, want := range map[string]string{" none ": "none", "-": "-", "NA": "", "": "", "?": "", "nan": ""} {
+	for text, want := range map[string]string{"none": "none", "-": "-", "NA": "", "": "", "?": "", "nan": ""} {
 		if class, err := dataset.Class(text); class != want || (want == "") != errors.Is(err, dataset.ErrNoLabel) {
 			t.Errorf("class %q is %q, %v", text, class, err)
 		}

@@ -19,7 +19,7 @@ type gated struct {
 }
 
 const (
-	// overshoots is how many labels in a row have to leave the range on one side before
+	// So many labels in a row have to leave the range on one side before
 	// advice may leave it.
 	overshoots = 3
 	// Advice may leave the range by overshootFactor times the least of these.

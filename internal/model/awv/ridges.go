@@ -25,7 +25,7 @@ type Path struct {
 }
 
 // middle is what is subtracted from the labels of an output.
-func (p *Path) middle(output int) float64 {
+func (p Path) middle(output int) float64 {
 	if p.Unrevised || p.Low == nil || len(p.Lambdas) < 2 {
 		return 0
 	}

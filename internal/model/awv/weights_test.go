@@ -98,7 +98,7 @@ func TestCertificateOfWeightsDenseOracle(t *testing.T) {
 	laplacian := kernel.Kernel{Kind: kernel.Laplacian, Sigma: 1.5}
 	worst := 0.0
 	for name, c := range map[string]struct {
-		map_   awv.Map
+		aMap   awv.Map
 		lambda float64
 	}{
 		"linear":  {feature.NewAffine(2), 0.3},
@@ -109,8 +109,8 @@ func TestCertificateOfWeightsDenseOracle(t *testing.T) {
 			t.Run(fmt.Sprint(name, weights), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 43))
 				for _, worstLabels := range []bool{false, true} {
-					l := awv.New(c.map_, awv.Options{Lambda: c.lambda})
-					o := &modeltest.AWV{Phi: mapped(c.map_), Features: c.map_.Size(), Lambda: c.lambda}
+					l := awv.New(c.aMap, awv.Options{Lambda: c.lambda})
+					o := &modeltest.AWV{Phi: mapped(c.aMap), Features: c.aMap.Size(), Lambda: c.lambda}
 					heavy := false
 					for n, s := range weighted(rng, 60, weights[0], weights[1]) {
 						said := o.Predict(s.X, 1)

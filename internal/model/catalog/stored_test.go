@@ -39,7 +39,7 @@ var storedSpecs = []string{
 // online Newton steps has them with weights too; that of the AWV family has other losses.
 func TestStoredModelsKeepTheirBits(t *testing.T) {
 	path := filepath.Join("testdata", "stored.txt")
-	now := ""
+	var now strings.Builder
 	for _, spec := range storedSpecs {
 		completed, _, err := catalog.Complete(sent(t, []byte(spec)))
 		if err != nil {
@@ -73,10 +73,10 @@ func TestStoredModelsKeepTheirBits(t *testing.T) {
 				digests = append(digests, hex.EncodeToString(digest[:8]))
 			}
 		}
-		now += fmt.Sprintf("%s %s %x %v\n", completed.Name(), spec, predictions.Sum(nil)[:8], digests)
+		fmt.Fprintf(&now, "%s %s %x %v\n", completed.Name(), spec, predictions.Sum(nil)[:8], digests)
 	}
 	if *update {
-		if err := os.WriteFile(path, []byte(now), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(now.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,8 +84,8 @@ func TestStoredModelsKeepTheirBits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if now != string(want) {
-		t.Errorf("got\n%swant\n%s", now, want)
+	if now.String() != string(want) {
+		t.Errorf("got\n%swant\n%s", now.String(), want)
 	}
 }
 

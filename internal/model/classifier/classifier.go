@@ -312,7 +312,7 @@ func (l *Learner) Admit(x []float64, weight float64) error {
 const tolerance = 1e-8
 
 // counts is what a label of 1 counts in the bound for its weight.
-func (o *Options) counts(weight float64) float64 {
+func (o Options) counts(weight float64) float64 {
 	if beta := awv.Beta(weight); o.Indicators && !math.IsInf(beta, 1) {
 		return beta
 	}

@@ -31,10 +31,10 @@ import (
 // Shafer, Algorithmic Learning in a Random World (2005), chapter 7, for bets on p-values
 // of exchangeable rows.
 const (
-	// half is how many rows are compared on each side.
+	// A row is compared with half rows on each side.
 	half     = 50
 	compared = 2 * half
-	// convinced is the mean fortune that admits events, poorest the floor.
+	// The mean fortune that admits events is convinced, the least fortune is poorest.
 	convinced = 500
 	poorest   = 0.01
 	// Rows that are set aside within spacing rows are one incident, and count once.

@@ -43,7 +43,7 @@ func TestEventsAreLearned(t *testing.T) {
 		rows, draws = 8000, 4
 	}
 	for seed := range draws {
-		l, o := gated(options(2, 1)), options(2, 1)
+		l, o := gated(options(2)), options(2)
 		o.Gated = false
 		with, without := skill(t, l, seed, rows, flagged), skill(t, auto.New(o), seed, rows, flagged)
 		s := l.Stats()

@@ -62,8 +62,8 @@ func recorded(dimension, outputs int) (l *gate.Learner, now func() *recorder) {
 }
 
 // options are those of auto with its defaults.
-func options(dimension, outputs int) auto.Options {
-	return auto.Options{Dimension: dimension, Outputs: outputs, Lags: 2, Frequencies: 50, Microseconds: 500, Gated: true}
+func options(dimension int) auto.Options {
+	return auto.Options{Dimension: dimension, Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500, Gated: true}
 }
 
 // gated is auto behind a gate.

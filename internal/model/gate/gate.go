@@ -2,11 +2,11 @@
 // in front of any learner of real labels.
 //
 // A label that lies far outside what the labels did so far is set aside: its row is
-// predicted and its loss counts, but the learner does not see it. Five of them in a
+// predicted and judged, but the learner does not see it. Five of them in a
 // short time are no error but a change: the learner then starts anew with these rows.
 // So it does when the labels shrink to a small part of what they were. Labels that are
 // rare and large, and that the inputs foretell, are no errors either: they are learned,
-// then and from then on. docs/theory.md has the rule, and what is guaranteed under it.
+// then and from then on. The page docs/theory.md has the rule, and what is guaranteed.
 package gate
 
 import (
@@ -121,8 +121,7 @@ const (
 	// The most numbers of the rows that are kept: with many inputs the last stage
 	// comes earlier.
 	maxKept = 1 << 20
-	// ringRows is how many rows a new start learns, asideRows how many rows that were
-	// set aside are kept.
+	// A new start learns ringRows rows. Of the rows that were set aside, asideRows are kept.
 	ringRows  = 5
 	asideRows = 16
 	// The learner starts anew when the alarm reaches restartAlarm. A row set aside adds

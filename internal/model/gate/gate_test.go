@@ -138,12 +138,10 @@ func stateOf(t *testing.T, l model.Learner) []byte {
 	return state
 }
 
-// spy is auto that remembers the rows that it learned, and what the best expert of each
-// lost on the rows that were passed.
+// spy is auto that remembers the rows that were passed.
 type spy struct {
 	*auto.Learner
-	passed []float64
-	rows   []passedRow
+	rows []passedRow
 }
 
 type passedRow struct {
@@ -263,7 +261,7 @@ func TestTwoValuesAreLetIn(t *testing.T) {
 // judged like others.
 func TestLateLabels(t *testing.T) {
 	const delay = 20
-	l, rng := gated(options(2, 1)), rand.New(rand.NewPCG(1, 9))
+	l, rng := gated(options(2)), rand.New(rand.NewPCG(1, 9))
 	predictions, rows := make([]model.Prediction, delay), make([][]float64, delay)
 	var o model.Outcome
 	loss, counted := 0.0, 0

@@ -98,7 +98,7 @@ func (s *state) read(reader *codec.Reader, o Options) error {
 	var recent, kept, aside, uncertified, broken uint64
 	for _, v := range []*uint64{
 		&s.rows, &s.epoch, &s.taken, &s.count, &recent, &kept, &aside,
-		&s.account.setAside, &s.lastSetAside, &s.starts, &s.lastStart, &uncertified, &broken,
+		&s.setAside, &s.lastSetAside, &s.starts, &s.lastStart, &uncertified, &broken,
 	} {
 		*v = reader.Uint64()
 	}
@@ -110,9 +110,9 @@ func (s *state) read(reader *codec.Reader, o Options) error {
 		return corrupt("%d rows, %d learners, %d rows of this start, %d of them tracked", s.rows, s.epoch, s.taken, s.count)
 	case kept > o.last() || kept > s.taken || aside > asideRows || recent > min(aside, ringRows):
 		return corrupt("%d rows kept, %d aside, %d of them recent", kept, aside, recent)
-	case s.account.setAside > maxRows || s.lastSetAside > s.rows || s.starts > s.rows || s.lastStart > s.rows:
+	case s.setAside > maxRows || s.lastSetAside > s.rows || s.starts > s.rows || s.lastStart > s.rows:
 		return corrupt("%d rows set aside until row %d, %d starts until row %d of %d",
-			s.account.setAside, s.lastSetAside, s.starts, s.lastStart, s.rows)
+			s.setAside, s.lastSetAside, s.starts, s.lastStart, s.rows)
 	case uncertified > 1 || broken > 1:
 		return corrupt("closed starts: uncertified %d, broken %d", uncertified, broken)
 	}

@@ -3,7 +3,7 @@ package gate
 import "math"
 
 const (
-	// memory is N, over how many labels m and a are means.
+	// The means m and a have a memory of so many labels.
 	memory = 100
 	// A label further than strangeFactor·s (1 + caution/n) from m is strange.
 	strangeFactor = 20

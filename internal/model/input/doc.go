@@ -75,7 +75,7 @@
 // the first nine, and one for the others; hashes are spread over ten. A time has no
 // such figure: it always moves.
 //
-// The state counts records in blocks of 512, so that it stays small. k records after a
+// The state counts records in blocks of 512, so that it stays small. After k records of a
 // block, recent is the count of these k and (512−k)/512 times that of the block. That is
 // the count of the last 512 records unless the values changed within the block.
 //

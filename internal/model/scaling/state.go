@@ -14,8 +14,7 @@ const (
 	stateFrozen     = 2
 	stateCatchingUp = 3
 	stateRunning    = 4
-	// stateCatchingUpBest is stateCatchingUp with the best constants, which earlier
-	// versions did not write.
+	// As stateCatchingUp, with the best constants, which earlier versions did not write.
 	stateCatchingUpBest = 5
 )
 
