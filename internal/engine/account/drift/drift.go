@@ -24,7 +24,7 @@
 //
 //	g(p) = n/j if p ≤ j/n, else 0,  Q ← (Q + 1) g
 //
-// Here j is the number of bets g that were won in succession, plus 1. j is known
+// Here j is the number of bets g that were won in succession, plus 1. It is known
 // before p, so that g is as fair as f, and the mixture E = (15 R + Q)/16 is an
 // e-detector too. There is a change when E reaches 25,000 in one of the two
 // directions; hence between two false alarms there are 200,000 losses or more in
