@@ -181,7 +181,7 @@ func TestTopScreen(t *testing.T) {
 	m.Learner, m.Sequence = "pkawv_taylor", 200_000
 	m.Summary = &hindsightv1.ModelSummary{
 		ObservationRate: 1234.5678, Regret: proto.Float64(-1.23456e-07), State: hindsightv1.ModelSummary_STATE_LOADED,
-		Recent: &hindsightv1.Performance{Prequential: &hindsightv1.PerformanceFigures{MeanLoss: 1.23456e-06, Skill: proto.Float64(0.123456)}},
+		Recent: &hindsightv1.Performance{Served: &hindsightv1.PerformanceFigures{MeanLoss: 1.23456e-06, Skill: proto.Float64(0.123456)}},
 	}
 	for columns, want := range map[uint16]string{
 		200: "better than trivial", 80: "-1.23456e-07", 30: "…",
