@@ -168,8 +168,8 @@ type Stats struct {
 	Observations uint64
 	// Loss is the sum of the prequential losses.
 	Loss float64
-	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w. It and
-	// Regret are NaN for a learner that leaves them to Report.
+	// HindsightLoss is L*: the smallest Σ(y−w·z)² + λ‖w‖² over all w, z the features as
+	// they were computed. It and Regret are NaN for a learner that leaves them to Report.
 	HindsightLoss float64
 	// Regret is Loss − HindsightLoss, accumulated without their cancellation.
 	Regret float64
@@ -177,24 +177,25 @@ type Stats struct {
 	// Newton steps it is what it promises of the regret against functions within the
 	// range: see package kons. 0, as Certificate is, unless Certified.
 	RegretBound float64
-	// Certificate is C = Σ y² q/(1+q), between Regret and RegretBound; of online Newton
-	// steps ½Σωh/η.
+	// Certificate is C = Σ y² q/(1+q), of a label of weight ω ω y² q/(2+q−ω), between
+	// Regret and RegretBound; of online Newton steps ½Σωh/η.
 	Certificate float64
 	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
 	// Regret = Loss − HindsightLoss, to rounding; for a learner that leaves the
 	// regret to Report, that its sums are those of losses. Of online Newton steps it does
 	// not compare Regret. False: corrupt state.
 	CertificateOK bool
-	// Certified says that the theorem applies: the feature space is fixed and
-	// nothing is forgotten.
+	// Certified says that the theorem applies: the features of every round are fixed before
+	// its label, nothing is forgotten, and, in the AWV family, every weight is below 2.
 	Certified bool
 	// Discounted says that the learner forgets, so that all but Observations and
 	// Loss discount the past.
 	Discounted bool
 	// LogDeterminant is log det(A/λ).
 	LogDeterminant float64
-	// LabelBound is B, the largest |y| seen (times √weight, but not of auto); with several
-	// outputs the root of the sum of their squares.
+	// LabelBound is B, the largest |y| seen; with a weight ω over √(2−ω) in the AWV family,
+	// times √ω in others but auto. With several outputs it is the root of the sum of their
+	// squares. It is 0 where a weight has left no bound.
 	LabelBound float64
 	// Features is r, the number of features.
 	Features int

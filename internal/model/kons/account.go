@@ -40,7 +40,7 @@ func (a *account) outgrows(o *Options, weight float64) bool {
 }
 
 // ridge is αΩ.
-func (a *account) ridge(o *Options) float64 { return o.Alpha * a.unit }
+func (a *account) ridge(o *Options) float64 { return float64(o.Alpha * a.unit) }
 
 // open bounds the part of the certificate since the last change of Ω, given log det(A/αΩ).
 func (a *account) open(o *Options, logDet float64) float64 {
@@ -54,14 +54,21 @@ func (a *account) become(o *Options, unit, logDet float64) {
 	a.unit = unit
 }
 
-// follow lets C follow a label, or counts a label that left the range.
-func (a *account) follow(o *Options, target float64) {
+// follow lets C follow a label, given less the middle too, or counts a label that left the
+// range.
+func (a *account) follow(o *Options, y, target float64) {
 	magnitude := math.Abs(target)
 	switch {
-	case magnitude <= a.clip || o.Loss != losses.Squared:
+	case o.Loss != losses.Squared:
 	case o.ranged():
-		a.left++
-	default:
+		outside := y < o.Low || y > o.High
+		if o.Unrevised { // Rounding took some ends of ranges beyond C.
+			outside = magnitude > a.clip
+		}
+		if outside {
+			a.left++
+		}
+	case magnitude > a.clip:
 		a.clip = powerOfTwo(magnitude)
 	}
 }

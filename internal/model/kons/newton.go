@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
@@ -269,12 +270,12 @@ func (n *Newton) raise(unit float64) {
 	root := math.Sqrt(n.o.Alpha * (unit - n.outputs[0].unit))
 	for j := range n.outputs {
 		e := &n.outputs[j]
-		e.become(&n.o, unit, e.factor.LogDet(e.ridge(&n.o)))
+		e.become(&n.o, unit, e.logDet(&n.o))
 		for i := range r {
 			row := w.unitRow(i, root, 1)
 			e.factor.Rotate(row, w.ignored[:1])
 		}
-		e.base = e.factor.LogDet(e.ridge(&n.o))
+		e.base = e.logDet(&n.o)
 	}
 	if n.hindsight == nil {
 		return
@@ -287,6 +288,15 @@ func (n *Newton) raise(unit float64) {
 			n.outputs[j].regret.Add(-float64(residual * residual))
 		}
 	}
+}
+
+// logDet is log det(A/αΩ), with the same bits on every target: it enters the state.
+func (e *output) logDet(o *Options) (sum float64) {
+	root := math.Sqrt(e.ridge(o))
+	for _, d := range e.factor.Diagonal() {
+		sum += float64(2 * exponential.Log(d/root))
+	}
+	return sum
 }
 
 // unitRow is the row of a number at feature i, with labels of 0.

@@ -156,7 +156,7 @@ func (o *Options) step(a *account, mean, q, y, weight float64) step {
 		s.by = by
 	}
 	target := y - o.middle()
-	a.follow(o, target)
+	a.follow(o, y, target)
 	if a.clip == 0 {
 		return s // All labels so far are 0, and so is ŷ.
 	}

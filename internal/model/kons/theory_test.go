@@ -462,6 +462,23 @@ func TestWhatIsNotCertified(t *testing.T) {
 	}
 }
 
+// A label at an end of the range is in it, however its difference from the middle rounds.
+func TestTheEndsOfTheRangeAreInIt(t *testing.T) {
+	for _, ends := range [][2]float64{{0.1, 0.7}, {-3.3, 0.2}, {99.9, 101.3}, {0, 1}} {
+		l := kons.New(waves(2, 3), kons.Options{Alpha: 1, Low: ends[0], High: ends[1]})
+		for _, y := range ends {
+			observe(t, l, modeltest.Sample{X: []float64{1, 1}, Y: y, Weight: 1})
+		}
+		if s := l.Stats(); !s.Certified || !s.CertificateOK {
+			t.Errorf("%v: %+v", ends, s)
+		}
+		observe(t, l, modeltest.Sample{X: []float64{1, 1}, Y: math.Nextafter(ends[1], 200), Weight: 1})
+		if l.Stats().Certified {
+			t.Errorf("%v: certified beyond the range", ends)
+		}
+	}
+}
+
 // The regret of the squared loss is that against the best ridge function in hindsight,
 // solved densely.
 func TestRegretIsAgainstTheBestRidgeFunction(t *testing.T) {

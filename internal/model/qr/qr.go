@@ -110,6 +110,9 @@ func (f *Factor) Packed() []float64 { return f.data }
 // Right is u by rows, r·k numbers, to be read only.
 func (f *Factor) Right() []float64 { return f.right }
 
+// Diagonal is R_ii, r numbers, to be read only.
+func (f *Factor) Diagonal() []float64 { return f.diagonal }
+
 // row is the offset of row i in data.
 func (f *Factor) row(i int) int { return i*(f.order+f.columns) - i*(i-1)/2 }
 
