@@ -69,12 +69,11 @@ sizing: build ## what models cost a server, beside what "hindsight size" answers
 
 # The race detector finds something only where two goroutines run: in a package with a file that
 # starts a goroutine, takes a lock, or is a server or its client. The tests of cmd and
-# cmd/server run programs that are compiled without the detector.
+# cmd/server run programs that are compiled without the detector. A learner starts no goroutine: of
+# its tests only those of conformity call it concurrently.
+LEARNERS      := $(addprefix ./internal/model/,auto awv classifier gate kons raker scaling)
 CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|"sync(/atomic)?"|x/sync/|\.Parallel\(\)|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
-RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
-# A learner starts no goroutine: what the detector can see there are the concurrent predictions
-# that every learner is tested with, in short mode too.
-LEARNERS      := ./internal/model/%
+RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
 
 .PHONY: test
 test: ## run every test, and again with the race detector where there are goroutines and a C compiler
@@ -84,9 +83,9 @@ test: ## run every test, and again with the race detector where there are gorout
 	if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \
 		$$($(GO) env CC) -x c -o /dev/null - >/dev/null 2>&1; then \
 		echo '$(GO) test -race -vet=off -timeout 25m $$(RACE_PACKAGES) $(ARGS)'; \
-		CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 25m $(filter-out $(LEARNERS),$(RACE_PACKAGES)) $(ARGS) || status=1; \
-		echo '$(GO) test -race -short -vet=off -timeout 25m $$(LEARNERS) $(ARGS)'; \
-		CGO_ENABLED=1 $(GO) test -race -short -vet=off -timeout 25m $(filter $(LEARNERS),$(RACE_PACKAGES)) $(ARGS) || status=1; \
+		CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 25m $(RACE_PACKAGES) $(ARGS) || status=1; \
+		echo '$(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)'; \
+		CGO_ENABLED=1 $(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS) || status=1; \
 	else \
 		echo 'make test: no working C compiler, so no test runs with the race detector; install gcc and libc6-dev for it'; \
 	fi; \
