@@ -201,7 +201,7 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 		err = l.purge()
 	case l.shrunk():
 		err = l.startAnew(nil)
-	case foretold:
+	case foretold && l.taken > l.o.last(): // Before, the rows that admit learns would skip a stage.
 		err = l.admit()
 	default:
 		o.SetAside, o.Regret = false, l.closed.regret+o.Regret
