@@ -58,13 +58,21 @@ torture: ## kill a server under load for a minute, and check the data it leaves
 	$(GO) test -run TestTorture -count 1 -v -timeout 10m ./cmd/server -torture 60s $(ARGS)
 
 .PHONY: reproduce
-reproduce: build ## published streams through every learner, as records too, and the greedy adversary, into docs/results
-	bin/hindsight-bench papers --server bin/hindsight-server $(ARGS)
-	bin/hindsight-bench records --server bin/hindsight-server
-	bin/hindsight-bench adversary
+reproduce: build bin/hindsight-research ## published streams through every learner, as records too, and the greedy adversary, into research/results
+	bin/hindsight-research papers --server bin/hindsight-server $(ARGS)
+	bin/hindsight-research records --server bin/hindsight-server
+	bin/hindsight-research adversary
+
+.PHONY: compare
+compare: bin/hindsight-research ## published streams through the methods that the papers compare with, into research/results
+	bin/hindsight-research papers baselines $(ARGS)
+
+.PHONY: bin/hindsight-research
+bin/hindsight-research:
+	CGO_ENABLED=0 $(GO) -C research build -o ../$@ .
 
 .PHONY: sizing
-sizing: build ## what models cost a server, beside what "hindsight size" answers, into docs/results
+sizing: build ## what models cost a server, beside what "hindsight size" answers, into research/results
 	bin/hindsight-bench sizing --server bin/hindsight-server $(ARGS)
 
 # The race detector finds something only where two goroutines run: in a package with a file that
@@ -80,6 +88,7 @@ test: ## run every test, and again with the race detector where there are gorout
 	@status=0; \
 	echo '$(GO) test -timeout 25m ./... $(ARGS)'; \
 	CGO_ENABLED=0 $(GO) test -timeout 25m ./... $(ARGS) || status=1; \
+	CGO_ENABLED=0 $(GO) -C research test -timeout 25m ./... $(ARGS) || status=1; \
 	if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \
 		$$($(GO) env CC) -x c -o /dev/null - >/dev/null 2>&1; then \
 		echo '$(GO) test -race -vet=off -timeout 25m $$(RACE_PACKAGES) $(ARGS)'; \
@@ -110,14 +119,17 @@ check: lint proto-check proto-breaking vet tidy-check web-check vuln ## all chec
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
+	$(GO) -C research vet ./...
 
 .PHONY: tidy-check
 tidy-check: ## check go.mod and go.sum
-	@$(GO) mod tidy -diff || { echo 'tidy-check: go.mod or go.sum are not tidy; run: go mod tidy'; exit 1; }
+	@$(GO) mod tidy -diff && $(GO) -C research mod tidy -diff || \
+	{ echo 'tidy-check: go.mod or go.sum are not tidy; run: go mod tidy'; exit 1; }
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## golangci-lint
 	$(TOOLS)/golangci-lint run ./...
+	cd research && $(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
 
 # A scan of the modules alone takes a second. It tells whether the database answers before
 # the scan of all packages begins.
@@ -131,7 +143,7 @@ vuln: $(GOVULNCHECK) ## govulncheck: known vulnerabilities in what the programs 
 
 .PHONY: fmt
 fmt: $(GOLANGCI_LINT) $(BUF) ## format Go and proto files in place
-	$(TOOLS)/golangci-lint fmt ./...
+	$(TOOLS)/golangci-lint fmt ./... ./research/...
 	$(BUF_RUN) format -w
 
 .PHONY: proto

@@ -1,5 +1,4 @@
-// Command hindsight-bench measures learners: on published streams, and against
-// a greedy adversary.
+// Command hindsight-bench measures a server of hindsight under load.
 package main
 
 import (

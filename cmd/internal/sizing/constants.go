@@ -1,6 +1,6 @@
 package sizing
 
-// What was measured. "make sizing" measures it again; docs/results/sizing.md compares.
+// What was measured. "make sizing" measures it again.
 const (
 	// A call takes so long beside the multiply-adds: gRPC, the message, the log; so long for
 	// each number of the input, and for each multiply-add of ValidateSpec.

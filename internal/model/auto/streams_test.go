@@ -49,7 +49,7 @@ func publishedStreams() []published {
 // missingLabel is the label of the rows of air_raw that have none.
 const missingLabel = -200
 
-// samples reads a stream as hindsight-bench sends it, or raw. Losses are then
+// samples reads a stream as hindsight-research sends it, or raw. Losses are then
 // those of labels in units of their range.
 func (p published) samples(t *testing.T, n int, raw bool) (samples []modeltest.Sample, unit float64) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 )
 
 // table reads the first rows of a stream with inputs, and labels that are no signs, on
-// [0, 1] by the whole of it. It answers the bandwidth of docs/results too: σ² is the mean
+// [0, 1] by the whole of it. It answers the bandwidth of research/results too: σ² is the mean
 // squared distance of two rows, and σ has two digits.
 func table(t *testing.T, name string, rows int, scaled bool) (samples []modeltest.Sample, sigma float64) {
 	t.Helper()
@@ -57,7 +57,7 @@ func drawn(seed uint64, sigma float64, d int) kons.Map {
 }
 
 // The defaults over 50 frequencies lose no more than this on the streams of
-// docs/results: the loss of what has a range, errors of what is a class. The features of
+// research/results: the loss of what has a range, errors of what is a class. The features of
 // another seed change the second digit.
 func TestNewtonOnRealStreams(t *testing.T) {
 	classes := kons.Options{Alpha: 0.01, Loss: losses.Logistic, Clip: 5}

@@ -16,7 +16,7 @@ import (
 
 // Stream reads the first n rows of a published stream; the label is the last
 // column. All rows are read if n < 0. The test is skipped if there is no such file.
-// The file docs/results/README.md says where the streams come from.
+// The file research/results/README.md says where the streams come from.
 func Stream(t *testing.T, name string, n int) []Sample {
 	t.Helper()
 	path := filepath.Join(streams(t), name)

@@ -13,13 +13,11 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/bench/internal/load"
-	"hindsight/cmd/bench/internal/remote"
 	"hindsight/cmd/bench/internal/scrape"
 	"hindsight/cmd/internal/child"
 )
@@ -105,7 +103,7 @@ const (
 	aloneRate   = 100
 	aloneTime   = 5 * time.Second
 	drawn       = 1024
-	bulkRows    = remote.BatchRows
+	bulkRows    = 128
 	longestWait = 5 * time.Minute
 )
 
@@ -140,7 +138,7 @@ func (b *Bench) Measure(ctx context.Context, c Case) (row *Row, err error) {
 	err = b.serve(ctx, dir, func(s *host) error {
 		row.StartSeconds = time.Since(begun).Seconds()
 		for _, id := range models {
-			if _, err := s.remote.Stats(ctx, id); err != nil {
+			if _, err := s.client.Model(id).Stats(ctx, nil); err != nil {
 				return err
 			}
 		}
@@ -163,7 +161,6 @@ func (b *Bench) Measure(ctx context.Context, c Case) (row *Row, err error) {
 type host struct {
 	server *child.Server
 	client *client.Client
-	remote *remote.Server
 }
 
 func (s *host) scrape(ctx context.Context) (scrape.Sample, error) {
@@ -178,15 +175,13 @@ func (b *Bench) serve(ctx context.Context, dir string, do func(*host) error) (er
 	if err != nil {
 		return err
 	}
-	c, err := client.Dial(server.GRPC, client.WithRetry(client.Retry{}))
+	c, err := client.Dial(server.GRPC, client.WithRetry(client.Retry{}), client.WithTimeout(longestWait))
 	if err != nil {
 		server.Kill()
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return do(&host{server: server, client: c, remote: &remote.Server{
-		Models: c.Models(), Predictions: c.Predictions(), Timeout: longestWait, Now: time.Now, Say: b.Say,
-	}})
+	return do(&host{server: server, client: c})
 }
 
 // loaded measures what a server costs under load.
@@ -205,7 +200,7 @@ func (b *Bench) loaded(ctx context.Context, s *host, models []string, dir string
 	}
 	row.EmptyBytes = empty[scrape.ResidentBytes]
 	for _, id := range models {
-		if _, err := s.remote.Create(ctx, id, spec); err != nil {
+		if _, err := s.client.Model(id).Create(ctx, spec); err != nil {
 			return err
 		}
 	}
@@ -299,31 +294,19 @@ func perCall(ctx context.Context, l *load.Load, o load.Options, metrics string) 
 // bulk fills the store with rounds, in batches.
 func (b *Bench) bulk(ctx context.Context, s *host, models []string, rows []load.Row, row *Row) error {
 	for sent := 0; sent < row.Bulk; sent += bulkRows {
-		model := models[sent/bulkRows%len(models)]
-		predict := &hindsightv1.PredictBatchRequest{Model: model}
-		observe := make([]*hindsightv1.ObserveRequest, bulkRows)
-		for i := range observe {
-			id, err := uuid.NewV7()
-			if err != nil {
-				return fmt.Errorf("draw an id: %w", err)
-			}
-			of := rows[(sent+i)%len(rows)]
-			predict.PredictionIds = append(predict.PredictionIds, id.String())
-			if of.Inputs != nil {
-				predict.Inputs = append(predict.Inputs, of.Inputs)
-			} else {
-				predict.Rows = append(predict.Rows, &hindsightv1.Row{Features: of.Features})
-			}
-			observe[i] = of.Labelled(id.String())
+		model := s.client.Model(models[sent/bulkRows%len(models)])
+		inputs, observations := make([]client.Input, bulkRows), make([]client.Observation, bulkRows)
+		for i := range inputs {
+			inputs[i] = rows[(sent+i)%len(rows)].Input()
 		}
-		err := s.remote.Call(ctx, func(ctx context.Context) error {
-			_, err := s.remote.Predictions.PredictBatch(ctx, predict)
-			return err
-		})
+		predictions, err := model.PredictBatch(ctx, inputs)
 		if err != nil {
 			return err
 		}
-		if _, _, err := s.remote.ObserveBatch(ctx, model, observe); err != nil {
+		for i, p := range predictions {
+			observations[i] = client.ByPrediction(p.GetPredictionId(), rows[(sent+i)%len(rows)].Target())
+		}
+		if _, err := model.ObserveBatch(ctx, observations); err != nil {
 			return err
 		}
 	}
@@ -340,7 +323,7 @@ func (b *Bench) sizes(ctx context.Context, s *host, models []string, dir string,
 	row.IDs = end["hindsight_store_remembered_ids"]
 	snapshots := 0.0
 	for _, id := range models {
-		stats, err := s.remote.Stats(ctx, id)
+		stats, err := s.client.Model(id).Stats(ctx, nil)
 		if err != nil {
 			return err
 		}

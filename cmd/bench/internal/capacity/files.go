@@ -14,11 +14,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// The files of a measurement, below the directory of the results.
-const (
-	TableName  = "sizing.csv"
-	ReportName = "sizing.md"
-)
+// TableName is the file of the measurements in the directory of the results.
+const TableName = "sizing.csv"
 
 // column is a number of a row in the table.
 type column struct {
@@ -113,7 +110,7 @@ func ReadTable(from io.Reader) ([]*Row, error) {
 	return rows, nil
 }
 
-// Save writes the table and the report into a directory.
+// Save writes the table into a directory.
 func Save(dir string, rows []*Row) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
@@ -122,8 +119,5 @@ func Save(dir string, rows []*Row) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(WriteTable(table, rows), table.Close()); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, ReportName), []byte(Report(rows)), 0o600)
+	return errors.Join(WriteTable(table, rows), table.Close())
 }

@@ -94,32 +94,6 @@ func document(t *testing.T, want int, args ...string) map[string]any {
 	return d
 }
 
-// entries returns the entries of a document by stream and learner, or by
-// learner.
-func entries(t *testing.T, d map[string]any) map[string]map[string]any {
-	t.Helper()
-	all := make(map[string]map[string]any)
-	for _, v := range d["entries"].([]any) {
-		e := v.(map[string]any)
-		name := e["learner"].(string)
-		if stream, ok := e["stream"].(string); ok {
-			name = stream + " " + name
-		}
-		all[name] = e
-	}
-	return all
-}
-
-// content returns the text of a file.
-func content(t *testing.T, elements ...string) string {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(elements...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
-}
-
 // isEmpty tells whether a directory is empty or absent.
 func isEmpty(t *testing.T, dir string) bool {
 	t.Helper()

@@ -4,26 +4,21 @@ package cli
 import (
 	"context"
 	"io"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"hindsight/cmd/internal/command"
 )
 
-// resultsDirectory is the default of --out: the committed results.
-func resultsDirectory() string { return filepath.FromSlash("docs/results") }
-
-// Run runs one command line and returns the exit code. Every goroutine that it
-// starts has ended when it returns.
+// Run runs one command line and returns the exit code. When Run returns, every goroutine
+// that it started has ended.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &command.Program{Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	root := &cobra.Command{
 		Use:   "hindsight-bench",
-		Short: "Measure the learners and the server of hindsight",
-		Long: `hindsight-bench measures the learners of hindsight: on published streams, as
-vectors and as records of named columns, and against a greedy adversary. It measures
-the server under load.
+		Short: "Measure a server of hindsight under load",
+		Long: `hindsight-bench measures a server of hindsight: its latency, rate and CPU under load,
+and what models cost in memory, on disk and in a recovery.
 
 Exit codes: 0 done; 1 the server refused; 2 a mistake in the flags or a file;
 3 no server answered; 130 interrupted.
@@ -32,6 +27,6 @@ With --json every command prints exactly one JSON document on standard output.
 A command that failed prints {"error": ...}. Progress goes to standard error.`,
 	}
 	p.Root(root)
-	root.AddCommand(newPapers(p), newRecords(p), newAdversary(p), newServe(p), newEcho(p), newSizing(p)) //nolint:contextcheck // cobra gives every command the context of Run
+	root.AddCommand(newServe(p), newEcho(p), newSizing(p)) //nolint:contextcheck // cobra gives every command the context of Run
 	return p.Run(ctx, args)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -17,7 +18,6 @@ import (
 	"hindsight/client"
 	"hindsight/cmd/bench/internal/echo"
 	"hindsight/cmd/bench/internal/load"
-	"hindsight/cmd/bench/internal/remote"
 	"hindsight/cmd/bench/internal/scrape"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
@@ -228,22 +228,21 @@ func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hind
 		return &command.UsageError{Err: err}
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	run, err := drawRun("serve")
-	if err != nil {
-		return err
-	}
-	s := &remote.Server{Models: c.Models(), Predictions: c.Predictions(), Run: run, Timeout: p.Timeout, Now: time.Now, Say: p.Say}
 	defer func() {
 		for _, id := range to.models {
-			err = errors.Join(err, s.Remove(ctx, id))
+			_, failed := c.Model(id).Delete(context.WithoutCancel(ctx), &hindsightv1.DeleteModelRequest{Purge: true})
+			err = errors.Join(err, failed)
 		}
 	}()
+	run := uuid.NewString()[:8]
 	completed := spec
 	for n := range f.models {
-		id := fmt.Sprintf("%s-%d", run, n)
-		if completed, err = s.Create(ctx, id, spec); err != nil {
+		id := fmt.Sprintf("serve-%s-%d", run, n)
+		created, err := c.Model(id).Create(ctx, spec)
+		if err != nil {
 			return err
 		}
+		completed = created.GetSpec()
 		to.models = append(to.models, id)
 	}
 	to.rows = load.Rows(completed, observationsDrawn, f.Seed)

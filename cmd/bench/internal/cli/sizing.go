@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,13 +24,13 @@ func newSizing(p *command.Program) *cobra.Command {
 	var program, out, only string
 	cmd := &cobra.Command{
 		Use:   "sizing --server PATH",
-		Short: "Measure what models cost a server, compare it with hindsight size, write a report",
+		Short: "Measure what models cost a server, compare it with hindsight size",
 		Long: `Measure what models of several specs cost a server: CPU seconds of a call, memory,
 disk, and the time of a recovery, each on a server of its own that is killed and
 started again. A bare gRPC server is measured at the same time.
 
---out receives sizing.csv, all that was measured, and sizing.md, which compares it
-with what "hindsight size" answers. It takes about ten minutes.`,
+Standard output compares the figures with what "hindsight size" answers. --out receives
+sizing.csv, all that was measured. All cases take about ten minutes.`,
 		Example: `  hindsight-bench sizing --server bin/hindsight-server --out /tmp/results`,
 		Args:    command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,7 +55,7 @@ with what "hindsight size" answers. It takes about ten minutes.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&program, "server", "", "path of the server program to start (required)")
-	flags.StringVar(&out, "out", resultsDirectory(), "directory of the results")
+	flags.StringVar(&out, "out", filepath.FromSlash("research/results"), "directory of sizing.csv")
 	flags.StringVar(&only, "only", "", "only the cases whose name contains this; choose another --out")
 	return cmd
 }

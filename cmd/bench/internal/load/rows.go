@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 )
 
 // Row is an observation: an input, as features or as a record, and its label.
@@ -113,9 +114,21 @@ func drawn(input *hindsightv1.Input, draw *rand.Rand) (value *structpb.Value, si
 	}
 }
 
-// Labelled is the observation of the label of a prediction of the row.
-func (r *Row) Labelled(prediction string) *hindsightv1.ObserveRequest {
-	o := &hindsightv1.ObserveRequest{PredictionId: prediction}
-	r.label(o)
-	return o
+// Input is the input of the row.
+func (r *Row) Input() client.Input {
+	if r.Inputs != nil {
+		return client.Record(r.Inputs)
+	}
+	return client.Features(r.Features...)
+}
+
+// Target is the label or the class of the row.
+func (r *Row) Target() client.Target {
+	if r.Class != "" {
+		return client.Class(r.Class)
+	}
+	if len(r.Labels) == 1 {
+		return client.Label(r.Labels[0])
+	}
+	return client.Labels(r.Labels...)
 }

@@ -1,0 +1,125 @@
+package records_test
+
+import (
+	"encoding/csv"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/cmd/research/records"
+)
+
+// madeUp returns results with every part, some unknown numbers and a refusal.
+func madeUp() *records.Results {
+	bins := make([]records.Bin, 10)
+	bins[0] = records.Bin{Members: 1500, Predicted: 0.0254, Found: 0.125}
+	bins[9] = records.Bin{Members: 499, Predicted: 0.95, Found: 0.5}
+	return &records.Results{
+		Rows: 1200, Skipped: []string{"ijcnn1"},
+		Inferred: []records.Inferred{{Stream: "bike", Rows: 17379, Columns: []records.Column{{Name: "hr", Kind: "category", Reason: "24 different integers"}}}},
+		Beside: []records.Beside{
+			{
+				Stream: "bike", Learner: "auto",
+				Named:  records.Side{Rows: 1200, Features: 1480, Value: 0.00225, Skill: 0.75, Rate: 12_340},
+				Scaled: records.Side{Rows: 1200, Features: 475, Value: 0.0025, Skill: -0.5, Rate: 5000},
+			},
+			{
+				Stream: "bike+dteday", Learner: "auto",
+				Named:  records.Side{Rows: 1200, Features: 20, Value: 0.005, Skill: 0.75, Rate: 1},
+				Scaled: records.Side{Rows: 1200, Features: 475, Value: 0.0025, Skill: -0.5, Rate: 5000},
+			},
+			{
+				Stream: "elec2", Learner: "linear_awv",
+				Named:  records.Side{Value: math.NaN(), Skill: math.NaN(), Rate: math.NaN(), Refused: "refused: INVALID_SPEC"},
+				Scaled: records.Side{Rows: 1200, Features: 9, Value: 0.25, Skill: math.NaN(), Rate: 5000},
+			},
+		},
+		Digits: []records.Digits{
+			{Scaling: "running", Rows: 1200, Errors: 0.03, LogLoss: 0.155, Brier: 0.05, Rate: 5000},
+			{Scaling: "min-max", Rows: 1200, Errors: 0.025, LogLoss: 0.1, Brier: 0.04, Rate: 6000},
+		},
+		Withheld: []records.Withheld{
+			{Scaling: "running", Recoding: 0.25, First: 0.5, Others: 0.01},
+			{Scaling: "running", Recoding: 0.5, First: math.NaN(), Others: math.NaN()},
+		},
+		Reliability: []records.Reliability{
+			{Stream: "elec2", Learner: "rlsc", Rows: 1200, Errors: 0.2, Last: 0.15, LogLoss: 0.5, Brier: 0.25, Bins: bins},
+			{Stream: "elec2", Learner: "fogd", Errors: math.NaN(), Last: math.NaN(), LogLoss: math.NaN(), Brier: math.NaN(), Refused: "refused: INVALID_SPEC"},
+		},
+	}
+}
+
+func TestReport(t *testing.T) {
+	got := records.Report(madeUp())
+	for _, want := range []string{
+		"**Only the first 1,200 rows of every stream were used.**",
+		"Not run: ijcnn1, its file is not there.",
+		"| loss of bike by named columns / scaled by hand, `auto` | at most 1 | 0.900 | yes |",
+		"| errors of digits, scaling running | at most 2.5 % | 3.00 % | **no** |",
+		"| errors of digits, scaling min-max | at most 2.5 % | 2.50 % | yes |",
+		"| errors on the first 20 of a withheld digit, recoding ½, scaling running | at most 25 % | – | not measured |",
+		"elec2, `rlsc` | at most 0.05 | 0.10 | **no** |",
+		"elec2, `fogd` | at most 0.05 | – | not measured |",
+		"### bike\n\n| learner | loss, named | loss, scaled | named / scaled |",
+		"| `auto` | 0.002250 | 0.002500 | 0.900 | 0.750 | -0.500 | 1,480 | 475 | 12,300 | 5,000 |",
+		"### bike+dteday\n\nThe same with the column dteday",
+		"| `auto` | 0.005000 | 0.002500 | 2.00 |",
+		"finds in the 17,379 rows:\n\n| column | kind | reason |\n| --- | --- | --- |\n| hr | category | 24 different integers |",
+		"### elec2\n\n| learner | errors, named |",
+		"| `linear_awv` | refused: INVALID_SPEC | 25.00 % | – | – | – | 0 | 9 | – | 5,000 |",
+		"| running | 1,200 | 3.00 % | 0.155 | 0.0500 | 5,000 |",
+		"| running | 0.25 | 50.00 % | 1.00 % |",
+		"| elec2 | `rlsc` | 1,200 | 20.00 % | 15.00 % | 0.500 | 0.250 | 0.10 |",
+		"| elec2 | `fogd` | 0 | refused: INVALID_SPEC |",
+		"| probability | `rlsc` | `fogd` |",
+		"| 0.0 to 0.1 | 0.025 → 0.125 (1,500) | – |",
+		"(records.csv)", "](README.md)",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	// The added column is no part of what was asked.
+	if strings.Contains(got, "loss of bike+dteday by named") || strings.Contains(got, "NaN") {
+		t.Error(got)
+	}
+}
+
+// The figures of a run are all that its report shows: the report of what they hold is
+// the same.
+func TestTheFiguresAreAllOfTheReport(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	r := madeUp()
+	if err := records.Save(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	again := readBack(t, filepath.Join(dir, "records.csv"))
+	again.Rows, again.Skipped = r.Rows, r.Skipped
+	got, err := os.ReadFile(filepath.Join(dir, "records.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != records.Report(again) {
+		t.Errorf("the report of the figures is\n%s\nnot\n%s", records.Report(again), got)
+	}
+}
+
+// readRows reads a CSV file without its header.
+func readRows(t *testing.T, path string) [][]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	all, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(all[0], ","); got != "part,stream,learner,setting,measure,value" {
+		t.Fatalf("the header is %s", got)
+	}
+	return all[1:]
+}
