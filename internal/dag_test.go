@@ -41,7 +41,7 @@ type layer struct {
 func layers() []layer {
 	learner := []string{
 		"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/feature",
-		"internal/model/kernel", "internal/model/loops", "internal/model/losses", "internal/model/qr",
+		"internal/model/kernel", "internal/model/ledger", "internal/model/loops", "internal/model/losses", "internal/model/qr",
 	}
 	return []layer{
 		{"api/...", nil},
@@ -57,6 +57,7 @@ func layers() []layer {
 		{"internal/model/losses", []string{"internal/model", "internal/model/exponential"}},
 		{"internal/model/qr/...", []string{"internal/model", "internal/model/loops", "internal/model/qr/..."}},
 		{"internal/model/compensated", nil},
+		{"internal/model/ledger", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/kernel", []string{"internal/model/exponential", "internal/model/trig", "internal/model/ziggurat"}},
 		{"internal/model/feature", []string{
 			"internal/model", "internal/model/codec", "internal/model/exponential", "internal/model/kernel", "internal/model/loops", "internal/model/qr", "internal/model/trig",

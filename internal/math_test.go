@@ -36,7 +36,6 @@ func harmless() map[string]string {
 		"engine/account/interval/interval.go: Statistics": figure,
 		"model/auto/report.go: Stats":                     figure,
 		"model/awv/account.go: rounds":                    figure,
-		"model/awv/account.go: summarize":                 figure,
 		"model/awv/kernelawv.go: add":                     figure,
 		"model/catalog/kernels.go: unfit":                 refusal,
 		"model/exponential/log.go: Log":                   edge,
@@ -45,10 +44,9 @@ func harmless() map[string]string {
 		"model/feature/nystrom.go: KernelInputLimit":      refusal,
 		"model/feature/taylor.go: TaylorError":            completes,
 		"model/input/shift.go: index":                     figure,
-		"model/kons/account.go: sumUp":                    figure,
+		"model/ledger/ledger.go: Sum":                     figure,
 		"model/qr/qr.go: LogDet":                          figure,
 		"model/raker/adaraker.go: Experts":                figure,
-		"model/raker/core.go: stats":                      figure,
 		"model/raker/raker.go: weights":                   figure,
 	}
 }

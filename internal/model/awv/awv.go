@@ -187,7 +187,7 @@ func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
 		p.Values[j] /= 1 + q
 		p.StandardErrors[j] = f.columns[j].deviation(f.o.Forgetting) * math.Sqrt(whole)
 	}
-	known(p, f.columns[0].n)
+	known(p, f.columns[0].Rounds)
 }
 
 // leftOut is k(x,x) − ‖z‖², what the features z of x leave out of the kernel; 0
@@ -207,7 +207,7 @@ func (f *Forecaster) leftOut(z, x []float64) float64 {
 		square += float64(v * v)
 	}
 	left := self - square
-	if rounding := float64(epsilon * float64(len(z)+1) * self); !(left > rounding) {
+	if rounding := float64(0x1p-52 * float64(len(z)+1) * self); !(left > rounding) {
 		return 0
 	}
 	return left
@@ -252,7 +252,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 	for j := range f.columns {
 		a := &f.columns[j]
 		if f.renewal != nil {
-			a.discount(f.o.Forgetting)
+			a.Discount(f.o.Forgetting)
 		}
 		prediction, loss := a.add(y[j], f.priors[j], labels[j], weight, rotation)
 		o.Predictions[j] = prediction
@@ -263,7 +263,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 		f.renew()
 	}
 	for j := range f.columns {
-		o.Regret += f.columns[j].regret.Value()
+		o.Regret += f.columns[j].Regret.Value()
 	}
 	return rotation
 }
@@ -275,7 +275,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	f.factor.Append(a, corner, b, f.o.Lambda)
 	for j, u := range b {
-		f.columns[j].raise(-float64(u * u))
+		f.columns[j].Raise(-float64(u * u))
 	}
 	f.row = append(f.row, 0)
 	if f.renewal != nil {
@@ -288,9 +288,10 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 // no loss, and leave nothing in the factor. It costs no more than Observe.
 func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
-	late := account{n: f.columns[0].n}
-	if f.columns[0].bound >= unbounded {
-		late.bound = unbounded
+	late := account{}
+	late.Rounds = f.columns[0].Rounds
+	if f.columns[0].Bound >= unbounded {
+		late.Bound = unbounded
 	}
 	f.columns = append(f.columns, late)
 	f.row, f.priors = append(f.row, 0), append(f.priors, 0)
@@ -368,7 +369,7 @@ func (f *Forecaster) explained(column int) float64 {
 func (f *Forecaster) hindsightPath() []float64 {
 	var left compensated.Sum
 	for j := range f.columns {
-		left.Add(f.columns[j].energy.Value())
+		left.Add(f.columns[j].Energy.Value())
 	}
 	path, right := make([]float64, 1, f.factor.Order()+1), f.factor.Right()
 	path[0] = left.Value()
@@ -401,7 +402,7 @@ func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight)
 		for i, v := range g {
 			penalty.Add(float64(f.ridge(i) * float64(v*v)))
 		}
-		unpenalized += f.columns[j].regret.Value() + penalty.Value()
+		unpenalized += f.columns[j].Regret.Value() + penalty.Value()
 		if affine {
 			weights = appendWeights(weights, j, g)
 		}
@@ -430,7 +431,7 @@ func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
 // effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds. Before
 // the first round C is 0, and the difference would be what rounding leaves.
 func (f *Forecaster) effectiveDimension() float64 {
-	if f.columns[0].n == 0 {
+	if f.columns[0].Rounds == 0 {
 		return 0
 	}
 	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge)

@@ -177,7 +177,7 @@ func (k *Kernel) Predict(p *model.Prediction, x []float64) error {
 		p.Values[j] *= k.o.Lambda / square
 		p.StandardErrors[j] = k.columns[j].deviation(1) * math.Sqrt(variance/k.o.Lambda)
 	}
-	known(p, k.columns[0].n)
+	known(p, k.columns[0].Rounds)
 	return nil
 }
 
@@ -202,7 +202,7 @@ func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error
 		k.fitted = append(k.fitted, (label-p)/diagonal)
 		o.Predictions[j] = prediction
 		o.Loss += loss
-		o.Regret += a.regret.Value()
+		o.Regret += a.Regret.Value()
 	}
 	k.figures.add(diagonal, k.o.Lambda, k.fitted[len(k.fitted)-k.o.Outputs:])
 	k.gram.Append(row, diagonal)
@@ -222,7 +222,7 @@ func (k *Kernel) Stats() model.Stats {
 // explained is Σy² − λ‖v‖² of an output, which is what ‖u‖² is to a
 // Forecaster.
 func (k *Kernel) explained(column int) float64 {
-	return k.columns[column].energy.Value() - k.o.Lambda*k.figures.squares[column].Value()
+	return k.columns[column].Energy.Value() - k.o.Lambda*k.figures.squares[column].Value()
 }
 
 // Size is the memory that the state takes.
@@ -254,7 +254,7 @@ func (k *Kernel) regretUnpenalized() float64 {
 			norm.Add(float64(v * v))
 			norm.Add(-float64(k.o.Lambda * float64(a*a)))
 		}
-		regret += k.columns[j].regret.Value() + k.o.Lambda*norm.Value()
+		regret += k.columns[j].Regret.Value() + k.o.Lambda*norm.Value()
 	}
 	return regret
 }
@@ -300,9 +300,9 @@ func (k *Kernel) decode(reader *codec.Reader) (*Kernel, error) {
 	if err := reader.Err(); err != nil {
 		return nil, err
 	}
-	if t > k.o.Capacity || uint64(t) != fresh.columns[0].n {
+	if t > k.o.Capacity || uint64(t) != fresh.columns[0].Rounds {
 		return nil, fmt.Errorf("%d observations, accounts of %d, want as many and at most %d: %w",
-			t, fresh.columns[0].n, k.o.Capacity, model.ErrCorruptState)
+			t, fresh.columns[0].Rounds, k.o.Capacity, model.ErrCorruptState)
 	}
 	if err := fresh.readRows(reader, t); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/ledger"
 )
 
 // mixture mixes K predictions of the same labels by exponential weights. With the
@@ -230,10 +231,10 @@ func readMixture(r *codec.Reader, outputs int, p Path, n uint64) (*mixture, erro
 		r.FloatsWithin(model.MaxMagnitude, m.low)
 		r.FloatsWithin(model.MaxMagnitude, m.high)
 	}
-	r.Within(maxSum, &m.loss.High, &m.loss.Low)
+	r.Within(ledger.MaxSum, &m.loss.High, &m.loss.Low)
 	for k := range m.experts {
 		e := &m.experts[k]
-		r.Within(maxSum, &e.cut.High, &e.cut.Low, &e.gap.High, &e.gap.Low)
+		r.Within(ledger.MaxSum, &e.cut.High, &e.cut.Low, &e.gap.High, &e.gap.Low)
 	}
 	if err := r.End(); err != nil {
 		return nil, fmt.Errorf("mixture: %w", err)

@@ -7,6 +7,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/ledger"
 )
 
 // renewal is what a forecaster that forgets keeps beside its factor. With a
@@ -64,7 +65,7 @@ func (f *Forecaster) renew() {
 		f.factor.Rotate(f.row, f.priors)
 		for j := range f.columns {
 			residual := f.row[r+j]
-			f.columns[j].raise(float64(residual * residual))
+			f.columns[j].Raise(float64(residual * residual))
 		}
 	}
 }
@@ -82,7 +83,7 @@ func readRenewal(reader *codec.Reader, r int, o Options) *renewal {
 	n := newRenewal(r, o)
 	reader.Floats(n.ridge) // What check accepts is finite.
 	n.next = int(reader.Uint64())
-	reader.Within(maxSum, &n.loss.High, &n.loss.Low)
+	reader.Within(ledger.MaxSum, &n.loss.High, &n.loss.Low)
 	return n
 }
 

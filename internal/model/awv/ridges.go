@@ -255,7 +255,7 @@ func (r *Ridges) best() (number int) {
 	for k, f := range r.forecasters {
 		hindsight := 0.0
 		for j := range f.columns {
-			hindsight += f.columns[j].hindsight.Value()
+			hindsight += f.columns[j].Hindsight.Value()
 		}
 		if hindsight < least {
 			number, least = k, hindsight
@@ -265,7 +265,7 @@ func (r *Ridges) best() (number int) {
 }
 
 // observations is how many rounds there were.
-func (r *Ridges) observations() uint64 { return r.forecasters[0].columns[0].n }
+func (r *Ridges) observations() uint64 { return r.forecasters[0].columns[0].Rounds }
 
 // Stats tells how the learner is doing. It costs r logarithms and, with K ridges and k
 // outputs, rkK multiply-adds. It allocates nothing.
@@ -284,7 +284,7 @@ func (r *Ridges) stats(certified bool) model.Stats {
 	}
 	energy := 0.0
 	for j := range f.columns {
-		energy += f.columns[j].energy.Value()
+		energy += f.columns[j].Energy.Value()
 	}
 	s.Loss = r.mixture.loss.Value()
 	s.Regret += r.mixture.experts[best].gap.Value()
@@ -399,7 +399,7 @@ func (r *Ridges) Restore(state []byte) error {
 		if err := f.Restore(reader.Bytes(one)); err != nil {
 			return fmt.Errorf("ridge %d: %w", k, err)
 		}
-		if n, want := f.columns[0].n, fresh.observations(); n != want {
+		if n, want := f.columns[0].Rounds, fresh.observations(); n != want {
 			return fmt.Errorf("awv: ridge %d after %d rounds, the first after %d: %w", k, n, want, model.ErrCorruptState)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
@@ -270,7 +271,7 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 		}
 		d.learn(&s, a, self, d.ridge(&e.o.Options), enters)
 		o.Predictions[j] = e.o.middle() + s.predicted
-		o.Loss += d.add(&e.o.Options, o.Predictions[j], y[j], weight)
+		o.Loss += d.record(&e.o.Options, o.Predictions[j], y[j], weight)
 	}
 	e.inputs = append(e.inputs, x...)
 	if e.outputs[0].outgrows(&e.o.Options, weight) {
@@ -351,7 +352,7 @@ func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
 	d.right = append(d.right, (value-products)/rho)
 	d.logDet += 2 * exponential.Log(rho/math.Sqrt(alpha))
 	excess := float64(float64(s.slope*s.slope) * a.q)
-	d.certificate.Add(s.certificate(excess / (1 + excess)))
+	d.Certificate.Add(s.certificate(excess / (1 + excess)))
 }
 
 // sample draws whether a round of the scale d enters the matrix, and whether it joins
@@ -379,7 +380,7 @@ func (e *Exact) Stats() model.Stats {
 		d := &e.outputs[j]
 		s := d.figures(&e.o.Options, d.logDet, !e.o.sketched())
 		total.CertificateOK = total.CertificateOK && d.holds(s, false, 0)
-		sumUp(&total, s)
+		ledger.Sum(&total, s)
 		if e.o.sketched() {
 			total.Dictionary = max(total.Dictionary, d.factor.Order())
 		}

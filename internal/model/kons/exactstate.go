@@ -99,8 +99,8 @@ func (e *Exact) read(reader *codec.Reader, j, t int) error {
 	if d.account, err = readAccount(reader, &e.o.Options, first); err != nil {
 		return err
 	}
-	if d.n != uint64(t) {
-		return fmt.Errorf("an account of %d rounds, inputs of %d: %w", d.n, t, model.ErrCorruptState)
+	if d.Rounds != uint64(t) {
+		return fmt.Errorf("an account of %d rounds, inputs of %d: %w", d.Rounds, t, model.ErrCorruptState)
 	}
 	if reader.Len() < 16*t { // Before memory is taken.
 		return fmt.Errorf("%d bytes for %d rounds: %w", reader.Len(), t, model.ErrCorruptState)

@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
@@ -210,7 +211,7 @@ func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error
 
 func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	w := &n.work
-	if !n.o.Unrevised && n.outputs[0].n == 0 && weight != 1 {
+	if !n.o.Unrevised && n.outputs[0].Rounds == 0 && weight != 1 {
 		for j := range n.outputs {
 			n.outputs[j].unit = weight
 		}
@@ -229,7 +230,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 		}
 		row := w.scaled(solution.Z, 1, s.slope)
 		row[len(w.z)] = s.label
-		e.certificate.Add(s.certificate(e.factor.Absorb(row, solution.Z, w.room).Leverage))
+		e.Certificate.Add(s.certificate(e.factor.Absorb(row, solution.Z, w.room).Leverage))
 	}
 	var residuals []float64
 	if n.hindsight != nil {
@@ -246,7 +247,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
 		o.Predictions[j] = n.o.middle() + w.steps[j].predicted
-		o.Loss += e.add(&n.o, o.Predictions[j], y[j], weight)
+		o.Loss += e.record(&n.o, o.Predictions[j], y[j], weight)
 		if n.hindsight != nil {
 			e.track(residuals[j], float64(math.Sqrt(weight)*(o.Predictions[j]-y[j])))
 		}
@@ -255,7 +256,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 		n.raise(weight)
 	}
 	for j := range n.outputs {
-		o.Regret += n.outputs[j].regret.Value()
+		o.Regret += n.outputs[j].Regret.Value()
 	}
 	if n.hindsight == nil {
 		o.Regret = math.NaN()
@@ -284,8 +285,7 @@ func (n *Newton) raise(unit float64) {
 		row := w.unitRow(i, root, len(n.outputs))
 		n.hindsight.Rotate(row, w.ignored)
 		for j, residual := range row[r:] {
-			n.outputs[j].hindsight.Add(float64(residual * residual))
-			n.outputs[j].regret.Add(-float64(residual * residual))
+			n.outputs[j].Raise(float64(residual * residual))
 		}
 	}
 }
@@ -362,7 +362,7 @@ func (n *Newton) Stats() model.Stats {
 		e := &n.outputs[j]
 		s := e.figures(&n.o, e.factor.LogDet(e.ridge(&n.o)), n.fixed)
 		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, n.explained(j))
-		sumUp(&total, s)
+		ledger.Sum(&total, s)
 	}
 	total.Features, total.StateBytes = n.features.Size(), n.Size()
 	return finished(total)

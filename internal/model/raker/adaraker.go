@@ -193,7 +193,7 @@ func (a *AdaRaker) Observe(o *model.Outcome, x, labels []float64, weight float64
 	}
 	a.prepare(x)
 	a.outcome(o)
-	t := a.ledgers[0].n + 1
+	t := a.accounts[0].Rounds + 1
 	for k, y := range labels {
 		a.round(o, k, t, y, weight)
 	}
@@ -282,7 +282,7 @@ type Expert struct {
 // Experts are the experts that the next prediction of an output is made of, those of
 // the shortest intervals first.
 func (a *AdaRaker) Experts(output int) []Expert {
-	number, _ := a.block(a.ledgers[0].n + 1)
+	number, _ := a.block(a.accounts[0].Rounds + 1)
 	base := uint64(a.options.BaseInterval)
 	of := a.outputs[output]
 	top, total := of.topWeight(), 0.0

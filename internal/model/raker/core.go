@@ -7,7 +7,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/losses"
 )
@@ -102,8 +102,8 @@ type core struct {
 	limit   float64
 	// fixedBytes is the memory of all but the experts, expertBytes that of one.
 	fixedBytes, expertBytes uint64
-	// ledgers has an entry each output.
-	ledgers []ledger
+	// accounts has an entry for each output.
+	accounts []ledger.Account
 	// hindsight is nil unless regret is tracked.
 	hindsight *moments
 	// z and stable are Observe's scratch: the features of all kernels, and their
@@ -122,7 +122,7 @@ func newCore(maps []Map, o Options) core {
 	o.BaseInterval, o.Outputs = max(o.BaseInterval, 1), max(o.Outputs, 1)
 	c := core{
 		maps: maps, options: o, offsets: make([]int, len(maps)+1), limit: model.MaxMagnitude,
-		ledgers: make([]ledger, o.Outputs),
+		accounts: make([]ledger.Account, o.Outputs),
 	}
 	for p, m := range maps {
 		if m.Dimension() != maps[0].Dimension() {
@@ -210,7 +210,7 @@ func (c *core) prepare(x []float64) {
 // what was predicted. It returns the loss, times the weight.
 func (c *core) record(o *model.Outcome, output int, y, weight, prediction float64) (loss float64) {
 	loss = float64(weight * c.options.Loss.Value(prediction, y))
-	c.ledgers[output].add(y, weight, loss)
+	c.accounts[output].Add(loss, float64(weight*float64(y*y)), math.Abs(float64(math.Sqrt(weight)*y)))
 	o.Predictions[output] = prediction
 	o.Loss += loss
 	return loss
@@ -225,27 +225,21 @@ func (c *core) finish(y []float64, weight float64) {
 
 // stats tells how the learner that takes so many bytes is doing.
 func (c *core) stats(size uint64) model.Stats {
-	s := model.Stats{
-		Observations:  c.ledgers[0].n,
-		Features:      c.total(),
-		StateBytes:    size,
-		HindsightLoss: math.NaN(), Regret: math.NaN(), // Report solves for them.
-		ReportFlops:   c.reportFlops(),
-		CertificateOK: c.sumsOK(),
+	var s model.Stats
+	for j := range c.accounts {
+		ledger.Sum(&s, c.accounts[j].Stats())
 	}
-	for j := range c.ledgers {
-		s.Loss += c.ledgers[j].loss.Value()
-		s.LabelBound = math.Hypot(s.LabelBound, c.ledgers[j].bound)
-	}
+	s.Features, s.StateBytes = c.total(), size
+	s.HindsightLoss, s.Regret = math.NaN(), math.NaN() // Report solves for them.
+	s.ReportFlops, s.CertificateOK = c.reportFlops(), c.sumsOK()
 	return s
 }
 
-// sumsOK tells whether the sums can be those of losses and labels. It is what
-// can be said of the state without solving.
+// sumsOK tells whether the sums can be those of losses and labels: all that can be
+// checked without solving.
 func (c *core) sumsOK() bool {
-	for j := range c.ledgers {
-		loss, energy := c.ledgers[j].loss.Value(), c.ledgers[j].energy.Value()
-		if !(loss >= 0 && energy >= 0) || math.IsInf(loss+energy, 1) {
+	for j := range c.accounts {
+		if !c.accounts[j].Plausible() {
 			return false
 		}
 	}
@@ -300,43 +294,22 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 	}
 }
 
-// ledger is what a learner knows of its own losses.
-type ledger struct {
-	n uint64
-	// loss is Σ w C(ŷ, y), energy Σ w y².
-	loss, energy compensated.Sum
-	// bound is max √w |y|.
-	bound float64
+// appendAccount appends an account to dst. Its Bound is max √w|y|.
+func appendAccount(dst []byte, a *ledger.Account) []byte {
+	dst = codec.AppendUint64(dst, a.Rounds)
+	return codec.AppendFloats(dst, a.Loss.High, a.Loss.Low, a.Energy.High, a.Energy.Low, a.Bound)
 }
 
-func (l *ledger) add(y, weight, loss float64) {
-	l.n++
-	l.loss.Add(loss)
-	l.energy.Add(float64(weight * float64(y*y)))
-	l.bound = math.Max(l.bound, math.Abs(float64(math.Sqrt(weight)*y)))
+func readAccount(r *codec.Reader) ledger.Account {
+	var a ledger.Account
+	a.Rounds = r.Uint64()
+	r.Within(ledger.MaxSum, &a.Loss.High, &a.Loss.Low, &a.Energy.High, &a.Energy.Low)
+	r.Within(ledger.MaxBound, &a.Bound)
+	return a
 }
 
-func (l *ledger) appendBinary(dst []byte) []byte {
-	dst = codec.AppendUint64(dst, l.n)
-	return codec.AppendFloats(dst, l.loss.High, l.loss.Low, l.energy.High, l.energy.Low, l.bound)
-}
-
-func readLedger(r *codec.Reader) ledger {
-	var l ledger
-	l.n = r.Uint64()
-	r.Within(maxSum, &l.loss.High, &l.loss.Low, &l.energy.High, &l.energy.Low)
-	r.Within(maxBound, &l.bound)
-	return l
-}
-
-// Bounds of the numbers in a state, which safeStep derives.
-const (
-	maxSum   = 1e280
-	maxTheta = 1e140
-	maxBound = 1e105 // Of √w|y|.
-)
-
-func (l *ledger) valid() bool { return l.n < 1<<62 && l.bound >= 0 }
+// maxTheta bounds a parameter in a state: see safeStep.
+const maxTheta = 1e140
 
 // LossOf is the loss of a prediction under a label, without its weight.
 func (c *core) LossOf(prediction, label float64) float64 {

@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 )
 
@@ -126,9 +127,9 @@ func (m *moments) appendBinary(dst []byte) []byte {
 func (m *moments) read(r *codec.Reader) {
 	for p := range m.kernels {
 		k := &m.kernels[p]
-		r.FloatsWithin(maxSum, k.packed)
+		r.FloatsWithin(ledger.MaxSum, k.packed)
 		for j := range m.b {
-			r.FloatsWithin(maxSum, m.right(k, j))
+			r.FloatsWithin(ledger.MaxSum, m.right(k, j))
 		}
 	}
 }
@@ -216,9 +217,9 @@ func (c *core) tracked() []kernelMoments {
 // solution that it returns holds them; ridge and factor are those of the kernel with the
 // least sum of losses. It keeps one factor beside the one that it works on.
 func (c *core) best(pause func()) solution {
-	energies := make([]float64, len(c.ledgers))
+	energies := make([]float64, len(c.accounts))
 	for j := range energies {
-		energies[j] = c.ledgers[j].energy.Value()
+		energies[j] = c.accounts[j].Energy.Value()
 	}
 	var best solution
 	least := math.Inf(1)
@@ -264,20 +265,20 @@ func (c *core) Report(o model.ReportOptions) model.Report {
 		return r
 	}
 	best, loss, least, penalty := c.best(o.Pause), 0.0, 0.0, 0.0
-	for j := range c.ledgers {
-		l := &c.ledgers[j]
-		loss += l.loss.Value()
+	for j := range c.accounts {
+		l := &c.accounts[j]
+		loss += l.Loss.Value()
 		least += best.losses[j]
 		penalty += best.penalties[j]
 		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
 		// leave it NaN.
-		r.CertificateOK = r.CertificateOK && best.losses[j] <= l.energy.Value()*(1+1e-8)
+		r.CertificateOK = r.CertificateOK && best.losses[j] <= l.Energy.Value()*(1+1e-8)
 	}
 	r.HindsightLoss, r.Regret = least, loss-least
 	r.RegretUnpenalized = loss - (least - penalty)
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0 // C is 0 before the first round.
-		if c.ledgers[0].n > 0 {
+		if c.accounts[0].Rounds > 0 {
 			r.EffectiveDimension = best.effectiveDimension(o.Pause)
 		}
 	}

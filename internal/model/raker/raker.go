@@ -115,7 +115,7 @@ func (r *Raker) step() float64 {
 	if r.options.Decay == 0 {
 		return r.options.Step
 	}
-	power := [1]float64{-float64(r.options.Decay * exponential.Log(float64(r.ledgers[0].n+1)))}
+	power := [1]float64{-float64(r.options.Decay * exponential.Log(float64(r.accounts[0].Rounds+1)))}
 	exponential.Exp(power[:], power[:])
 	return float64(r.options.Step * power[0])
 }

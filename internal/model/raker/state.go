@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/ledger"
 )
 
 // Tags say which learner wrote a state.
@@ -40,7 +41,7 @@ func (r *Raker) Restore(state []byte) error {
 	if err := end(reader, ok); err != nil {
 		return err
 	}
-	r.ledgers, r.hindsight, r.experts = l, tracked, experts
+	r.accounts, r.hindsight, r.experts = l, tracked, experts
 	return nil
 }
 
@@ -67,7 +68,7 @@ func (a *AdaRaker) Restore(state []byte) error {
 	if err != nil {
 		return err
 	}
-	count, outputs := a.active(l[0].n+1), len(l)
+	count, outputs := a.active(l[0].Rounds+1), len(l)
 	// Checked before memory is taken: the count was only read.
 	if reader.Len() != outputs*count*(a.expertStateBytes()+8) {
 		return fmt.Errorf("raker: restore %d experts of %d outputs from %d bytes: %w", count, outputs, reader.Len(), model.ErrCorruptState)
@@ -78,22 +79,22 @@ func (a *AdaRaker) Restore(state []byte) error {
 		for j := range restored[k] {
 			e := a.newHedged(j)
 			ok = e.read(reader) && ok
-			reader.Within(maxSum, &e.logh)
+			reader.Within(ledger.MaxSum, &e.logh)
 			restored[k][j] = e
 		}
 	}
 	if err := end(reader, ok); err != nil {
 		return err
 	}
-	a.ledgers, a.hindsight, a.outputs = l, tracked, restored
+	a.accounts, a.hindsight, a.outputs = l, tracked, restored
 	return nil
 }
 
 // coreBytes is what appendCore appends, expertStateBytes what an expert does.
 func (c *core) coreBytes() int {
-	numbers := 4 + 6*len(c.ledgers)
+	numbers := 4 + 6*len(c.accounts)
 	for _, k := range c.tracked() {
-		numbers += len(k.packed) + len(c.ledgers)*k.size
+		numbers += len(k.packed) + len(c.accounts)*k.size
 	}
 	return 8 * numbers
 }
@@ -112,8 +113,8 @@ func (c *core) appendCore(dst []byte, tag uint64) []byte {
 	for _, v := range []int{len(c.maps), c.total(), len(c.tracked())} {
 		dst = codec.AppendUint64(dst, uint64(v))
 	}
-	for j := range c.ledgers {
-		dst = c.ledgers[j].appendBinary(dst)
+	for j := range c.accounts {
+		dst = appendAccount(dst, &c.accounts[j])
 	}
 	if c.hindsight == nil {
 		return dst
@@ -122,30 +123,30 @@ func (c *core) appendCore(dst []byte, tag uint64) []byte {
 }
 
 // readCore reads what appendCore wrote, into new memory.
-func (c *core) readCore(r *codec.Reader, tag uint64) ([]ledger, *moments, error) {
+func (c *core) readCore(r *codec.Reader, tag uint64) ([]ledger.Account, *moments, error) {
 	for _, want := range []uint64{tag, uint64(len(c.maps)), uint64(c.total()), uint64(len(c.tracked()))} {
 		if got := r.Uint64(); r.Err() == nil && got != want {
 			return nil, nil, fmt.Errorf("raker: restore: header holds %d, want %d: %w", got, want, model.ErrCorruptState)
 		}
 	}
-	ledgers := make([]ledger, len(c.ledgers))
-	for j := range ledgers {
-		ledgers[j] = readLedger(r)
+	accounts := make([]ledger.Account, len(c.accounts))
+	for j := range accounts {
+		accounts[j] = readAccount(r)
 	}
 	var tracked *moments
 	if c.hindsight != nil {
-		tracked = newMoments(c.offsets, len(ledgers))
+		tracked = newMoments(c.offsets, len(accounts))
 		tracked.read(r)
 	}
 	if err := r.Err(); err != nil {
 		return nil, nil, fmt.Errorf("raker: restore: %w", err)
 	}
-	for j := range ledgers {
-		if l := &ledgers[j]; !l.valid() || l.n != ledgers[0].n {
-			return nil, nil, fmt.Errorf("raker: restore: accounts of %d rounds, label bound %g: %w", l.n, l.bound, model.ErrCorruptState)
+	for j := range accounts {
+		if l := &accounts[j]; l.Rounds >= ledger.MaxRounds || l.Bound < 0 || l.Rounds != accounts[0].Rounds {
+			return nil, nil, fmt.Errorf("raker: restore: accounts of %d rounds, label bound %g: %w", l.Rounds, l.Bound, model.ErrCorruptState)
 		}
 	}
-	return ledgers, tracked, nil
+	return accounts, tracked, nil
 }
 
 func (e *expert) appendBinary(dst []byte) []byte {
@@ -160,10 +161,10 @@ func (e *expert) appendBinary(dst []byte) []byte {
 // weights are relative to the largest.
 func (e *expert) read(r *codec.Reader) bool {
 	r.FloatsWithin(maxTheta, e.theta)
-	r.FloatsWithin(maxSum, e.logw)
+	r.FloatsWithin(ledger.MaxSum, e.logw)
 	if e.average != nil {
 		r.FloatsWithin(maxTheta, e.average)
-		r.Within(maxSum, &e.steps)
+		r.Within(ledger.MaxSum, &e.steps)
 		if e.steps < 0 {
 			return false
 		}
