@@ -1,5 +1,6 @@
-// Package codec encodes what outlives a process: the snapshot of a model and
-// the numbers inside it. The file docs/format/snapshot.md describes every byte.
+// Package codec encodes what outlives a process: the snapshot of a model and the numbers
+// inside it. A Visitor appends and reads the state of one type. The file
+// docs/format/snapshot.md describes every byte.
 package codec
 
 import (

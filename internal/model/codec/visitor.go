@@ -1,0 +1,282 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+)
+
+// Visitor passes over the numbers of a state in their order, and appends them, reads them
+// or counts their bytes. A type that visits its numbers in one function cannot read
+// anything but what it appends:
+//
+//	func (l *Learner) visit(v *codec.Visitor) {
+//		v.Uint64(&l.n)
+//		v.FloatsWithin(maxWeight, l.weights)
+//		if v.Reading() && l.n > maxRounds {
+//			v.Corrupt("%d rounds", l.n)
+//		}
+//	}
+//
+//	func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
+//		v := codec.Appending(dst)
+//		l.visit(&v)
+//		return v.Appended()
+//	}
+//
+//	func (l *Learner) Restore(state []byte) error {
+//		fresh := New(l.o)
+//		v := codec.Reading(state)
+//		fresh.visit(&v)
+//		if err := v.End(); err != nil {
+//			return fmt.Errorf("learner: restore: %w", err)
+//		}
+//		*l = *fresh
+//		return nil
+//	}
+//
+// The first failure sticks: later reads give zeros. Limits hold for reading alone. Appending
+// and counting write to nothing that they visit, so that others may read it meanwhile;
+// appending allocates only when dst has no room. A visit must not allocate by a count that
+// is not checked: see Int and Count.
+type Visitor struct {
+	out      []byte
+	counting bool
+	size     int
+	err      error
+	// reader is nil unless the Visitor reads.
+	reader *Reader
+}
+
+// Appending is a Visitor that appends to dst. See Appended.
+func Appending(dst []byte) Visitor { return Visitor{out: dst} }
+
+// Reading is a Visitor that reads from data, which it does not copy. See End.
+func Reading(data []byte) Visitor { return ReadingFrom(NewReader(data)) }
+
+// ReadingFrom is a Visitor that reads what comes next from r. Its failures are those of r.
+func ReadingFrom(r *Reader) Visitor { return Visitor{reader: r} }
+
+// Counting is a Visitor that counts the bytes that Appending would append. See Size.
+func Counting() Visitor { return Visitor{counting: true} }
+
+// Appended is what Appending was given with what was appended, or the first failure.
+func (v *Visitor) Appended() ([]byte, error) {
+	if v.err != nil {
+		return nil, v.err
+	}
+	return v.out, nil
+}
+
+// Size is how many bytes were counted, those of State excluded.
+func (v *Visitor) Size() int { return v.size }
+
+// Reading tells whether the Visitor reads and has not failed.
+func (v *Visitor) Reading() bool { return v.reader != nil && v.reader.err == nil }
+
+// Left is how many bytes are left to read.
+func (v *Visitor) Left() int { return v.reader.Len() }
+
+// Err is the first failure, or nil.
+func (v *Visitor) Err() error {
+	if v.reader != nil {
+		return v.reader.err
+	}
+	return v.err
+}
+
+// End is the first failure. It fails unless all the data has been read.
+func (v *Visitor) End() error { return v.reader.End() }
+
+// Fail makes err the first failure, unless it is nil or not the first.
+func (v *Visitor) Fail(err error) {
+	switch {
+	case v.Err() != nil:
+	case v.reader != nil:
+		v.reader.err = err
+	default:
+		v.err = err
+	}
+}
+
+// Corrupt fails with a text and model.ErrCorruptState. Its arguments are allocated: call it
+// only when Reading.
+func (v *Visitor) Corrupt(format string, args ...any) {
+	v.Fail(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), model.ErrCorruptState))
+}
+
+// skip counts n bytes if the Visitor counts.
+func (v *Visitor) skip(n int) bool {
+	if v.counting {
+		v.size += n
+	}
+	return v.counting
+}
+
+// Uint64 visits numbers of 8 bytes.
+func (v *Visitor) Uint64(values ...*uint64) {
+	if v.skip(8 * len(values)) {
+		return
+	}
+	for _, p := range values {
+		if v.reader != nil {
+			*p = v.reader.Uint64()
+		} else {
+			v.out = AppendUint64(v.out, *p)
+		}
+	}
+}
+
+// Int visits numbers from 0 to most, of 8 bytes. After a failure they are 0.
+func (v *Visitor) Int(most int, values ...*int) {
+	for _, p := range values {
+		n := uint64(*p)
+		v.Uint64(&n)
+		if v.Reading() && n > uint64(most) {
+			v.Fail(fmt.Errorf("codec: a number is %d, want at most %d: %w", n, most, ErrCorrupt))
+		}
+		if v.reader != nil {
+			*p = 0
+			if v.reader.err == nil {
+				*p = int(n)
+			}
+		}
+	}
+}
+
+// Count visits how many items of at least size bytes each follow, in 8 bytes. A count that
+// the bytes left cannot hold is a failure. After a failure it is 0.
+func (v *Visitor) Count(n *int, size int) {
+	if v.reader != nil {
+		*n = v.reader.Count(size)
+		return
+	}
+	v.Int(0, n)
+}
+
+// Bool visits truth values of 8 bytes, 0 or 1.
+func (v *Visitor) Bool(values ...*bool) {
+	for _, p := range values {
+		n := 0
+		if *p {
+			n = 1
+		}
+		if v.Int(1, &n); v.reader != nil {
+			*p = n == 1
+		}
+	}
+}
+
+// Expect visits a number of 8 bytes that is always the same, such as a version.
+func (v *Visitor) Expect(what string, want uint64) {
+	got := want
+	if v.Uint64(&got); v.Reading() && got != want {
+		v.Fail(fmt.Errorf("codec: %s is %d, want %d: %w", what, got, want, ErrCorrupt))
+	}
+}
+
+// Uint32 visits numbers of 4 bytes.
+func (v *Visitor) Uint32(values ...*uint32) {
+	if v.skip(4 * len(values)) {
+		return
+	}
+	for _, p := range values {
+		if v.reader != nil {
+			*p = v.reader.Uint32()
+		} else {
+			v.out = binary.LittleEndian.AppendUint32(v.out, *p)
+		}
+	}
+}
+
+// Byte visits one byte.
+func (v *Visitor) Byte(p *byte) {
+	if v.skip(1) {
+		return
+	}
+	if v.reader == nil {
+		v.out = append(v.out, *p)
+	} else if b := v.reader.Bytes(1); b != nil {
+		*p = b[0]
+	}
+}
+
+// Text visits a text of n bytes. Its length is for the caller to visit.
+func (v *Visitor) Text(p *string, n int) {
+	if v.skip(n) {
+		return
+	}
+	if v.reader == nil {
+		v.out = append(v.out, *p...)
+	} else {
+		*p = string(v.reader.Bytes(n))
+	}
+}
+
+// Float visits doubles, of any value.
+func (v *Visitor) Float(values ...*float64) {
+	if v.skip(8 * len(values)) {
+		return
+	}
+	for _, p := range values {
+		if v.reader != nil {
+			*p = v.reader.Float()
+		} else {
+			v.out = binary.LittleEndian.AppendUint64(v.out, math.Float64bits(*p))
+		}
+	}
+}
+
+// Floats visits doubles, of any value. Reading fills values: the caller knows how many
+// there are.
+func (v *Visitor) Floats(values []float64) {
+	if v.skip(8 * len(values)) {
+		return
+	}
+	if v.reader != nil {
+		v.reader.Floats(values)
+	} else {
+		v.out = AppendFloats(v.out, values...)
+	}
+}
+
+// Within visits doubles whose magnitude is at most the limit. Another one, or one that is
+// not finite, is a failure.
+func (v *Visitor) Within(limit float64, values ...*float64) {
+	if v.reader != nil {
+		v.reader.Within(limit, values...)
+	} else {
+		v.Float(values...)
+	}
+}
+
+// FloatsWithin visits doubles as Floats does, with the limit of Within.
+func (v *Visitor) FloatsWithin(limit float64, values []float64) {
+	if v.reader != nil {
+		v.reader.FloatsWithin(limit, values)
+	} else {
+		v.Floats(values)
+	}
+}
+
+// State is what ends a state, such as the state of a learner behind another.
+type State interface {
+	AppendBinary(dst []byte) ([]byte, error)
+	Restore(state []byte) error
+}
+
+// State visits all that follows as the state of s. Counting ignores it.
+func (v *Visitor) State(s State) {
+	switch {
+	case v.counting || v.Err() != nil:
+	case v.reader != nil:
+		v.Fail(s.Restore(v.reader.Bytes(v.reader.Len())))
+	default:
+		out, err := s.AppendBinary(v.out)
+		if v.Fail(err); err == nil {
+			v.out = out
+		}
+	}
+}
