@@ -97,11 +97,11 @@ func layers() []layer {
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec",
 		}},
-		{"internal/engine/check", []string{
+		{"internal/offline/check", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model/catalog", "internal/model/codec",
 		}},
-		{"internal/engine/moment", []string{
+		{"internal/offline/pitr", []string{
 			"internal/engine/record", "internal/engine/recovery", "internal/engine/storage", "internal/model/catalog",
 		}},
 		{"internal/engine/salvage", []string{
@@ -119,8 +119,8 @@ func layers() []layer {
 		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"internal/clock", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/engine", "internal/engine/account/...", "internal/engine/check", "internal/engine/moment",
-			"internal/engine/salvage", "internal/engine/storage", "internal/gateway", "internal/metrics", "internal/rpc", "internal/store", "web",
+			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/engine", "internal/engine/account/...", "internal/engine/salvage",
+			"internal/engine/storage", "internal/gateway", "internal/metrics", "internal/offline/...", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/access", []string{"internal/auth"}},
 		{"cmd/server/internal/...", []string{"cmd/server/internal/..."}},

@@ -12,7 +12,7 @@ import (
 
 	"hindsight/cmd/server/internal/backup"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/engine/check"
+	"hindsight/internal/offline/check"
 	"hindsight/internal/store"
 )
 

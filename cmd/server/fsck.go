@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/engine/check"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/offline/check"
 	"hindsight/internal/store"
 )
 

@@ -16,20 +16,20 @@ import (
 	"hindsight/cmd/server/internal/backup"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/engine"
-	"hindsight/internal/engine/moment"
 	"hindsight/internal/metrics"
+	"hindsight/internal/offline/pitr"
 	"hindsight/internal/store"
 )
 
 // restored is what restore answers.
 type restored struct {
-	DataDir string         `json:"data_dir,omitempty"`
-	Backup  string         `json:"backup,omitempty"`
-	At      *time.Time     `json:"at,omitempty"`
-	Files   int            `json:"files"`
-	Bytes   int64          `json:"bytes"`
-	Models  int            `json:"models"`
-	Moment  *moment.Report `json:"moment,omitempty"`
+	DataDir string       `json:"data_dir,omitempty"`
+	Backup  string       `json:"backup,omitempty"`
+	At      *time.Time   `json:"at,omitempty"`
+	Files   int          `json:"files"`
+	Bytes   int64        `json:"bytes"`
+	Models  int          `json:"models"`
+	Moment  *pitr.Report `json:"moment,omitempty"`
 	// Export is the file that one model was written to.
 	Export  string  `json:"export,omitempty"`
 	Seconds float64 `json:"seconds"`
@@ -275,12 +275,12 @@ func fetch(ctx context.Context, place *backup.Place, m *backup.Manifest, dir str
 }
 
 // momentOf takes all models of a restored directory back to a time.
-func momentOf(ctx context.Context, dir string, at time.Time) (*moment.Report, error) {
+func momentOf(ctx context.Context, dir string, at time.Time) (*pitr.Report, error) {
 	disk, err := store.Open(dir, store.Options{Restoring: true}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {
 		return nil, err
 	}
-	report, err := moment.Restore(ctx, disk, at)
+	report, err := pitr.Restore(ctx, disk, at)
 	if err := errors.Join(err, disk.Close()); err != nil {
 		return nil, fmt.Errorf("--at %s: %w", at.Format(time.RFC3339Nano), err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/engine/check"
 	"hindsight/internal/engine/record"
+	"hindsight/internal/offline/check"
 	"hindsight/internal/store"
 )
 

@@ -1,6 +1,5 @@
-// Package moment takes all models of a store back to one time. No engine has the store
-// open.
-package moment
+// Package pitr restores a store to a point in time. No engine may have the store open.
+package pitr
 
 import (
 	"context"
