@@ -23,18 +23,7 @@ func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) 
 	if err != nil {
 		return nil, nil, err
 	}
-	err = errors.Join(
-		metrics.Watch(instruments, func() metrics.AuthStats {
-			s := a.Stats()
-			return metrics.AuthStats{
-				Accepted: s.Accepted, Unauthenticated: s.Unknown, Forbidden: s.Forbidden, Limited: s.Limited,
-				Logins: s.Logins, LoginFailures: s.LoginFailures, Reloads: s.Reloads, ReloadFailures: s.ReloadFailures,
-			}
-		}),
-		metrics.Watch(instruments, func() metrics.AuditStats {
-			s := a.Stats()
-			return metrics.AuditStats{Entries: s.Entries, Failures: s.AuditFailures, Omitted: s.AuditOmitted}
-		}))
+	err = metrics.Watch(instruments, a.Stats)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("instruments of access: %w", err), a.Close())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -34,3 +35,10 @@ func WarnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 
 // TakesEveryCall is takesEveryCall.
 func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryCall(c, address) }
+
+// WatchOwn shows the metrics that this package declares.
+func WatchOwn(m *metrics.Metrics) error {
+	return errors.Join(
+		metrics.Watch(m, func() limits { return limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1} }),
+		metrics.Watch(m, func() serving { return serving{} }))
+}

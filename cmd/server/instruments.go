@@ -64,50 +64,29 @@ func watch(
 	if err := instruments.WatchModels(liveModels{models}); err != nil {
 		return fmt.Errorf("instruments of models: %w", err)
 	}
-	err := metrics.Watch(instruments, func() metrics.Totals {
-		t := models.Totals()
-		return metrics.Totals{
-			Models: t.Models, Loaded: t.Loaded, ResidentBytes: t.ResidentBytes, Wakes: t.Wakes, WakeSeconds: t.WakeSeconds,
-			Hibernations: t.Hibernations, BadSnapshots: t.BadSnapshots, PendingLabels: t.Pending,
-			Reports: t.Reports, ReportSeconds: t.ReportSeconds, Reloads: t.Reloads, Panics: t.Panics,
-			Deleted: t.Deleted, Aliases: t.Aliases, Followers: t.Followers, Watchers: t.Watchers, SnapshotFailures: t.SnapshotFailures,
-			Recovery: metrics.Recovery{
-				StartModels: t.Starting, StartLoaded: t.Started, StartFailed: t.StartFailed, StartDone: t.StartDone,
-				Replayed: t.Replayed, Replaying: t.Replaying,
-			},
-		}
-	})
-	if err != nil {
+	if err := metrics.Watch(instruments, models.Totals); err != nil {
 		return fmt.Errorf("instruments of the engine: %w", err)
 	}
-	err = metrics.Watch(instruments, func() metrics.StoreStats {
-		m := disk.Metrics()
-		return metrics.StoreStats{
-			DiskBytes: m.DiskBytes, LogBytes: m.LogBytes, MemTableBytes: m.MemTableBytes,
-			FreeBytes: m.FreeBytes, SizeBytes: m.SizeBytes, RememberedIDs: m.RememberedIDs,
-			Flushes: m.Flushes, Compactions: m.Compactions, Compacting: m.Compacting, CompactedBytes: m.CompactedBytes,
-			CompactionDebt: m.CompactionDebt, ReadAmplification: m.ReadAmplification, Stalls: m.Stalls, StallSeconds: m.StallSeconds,
-			CacheBytes: m.CacheBytes, CacheHits: m.CacheHits, CacheMisses: m.CacheMisses, Failed: disk.Failed() != nil,
-		}
-	})
-	if err != nil {
+	if err := metrics.Watch(instruments, disk.Metrics); err != nil {
 		return fmt.Errorf("instruments of the store: %w", err)
 	}
 	return nil
 }
 
+// limits are what the settings bound; 0 is no limit.
+type limits struct {
+	PendingLabels int   `metric:"hindsight_pending_labels_all_limit,positive" help:"Most predictions of all models that may wait for their label: --max-pending-total."`
+	Queue         int   `metric:"hindsight_queued_observations_limit,positive" help:"Most observations that may wait for one model: --queue."`
+	Models        int   `metric:"hindsight_models_limit,positive" help:"Most models: --max-models."`
+	ModelBytes    int64 `metric:"hindsight_models_memory_limit_bytes,positive" help:"Most memory that the states of all models may take before idle ones leave it: half of --memory-limit. Absent without a limit."`
+}
+
 // watchCalls shows what calls hold, and what the settings bound.
 func watchCalls(instruments *metrics.Metrics, c config.Config, server *rpc.Server) error {
+	bounds := limits{PendingLabels: c.MaxPendingTotal, Queue: c.Queue, Models: c.MaxModels, ModelBytes: c.MemoryLimit / 2}
 	err := errors.Join(
-		metrics.Watch(instruments, func() metrics.CallStats {
-			return metrics.CallStats{RequestBytes: server.Stats().RequestBytes}
-		}),
-		metrics.Watch(instruments, func() metrics.Limits {
-			return metrics.Limits{
-				PendingLabels: int64(c.MaxPendingTotal), Queue: int64(c.Queue), Models: int64(c.MaxModels),
-				ModelBytes: c.MemoryLimit / 2, RequestBytes: server.Stats().RequestLimit,
-			}
-		}))
+		metrics.Watch(instruments, server.Stats),
+		metrics.Watch(instruments, func() limits { return bounds }))
 	if err != nil {
 		return fmt.Errorf("instruments of calls: %w", err)
 	}
@@ -115,14 +94,7 @@ func watchCalls(instruments *metrics.Metrics, c config.Config, server *rpc.Serve
 }
 
 func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
-	err := metrics.Watch(instruments, func() metrics.CopyStats {
-		s := copier.Stats()
-		return metrics.CopyStats{
-			Copied: s.Copied, Failed: s.Failed, CopiedBytes: s.CopiedBytes,
-			Waiting: s.Waiting, WaitingBytes: s.WaitingBytes, LastSuccess: s.LastSuccess,
-		}
-	})
-	if err != nil {
+	if err := metrics.Watch(instruments, copier.Stats); err != nil {
 		return fmt.Errorf("instruments of copies: %w", err)
 	}
 	return nil
@@ -134,10 +106,7 @@ func openTracing(ctx context.Context, c config.Config, log *zap.Logger, instrume
 	if err != nil {
 		return nil, err
 	}
-	err = metrics.Watch(instruments, func() metrics.TraceStats {
-		s := spans.Stats()
-		return metrics.TraceStats{Ended: s.Ended, Exported: s.Exported, Failed: s.Failed}
-	})
+	err = metrics.Watch(instruments, spans.Stats)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("instruments of tracing: %w", err), spans.Close(ctx))
 	}
@@ -153,6 +122,11 @@ func closeTracing(ctx context.Context, spans *tracing.Tracing, log *zap.Logger) 
 	}
 }
 
+// serving is whether the server takes calls.
+type serving struct {
+	Ready bool `metric:"hindsight_ready" help:"1 while the server serves, 0 while it starts or drains."`
+}
+
 // routes are /metrics, /healthz (the process answers), /readyz (the server serves and
 // is not draining), /debug/loglevel, /debug/pprof/ if it is asked for, /docs if there is a
 // directory for it, and the front's.
@@ -163,7 +137,7 @@ func routes(c config.Config, registry *prometheus.Registry, instruments *metrics
 	if err != nil {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
-	err = metrics.Watch(instruments, func() metrics.ServerStats { return metrics.ServerStats{Ready: open.ready.Load()} })
+	err = metrics.Watch(instruments, func() serving { return serving{open.ready.Load()} })
 	if err != nil {
 		return nil, fmt.Errorf("instruments of the server: %w", err)
 	}

@@ -31,7 +31,7 @@ func openTLS(c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*c
 	if err != nil {
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
-	err = metrics.Watch(instruments, func() metrics.TLSStats { return metrics.TLSStats(keeper.Stats()) })
+	err = metrics.Watch(instruments, keeper.Stats)
 	if err != nil {
 		return nil, fmt.Errorf("instruments of TLS: %w", err)
 	}

@@ -329,15 +329,15 @@ func (a *Authenticator) LoggedIn(err error) {
 	}
 }
 
-// Stats are figures of one moment.
+// Stats are the figures of an Authenticator.
 type Stats struct {
-	// Entries is how many there are.
-	Entries int
-	// Accepted, Forbidden and Limited count calls of known principals, Unknown those of
-	// others.
-	Accepted, Unknown, Forbidden, Limited uint64
-	// Logins counts sessions of the console, LoginFailures those that were refused.
-	Logins, LoginFailures uint64
+	Entries       int    `metric:"hindsight_auth_entries" help:"Entries of the tokens file."`
+	Accepted      uint64 `metric:"hindsight_auth_accepted_total" help:"Calls of known principals that their role allows."`
+	Unknown       uint64 `metric:"hindsight_auth_unauthenticated_total" help:"Calls without a good token or certificate."`
+	Forbidden     uint64 `metric:"hindsight_auth_forbidden_total" help:"Calls that the role or the scope of their principal does not allow."`
+	Limited       uint64 `metric:"hindsight_auth_limited_total" help:"Calls beyond the rate or the concurrency of their principal."`
+	Logins        uint64 `metric:"hindsight_auth_logins_total" help:"Sessions of the console that were begun."`
+	LoginFailures uint64 `metric:"hindsight_auth_login_failures_total" help:"Sessions of the console that were refused."`
 }
 
 // Stats are the figures of this moment.

@@ -232,35 +232,31 @@ func (i *instance) read() (f figuresOf, known, broken bool) {
 	return f, i.mu.known || broken, broken
 }
 
-// Totals tells how the engine as a whole is doing.
+// Totals are figures over all models.
 type Totals struct {
-	// Models is how many there are, Loaded how many are in memory, where their
-	// states take ResidentBytes.
-	Models, Loaded int
-	ResidentBytes  int64
-	// Pending counts the predictions that wait, of all models.
-	Pending int64
-	// Wakes counts the models that were loaded, in WakeSeconds altogether,
-	// Hibernations those that left memory, BadSnapshots the snapshots that
-	// could not be used, Reloads the models that were loaded again because the
-	// outcome of an append was not known, Panics those of learners.
-	Wakes, Hibernations, BadSnapshots, Reloads, Panics int64
-	WakeSeconds                                        float64
-	// Reports counts the reports that were solved, in ReportSeconds.
-	Reports       int64
-	ReportSeconds float64
-	// Deleted models can be brought back. Followers follow another model, Watchers
-	// watch one.
-	Deleted, Aliases, Followers, Watchers int
-	// SnapshotFailures counts the snapshots that could not be written.
-	SnapshotFailures int64
-	// The start loads Starting models in the background, of which Started are loaded and
-	// StartFailed could not be. StartDone says that it has ended.
-	Starting, Started, StartFailed int64
-	StartDone                      bool
-	// Replayed counts the observations that were learned again, Replaying those that
-	// models which are being loaded have before them.
-	Replayed, Replaying int64
+	Models           int     `metric:"hindsight_models" help:"Models that the server holds."`
+	Loaded           int     `metric:"hindsight_models_loaded" help:"Models whose state is in memory."`
+	Deleted          int     `metric:"hindsight_models_deleted" help:"Deleted models that can be brought back."`
+	ResidentBytes    int64   `metric:"hindsight_models_memory_bytes" help:"Memory that the states of all models take."`
+	Aliases          int     `metric:"hindsight_aliases" help:"Aliases."`
+	Followers        int     `metric:"hindsight_followers" help:"Models that follow another one."`
+	Watchers         int     `metric:"hindsight_watchers" help:"Streams that watch a model."`
+	Wakes            int64   `metric:"hindsight_model_wakes_total" help:"Models that were loaded, because they were used."`
+	WakeSeconds      float64 `metric:"hindsight_model_wake_seconds_total" help:"Time spent loading models."`
+	Hibernations     int64   `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory, because others needed the room."`
+	Reloads          int64   `metric:"hindsight_model_reloads_total" help:"Models that were loaded again because the outcome of an append was not known."`
+	Pending          int64   `metric:"hindsight_pending_labels_all" help:"Predictions of all models that wait for their label."`
+	BadSnapshots     int64   `metric:"hindsight_bad_snapshots_total" help:"Snapshots that could not be used, so that an older one or the log was."`
+	SnapshotFailures int64   `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
+	Reports          int64   `metric:"hindsight_reports_total" help:"Reports that were solved."`
+	ReportSeconds    float64 `metric:"hindsight_report_seconds_total" help:"Time spent solving reports."`
+	Panics           int64   `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
+	Starting         int64   `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000. The others are loaded when they are used."`
+	Started          int64   `metric:"hindsight_recovery_models_loaded" help:"Models of hindsight_recovery_models that are loaded."`
+	StartFailed      int64   `metric:"hindsight_recovery_models_failed" help:"Models of hindsight_recovery_models that could not be loaded."`
+	StartDone        bool    `metric:"hindsight_recovery_done" help:"1 once the start has loaded its models, or as many as there is room for; else 0."`
+	Replayed         int64   `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
+	Replaying        int64   `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
 }
 
 // Totals counts over all models.

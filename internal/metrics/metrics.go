@@ -5,10 +5,10 @@
 //
 // # Rows
 //
-// A metric is one row of a table: its name, its help, its kind and the
-// function that takes its number from the struct that the source yields. The
-// tables are in modelrows.go and classrows.go, for models, and in rows.go. What a
-// model has several of, such as inputs, has tables in parts.go.
+// A metric of the server is a field of a struct, tagged with the name and the help of the
+// metric: see Watch. A metric of each model is one row of a table: its name, its help, its
+// kind and the function that takes its number from a Model. The tables are in modelrows.go
+// and classrows.go; what a model has several of, such as inputs, has tables in parts.go.
 //
 // # Bounded series
 //
@@ -132,19 +132,6 @@ func (m *Metrics) WatchModels(source Source) error {
 		}
 	}
 	m.models.watch(source)
-	return nil
-}
-
-// Watch shows what read yields: each scrape calls it, and several may do so at
-// once. A second call for the same type fails.
-func Watch[T stats[T]](m *Metrics, read func() T) error {
-	t := &table[T]{read: read, rows: (*new(T)).rows()}
-	for _, r := range t.rows {
-		t.descs = append(t.descs, prometheus.NewDesc(r.name, r.help, nil, nil))
-	}
-	if err := m.server.Register(t); err != nil {
-		return fmt.Errorf("metrics: %T: %w", *new(T), err)
-	}
 	return nil
 }
 

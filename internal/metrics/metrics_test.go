@@ -70,6 +70,9 @@ func expose(t *testing.T, m prometheus.Gatherer, accept string) string {
 	return rec.Body.String()
 }
 
+// copied is when a snapshot was made.
+var copied = time.Unix(1, 0)
+
 func energy() metrics.Model {
 	return metrics.Model{
 		Name: "energy", Learner: "pkawv_taylor",
@@ -260,7 +263,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	worse := bad
 	worse.Name = "worse" // past the limit: summed
 	src.set(bad, worse)
-	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{StallSeconds: math.NaN()} }); err != nil {
+	if err := metrics.Watch(m, func() figures { return figures{Sum: math.NaN()} }); err != nil {
 		t.Fatal(err)
 	}
 	timings := m.Timings("bad", "linear_awv")
@@ -274,7 +277,7 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 			t.Errorf("exported: %s", line)
 		}
 	}
-	for _, name := range []string{"hindsight_regret", "hindsight_regret_bound", "hindsight_store_stall_seconds_total"} {
+	for _, name := range []string{"hindsight_regret", "hindsight_regret_bound", "hindsight_test_sum_total"} {
 		if n, err := testutil.GatherAndCount(m, name); n != 0 || err != nil {
 			t.Errorf("%s: %d series, want none; error %v", name, n, err)
 		}
@@ -284,81 +287,43 @@ func TestNothingNotFiniteIsExported(t *testing.T) {
 	}
 }
 
-func TestStoreSeries(t *testing.T) {
+// figures have a field of every kind that Watch takes.
+type figures struct {
+	Count    uint64  `metric:"hindsight_test_events_total" help:"Events."`
+	Negative int     `metric:"hindsight_test_level" help:"A level."`
+	Sum      float64 `metric:"hindsight_test_sum_total" help:"A sum."`
+	On       bool    `metric:"hindsight_test_on" help:"1 or 0."`
+	Limit    int64   `metric:"hindsight_test_limit,positive" help:"A limit."`
+	untagged int
+	Parts
+}
+
+// Parts are fields within a struct of figures.
+type Parts struct {
+	Took time.Duration `metric:"hindsight_test_seconds" help:"A duration."`
+	Last time.Time     `metric:"hindsight_test_timestamp_seconds" help:"A time."`
+}
+
+func TestWatchShowsEveryKindOfField(t *testing.T) {
 	m := newMetrics(t, metrics.Options{})
-	err := metrics.Watch(m, func() metrics.StoreStats {
-		return metrics.StoreStats{
-			DiskBytes: 1, LogBytes: 2, MemTableBytes: 3, Stalls: 4, StallSeconds: 0.5,
-			RememberedIDs: 6, Compactions: 7, Failed: true, FreeBytes: 8, SizeBytes: 9, CacheHits: 10, CacheMisses: 11,
+	var now figures
+	if err := metrics.Watch(m, func() figures { return now }); err != nil {
+		t.Fatal(err)
+	}
+	text := expose(t, m, "text/plain")
+	for _, absent := range []string{"hindsight_test_limit", "hindsight_test_timestamp_seconds", "untagged"} {
+		if strings.Contains(text, absent) {
+			t.Errorf("%s is shown of the zero value:\n%s", absent, text)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	now = figures{
+		Count: 1, Negative: -2, Sum: 0.5, On: true, Limit: 3, untagged: 4, Parts: Parts{Took: 1500 * time.Millisecond, Last: time.Unix(5, 5e8)},
 	}
 	exposes(t, m,
-		"hindsight_store_disk_bytes 1",
-		"hindsight_store_log_bytes 2",
-		"hindsight_store_memtable_bytes 3",
-		"hindsight_store_stalls_total 4",
-		"hindsight_store_stall_seconds_total 0.5",
-		"hindsight_store_filesystem_available_bytes 8",
-		"hindsight_store_filesystem_size_bytes 9",
-		"hindsight_store_cache_hits_total 10",
-		"hindsight_store_cache_misses_total 11",
-		"hindsight_store_remembered_ids 6",
-		"hindsight_store_compactions_total 7",
-		"hindsight_store_failed 1",
+		"# TYPE hindsight_test_events_total counter", "hindsight_test_events_total 1", "# TYPE hindsight_test_level gauge", "hindsight_test_level -2",
+		"# HELP hindsight_test_sum_total A sum.", "hindsight_test_sum_total 0.5", "hindsight_test_on 1", "hindsight_test_limit 3",
+		"hindsight_test_seconds 1.5", "hindsight_test_timestamp_seconds 5.5",
 	)
-}
-
-func TestTotalSeries(t *testing.T) {
-	m := newMetrics(t, metrics.Options{})
-	err := metrics.Watch(m, func() metrics.Totals {
-		return metrics.Totals{
-			Models: 9, Loaded: 1, ResidentBytes: 2, Wakes: 3, WakeSeconds: 0.5, Hibernations: 4, BadSnapshots: 5, PendingLabels: 6,
-			Reports: 7, ReportSeconds: 0.25, Reloads: 8, Panics: 10,
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	exposes(t, m,
-		"hindsight_models 9",
-		"hindsight_models_loaded 1",
-		"hindsight_models_memory_bytes 2",
-		"hindsight_model_wakes_total 3",
-		"hindsight_model_wake_seconds_total 0.5",
-		"hindsight_model_hibernations_total 4",
-		"hindsight_bad_snapshots_total 5",
-		"hindsight_pending_labels_all 6",
-		"hindsight_reports_total 7",
-		"hindsight_report_seconds_total 0.25",
-		"hindsight_model_reloads_total 8",
-		"hindsight_learner_panics_total 10",
-	)
-}
-
-func TestCopySeries(t *testing.T) {
-	m := newMetrics(t, metrics.Options{})
-	var stats metrics.CopyStats
-	if err := metrics.Watch(m, func() metrics.CopyStats { return stats }); err != nil {
-		t.Fatal(err)
-	}
-	if text := expose(t, m, "text/plain"); !strings.Contains(text, "\nhindsight_snapshot_copies_total 0\n") || strings.Contains(text, "\nhindsight_snapshot_copy_last") {
-		t.Errorf("before the first copy:\n%s", text)
-	}
-	stats = metrics.CopyStats{Copied: 3, Failed: 2, LastSuccess: time.Unix(5, 5e8)}
-	exposes(t, m,
-		"hindsight_snapshot_copies_total 3", "hindsight_snapshot_copy_failures_total 2", "hindsight_snapshot_copy_last_success_timestamp_seconds 5.5",
-	)
-}
-
-func TestCallSeries(t *testing.T) {
-	m := newMetrics(t, metrics.Options{})
-	if err := metrics.Watch(m, func() metrics.CallStats { return metrics.CallStats{RequestBytes: 1} }); err != nil {
-		t.Fatal(err)
-	}
-	exposes(t, m, "hindsight_requests_in_progress_bytes 1")
 }
 
 // exposes fails unless these are among the lines.
@@ -405,7 +370,7 @@ func TestLint(t *testing.T) {
 	other := energy()
 	other.Name = "second"
 	src.set(energy(), other)
-	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+	if err := metrics.Watch(m, func() figures { return figures{} }); err != nil {
 		t.Fatal(err)
 	}
 	m.Timings("energy", "pkawv_taylor").Predict(1e-4, "")
@@ -438,10 +403,10 @@ func TestNewRefuses(t *testing.T) {
 		t.Error("models are watched twice")
 	}
 	for range 2 {
-		err = metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} })
+		err = metrics.Watch(m, func() figures { return figures{} })
 	}
 	if err == nil {
-		t.Error("the store is watched twice")
+		t.Error("figures are watched twice")
 	}
 }
 

@@ -1,6 +1,11 @@
 package metrics
 
 import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -9,33 +14,91 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// row is one metric of what a source yields. A number that is not finite has
-// no series.
+// row is one metric of a T. A number that is not finite has no series.
 type row[T any] struct {
 	name, help string
 	kind       prometheus.ValueType
 	value      func(T) float64
 }
 
-// stats is a struct of numbers that has a table.
-type stats[T any] interface{ rows() []row[T] }
-
-// table shows what read yields, row by row.
-type table[T any] struct {
-	read  func() T
-	rows  []row[T]
+// table shows what read returns, row by row.
+type table struct {
+	read  func() reflect.Value
+	rows  []row[reflect.Value]
 	descs []*prometheus.Desc
 }
 
+// Watch registers the fields of T, a struct, that are tagged with the name and the help of
+// a metric:
+//
+//	Wakes int64 `metric:"hindsight_model_wakes_total" help:"Models that were loaded."`
+//
+// A name that ends in _total is a counter, any other a gauge. A field is a number; a bool,
+// shown as 1 or 0; a time.Duration, shown in seconds; a time.Time, shown in seconds since
+// 1970; or a struct of tagged fields. A NaN, an infinity and the zero time.Time have no
+// series, nor has a number below or equal to 0 whose tag is "name,positive".
+//
+// Every scrape calls read, and several scrapes may call read at once. A metric that is
+// already registered is an error.
+func Watch[T any](m *Metrics, read func() T) error {
+	t := &table{read: func() reflect.Value { return reflect.ValueOf(read()) }}
+	t.rows = fieldRows(reflect.TypeFor[T](), nil)
+	for _, r := range t.rows {
+		t.descs = append(t.descs, prometheus.NewDesc(r.name, r.help, nil, nil))
+	}
+	if err := m.server.Register(t); err != nil {
+		return fmt.Errorf("metrics: %T: %w", *new(T), err)
+	}
+	return nil
+}
+
+// fieldRows are the rows of the tagged fields of a struct type at an index within another.
+func fieldRows(of reflect.Type, at []int) (rows []row[reflect.Value]) {
+	for i := range of.NumField() {
+		field, index := of.Field(i), append(at[:len(at):len(at)], i)
+		tag, tagged := field.Tag.Lookup("metric")
+		if !tagged {
+			if field.Type.Kind() == reflect.Struct && field.IsExported() {
+				rows = append(rows, fieldRows(field.Type, index)...)
+			}
+			continue
+		}
+		name, positive := strings.CutSuffix(tag, ",positive")
+		r := row[reflect.Value]{name: name, help: field.Tag.Get("help"), kind: gauge}
+		if strings.HasSuffix(name, "_total") {
+			r.kind = counter
+		}
+		r.value = func(v reflect.Value) float64 {
+			n := number(v.FieldByIndex(index))
+			return known(!positive || n > 0, n)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// number is the value of a field as Watch shows it.
+func number(v reflect.Value) float64 {
+	switch at := v.Interface().(type) {
+	case time.Duration:
+		return at.Seconds()
+	case time.Time:
+		return timestamp(at)
+	case bool:
+		return flag(at)
+	}
+	return v.Convert(reflect.TypeFor[float64]()).Float()
+}
+
 // Describe implements prometheus.Collector.
-func (t *table[T]) Describe(ch chan<- *prometheus.Desc) {
+func (t *table) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range t.descs {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (t *table[T]) Collect(ch chan<- prometheus.Metric) {
+func (t *table) Collect(ch chan<- prometheus.Metric) {
 	read := t.read()
 	for i, r := range t.rows {
 		if v := r.value(read); finite(v) {

@@ -197,7 +197,7 @@ func TestConcurrentUse(t *testing.T) {
 	if err := m.WatchModels(h); err != nil {
 		t.Fatal(err)
 	}
-	if err := metrics.Watch(m, func() metrics.StoreStats { return metrics.StoreStats{} }); err != nil {
+	if err := metrics.Watch(m, func() figures { return figures{} }); err != nil {
 		t.Fatal(err)
 	}
 	var wg sync.WaitGroup

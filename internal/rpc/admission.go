@@ -164,10 +164,8 @@ func (r *reservation) release() {
 
 // Stats are what calls hold at this moment.
 type Stats struct {
-	// RequestBytes are the requests and the models in progress.
-	RequestBytes int64
-	// RequestLimit bounds the requests, and bounds the models apart from them.
-	RequestLimit int64
+	RequestBytes int64 `metric:"hindsight_requests_in_progress_bytes" help:"Size of the requests and the models in transfer in progress."`
+	RequestLimit int64 `metric:"hindsight_requests_in_progress_limit_bytes,positive" help:"Most bytes of requests in progress before OVERLOADED, and as many again of models in transfer."`
 }
 
 // Stats are the figures of this moment.

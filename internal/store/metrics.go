@@ -1,35 +1,38 @@
 package store
 
-// Metrics are the store's figures.
+import "math"
+
+// Metrics are the store's figures, over both of its databases.
 type Metrics struct {
-	// DiskBytes is what both databases take, LogBytes their write-ahead
-	// logs, MemTableBytes their memory tables.
-	DiskBytes, LogBytes, MemTableBytes uint64
-	// FreeBytes is what the file system of the directory has left for this process, of
-	// SizeBytes. Both are 0 where it does not say.
-	FreeBytes, SizeBytes uint64
+	DiskBytes         uint64  `metric:"hindsight_store_disk_bytes" help:"Space that the store takes on disk."`
+	LogBytes          uint64  `metric:"hindsight_store_log_bytes" help:"Space that the store's write-ahead log takes."`
+	FreeBytes         float64 `metric:"hindsight_store_filesystem_available_bytes" help:"Space that the file system of the data directory has left for the server."`
+	SizeBytes         float64 `metric:"hindsight_store_filesystem_size_bytes" help:"Size of the file system of the data directory."`
+	MemTableBytes     uint64  `metric:"hindsight_store_memtable_bytes" help:"Memory that the store's unflushed writes take."`
+	RememberedIDs     int     `metric:"hindsight_store_remembered_ids" help:"Observation ids that are remembered, so that a retry is answered and not learned."`
+	Flushes           int64   `metric:"hindsight_store_flushes_total" help:"Flushes of the store's unflushed writes."`
+	Compactions       int64   `metric:"hindsight_store_compactions_total" help:"Compactions of the store."`
+	Compacting        int64   `metric:"hindsight_store_compactions_running" help:"Compactions of the store that are in progress."`
+	CompactedBytes    uint64  `metric:"hindsight_store_compacted_bytes_total" help:"Bytes that flushes and compactions wrote."`
+	CompactionDebt    uint64  `metric:"hindsight_store_compaction_debt_bytes" help:"Estimate of the bytes that compactions have before them."`
+	ReadAmplification int     `metric:"hindsight_store_read_amplification" help:"Tables that a read may have to look into, of the database with the most."`
+	Stalls            int64   `metric:"hindsight_store_stalls_total" help:"Writes that waited, because flushes and compactions were behind."`
+	StallSeconds      float64 `metric:"hindsight_store_stall_seconds_total" help:"Time that writes waited for flushes and compactions."`
+	CacheBytes        int64   `metric:"hindsight_store_cache_bytes" help:"Memory that the store's cache of blocks takes."`
+	CacheHits         int64   `metric:"hindsight_store_cache_hits_total" help:"Blocks that were found in the store's cache."`
+	CacheMisses       int64   `metric:"hindsight_store_cache_misses_total" help:"Blocks that were not found in the store's cache."`
+	Failed            bool    `metric:"hindsight_store_failed" help:"1 when the store takes no more writes and models are read-only, else 0."`
+
 	// Fsyncs counts the syncs of write-ahead logs.
 	Fsyncs uint64
-	// RememberedIDs counts ids of learned observations.
-	RememberedIDs int
-	// Flushes counts flushes, Compactions compactions. Compacting are in progress.
-	// They have written CompactedBytes, and have about CompactionDebt before them.
-	Flushes, Compactions, Compacting int64
-	CompactedBytes, CompactionDebt   uint64
-	// ReadAmplification is how many tables a read may have to look into, of the
-	// database with the most.
-	ReadAmplification int
-	// Stalls counts the writes that waited for flushes and compactions, StallSeconds
-	// the time that they waited.
-	Stalls       int64
-	StallSeconds float64
-	// CacheBytes is what the cache of blocks holds.
-	CacheBytes, CacheHits, CacheMisses int64
 }
 
 // Metrics reads the figures.
 func (s *Store) Metrics() Metrics {
-	out := Metrics{RememberedIDs: int(s.remembered.Load())}
+	out := Metrics{
+		RememberedIDs: int(s.remembered.Load()), Failed: s.Failed() != nil,
+		FreeBytes: math.NaN(), SizeBytes: math.NaN(), // Unknown where the file system does not say.
+	}
 	s.pending.RLock()
 	defer s.pending.RUnlock()
 	for _, db := range []*database{s.logDB, s.pendingDB} {
@@ -55,7 +58,7 @@ func (s *Store) Metrics() Metrics {
 		out.CacheBytes, out.CacheHits, out.CacheMisses = m.BlockCache.Size, m.BlockCache.Hits, m.BlockCache.Misses
 	}
 	if usage, err := s.fs.GetDiskUsage(s.dir); err == nil {
-		out.FreeBytes, out.SizeBytes = usage.AvailBytes, usage.TotalBytes
+		out.FreeBytes, out.SizeBytes = float64(usage.AvailBytes), float64(usage.TotalBytes)
 	}
 	return out
 }

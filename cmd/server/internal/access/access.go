@@ -204,15 +204,13 @@ func (a *Access) Close() error {
 	return a.audit.close()
 }
 
-// Stats are figures of one moment.
+// Stats are the figures of an Access.
 type Stats struct {
 	auth.Stats
-	// Reloads counts the tokens files and key sets that were read again, ReloadFailures
-	// those that could not be taken.
-	Reloads, ReloadFailures uint64
-	// AuditFailures counts lines of the audit log that could not be written, AuditOmitted
-	// refusals that came too fast for it.
-	AuditFailures, AuditOmitted uint64
+	Reloads        uint64 `metric:"hindsight_auth_reloads_total" help:"Token files and key sets that were read again and taken."`
+	ReloadFailures uint64 `metric:"hindsight_auth_reload_failures_total" help:"Token files and key sets that could not be read again; the ones before stay."`
+	AuditFailures  uint64 `metric:"hindsight_audit_failures_total" help:"Lines of the audit log that could not be written."`
+	AuditOmitted   uint64 `metric:"hindsight_audit_omitted_total" help:"Refusals that came too fast for the audit log."`
 }
 
 // Stats are the figures of this moment.

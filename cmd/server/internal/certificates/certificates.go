@@ -42,16 +42,11 @@ type Options struct {
 
 // Stats counts since the start.
 type Stats struct {
-	// Reloads counts changes of the files that were taken, ReloadFailures those that were
-	// not.
-	Reloads, ReloadFailures uint64
-	// HandshakeFailures counts connections that ended before their handshake was done.
-	HandshakeFailures uint64
-	// Closed counts connections that were closed because the certificate of their client
-	// had expired, or its authority was gone.
-	Closed uint64
-	// Expires is when the server's certificate expires.
-	Expires time.Time
+	Reloads           uint64    `metric:"hindsight_tls_reloads_total" help:"Changes of the certificate files that were taken."`
+	ReloadFailures    uint64    `metric:"hindsight_tls_reload_failures_total" help:"Changes of the certificate files that could not be used; those before stay."`
+	HandshakeFailures uint64    `metric:"hindsight_tls_handshake_failures_total" help:"Connections that ended before their TLS handshake was done."`
+	Closed            uint64    `metric:"hindsight_tls_connections_closed_total" help:"Connections that were closed because their client's certificate had expired or lost its authority."`
+	Expires           time.Time `metric:"hindsight_tls_certificate_expiry_timestamp_seconds" help:"When the server's TLS certificate expires; absent without TLS."`
 }
 
 // Keeper is safe for concurrent use, but for Run, which is called once.

@@ -52,15 +52,13 @@ type Options struct {
 
 // Stats are a copier's figures.
 type Stats struct {
-	// Copied and Failed count snapshots. Failed includes those that were dropped to
-	// make room. A snapshot that a newer one of its model replaced is in neither.
-	Copied, Failed int64
-	// CopiedBytes is the size of those copied. Waiting snapshots of WaitingBytes are to
-	// be copied.
-	CopiedBytes           int64
-	Waiting, WaitingBytes int
-	// LastSuccess is when the last copy was done, the zero time before the first.
-	LastSuccess time.Time
+	// A snapshot that a newer one of its model replaced is neither copied nor failed.
+	Copied       int64     `metric:"hindsight_snapshot_copies_total" help:"Snapshots copied to the bucket."`
+	CopiedBytes  int64     `metric:"hindsight_snapshot_copied_bytes_total" help:"Bytes of the snapshots copied to the bucket."`
+	Failed       int64     `metric:"hindsight_snapshot_copy_failures_total" help:"Snapshots that could not be copied to the bucket."`
+	Waiting      int       `metric:"hindsight_snapshot_copies_waiting" help:"Snapshots that wait to be copied to the bucket."`
+	WaitingBytes int       `metric:"hindsight_snapshot_copies_waiting_bytes" help:"Bytes of the snapshots that wait to be copied to the bucket."`
+	LastSuccess  time.Time `metric:"hindsight_snapshot_copy_last_success_timestamp_seconds" help:"When the newest snapshot was copied to the bucket; absent before the first."`
 }
 
 // Copier copies snapshots one at a time, in a goroutine of its own. Of each model it

@@ -38,10 +38,9 @@ type Options struct {
 
 // Stats are the figures of tracing.
 type Stats struct {
-	// Ended counts the sampled spans that ended, Exported those that the collector took,
-	// Failed those that it did not take. The rest waits, or was dropped because too many
-	// waited.
-	Ended, Exported, Failed uint64
+	Ended    uint64 `metric:"hindsight_trace_spans_total" help:"Sampled spans that ended."`
+	Exported uint64 `metric:"hindsight_trace_spans_exported_total" help:"Sampled spans that the collector took."`
+	Failed   uint64 `metric:"hindsight_trace_spans_failed_total" help:"Sampled spans that the collector did not take. Spans that are in neither wait, or were dropped because too many waited."`
 }
 
 // Tracing makes spans and exports them. A nil Tracing is off.

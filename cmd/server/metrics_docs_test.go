@@ -1,6 +1,7 @@
-package metrics_test
+package main_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -16,10 +17,61 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
+
+	main "hindsight/cmd/server"
+	"hindsight/cmd/server/internal/access"
+	"hindsight/cmd/server/internal/certificates"
+	"hindsight/cmd/server/internal/offsite"
+	"hindsight/cmd/server/internal/tracing"
+	"hindsight/internal/engine"
+	"hindsight/internal/metrics"
+	"hindsight/internal/rpc"
+	"hindsight/internal/store"
 )
 
-// copied is when a copy was done.
-var copied = time.Unix(1, 0)
+// shownTime is the time of every metric that is one.
+var shownTime = time.Unix(1, 0)
+
+// everyNumber shows all metrics there are.
+func everyNumber(t *testing.T) *metrics.Metrics {
+	t.Helper()
+	m, err := metrics.New(prometheus.NewRegistry(), metrics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, refusals := m.Refusals([]string{"OVERLOADED", "OTHER"})
+	_, _, lines := m.LogLines([]string{"info", "error"})
+	err = errors.Join(refusals, lines, m.WatchModels(everyModel{}), main.WatchOwn(m),
+		watchZero[engine.Totals](m), watchZero[store.Metrics](m), watchZero[access.Stats](m), watchZero[tracing.Stats](m),
+		metrics.Watch(m, func() rpc.Stats { return rpc.Stats{RequestLimit: 1} }),
+		metrics.Watch(m, func() offsite.Stats { return offsite.Stats{LastSuccess: shownTime} }),
+		metrics.Watch(m, func() certificates.Stats { return certificates.Stats{Expires: shownTime} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	timings := m.Timings("regression", "auto")
+	timings.Predict(1e-4, "")
+	timings.Observe(1e-3, "")
+	return m
+}
+
+func watchZero[T any](m *metrics.Metrics) error {
+	return metrics.Watch(m, func() (zero T) { return zero })
+}
+
+// everyModel shows a regression and a classifier, of which every number is known.
+type everyModel struct{}
+
+func (everyModel) Each(yield func(metrics.Model)) {
+	yield(metrics.Model{
+		Name: "regression", Learner: "auto", PendingLimit: 1, SnapshotTime: shownTime, SnapshotBytes: 1,
+		Recent: metrics.Recent{Observations: 1000}, Drift: metrics.Drift{Detected: 1}, Gate: metrics.Gate{On: true},
+		Intervals: []metrics.Interval{{Coverage: 0.9, Judged: 1000}}, Inputs: []metrics.Input{{Name: "load"}},
+	})
+	classifier := &metrics.Classifier{Recent: metrics.RecentClasses{Observations: 1000}, Classes: []metrics.Class{{Name: "one"}}}
+	classifier.Reliability[0].Members = 1
+	yield(metrics.Model{Name: "classifier", Learner: "rlsc", Classifier: classifier})
+}
 
 // names are the metrics of the server's own that m shows, sorted.
 func names(t *testing.T, m prometheus.Gatherer) []string {
@@ -37,12 +89,12 @@ func names(t *testing.T, m prometheus.Gatherer) []string {
 	return all
 }
 
-// recorded is the name of a series that a rule records, level:metric:operation.
-var recorded = regexp.MustCompile(`\b\w+:\w+:\w+\b`)
+// ruleName is the name of a series that a rule records, level:metric:operation.
+var ruleName = regexp.MustCompile(`\b\w+:\w+:\w+\b`)
 
 // named are the metrics that a text names, sorted.
 func named(text string) []string {
-	all := regexp.MustCompile(`\bhindsight_\w+`).FindAllString(recorded.ReplaceAllString(text, ""), -1)
+	all := regexp.MustCompile(`\bhindsight_\w+`).FindAllString(ruleName.ReplaceAllString(text, ""), -1)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -59,9 +111,9 @@ func read(t *testing.T, path string) string {
 var update = flag.Bool("update", false, "write the tables of docs/metrics.md")
 
 // The tables of docs/metrics.md are made from what the server shows: go test
-// ./internal/metrics -run Docs -update writes them.
+// ./cmd/server -run Docs -update writes them.
 func TestDocsHaveEveryMetric(t *testing.T) {
-	const path, begin, end = "../../docs/metrics.md", "<!-- The tables are made by internal/metrics/docs_test.go. -->\n", "<!-- End of the tables. -->\n"
+	const path, begin, end = "../../docs/metrics.md", "<!-- The tables are made by cmd/server/metrics_docs_test.go. -->\n", "<!-- End of the tables. -->\n"
 	text := read(t, path)
 	before, rest, found := strings.Cut(text, begin)
 	_, after, closed := strings.Cut(rest, end)
