@@ -36,10 +36,10 @@ func TestAPIReference(t *testing.T) {
 
 Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
-The package is ` + "`hindsight.v1`" + `. A call has its name in gRPC, and the method and path of
-[JSON over HTTP](../using.md#json-over-http), where names are written as ` + "`predictionId`" + ` and read as
-` + "`prediction_id`" + ` too; that page also says how events, exports and imports are asked for. Of a
-session there is no JSON. [Errors](errors.md) has the refusals.
+The package is ` + "`hindsight.v1`" + `. Each call has its gRPC name and its method and path in
+[JSON over HTTP](../using.md#json-over-http). JSON writes ` + "`predictionId`" + ` and also reads
+` + "`prediction_id`" + `. Session has no JSON. Field numbers are in the proto files, refusals in
+[errors](errors.md).
 
 `)
 	for _, file := range files {
@@ -71,12 +71,16 @@ func name(d protoreflect.Descriptor) string {
 	return strings.TrimPrefix(string(d.FullName()), string(d.ParentFile().Package())+".")
 }
 
-// link leads to a message or an enum of this API, and only names others.
+// link leads to a message, an enum or a call of this API, and only names others.
 func link(d protoreflect.Descriptor) string {
 	if d.ParentFile().Package() != "hindsight.v1" {
 		return "`" + string(d.FullName()) + "`"
 	}
-	return fmt.Sprintf("[%s](#%s)", name(d), strings.ReplaceAll(strings.ToLower(name(d)), ".", ""))
+	anchor := name(d)
+	if call, ok := strings.CutSuffix(anchor, "Request"); ok {
+		anchor = call
+	}
+	return fmt.Sprintf("[%s](#%s)", name(d), strings.ReplaceAll(strings.ToLower(anchor), ".", ""))
 }
 
 func (a *api) service(t *testing.T, s protoreflect.ServiceDescriptor) {
@@ -84,18 +88,35 @@ func (a *api) service(t *testing.T, s protoreflect.ServiceDescriptor) {
 	fmt.Fprintf(a, "## %s\n\n%s\n\n", s.Name(), comment(s))
 	for n := range s.Methods().Len() {
 		m := s.Methods().Get(n)
-		stream := func(is bool) string {
-			if is {
-				return "stream of "
-			}
-			return ""
-		}
 		fmt.Fprintf(a, "### %s\n\n", m.Name())
 		if method, path := route(t, m); path != "" {
 			fmt.Fprintf(a, "`%s %s`\n\n", method, path)
 		}
-		fmt.Fprintf(a, "%s%s → %s%s\n\n%s\n\n", stream(m.IsStreamingClient()), link(m.Input()), stream(m.IsStreamingServer()), link(m.Output()), comment(m))
+		fmt.Fprintf(a, "%s\n\n", comment(m))
+		a.half("Request", m.Input(), m.IsStreamingClient())
+		a.half("Response", m.Output(), m.IsStreamingServer())
 	}
+}
+
+// half writes what one side of a call sends.
+func (a *api) half(title string, m protoreflect.MessageDescriptor, stream bool) {
+	if stream {
+		title += " stream"
+	}
+	if m.Fields().Len() == 0 {
+		fmt.Fprintf(a, "%s: empty.\n\n", title)
+		return
+	}
+	fmt.Fprintf(a, "%s:\n\n", title)
+	a.fields(m)
+}
+
+func (a *api) fields(m protoreflect.MessageDescriptor) {
+	for n := range m.Fields().Len() {
+		f := m.Fields().Get(n)
+		fmt.Fprintf(a, "- `%s` (%s)%s\n", f.Name(), kind(f), explanation(f))
+	}
+	a.WriteString("\n")
 }
 
 // route is the method and the path of a call over HTTP, empty if it has none.
@@ -125,27 +146,29 @@ func route(t *testing.T, m protoreflect.MethodDescriptor) (method, path string) 
 	return "", ""
 }
 
+// message writes a message that no call sends by itself: service writes the others.
 func (a *api) message(m protoreflect.MessageDescriptor) {
-	if m.IsMapEntry() {
+	if m.IsMapEntry() || strings.HasSuffix(string(m.Name()), "Request") || strings.HasSuffix(string(m.Name()), "Response") {
 		return
 	}
 	fmt.Fprintf(a, "### %s\n\n%s\n\n", name(m), comment(m))
-	if m.Fields().Len() == 0 {
-		a.WriteString("It has no fields.\n\n")
-	} else {
-		a.WriteString("| field | type | |\n|---|---|---|\n")
-	}
-	for n := range m.Fields().Len() {
-		f := m.Fields().Get(n)
-		fmt.Fprintf(a, "| `%s` = %d | %s | %s |\n", f.Name(), f.Number(), kind(f), comment(f))
-	}
-	a.WriteString("\n")
+	a.fields(m)
 	for n := range m.Messages().Len() {
 		a.message(m.Messages().Get(n))
 	}
 	for n := range m.Enums().Len() {
 		a.enum(m.Enums().Get(n))
 	}
+}
+
+// explanation is the comment of a field, empty where the field's name says the same.
+func explanation(f protoreflect.FieldDescriptor) string {
+	text := comment(f)
+	word := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(text, "The "), "Its "), ".")
+	if strings.EqualFold(strings.ReplaceAll(word, " ", "_"), string(f.Name())) {
+		return ""
+	}
+	return ": " + text
 }
 
 // kind is the type of a field.
@@ -163,20 +186,20 @@ func kind(f protoreflect.FieldDescriptor) string {
 	case f.IsMap():
 		return "map of " + scalar(f.MapKey()) + " to " + scalar(f.MapValue())
 	case f.IsList():
-		return "list of " + scalar(f)
+		return "repeated " + scalar(f)
 	case f.HasOptionalKeyword():
 		return scalar(f) + ", optional"
 	case one != nil:
-		return scalar(f) + ", one of `" + string(one.Name()) + "`"
+		return scalar(f) + ", in `" + string(one.Name()) + "`"
 	}
 	return scalar(f)
 }
 
 func (a *api) enum(e protoreflect.EnumDescriptor) {
-	fmt.Fprintf(a, "### %s\n\n%s\n\n| value | |\n|---|---|\n", name(e), comment(e))
+	fmt.Fprintf(a, "### %s\n\n%s\n\n", name(e), comment(e))
 	for n := range e.Values().Len() {
 		v := e.Values().Get(n)
-		fmt.Fprintf(a, "| `%s` = %d | %s |\n", v.Name(), v.Number(), comment(v))
+		fmt.Fprintf(a, "- `%s`: %s\n", v.Name(), comment(v))
 	}
 	a.WriteString("\n")
 }
