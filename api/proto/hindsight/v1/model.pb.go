@@ -25,21 +25,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State is what the server has of a model.
+// State is where the model is.
 type ModelSummary_State int32
 
 const (
-	// Not known.
+	// Unknown.
 	ModelSummary_STATE_UNSPECIFIED ModelSummary_State = 0
 	// In memory.
 	ModelSummary_STATE_LOADED ModelSummary_State = 1
 	// On disk; the next call loads it.
 	ModelSummary_STATE_HIBERNATED ModelSummary_State = 2
-	// It predicts and does not learn: its log could not be written.
+	// It predicts but does not learn: its log could not be written.
 	ModelSummary_STATE_READ_ONLY ModelSummary_State = 3
 	// It cannot be loaded.
 	ModelSummary_STATE_FAILED ModelSummary_State = 4
-	// It was deleted and can be brought back.
+	// Deleted; UndeleteModel can restore it.
 	ModelSummary_STATE_DELETED ModelSummary_State = 5
 )
 
@@ -93,56 +93,50 @@ func (ModelSummary_State) EnumDescriptor() ([]byte, []int) {
 // Model is a named online learner.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id: [a-z0-9]([a-z0-9._-]{0,62}).
+	// Its id, [a-z0-9]([a-z0-9._-]{0,62}).
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Its spec, every default filled in.
+	// Its spec with every default filled in.
 	Spec *ModelSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	// When it was created.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// How many observations it has learned.
+	// The number of observations learned or set aside.
 	Sequence uint64 `protobuf:"varint,4,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The name of its learner, such as pkawv_taylor.
 	Learner string `protobuf:"bytes,5,opt,name=learner,proto3" json:"learner,omitempty"`
-	// What has been learned of the inputs of a model that has them, in their order.
-	// GetModel tells it; ListModels does not.
+	// What the model has learned of its named inputs, in order. GetModel only.
 	Inputs []*LearnedInput `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	// The classes of a classifier, in the order of their first appearance. GetModel
-	// tells them; ListModels does not.
+	// The classes, in order of first appearance. GetModel only.
 	Classes []string `protobuf:"bytes,7,rep,name=classes,proto3" json:"classes,omitempty"`
-	// A name for people, of at most 63 characters. UpdateModel may change this and the
-	// next four.
+	// A name for people, at most 63 characters. UpdateModel changes this and the next four.
 	DisplayName string `protobuf:"bytes,8,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// For selecting models: at most 64, keys as ids are, values of at most 63 characters.
+	// For selection: at most 64; keys as ids, values up to 63 characters.
 	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// For notes of the caller: at most 64, of 16 KiB together.
+	// For the caller's notes: at most 64, 16 KiB together.
 	Annotations map[string]string `protobuf:"bytes,10,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How long a prediction waits for its label, if the request does not say. Absent:
-	// the server's default.
+	// How long a prediction waits for its label by default. Absent: the server's default.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,11,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
-	// At most this many predictions wait for their labels. Absent: the server's limit.
+	// The most pending predictions. Absent: the server's limit.
 	MaxPendingLabels *int64 `protobuf:"varint,12,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
-	// Changes with every change of the five fields above, of move and of the deletion.
+	// Changes with the five fields above, move and deletion.
 	Etag string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
-	// When one of these changed last.
+	// When the etag last changed.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// When it was deleted. Absent while it is not.
+	// When it was deleted.
 	DeleteTime *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=delete_time,json=deleteTime,proto3" json:"delete_time,omitempty"`
-	// When a deleted model is removed.
+	// When a deleted model will be purged.
 	PurgeTime *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=purge_time,json=purgeTime,proto3" json:"purge_time,omitempty"`
-	// The model whose observations this one learns, and no others. Empty: none. It ends,
-	// and this one is a model of its own with all that it has learned, when that model is
-	// removed, or restored to before what this one has learned; when this one cannot learn
-	// an observation, or is a million observations behind; and when SetAlias sets an alias
-	// of that model to this one.
+	// The model whose observations this one learns, exclusively. This one becomes independent
+	// when that model is purged or restored to before what this one has learned, when this one
+	// cannot learn an observation or is a million behind, and when SetAlias moves an alias of
+	// that model to it.
 	Follows string `protobuf:"bytes,17,opt,name=follows,proto3" json:"follows,omitempty"`
-	// The aliases that name it. GetModel tells them.
+	// Its aliases. GetModel only.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// How it is doing, if ListModels was asked for it.
+	// Its summary, if ListModels was asked for it.
 	Summary *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
-	// Where it is moved to. Absent while it is not. UpdateModel changes it by the path
-	// move alone.
+	// Where it moves to; absent if it does not. UpdateModel changes it by the path move alone.
 	Move *Move `protobuf:"bytes,20,opt,name=move,proto3" json:"move,omitempty"`
-	// The state that it was imported with. Absent if it was not imported.
+	// The state that it was imported with, if it was.
 	Imported      *ImportedState `protobuf:"bytes,21,opt,name=imported,proto3" json:"imported,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -325,15 +319,14 @@ func (x *Model) GetImported() *ImportedState {
 	return nil
 }
 
-// Move says that another server has a model, or is to have it. The model that is moved
-// learns nothing, remembers no predictions and is not restored, so that ExportModel
-// gives all that it was told. Predict without remember goes on.
+// Move names the server that has, or will have, the model. A moving model learns nothing,
+// remembers no predictions and is not restored, so that ExportModel is complete. Predict without
+// remember goes on.
 type Move struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The gRPC address of the other server, as clients reach it. At most 300 bytes.
+	// The other server's gRPC address as clients reach it, at most 300 bytes.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
-	// The other server has the model. Before that calls are refused with MODEL_MOVING, for
-	// a while; afterwards always with MODEL_MOVED.
+	// The other server has the model. Calls return MODEL_MOVING before, MODEL_MOVED after.
 	Complete      bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -386,9 +379,9 @@ func (x *Move) GetComplete() bool {
 // ImportedState is the state that a model was imported with.
 type ImportedState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations it had learned.
+	// Its number of observations.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// SHA-256 of the state, in hexadecimal digits. See Snapshot.state_digest.
+	// See Snapshot.state_digest.
 	StateDigest   string `protobuf:"bytes,2,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -438,20 +431,19 @@ func (x *ImportedState) GetStateDigest() string {
 	return ""
 }
 
-// ModelSummary is how a model is doing, in the few figures of a list.
+// ModelSummary is a model's row in a list.
 type ModelSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the server has of it: in memory, on disk alone, or read only.
+	// Where the model is.
 	State ModelSummary_State `protobuf:"varint,1,opt,name=state,proto3,enum=hindsight.v1.ModelSummary_State" json:"state,omitempty"`
-	// The performance over the last 1000 observations, and up to 50 more, in the terms of
-	// Outcome.recent_loss. This and the next two are of the last time that the model was in
-	// memory, and absent if it was not since the server's start.
+	// The performance over the last 1000 to 1050 observations. This and the next two are from
+	// the last time in memory, absent if never since the server's start.
 	Recent *Performance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
-	// Of a classifier.
+	// The same of a classifier.
 	RecentClasses *ClassPerformance `protobuf:"bytes,3,opt,name=recent_classes,json=recentClasses,proto3" json:"recent_classes,omitempty"`
 	// See ModelStats.
 	Regret *float64 `protobuf:"fixed64,4,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
-	// Observations a second, over the last minute, or up to 10 s more.
+	// Observations per second over the last 60 to 70 s.
 	ObservationRate float64 `protobuf:"fixed64,5,opt,name=observation_rate,json=observationRate,proto3" json:"observation_rate,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -522,18 +514,18 @@ func (x *ModelSummary) GetObservationRate() float64 {
 	return 0
 }
 
-// LearnedInput is what has been learned of one named input.
+// LearnedInput is what a model has learned of one named input.
 type LearnedInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The names of its features, in their order.
+	// The names of its features, in order.
 	Features []string `protobuf:"bytes,2,rep,name=features,proto3" json:"features,omitempty"`
-	// Its categories that have a feature, in the order of their first appearance.
+	// Its categories with a feature, by first appearance.
 	Categories []*Category `protobuf:"bytes,3,rep,name=categories,proto3" json:"categories,omitempty"`
-	// The mean of the observed values of a number, a list or a boolean.
+	// The mean of a number, list or boolean.
 	Mean *float64 `protobuf:"fixed64,4,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
-	// Their deviation.
+	// The standard deviation.
 	Deviation     *float64 `protobuf:"fixed64,5,opt,name=deviation,proto3,oneof" json:"deviation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -662,25 +654,25 @@ func (x *Category) GetObservations() uint64 {
 // CreateModelRequest asks for a new model.
 type CreateModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id: [a-z0-9]([a-z0-9._-]{0,62}).
+	// Its id, [a-z0-9]([a-z0-9._-]{0,62}).
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// What it is.
+	// Its spec.
 	Spec *ModelSpec `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
-	// See Model. So are the next four.
+	// As in Model, like the next four.
 	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// For selecting models.
+	// As in Model.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// For notes of the caller.
+	// As in Model.
 	Annotations map[string]string `protobuf:"bytes,5,rep,name=annotations,proto3" json:"annotations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// How long a prediction waits for its label, if the request does not say.
+	// As in Model.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,6,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
-	// At most this many predictions wait for their labels.
+	// As in Model.
 	MaxPendingLabels *int64 `protobuf:"varint,7,opt,name=max_pending_labels,json=maxPendingLabels,proto3,oneof" json:"max_pending_labels,omitempty"`
-	// A model with the same inputs, labels and classes that follows none, whose observations
-	// the new model learns as well, from the next one on. The new model predicts, and takes
-	// no observation of its own: its predictions are not remembered.
+	// A model with the same inputs, labels and classes that follows none. The new model learns
+	// its observations from the next one on; it predicts, accepts no observation of its own, and
+	// remembers no prediction.
 	Follows string `protobuf:"bytes,8,opt,name=follows,proto3" json:"follows,omitempty"`
-	// Answer the model as it would be, and create nothing.
+	// Return the model as it would be; create nothing.
 	ValidateOnly  bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -828,7 +820,7 @@ func (x *CreateModelResponse) GetModel() *Model {
 // GetModelRequest names a model.
 type GetModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -920,25 +912,24 @@ func (x *GetModelResponse) GetModel() *Model {
 // ListModelsRequest asks for a page of models.
 type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most this many; default and at most 1000.
+	// The most models; default and maximum 1000.
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// From the page before, with the same order_by.
+	// From the previous page, with the same order_by.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only ids that begin so.
+	// Only ids with this prefix.
 	Prefix string `protobuf:"bytes,3,opt,name=prefix,proto3" json:"prefix,omitempty"`
 	// Only models with these labels.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Only models with this learner, such as auto.
+	// Only models with this learner.
 	Learner string `protobuf:"bytes,5,opt,name=learner,proto3" json:"learner,omitempty"`
-	// Also deleted models that can be brought back.
+	// Also deleted models that can be restored.
 	ShowDeleted bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
-	// Only models whose id or display name contains this, whatever its case.
+	// Only models whose id or display name contains this, ignoring case.
 	Contains string `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`
-	// How to sort: id, sequence, create_time, recent_loss, recent_skill, regret or
-	// observation_rate, with " desc" behind it for the largest first. Default id. Models
-	// whose figure is not known come last.
+	// id (default), sequence, create_time, recent_loss, recent_skill, regret or
+	// observation_rate; append " desc" for largest first. Unknown figures come last.
 	OrderBy string `protobuf:"bytes,8,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
-	// Also tell the summary of each model.
+	// Also return each model's summary.
 	IncludeSummary bool `protobuf:"varint,9,opt,name=include_summary,json=includeSummary,proto3" json:"include_summary,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1040,11 +1031,11 @@ func (x *ListModelsRequest) GetIncludeSummary() bool {
 // ListModelsResponse is a page of models.
 type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order that was asked for.
+	// In the requested order.
 	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// How many models there are on all pages.
+	// The number of models on all pages.
 	TotalSize     int64 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1101,17 +1092,16 @@ func (x *ListModelsResponse) GetTotalSize() int64 {
 	return 0
 }
 
-// UpdateModelRequest says what to change.
+// UpdateModelRequest names the changes.
 type UpdateModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id, or an alias, and the new values. An etag that is given must be the model's.
+	// Its id or alias, and the new values. An etag, if given, must match.
 	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The fields to change: display_name, labels, annotations, label_ttl,
-	// max_pending_labels, or one label or annotation as labels.KEY, which is removed if the
-	// model here has none; "*" means all five. Or move: where the model is moved to; a model
-	// here that has none ends it. On return the model has learned what it had accepted. Required.
+	// Required. display_name, labels, annotations, label_ttl, max_pending_labels, one entry as
+	// labels.KEY or annotations.KEY (removed if absent in model), or "*" for all five. Or move,
+	// which ends if absent in model; on return the model has learned everything it accepted.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// Answer the model as it would be, with the etag that it has, and change nothing.
+	// Return the model as it would be, with its current etag; change nothing.
 	ValidateOnly  bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1171,7 +1161,7 @@ func (x *UpdateModelRequest) GetValidateOnly() bool {
 // UpdateModelResponse answers UpdateModel.
 type UpdateModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model as it is now.
+	// The updated model.
 	Model         *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1217,13 +1207,13 @@ func (x *UpdateModelResponse) GetModel() *Model {
 // DeleteModelRequest names a model.
 type DeleteModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model. An alias is refused: it may name another model by then.
+	// Model id; an alias is refused.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// If it is given, it must be the model's.
+	// If given, must match the model's.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Remove it at once, so that it cannot be brought back.
+	// Remove it at once and for good.
 	Purge bool `protobuf:"varint,3,opt,name=purge,proto3" json:"purge,omitempty"`
-	// Check the request, and delete nothing.
+	// Check the request; delete nothing.
 	ValidateOnly  bool `protobuf:"varint,4,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1290,7 +1280,7 @@ func (x *DeleteModelRequest) GetValidateOnly() bool {
 // DeleteModelResponse answers DeleteModel.
 type DeleteModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model, if it can be brought back.
+	// The model, if it can be restored.
 	Model         *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1428,12 +1418,12 @@ func (x *UndeleteModelResponse) GetModel() *Model {
 // GetModelStatsRequest names a model.
 type GetModelStatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Also compute what costs O(r^3): the effective dimension.
+	// Also compute the effective dimension, which costs O(r^3).
 	IncludeEffectiveDimension bool `protobuf:"varint,2,opt,name=include_effective_dimension,json=includeEffectiveDimension,proto3" json:"include_effective_dimension,omitempty"`
-	// Also answer the loss in hindsight of the first m features, for every m: 8 bytes a
-	// feature, at most 128 KiB, and twice to three times as much as JSON.
+	// Also return hindsight_path: 8 bytes per feature, at most 128 KiB; two to three times that
+	// in JSON.
 	IncludeHindsightPath bool `protobuf:"varint,3,opt,name=include_hindsight_path,json=includeHindsightPath,proto3" json:"include_hindsight_path,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1536,124 +1526,111 @@ func (x *GetModelStatsResponse) GetStats() *ModelStats {
 	return nil
 }
 
-// ModelStats tells how a model is doing. Losses are those of the prequential
-// predictions, unless they are called served, summed over the outputs: squared,
-// or the learner's own.
+// ModelStats is how a model is doing. Losses are prequential unless called served, summed over
+// the outputs: squared, or the learner's own.
 type ModelStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
-	// How many observations it has learned or set aside.
+	// The number of observations learned or set aside.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
-	// The sum of the prequential losses.
+	// The sum of prequential losses.
 	LossSum float64 `protobuf:"fixed64,4,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
 	// loss_sum / observations. Absent before the first observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
-	// min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in
-	// hindsight of the features z as they were computed in their rounds, its penalty
-	// included. While a scaling is being determined, the loss of the best constants.
-	// Absent, as regret is, when it is not tracked.
+	// min over w of sum (y - w.z)^2 + lambda |w|^2: the penalised loss of the best fixed
+	// function of the features z as computed in their rounds. During a warm-up, that of the best
+	// constants. Absent, like regret, if not tracked.
 	HindsightLoss *float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3,oneof" json:"hindsight_loss,omitempty"`
 	// loss_sum - hindsight_loss.
 	Regret *float64 `protobuf:"fixed64,7,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
-	// The regret against the same function without its penalty:
-	// regret + lambda |g|^2.
+	// The regret without the penalty: regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
-	// What the theory promises of regret: B^2 log det(A / lambda); of online Newton steps
-	// log det(A / alpha) / (2 eta) times the largest weight. Absent, as certificate is,
-	// unless certified.
+	// The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2
+	// eta) times the largest weight. Absent, as certificate, unless certified.
 	RegretBound *float64 `protobuf:"fixed64,9,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
-	// C = sum y^2 q/(1+q), between the regret and its bound; a label of weight w adds
-	// w y^2 q/(2+q-w). Of online Newton steps the sum of weight h / (2 eta), which bounds
-	// the regret against functions within the range.
+	// C = sum y^2 q/(1+q), between regret and guarantee; a label of weight w adds w y^2
+	// q/(2+q-w). For online Newton steps sum of weight h / (2 eta), which bounds the regret
+	// against functions within the range.
 	Certificate *float64 `protobuf:"fixed64,10,opt,name=certificate,proto3,oneof" json:"certificate,omitempty"`
-	// regret <= certificate <= regret_bound holds to rounding, the first part not for
-	// online Newton steps, whose best function may leave the range. False means
-	// that the state is corrupt. Absent for a model that is not certified, of which
-	// nothing is wrong.
+	// regret <= certificate <= regret_bound up to rounding; for online Newton steps only the
+	// second part, because the best function may leave the range. false: the state is corrupt.
+	// Absent unless certified.
 	CertificateOk *bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3,oneof" json:"certificate_ok,omitempty"`
-	// The theorem applies: the features of every round are fixed before its label, nothing
-	// is forgotten, and no weight was 2 or more; see docs/theory.md for the learners.
+	// The theorem applies: every round's features are fixed before its label, nothing is
+	// forgotten, no weight was 2 or more; see docs/theory.md for each learner.
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
-	// log det(A / lambda). Absent for a learner without A, and before the first
-	// observation.
+	// log det(A / lambda). Absent without A and before the first observation.
 	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
-	// B, the largest |label| seen, in the units of the labels; with a weight, in the AWV
-	// family over sqrt(2 - weight), in others but auto times sqrt(weight). Of several outputs it is the root of the sum of their squares. Labels
-	// that the learner codes, as classes, count as they are coded. Absent while it is 0
-	// or not known: before the first observation, while a scaling is being determined, and
-	// after a weight of 2 or more in the AWV family.
+	// B, the largest |label| seen, in label units; over outputs the root of the sum of squares.
+	// Weights divide it by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in
+	// other learners but auto. Class labels count as coded. Absent while 0 or unknown: before
+	// the first observation, during a warm-up, and after a weight of 2 or more in the AWV
+	// family.
 	LabelBound *float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3,oneof" json:"label_bound,omitempty"`
 	// The number of features r.
 	Features int32 `protobuf:"varint,15,opt,name=features,proto3" json:"features,omitempty"`
-	// Tr(C (C + lambda I)^-1), when asked for.
+	// Tr(C (C + lambda I)^-1), if requested.
 	EffectiveDimension *float64 `protobuf:"fixed64,16,opt,name=effective_dimension,json=effectiveDimension,proto3,oneof" json:"effective_dimension,omitempty"`
-	// The number of dictionary centres, for learners that have one.
+	// The number of dictionary centres, for learners with a dictionary.
 	Dictionary *int32 `protobuf:"varint,17,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// Observations that had been predicted, and the sum of the losses of what
-	// was served then.
+	// The number of observations with a served prediction.
 	ServedObservations uint64 `protobuf:"varint,18,opt,name=served_observations,json=servedObservations,proto3" json:"served_observations,omitempty"`
-	// The sum of the losses of what was served. Absent when nothing was.
+	// The sum of served losses. Absent if no prediction was served.
 	ServedLossSum *float64 `protobuf:"fixed64,19,opt,name=served_loss_sum,json=servedLossSum,proto3,oneof" json:"served_loss_sum,omitempty"`
 	// Predictions whose label has not come.
 	PendingLabels uint64 `protobuf:"varint,20,opt,name=pending_labels,json=pendingLabels,proto3" json:"pending_labels,omitempty"`
-	// Bytes of memory the learner's state takes.
+	// Bytes of memory of the learner's state.
 	StateBytes uint64 `protobuf:"varint,21,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	// SHA-256 of the learner's state, hexadecimal.
 	StateDigest string `protobuf:"bytes,22,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
-	// How acknowledged observations are kept: sync or async.
+	// Durability of acknowledged observations: sync or async.
 	Durability string `protobuf:"bytes,23,opt,name=durability,proto3" json:"durability,omitempty"`
 	// The sequence of the newest snapshot; 0: none.
 	SnapshotSequence uint64 `protobuf:"varint,24,opt,name=snapshot_sequence,json=snapshotSequence,proto3" json:"snapshot_sequence,omitempty"`
-	// The performance over all observations. Those that were learned by a version
-	// that kept no such figures are left out.
+	// The performance over all observations, except those learned by versions without these
+	// figures.
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
-	// The performance over the last 1000 observations, and up to 50 more.
+	// The performance over the last 1000 to 1050 observations.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
-	// The performance where the observation s counts 0.999^(t-s) at t.
+	// The performance with observation s weighted 0.999^(t-s) at t.
 	Discounted *Performance `protobuf:"bytes,27,opt,name=discounted,proto3" json:"discounted,omitempty"`
-	// The regret of what the client was told: regret, where the served predictions
-	// stand for the prequential ones of the same observations. Absent when regret
-	// is, and for a learner that forgets.
+	// The regret with served losses in place of prequential ones where a prediction was served.
+	// Absent if regret is, and for a learner that forgets.
 	ServedRegret *float64 `protobuf:"fixed64,28,opt,name=served_regret,json=servedRegret,proto3,oneof" json:"served_regret,omitempty"`
-	// How the prediction intervals did, one entry for each level and output.
+	// The prediction intervals, one entry per level and output.
 	Intervals []*IntervalStats `protobuf:"bytes,29,rep,name=intervals,proto3" json:"intervals,omitempty"`
-	// Changes of the loss.
+	// Detected changes of the loss.
 	Drift *Drift `protobuf:"bytes,30,opt,name=drift,proto3" json:"drift,omitempty"`
-	// The experts that the learner mixes, of auto, and the ridges of a learner with lambdas.
+	// The experts of auto, or the ridges of a learner with lambdas.
 	Experts []*Expert `protobuf:"bytes,31,rep,name=experts,proto3" json:"experts,omitempty"`
-	// What has been seen of the named inputs.
+	// Statistics of the named inputs.
 	Inputs []*InputStats `protobuf:"bytes,32,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	// How a classifier does.
+	// The performance of a classifier.
 	Classes *ClassStats `protobuf:"bytes,33,opt,name=classes,proto3" json:"classes,omitempty"`
-	// The weights of a learner whose functions are affine in its features, and of the
-	// parametric part of semiparametric_awv alone, those with the largest effect first, at
-	// most 100.
+	// The weights of a learner whose functions are affine in its features, or of the parametric
+	// part of semiparametric_awv: at most 100, largest effect first.
 	Weights []*FeatureWeight `protobuf:"bytes,34,rep,name=weights,proto3" json:"weights,omitempty"`
-	// When asked for: the loss in hindsight of the model of the first m features alone,
-	// in the order of the learner, for m = 0 to features, at most 16384:
+	// If requested, the loss in hindsight of the first m features in the learner's order, m = 0
+	// to features, at most 16384:
 	//
-	//	hindsight_path[m] = sum y^2 - sum over i <= m of u_i^2,  u = R^-T b,  R^T R = A
+	//	 hindsight_path[m] = sum y^2 - sum over i <= m of u_i^2,  u = R^-T b,  R^T R = A
 	//
-	// summed over the outputs, in squared units of the label. The first is the sum of the
-	// squared labels, about the offset of their scaling; it never rises; the last is
-	// hindsight_loss. It costs a multiply-add for each feature and output. Of lambdas it is
-	// the path of the ridge whose hindsight_loss this is.
-	// Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström
-	// estimator has these losses.
-	// Learners with an order of their features have one: pkawv_taylor, pkawv_nystrom,
-	// fourier_awv, linear_awv, semiparametric_awv and rlsc. It is empty for others, and
-	// until a scaling is known.
+	//	summed over outputs, in squared label units about their scaling's offset. It never rises,
+	//
+	// and ends with hindsight_loss, with lambdas that ridge's. One multiply-add per feature and
+	// output. Only pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv, semiparametric_awv and
+	// rlsc; empty until a scaling is known. Source: Camoriano, thesis (Genoa, 2017), chapter 4,
+	// incremental Nyström.
 	HindsightPath []float64 `protobuf:"fixed64,35,rep,packed,name=hindsight_path,json=hindsightPath,proto3" json:"hindsight_path,omitempty"`
-	// Of semiparametric_awv: the part of what is explained, sum y^2 - hindsight_loss, that
-	// its parametric features explain alone, |u_p|^2 / |u|^2, from 0 to 1, over all outputs.
-	// The labels are about the offset of their scaling. Absent for other learners, while
-	// nothing is explained, and until a scaling is known. See weights.
+	// semiparametric_awv: the share of sum y^2 - hindsight_loss that the parametric features
+	// explain alone, |u_p|^2 / |u|^2 in [0, 1], over all outputs, labels about their scaling's
+	// offset. Absent while nothing is explained.
 	ParametricShare *float64 `protobuf:"fixed64,36,opt,name=parametric_share,json=parametricShare,proto3,oneof" json:"parametric_share,omitempty"`
-	// What the label gate did. Absent for a model without one. regret, regret_bound and
-	// certificate are of the observations that were learned.
+	// The label gate, if the model has one. regret, regret_bound and certificate are of the
+	// learned observations.
 	LabelGate     *LabelGateStats `protobuf:"bytes,37,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1948,24 +1925,23 @@ func (x *ModelStats) GetLabelGate() *LabelGateStats {
 	return nil
 }
 
-// LabelGateStats is what the label gate of a model did.
+// LabelGateStats is the work of a label gate.
 type LabelGateStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations were set aside when they came, or dropped from the first 128.
+	// Observations set aside on arrival, or dropped from the first 128.
 	SetAside uint64 `protobuf:"varint,1,opt,name=set_aside,json=setAside,proto3" json:"set_aside,omitempty"`
-	// set_aside / observations. Above 0.01 it is time to look where the labels come from.
+	// set_aside / observations. Above 0.01, check the source of the labels.
 	Share float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
-	// The sequence of the newest of them; 0: none.
+	// The sequence of the newest; 0: none.
 	LastSetAside uint64 `protobuf:"varint,3,opt,name=last_set_aside,json=lastSetAside,proto3" json:"last_set_aside,omitempty"`
-	// The part of loss_sum that was lost on observations that are set aside.
+	// The part of loss_sum lost on observations set aside.
 	SetAsideLoss float64 `protobuf:"fixed64,4,opt,name=set_aside_loss,json=setAsideLoss,proto3" json:"set_aside_loss,omitempty"`
-	// What the regret over all observations is beyond regret: exact, and bounded by no
-	// theorem. Absent for a learner other than auto.
+	// The regret over all observations minus regret: exact, bounded by no theorem. auto only.
 	RegretBeside *float64 `protobuf:"fixed64,5,opt,name=regret_beside,json=regretBeside,proto3,oneof" json:"regret_beside,omitempty"`
-	// How often the learner started anew, because strange labels persisted or the labels
-	// shrank to a small part of what they were.
+	// How often the learner restarted: strange labels persisted, or labels shrank to a small
+	// part of their size.
 	Starts uint64 `protobuf:"varint,6,opt,name=starts,proto3" json:"starts,omitempty"`
-	// The sequence of the observation at which it last did; 0: never.
+	// The sequence of the newest restart; 0: never.
 	LastStart     uint64 `protobuf:"varint,7,opt,name=last_start,json=lastStart,proto3" json:"last_start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2050,24 +2026,23 @@ func (x *LabelGateStats) GetLastStart() uint64 {
 	return 0
 }
 
-// InputStats is what has been seen of one named input.
+// InputStats is what the model has seen of one named input.
 type InputStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The observed records with a value.
+	// Records with a value.
 	Seen uint64 `protobuf:"varint,2,opt,name=seen,proto3" json:"seen,omitempty"`
-	// The observed records without one.
+	// Records without a value.
 	Missing uint64 `protobuf:"varint,3,opt,name=missing,proto3" json:"missing,omitempty"`
-	// The categories that have a feature of their own.
+	// Categories with a feature of their own.
 	Categories uint32 `protobuf:"varint,4,opt,name=categories,proto3" json:"categories,omitempty"`
-	// The values that lay outside of what had been learned when they came: outside of
-	// the range of a number, and categories that were not known.
+	// Values outside the learned range, or of an unknown category, on arrival.
 	Outside uint64 `protobuf:"varint,5,opt,name=outside,proto3" json:"outside,omitempty"`
 	// outside / seen. Absent before the first value.
 	OutsideShare *float64 `protobuf:"fixed64,6,opt,name=outside_share,json=outsideShare,proto3,oneof" json:"outside_share,omitempty"`
-	// The least value. This and the next three are absent for categories, and before
-	// the first value. Of a time they are seconds since 1970.
+	// The least value. This and the next three are absent for categories and before the first
+	// value. Times are in seconds since 1970.
 	Low *float64 `protobuf:"fixed64,7,opt,name=low,proto3,oneof" json:"low,omitempty"`
 	// The largest value.
 	High *float64 `protobuf:"fixed64,8,opt,name=high,proto3,oneof" json:"high,omitempty"`
@@ -2075,8 +2050,8 @@ type InputStats struct {
 	Mean *float64 `protobuf:"fixed64,9,opt,name=mean,proto3,oneof" json:"mean,omitempty"`
 	// The standard deviation.
 	Deviation *float64 `protobuf:"fixed64,10,opt,name=deviation,proto3,oneof" json:"deviation,omitempty"`
-	// The population stability index of the last 512 records against all before:
-	// above 0.1 the input has moved, above 0.25 by much. Absent until it is known.
+	// The population stability index of the last 512 records against all before: above 0.1 the
+	// input has moved, above 0.25 by much. Absent until known.
 	Shift         *float64 `protobuf:"fixed64,11,opt,name=shift,proto3,oneof" json:"shift,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2189,16 +2164,16 @@ func (x *InputStats) GetShift() float64 {
 	return 0
 }
 
-// ClassStats is how a classifier does.
+// ClassStats is the performance of a classifier.
 type ClassStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Over all observations.
 	Performance *ClassPerformance `protobuf:"bytes,1,opt,name=performance,proto3" json:"performance,omitempty"`
-	// Over the last 1000 observations, and up to 50 more.
+	// Over the last 1000 to 1050 observations.
 	Recent *ClassPerformance `protobuf:"bytes,2,opt,name=recent,proto3" json:"recent,omitempty"`
-	// What became of the probabilities that were told: ten bins of the same width.
+	// The served probabilities in ten bins of equal width.
 	Reliability []*ReliabilityBin `protobuf:"bytes,3,rep,name=reliability,proto3" json:"reliability,omitempty"`
-	// What became of each class, in the order of first appearance.
+	// Each class, in order of first appearance.
 	Classes       []*ClassCounts `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2262,17 +2237,15 @@ func (x *ClassStats) GetClasses() []*ClassCounts {
 	return nil
 }
 
-// ClassPerformance is how a classifier did over some observations, beside two
-// predictors that ignore the inputs: the class that was most frequent so far, and
-// the last one.
+// ClassPerformance is the performance of a classifier beside two baselines that ignore the
+// inputs: the most frequent class so far, and the last class.
 type ClassPerformance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations these are.
+	// The number of observations.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *ClassFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of what the client was told. Where it was told nothing, the prequential figures
-	// stand for it.
+	// Of the served predictions, or prequential where none was served.
 	Served        *ClassFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2332,19 +2305,18 @@ func (x *ClassPerformance) GetServed() *ClassFigures {
 // ClassFigures are means.
 type ClassFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The share of predictions of another class than was observed.
+	// The share of wrong predictions.
 	ErrorRate float64 `protobuf:"fixed64,1,opt,name=error_rate,json=errorRate,proto3" json:"error_rate,omitempty"`
-	// The mean of -log p, p being the probability of the class that was observed, at
-	// least 1e-9.
+	// The mean of -log p, where p is the probability of the observed class, at least 1e-9.
 	LogLoss float64 `protobuf:"fixed64,2,opt,name=log_loss,json=logLoss,proto3" json:"log_loss,omitempty"`
-	// The mean of sum over the classes of (p - 1 or 0)^2.
+	// The mean of the sum over classes of (p - 1 or 0)^2.
 	BrierScore float64 `protobuf:"fixed64,3,opt,name=brier_score,json=brierScore,proto3" json:"brier_score,omitempty"`
-	// The error rate of the class that was most frequent so far.
+	// The error rate of the most frequent class so far.
 	MajorityErrorRate float64 `protobuf:"fixed64,4,opt,name=majority_error_rate,json=majorityErrorRate,proto3" json:"majority_error_rate,omitempty"`
 	// The error rate of the last class.
 	LastClassErrorRate float64 `protobuf:"fixed64,5,opt,name=last_class_error_rate,json=lastClassErrorRate,proto3" json:"last_class_error_rate,omitempty"`
-	// 1 - error_rate / the smaller error rate of the baselines. Absent when a baseline
-	// made no error.
+	// 1 - error_rate / the smaller error rate of the baselines. Absent if a baseline made no
+	// error.
 	Skill         *float64 `protobuf:"fixed64,6,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2429,11 +2401,11 @@ type ReliabilityBin struct {
 	Low float64 `protobuf:"fixed64,1,opt,name=low,proto3" json:"low,omitempty"`
 	// The largest.
 	High float64 `protobuf:"fixed64,2,opt,name=high,proto3" json:"high,omitempty"`
-	// The probabilities in it. Each class of each prediction has one.
+	// The number of probabilities; each prediction has one per class.
 	Members uint64 `protobuf:"varint,3,opt,name=members,proto3" json:"members,omitempty"`
 	// Their mean.
 	Predicted *float64 `protobuf:"fixed64,4,opt,name=predicted,proto3,oneof" json:"predicted,omitempty"`
-	// The share of them whose class was observed.
+	// The share whose class was observed.
 	Found         *float64 `protobuf:"fixed64,5,opt,name=found,proto3,oneof" json:"found,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2504,18 +2476,18 @@ func (x *ReliabilityBin) GetFound() float64 {
 	return 0
 }
 
-// ClassCounts is what became of one class.
+// ClassCounts counts one class.
 type ClassCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The class.
 	Class string `protobuf:"bytes,1,opt,name=class,proto3" json:"class,omitempty"`
 	// Its observations.
 	Observed uint64 `protobuf:"varint,2,opt,name=observed,proto3" json:"observed,omitempty"`
-	// Those of them for which another class was predicted.
+	// Those with another class predicted.
 	Errors uint64 `protobuf:"varint,3,opt,name=errors,proto3" json:"errors,omitempty"`
 	// How often it was predicted.
 	Predicted uint64 `protobuf:"varint,4,opt,name=predicted,proto3" json:"predicted,omitempty"`
-	// The sum of its probabilities: how often it was expected.
+	// The sum of its probabilities.
 	Expected      float64 `protobuf:"fixed64,5,opt,name=expected,proto3" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2589,11 +2561,11 @@ func (x *ClassCounts) GetExpected() float64 {
 // FeatureWeight is a weight of an affine function.
 type FeatureWeight struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the feature, x[i] without named inputs; empty for the constant.
+	// The name of the feature, x[i] without named inputs, empty for the constant.
 	Feature string `protobuf:"bytes,1,opt,name=feature,proto3" json:"feature,omitempty"`
-	// The weight, in the units of label and feature.
+	// The weight in label units per feature unit.
 	Weight float64 `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// The weight times the deviation of the feature. Absent when that is not known.
+	// The weight times the feature's deviation, if known.
 	Effect *float64 `protobuf:"fixed64,3,opt,name=effect,proto3,oneof" json:"effect,omitempty"`
 	// The output, from 0.
 	Output        int32 `protobuf:"varint,4,opt,name=output,proto3" json:"output,omitempty"`
@@ -2659,18 +2631,16 @@ func (x *FeatureWeight) GetOutput() int32 {
 	return 0
 }
 
-// Performance is how a model did over some observations, beside two predictors
-// that ignore the inputs: the running mean of the labels, and the last label.
-// Losses are the model's own, times the weights of the observations.
+// Performance is how a model did beside two baselines that ignore the inputs: the running mean
+// of the labels, and the last label. Losses are the model's own, times the weights.
 type Performance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations these are; of the discounted ones, the sum of what
-	// they count.
+	// The number of observations, or the sum of their discounts.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// Of the prequential predictions.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of what the client was told, beside the baselines of that moment. Where an
-	// observation had not been predicted, the prequential figures stand for it.
+	// Of the served predictions and the baselines at serving time; prequential where none was
+	// served.
 	Served        *PerformanceFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2727,19 +2697,18 @@ func (x *Performance) GetServed() *PerformanceFigures {
 	return nil
 }
 
-// PerformanceFigures are mean losses beside those of the baselines. They are
-// absent when there is no observation.
+// PerformanceFigures are mean losses, absent without observations.
 type PerformanceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the predictions.
 	MeanLoss float64 `protobuf:"fixed64,1,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
-	// Of the running mean of the labels. This and the next two are absent of a
-	// classifier, whose baselines are in ClassFigures.
+	// Of the running mean of the labels. This and the next two are absent for classifiers: see
+	// ClassFigures.
 	RunningMeanLoss *float64 `protobuf:"fixed64,2,opt,name=running_mean_loss,json=runningMeanLoss,proto3,oneof" json:"running_mean_loss,omitempty"`
 	// Of the last label.
 	LastLabelLoss *float64 `protobuf:"fixed64,3,opt,name=last_label_loss,json=lastLabelLoss,proto3,oneof" json:"last_label_loss,omitempty"`
-	// 1 - mean_loss / the smaller loss of the baselines. 1 is perfect, 0 as good as
-	// the better baseline, below 0 worse. Absent when a baseline has no loss.
+	// 1 - mean_loss / the smaller loss of the baselines: 1 is perfect, below 0 is worse than the
+	// better baseline. Absent if a baseline has no loss.
 	Skill         *float64 `protobuf:"fixed64,4,opt,name=skill,proto3,oneof" json:"skill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2806,25 +2775,24 @@ func (x *PerformanceFigures) GetSkill() float64 {
 // IntervalStats is how the intervals of one level did.
 type IntervalStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The share of labels that were to lie inside.
+	// The intended share of labels inside.
 	Coverage float64 `protobuf:"fixed64,1,opt,name=coverage,proto3" json:"coverage,omitempty"`
 	// The output, from 0.
 	Output int32 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	// The intervals that were judged.
+	// The number of judged intervals.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
-	// The share of labels that lay inside, over all.
+	// The share of labels inside, over all.
 	Realised *float64 `protobuf:"fixed64,4,opt,name=realised,proto3,oneof" json:"realised,omitempty"`
-	// The same over the last 1000.
+	// The share over the last 1000.
 	Recent *float64 `protobuf:"fixed64,5,opt,name=recent,proto3,oneof" json:"recent,omitempty"`
-	// The least over 500 intervals in a row so far, the first 500 left out.
+	// The least share over any 500 in a row, without the first 500.
 	Least *float64 `protobuf:"fixed64,6,opt,name=least,proto3,oneof" json:"least,omitempty"`
 	// The mean width.
 	MeanWidth *float64 `protobuf:"fixed64,7,opt,name=mean_width,json=meanWidth,proto3,oneof" json:"mean_width,omitempty"`
-	// The mean interval score: the width, plus 2/(1 - coverage) times what the label
-	// missed the interval by. Less is better.
+	// The mean interval score: width plus 2/(1 - coverage) times the distance of the label from
+	// the interval. Less is better.
 	MeanScore *float64 `protobuf:"fixed64,8,opt,name=mean_score,json=meanScore,proto3,oneof" json:"mean_score,omitempty"`
-	// The share of labels that lay inside, where the interval before counts 0.999
-	// times as much.
+	// The share with each earlier interval weighted 0.999 times its successor.
 	Discounted    *float64 `protobuf:"fixed64,9,opt,name=discounted,proto3,oneof" json:"discounted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2923,20 +2891,19 @@ func (x *IntervalStats) GetDiscounted() float64 {
 	return 0
 }
 
-// Drift is what is known of changes in the loss: of what the client was told, or
-// of the prequential predictions where it was told nothing.
+// Drift is the detected changes of the loss: served, or prequential where no prediction was
+// served.
 type Drift struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many changes were detected.
+	// The number of changes.
 	Detected uint64 `protobuf:"varint,1,opt,name=detected,proto3" json:"detected,omitempty"`
-	// The sequence at which the newest change is thought to have happened.
+	// The estimated sequence of the newest change.
 	LastChangeSequence *uint64 `protobuf:"varint,2,opt,name=last_change_sequence,json=lastChangeSequence,proto3,oneof" json:"last_change_sequence,omitempty"`
 	// The mean loss before it.
 	LossBefore *float64 `protobuf:"fixed64,3,opt,name=loss_before,json=lossBefore,proto3,oneof" json:"loss_before,omitempty"`
-	// The mean loss after it, until it was detected.
+	// The mean loss after it, up to its detection.
 	LossAfter *float64 `protobuf:"fixed64,4,opt,name=loss_after,json=lossAfter,proto3,oneof" json:"loss_after,omitempty"`
-	// How many of the changes were rises. The others were falls: a model that
-	// learns has one.
+	// The number of rises; the others are falls, as when a model learns.
 	Rises         uint64 `protobuf:"varint,5,opt,name=rises,proto3" json:"rises,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3007,16 +2974,16 @@ func (x *Drift) GetRises() uint64 {
 	return 0
 }
 
-// Expert is one of the predictors that a learner mixes.
+// Expert is a predictor in a mixture.
 type Expert struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What it is: its features, its forgetting factor or its step.
+	// Its features, forgetting factor or step.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The sum of its losses over the rounds in which it predicted.
+	// The sum of its losses while awake.
 	LossSum float64 `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
-	// Its part in the mixture now.
+	// Its current weight.
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
-	// It predicts. The rest waits for the first observations.
+	// It predicts. Some experts wait for the first observations.
 	Awake         bool `protobuf:"varint,4,opt,name=awake,proto3" json:"awake,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3080,7 +3047,7 @@ func (x *Expert) GetAwake() bool {
 	return false
 }
 
-// ValidateSpecRequest asks what a spec would cost.
+// ValidateSpecRequest carries a spec.
 type ValidateSpecRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The spec.
@@ -3133,7 +3100,7 @@ type ValidateSpecResponse struct {
 	Spec *ModelSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	// The number of features r.
 	Features int32 `protobuf:"varint,2,opt,name=features,proto3" json:"features,omitempty"`
-	// Bytes of memory the state would take.
+	// Bytes of memory of the state.
 	StateBytes uint64 `protobuf:"varint,3,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	// Multiply-adds of one Predict.
 	PredictFlops uint64 `protobuf:"varint,4,opt,name=predict_flops,json=predictFlops,proto3" json:"predict_flops,omitempty"`
@@ -3208,10 +3175,10 @@ func (x *ValidateSpecResponse) GetObserveFlops() uint64 {
 	return 0
 }
 
-// Snapshot is a kept state of a model.
+// Snapshot is a stored state of a model.
 type Snapshot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations it had learned.
+	// Its number of observations.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When it was written.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
@@ -3284,7 +3251,7 @@ func (x *Snapshot) GetStateDigest() string {
 // SnapshotModelRequest names a model.
 type SnapshotModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3330,7 +3297,7 @@ func (x *SnapshotModelRequest) GetModel() string {
 // SnapshotModelResponse answers SnapshotModel.
 type SnapshotModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was written.
+	// The new snapshot.
 	Snapshot      *Snapshot `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3376,7 +3343,7 @@ func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
 // ListSnapshotsRequest names a model.
 type ListSnapshotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3465,17 +3432,17 @@ func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
 	return nil
 }
 
-// RestoreModelRequest says where to go back to.
+// RestoreModelRequest names a point to go back to.
 type RestoreModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model. An alias is refused: it may name another model by then.
+	// Model id; an alias is refused.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The sequence of a snapshot, or any that the log still reaches from one; 0 undoes
-	// all observations. Either it or time is required.
+	// A snapshot's sequence, or any that the log reaches from one; 0 undoes everything. Give
+	// sequence or time.
 	Sequence *uint64 `protobuf:"varint,2,opt,name=sequence,proto3,oneof" json:"sequence,omitempty"`
-	// Answer what would be undone, and restore nothing.
+	// Return what would be undone; restore nothing.
 	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// Undo what the model has learned after this time. The log has to reach back to it.
+	// Undo everything learned after this time. The log must reach back to it.
 	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3542,9 +3509,9 @@ func (x *RestoreModelRequest) GetTime() *timestamppb.Timestamp {
 // RestoreModelResponse answers RestoreModel.
 type RestoreModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model as it is now.
+	// The restored model.
 	Model *Model `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// How many observations are undone.
+	// The number of undone observations.
 	Undone        uint64 `protobuf:"varint,2,opt,name=undone,proto3" json:"undone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3597,9 +3564,9 @@ func (x *RestoreModelResponse) GetUndone() uint64 {
 // ExportModelRequest names a model.
 type ExportModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Leave out the remembered ids and the predictions that wait for their labels.
+	// Leave out remembered ids and pending predictions.
 	WithoutIds    bool `protobuf:"varint,2,opt,name=without_ids,json=withoutIds,proto3" json:"without_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3649,7 +3616,7 @@ func (x *ExportModelRequest) GetWithoutIds() bool {
 	return false
 }
 
-// ExportModelResponse is a piece of an exported model.
+// ExportModelResponse is a piece of an export.
 type ExportModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The next bytes.
@@ -3695,10 +3662,10 @@ func (x *ExportModelResponse) GetChunk() []byte {
 	return nil
 }
 
-// ImportModelRequest is a piece of an exported model.
+// ImportModelRequest is a piece of an export.
 type ImportModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the new model; in the first message.
+	// The new model's id, in the first message.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The next bytes.
 	Chunk         []byte `protobuf:"bytes,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
@@ -3799,7 +3766,7 @@ func (x *ImportModelResponse) GetModel() *Model {
 // GetModelHistoryRequest names a model.
 type GetModelHistoryRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3845,16 +3812,14 @@ func (x *GetModelHistoryRequest) GetModel() string {
 // GetModelHistoryResponse answers GetModelHistory.
 type GetModelHistoryResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The points, oldest first: at most 256. All are of the same number of observations, a
-	// power of two, but the last one, which may be of fewer. When there are 256, each two
-	// neighbours become one: sums are added up, and what is told of the last observation
-	// is that of the later one. Numbers have six digits, and weights four
-	// decimals.
+	// Oldest first, at most 256. Each covers the same power-of-two number of observations; the
+	// last may cover fewer. At 256 points neighbours merge: sums add, last-observation figures
+	// are the later one's. Numbers have six digits, weights four decimals.
 	Points []*HistoryPoint `protobuf:"bytes,1,rep,name=points,proto3" json:"points,omitempty"`
-	// The names of the experts, in the order of HistoryPoint.expert_weights: of auto, of a
-	// learner with lambdas, the kernels of raker, the intervals of ada_raker.
+	// The expert names in the order of HistoryPoint.expert_weights: of auto, lambdas, the
+	// kernels of raker, the intervals of ada_raker.
 	Experts []string `protobuf:"bytes,2,rep,name=experts,proto3" json:"experts,omitempty"`
-	// The newest changes of the loss that were detected, at most 100, oldest first.
+	// The newest detected changes of the loss, at most 100, oldest first.
 	Drifts        []*DriftMark `protobuf:"bytes,3,rep,name=drifts,proto3" json:"drifts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3911,30 +3876,29 @@ func (x *GetModelHistoryResponse) GetDrifts() []*DriftMark {
 	return nil
 }
 
-// HistoryPoint is how a model did from the point before to this one.
+// HistoryPoint is how a model did since the previous point.
 type HistoryPoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The last observation of the point.
+	// Its last observation.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// When it was learned.
+	// When that was learned.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// The performance over the observations since the point before.
+	// The performance since the previous point.
 	Performance *Performance `protobuf:"bytes,3,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The same of a classifier.
 	Classes *ClassPerformance `protobuf:"bytes,4,opt,name=classes,proto3" json:"classes,omitempty"`
-	// At the last observation. See ModelStats. So are the next three. Absent where it has
-	// to be solved for.
+	// At the last observation, as in ModelStats, like the next three. Absent if computed on
+	// demand.
 	Regret *float64 `protobuf:"fixed64,5,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
-	// What the theory promises. Absent unless the theorem applies.
+	// The guarantee, if certified.
 	RegretBound *float64 `protobuf:"fixed64,6,opt,name=regret_bound,json=regretBound,proto3,oneof" json:"regret_bound,omitempty"`
 	// The number of dictionary centres.
 	Dictionary *int32 `protobuf:"varint,7,opt,name=dictionary,proto3,oneof" json:"dictionary,omitempty"`
-	// The weights of the experts, the means over the outputs, at most 64. There are fewer
-	// than names where an expert came later, and none before the first mixture.
+	// The expert weights, means over outputs, at most 64: fewer than names while experts are
+	// missing, none before the first mixture.
 	ExpertWeights []float64 `protobuf:"fixed64,8,rep,packed,name=expert_weights,json=expertWeights,proto3" json:"expert_weights,omitempty"`
-	// The share of labels inside the intervals of each level since the point before, in
-	// the order of the spec's coverage, the outputs together. None where no interval was
-	// judged.
+	// The share of labels inside the intervals of each level since the previous point, over all
+	// outputs, in the order of the spec's coverage. Empty if no interval was judged.
 	Realised      []float64 `protobuf:"fixed64,9,rep,packed,name=realised,proto3" json:"realised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4033,10 +3997,10 @@ func (x *HistoryPoint) GetRealised() []float64 {
 	return nil
 }
 
-// DriftMark is a change of the loss that was detected.
+// DriftMark is a detected change of the loss.
 type DriftMark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sequence at which it is thought to have happened.
+	// Its estimated sequence.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// When it was detected.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -4100,13 +4064,12 @@ func (x *DriftMark) GetRise() bool {
 // WatchModelRequest names a model.
 type WatchModelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// At most so many outcomes a second; after a pause as many at once. Default 10, at most
-	// 100.
+	// The most outcomes per second; after a pause as many at once. Default 10, at most 100.
 	MaxOutcomesPerSecond float64 `protobuf:"fixed64,2,opt,name=max_outcomes_per_second,json=maxOutcomesPerSecond,proto3" json:"max_outcomes_per_second,omitempty"`
-	// Statistics are sent so often, if there was an observation, and with them the points
-	// of the history that are complete since. Default and at least one second.
+	// The interval of statistics and of completed history points, sent if observations came.
+	// Default and minimum one second.
 	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4166,7 +4129,7 @@ func (x *WatchModelRequest) GetStatsInterval() *durationpb.Duration {
 // WatchModelResponse is one event.
 type WatchModelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What there is to tell.
+	// The event.
 	//
 	// Types that are valid to be assigned to Event:
 	//
@@ -4252,14 +4215,14 @@ type WatchModelResponse_Outcome struct {
 }
 
 type WatchModelResponse_Stats struct {
-	// The statistics, as GetModelStats tells them, without what has to be solved for, the
-	// digest and the experts. The first event is of this kind.
+	// The statistics, without what is computed on demand, the digest and the experts. The
+	// first event has this type.
 	Stats *ModelStats `protobuf:"bytes,2,opt,name=stats,proto3,oneof"`
 }
 
 type WatchModelResponse_History struct {
-	// A point of the history is complete. When points have become longer, the first of
-	// these may begin before the last one ended, and stands for it too.
+	// A history point is complete. After points have merged, the first may begin before the
+	// previous one ended, and replaces it.
 	History *HistoryPoint `protobuf:"bytes,3,opt,name=history,proto3,oneof"`
 }
 
@@ -4269,10 +4232,10 @@ func (*WatchModelResponse_Stats) isWatchModelResponse_Event() {}
 
 func (*WatchModelResponse_History) isWatchModelResponse_Event() {}
 
-// OutcomeEvent is an observation that was learned.
+// OutcomeEvent is a learned observation.
 type OutcomeEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What came of it.
+	// Its outcome.
 	Outcome *Outcome `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// The label, or the labels.
 	Labels []float64 `protobuf:"fixed64,2,rep,packed,name=labels,proto3" json:"labels,omitempty"`
@@ -4280,7 +4243,7 @@ type OutcomeEvent struct {
 	Class string `protobuf:"bytes,3,opt,name=class,proto3" json:"class,omitempty"`
 	// When it was learned.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
-	// How many outcomes were left out since the one before.
+	// The number of outcomes left out since the previous one.
 	Omitted       uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4354,7 +4317,7 @@ func (x *OutcomeEvent) GetOmitted() uint64 {
 // CompareModelsRequest names a model.
 type CompareModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model that others follow, of one of these, or an alias.
+	// The followed model, one of its followers, or an alias.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4400,9 +4363,8 @@ func (x *CompareModelsRequest) GetModel() string {
 // CompareModelsResponse answers CompareModels.
 type CompareModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The model that the others follow, then these, by their recent loss. The figures of
-	// each follower are those of the observations that it has learned; those of the
-	// model beside them are of the same observations.
+	// The followed model, then its followers by recent loss. Figures of a follower, and of the
+	// followed model beside it, are of the observations that the follower has learned.
 	Comparisons   []*Comparison `protobuf:"bytes,1,rep,name=comparisons,proto3" json:"comparisons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4445,25 +4407,24 @@ func (x *CompareModelsResponse) GetComparisons() []*Comparison {
 	return nil
 }
 
-// Comparison is how one model did beside the model that it follows.
+// Comparison is one model beside the model that it follows.
 type Comparison struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the model.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The name of its learner.
 	Learner string `protobuf:"bytes,2,opt,name=learner,proto3" json:"learner,omitempty"`
-	// How many observations of the model that it follows it has learned and the figures
-	// are of. Of that model itself, how many it has learned.
+	// The number of followed observations it has learned; of the followed model, its own number.
 	Observations uint64 `protobuf:"varint,3,opt,name=observations,proto3" json:"observations,omitempty"`
-	// How many the model that it follows has learned since.
+	// How many the followed model has learned since.
 	Behind uint64 `protobuf:"varint,4,opt,name=behind,proto3" json:"behind,omitempty"`
 	// Its performance over these observations.
 	Performance *Performance `protobuf:"bytes,5,opt,name=performance,proto3" json:"performance,omitempty"`
-	// That of the model that it follows, over the same. Absent of that model itself.
+	// The followed model's performance over the same. Absent for that model itself.
 	Followed *Performance `protobuf:"bytes,6,opt,name=followed,proto3" json:"followed,omitempty"`
-	// The same of classifiers.
+	// The performance of a classifier.
 	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
-	// That of the model that it follows.
+	// The followed classifier's performance.
 	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -4555,18 +4516,17 @@ func (x *Comparison) GetFollowedClasses() *ClassPerformance {
 	return nil
 }
 
-// Alias is a name that stands for a model.
+// Alias is a name of a model.
 type Alias struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The alias, written as an id is. No model has the same id.
+	// The alias, with the syntax of ids. No model has the same id.
 	Alias string `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
 	// The id of the model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// When it was set.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// The model that it named before. An Observe by the alias with the id of a prediction
-	// which that model made is learned by that model. So is one with an id that it has
-	// learned: it is a duplicate.
+	// The previous target. It learns an Observe by the alias with the id of a prediction it made
+	// or of an observation it learned.
 	PreviousModel string `protobuf:"bytes,4,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4630,14 +4590,14 @@ func (x *Alias) GetPreviousModel() string {
 	return ""
 }
 
-// SetAliasRequest says what an alias is to name.
+// SetAliasRequest names an alias and its target.
 type SetAliasRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The alias.
 	Alias string `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
 	// The id of the model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// If it is given, the alias must name this model now; "-" says that it must not be.
+	// If given, the alias must name this model now; "-": the alias must not exist.
 	ExpectedModel string `protobuf:"bytes,3,opt,name=expected_model,json=expectedModel,proto3" json:"expected_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4697,7 +4657,7 @@ func (x *SetAliasRequest) GetExpectedModel() string {
 // SetAliasResponse answers SetAlias.
 type SetAliasResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The alias as it is now.
+	// The alias.
 	Alias         *Alias `protobuf:"bytes,1,opt,name=alias,proto3" json:"alias,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

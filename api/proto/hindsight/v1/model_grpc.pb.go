@@ -46,65 +46,54 @@ const (
 //
 // ModelService is the control path: the life of models.
 type ModelServiceClient interface {
-	// CreateModel starts a model. The same id with the same spec answers the
-	// model that is there, with the metadata that it has; with another spec it is
-	// MODEL_EXISTS.
+	// CreateModel starts a model. The same id with the same spec returns the existing model
+	// unchanged; with another spec it is refused with MODEL_EXISTS.
 	CreateModel(ctx context.Context, in *CreateModelRequest, opts ...grpc.CallOption) (*CreateModelResponse, error)
-	// GetModel tells what a model is.
+	// GetModel returns a model.
 	GetModel(ctx context.Context, in *GetModelRequest, opts ...grpc.CallOption) (*GetModelResponse, error)
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// UpdateModel changes what may change of a model: its display name, labels,
-	// annotations, label_ttl and max_pending_labels, and where it is moved to. The spec is
-	// fixed: another one is another model.
+	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
+	// move. The spec never changes.
 	UpdateModel(ctx context.Context, in *UpdateModelRequest, opts ...grpc.CallOption) (*UpdateModelResponse, error)
-	// DeleteModel removes a model. For as long as the server keeps deleted models,
-	// UndeleteModel brings it back with all that it had learned. Until then all calls that
-	// name it answer MODEL_NOT_FOUND, and its id is taken. One that an alias names is
-	// MODEL_HAS_ALIASES.
+	// DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
+	// it with everything learned; its id stays taken, and calls that name it return
+	// MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
 	DeleteModel(ctx context.Context, in *DeleteModelRequest, opts ...grpc.CallOption) (*DeleteModelResponse, error)
-	// UndeleteModel brings a deleted model back. A model that is not deleted is answered
-	// as it is.
+	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(ctx context.Context, in *UndeleteModelRequest, opts ...grpc.CallOption) (*UndeleteModelResponse, error)
-	// GetModelStats tells how a model is doing: losses, regret, certificate.
+	// GetModelStats returns losses, regret and certificate.
 	GetModelStats(ctx context.Context, in *GetModelStatsRequest, opts ...grpc.CallOption) (*GetModelStatsResponse, error)
-	// GetModelHistory tells how a model did over its life, at no more than some
-	// hundred points.
+	// GetModelHistory returns the performance over the model's life in at most 256 points.
 	GetModelHistory(ctx context.Context, in *GetModelHistoryRequest, opts ...grpc.CallOption) (*GetModelHistoryResponse, error)
-	// WatchModel tells what a model learns as it learns it. Where there is more
-	// than the caller asks for, the newest outcomes are told, and the others counted. A
-	// model that is restored is watched on, from an earlier sequence. The stream ends with
-	// MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
+	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the
+	// newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
+	// with MODEL_NOT_FOUND or SHUTTING_DOWN.
 	WatchModel(ctx context.Context, in *WatchModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchModelResponse], error)
-	// CompareModels tells how a model and those that follow it did on the same
-	// observations.
+	// CompareModels compares a model and its followers on the same observations.
 	CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error)
-	// ValidateSpec fills in a spec's defaults and tells what it would cost,
-	// without creating anything.
+	// ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
 	ValidateSpec(ctx context.Context, in *ValidateSpecRequest, opts ...grpc.CallOption) (*ValidateSpecResponse, error)
 	// SnapshotModel writes a snapshot now.
 	SnapshotModel(ctx context.Context, in *SnapshotModelRequest, opts ...grpc.CallOption) (*SnapshotModelResponse, error)
-	// ListSnapshots lists the snapshots kept of a model.
+	// ListSnapshots lists a model's snapshots.
 	ListSnapshots(ctx context.Context, in *ListSnapshotsRequest, opts ...grpc.CallOption) (*ListSnapshotsResponse, error)
-	// RestoreModel takes a model back to an earlier sequence. What it had learned
-	// after that is undone, its log and its ids included: it can be
-	// learned again. Export the model first to keep both.
+	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
+	// and ids included; it can be learned again. Export first to keep both.
 	RestoreModel(ctx context.Context, in *RestoreModelRequest, opts ...grpc.CallOption) (*RestoreModelResponse, error)
-	// ExportModel streams a model out, as it is now: its spec, its state, its display name,
-	// labels, annotations and limits, the ids that it remembers, and the predictions that
-	// wait for their labels. Over HTTP
-	// it is GET /v1/models/{model}:export, whose body are the bytes.
+	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
+	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
+	// body is the bytes.
 	ExportModel(ctx context.Context, in *ExportModelRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExportModelResponse], error)
-	// ImportModel streams an exported model in, under a new id. Over HTTP it is
-	// POST /v1/models:import?id=ID, with the bytes as the body.
+	// ImportModel creates a model from an export, under a new id. Over HTTP: POST
+	// /v1/models:import?id=ID with the bytes as the body.
 	ImportModel(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[ImportModelRequest, ImportModelResponse], error)
-	// SetAlias makes an alias name a model, from one moment to the next. An alias
-	// stands for its model wherever a request names a model, but where a model is
-	// deleted, brought back or restored.
+	// SetAlias points an alias at a model, atomically. Requests may name a model by alias,
+	// except to delete, undelete or restore it.
 	SetAlias(ctx context.Context, in *SetAliasRequest, opts ...grpc.CallOption) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(ctx context.Context, in *ListAliasesRequest, opts ...grpc.CallOption) (*ListAliasesResponse, error)
-	// DeleteAlias removes an alias. Its model stays.
+	// DeleteAlias removes an alias; its model stays.
 	DeleteAlias(ctx context.Context, in *DeleteAliasRequest, opts ...grpc.CallOption) (*DeleteAliasResponse, error)
 }
 
@@ -333,65 +322,54 @@ func (c *modelServiceClient) DeleteAlias(ctx context.Context, in *DeleteAliasReq
 //
 // ModelService is the control path: the life of models.
 type ModelServiceServer interface {
-	// CreateModel starts a model. The same id with the same spec answers the
-	// model that is there, with the metadata that it has; with another spec it is
-	// MODEL_EXISTS.
+	// CreateModel starts a model. The same id with the same spec returns the existing model
+	// unchanged; with another spec it is refused with MODEL_EXISTS.
 	CreateModel(context.Context, *CreateModelRequest) (*CreateModelResponse, error)
-	// GetModel tells what a model is.
+	// GetModel returns a model.
 	GetModel(context.Context, *GetModelRequest) (*GetModelResponse, error)
 	// ListModels lists models in pages, by id unless order_by says otherwise.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// UpdateModel changes what may change of a model: its display name, labels,
-	// annotations, label_ttl and max_pending_labels, and where it is moved to. The spec is
-	// fixed: another one is another model.
+	// UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
+	// move. The spec never changes.
 	UpdateModel(context.Context, *UpdateModelRequest) (*UpdateModelResponse, error)
-	// DeleteModel removes a model. For as long as the server keeps deleted models,
-	// UndeleteModel brings it back with all that it had learned. Until then all calls that
-	// name it answer MODEL_NOT_FOUND, and its id is taken. One that an alias names is
-	// MODEL_HAS_ALIASES.
+	// DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
+	// it with everything learned; its id stays taken, and calls that name it return
+	// MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
 	DeleteModel(context.Context, *DeleteModelRequest) (*DeleteModelResponse, error)
-	// UndeleteModel brings a deleted model back. A model that is not deleted is answered
-	// as it is.
+	// UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
 	UndeleteModel(context.Context, *UndeleteModelRequest) (*UndeleteModelResponse, error)
-	// GetModelStats tells how a model is doing: losses, regret, certificate.
+	// GetModelStats returns losses, regret and certificate.
 	GetModelStats(context.Context, *GetModelStatsRequest) (*GetModelStatsResponse, error)
-	// GetModelHistory tells how a model did over its life, at no more than some
-	// hundred points.
+	// GetModelHistory returns the performance over the model's life in at most 256 points.
 	GetModelHistory(context.Context, *GetModelHistoryRequest) (*GetModelHistoryResponse, error)
-	// WatchModel tells what a model learns as it learns it. Where there is more
-	// than the caller asks for, the newest outcomes are told, and the others counted. A
-	// model that is restored is watched on, from an earlier sequence. The stream ends with
-	// MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
+	// WatchModel streams outcomes as the model learns. Above the requested rate it sends the
+	// newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
+	// with MODEL_NOT_FOUND or SHUTTING_DOWN.
 	WatchModel(*WatchModelRequest, grpc.ServerStreamingServer[WatchModelResponse]) error
-	// CompareModels tells how a model and those that follow it did on the same
-	// observations.
+	// CompareModels compares a model and its followers on the same observations.
 	CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error)
-	// ValidateSpec fills in a spec's defaults and tells what it would cost,
-	// without creating anything.
+	// ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
 	ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error)
 	// SnapshotModel writes a snapshot now.
 	SnapshotModel(context.Context, *SnapshotModelRequest) (*SnapshotModelResponse, error)
-	// ListSnapshots lists the snapshots kept of a model.
+	// ListSnapshots lists a model's snapshots.
 	ListSnapshots(context.Context, *ListSnapshotsRequest) (*ListSnapshotsResponse, error)
-	// RestoreModel takes a model back to an earlier sequence. What it had learned
-	// after that is undone, its log and its ids included: it can be
-	// learned again. Export the model first to keep both.
+	// RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
+	// and ids included; it can be learned again. Export first to keep both.
 	RestoreModel(context.Context, *RestoreModelRequest) (*RestoreModelResponse, error)
-	// ExportModel streams a model out, as it is now: its spec, its state, its display name,
-	// labels, annotations and limits, the ids that it remembers, and the predictions that
-	// wait for their labels. Over HTTP
-	// it is GET /v1/models/{model}:export, whose body are the bytes.
+	// ExportModel streams a model: spec, state, display name, labels, annotations, limits,
+	// remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
+	// body is the bytes.
 	ExportModel(*ExportModelRequest, grpc.ServerStreamingServer[ExportModelResponse]) error
-	// ImportModel streams an exported model in, under a new id. Over HTTP it is
-	// POST /v1/models:import?id=ID, with the bytes as the body.
+	// ImportModel creates a model from an export, under a new id. Over HTTP: POST
+	// /v1/models:import?id=ID with the bytes as the body.
 	ImportModel(grpc.ClientStreamingServer[ImportModelRequest, ImportModelResponse]) error
-	// SetAlias makes an alias name a model, from one moment to the next. An alias
-	// stands for its model wherever a request names a model, but where a model is
-	// deleted, brought back or restored.
+	// SetAlias points an alias at a model, atomically. Requests may name a model by alias,
+	// except to delete, undelete or restore it.
 	SetAlias(context.Context, *SetAliasRequest) (*SetAliasResponse, error)
 	// ListAliases lists the aliases, by name.
 	ListAliases(context.Context, *ListAliasesRequest) (*ListAliasesResponse, error)
-	// DeleteAlias removes an alias. Its model stays.
+	// DeleteAlias removes an alias; its model stays.
 	DeleteAlias(context.Context, *DeleteAliasRequest) (*DeleteAliasResponse, error)
 	mustEmbedUnimplementedModelServiceServer()
 }

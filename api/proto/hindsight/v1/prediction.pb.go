@@ -28,19 +28,18 @@ const (
 // PredictRequest asks for one prediction.
 type PredictRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The input, one number per dimension.
 	Features []float64 `protobuf:"fixed64,2,rep,packed,name=features,proto3" json:"features,omitempty"`
-	// Chosen by the caller, or by the server when empty. The same id with the
-	// same features answers the remembered prediction again.
+	// Chosen by the caller, or by the server if empty. Repeating the id with the same features
+	// returns the remembered prediction.
 	PredictionId string `protobuf:"bytes,3,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
-	// How long to wait for the label. Default 24 h.
+	// How long the prediction waits for its label. Default 24 h.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
-	// false: no label will come; nothing is stored and no id given. Default true.
+	// false: no label will come; the server stores nothing and gives no id. Default true.
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
-	// The input by names, for a model with inputs: a value for each, null where it is
-	// missing.
+	// The input by names, for a model with inputs: one value each, null if missing.
 	Inputs        *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -164,46 +163,41 @@ func (x *PredictResponse) GetPrediction() *Prediction {
 	return nil
 }
 
-// Prediction is what a model says of one input.
+// Prediction is the model's answer for one input.
 type Prediction struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the prediction in Observe; empty when it is not remembered.
+	// Names the prediction in Observe. Empty if not remembered.
 	PredictionId string `protobuf:"bytes,1,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
-	// The predicted label. Present also when it is 0.
+	// The predicted label; present also if 0.
 	Value *float64 `protobuf:"fixed64,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// The predicted labels of a model with several outputs.
 	Values []float64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
 	// The predicted class of a classifier.
 	Class string `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`
-	// The probabilities of a classifier's classes, which sum to 1.
+	// The probabilities of the classes; they sum to 1.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// sqrt(L*/n q): the standard error of the predicted mean. It is no error of the
-	// label: see intervals. Absent when the learner has no such figure, and before
-	// the first observation.
+	// sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals.
+	// Absent before the first observation and for learners without it.
 	StandardError *float64 `protobuf:"fixed64,6,opt,name=standard_error,json=standardError,proto3,oneof" json:"standard_error,omitempty"`
-	// q / (1 + q) in [0, 1), q = z' A^-1 z: how far the input lies from those
-	// learned. 0: much like them, towards 1: new. Absent when the learner has no
-	// such figure.
+	// q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned. Absent for
+	// learners without it.
 	Leverage *float64 `protobuf:"fixed64,7,opt,name=leverage,proto3,oneof" json:"leverage,omitempty"`
-	// How many observations the prediction had learned from.
+	// The number of observations in the state that answered.
 	StateSequence uint64 `protobuf:"varint,8,opt,name=state_sequence,json=stateSequence,proto3" json:"state_sequence,omitempty"`
-	// The standard errors of a model with several outputs. Absent when the learner
-	// has none, and before the first observation.
+	// The standard error of each output.
 	StandardErrors []float64 `protobuf:"fixed64,9,rep,packed,name=standard_errors,json=standardErrors,proto3" json:"standard_errors,omitempty"`
-	// Where the label will lie, one interval for each level of the spec's coverage.
-	// Absent until the model knows how far its predictions are from the labels.
+	// One prediction interval per level of the spec's coverage. Absent until the model can
+	// estimate its error.
 	Intervals []*Interval `protobuf:"bytes,10,rep,name=intervals,proto3" json:"intervals,omitempty"`
-	// The probability of the label 1, while all labels are -1 or 1 and the learner
-	// knows it: auto does.
+	// The probability of the label 1 while all labels are -1 or 1, from learners that know it,
+	// as auto.
 	Probability *float64 `protobuf:"fixed64,11,opt,name=probability,proto3,oneof" json:"probability,omitempty"`
-	// Of semiparametric_awv: what its parametric part says alone, the sum of weight times
-	// feature over the weights of GetModelStats, in units of the label. It is the best
-	// function in hindsight of these features; unlike value it is not drawn to 0, or to the
-	// mean label, where the input is new. Absent for other learners and for classifiers,
-	// until a scaling is known, and of a prediction that an earlier version remembered.
-	// It costs a multiply-add for each parametric feature.
+	// semiparametric_awv: the parametric part, the sum of weight times feature over the weights
+	// of GetModelStats, in label units. It is the best function in hindsight of these features;
+	// unlike value it does not shrink to 0, or to the mean label, at new inputs. Absent for
+	// classifiers and until a scaling is known.
 	ParametricValue *float64 `protobuf:"fixed64,12,opt,name=parametric_value,json=parametricValue,proto3,oneof" json:"parametric_value,omitempty"`
-	// The same of a model with several outputs.
+	// The parametric part of each output.
 	ParametricValues []float64 `protobuf:"fixed64,13,rep,packed,name=parametric_values,json=parametricValues,proto3" json:"parametric_values,omitempty"`
 	// The id of the model that answered, if the request named an alias.
 	Model         string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
@@ -339,19 +333,18 @@ func (x *Prediction) GetModel() string {
 	return ""
 }
 
-// Interval is where a label will lie with a given frequency.
+// Interval contains the label with a given frequency.
 type Interval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The share of labels that are to lie inside, such as 0.9.
+	// The intended share of labels inside, such as 0.9.
 	Coverage float64 `protobuf:"fixed64,1,opt,name=coverage,proto3" json:"coverage,omitempty"`
-	// The ends of the interval. Present also when they are 0.
+	// The lower end; present also if 0.
 	Lower *float64 `protobuf:"fixed64,2,opt,name=lower,proto3,oneof" json:"lower,omitempty"`
-	// The upper end.
+	// The upper end; present also if 0.
 	Upper *float64 `protobuf:"fixed64,3,opt,name=upper,proto3,oneof" json:"upper,omitempty"`
-	// The lower ends of a model with several outputs; each output by itself has the
-	// coverage.
+	// The lower end of each output. Each output has the coverage by itself.
 	Lowers []float64 `protobuf:"fixed64,4,rep,packed,name=lowers,proto3" json:"lowers,omitempty"`
-	// The upper ends of a model with several outputs.
+	// The upper end of each output.
 	Uppers        []float64 `protobuf:"fixed64,5,rep,packed,name=uppers,proto3" json:"uppers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -422,20 +415,20 @@ func (x *Interval) GetUppers() []float64 {
 	return nil
 }
 
-// PredictBatchRequest asks for a prediction of each row.
+// PredictBatchRequest asks for one prediction per row.
 type PredictBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	// The inputs.
 	Rows []*Row `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
-	// One id per row, or none at all.
+	// One id per row, or none.
 	PredictionIds []string `protobuf:"bytes,3,rep,name=prediction_ids,json=predictionIds,proto3" json:"prediction_ids,omitempty"`
-	// How long to wait for the labels. Default 24 h.
+	// As in PredictRequest.
 	LabelTtl *durationpb.Duration `protobuf:"bytes,4,opt,name=label_ttl,json=labelTtl,proto3" json:"label_ttl,omitempty"`
-	// false: no labels will come. Default true.
+	// As in PredictRequest.
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
-	// The inputs by names, for a model with inputs, in place of rows.
+	// The inputs by names, in place of rows.
 	Inputs        []*structpb.Struct `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -516,7 +509,7 @@ func (x *PredictBatchRequest) GetInputs() []*structpb.Struct {
 // PredictBatchResponse answers PredictBatch.
 type PredictBatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One prediction per row, in the order of the rows.
+	// One prediction per row, in row order.
 	Predictions   []*Prediction `protobuf:"bytes,1,rep,name=predictions,proto3" json:"predictions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -605,17 +598,17 @@ func (x *Labels) GetValues() []float64 {
 	return nil
 }
 
-// ObserveRequest says what really happened.
+// ObserveRequest carries one label.
 type ObserveRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The id of the prediction this label belongs to. Give this, or the input.
+	// The id of the prediction that the label belongs to. Give this or the input.
 	PredictionId string `protobuf:"bytes,2,opt,name=prediction_id,json=predictionId,proto3" json:"prediction_id,omitempty"`
-	// The input, when there is no prediction to refer to. With the id of an
-	// expired prediction as observation_id, its late label is still learned.
+	// The input. If the prediction has expired, also send its id as observation_id: its late
+	// label is learned once.
 	Features []float64 `protobuf:"fixed64,3,rep,packed,name=features,proto3" json:"features,omitempty"`
-	// What happened. Required; 0 is a label.
+	// The label. Required; 0 is a label.
 	//
 	// Types that are valid to be assigned to Target:
 	//
@@ -623,12 +616,12 @@ type ObserveRequest struct {
 	//	*ObserveRequest_Labels
 	//	*ObserveRequest_Class
 	Target isObserveRequest_Target `protobuf_oneof:"target"`
-	// Importance of the observation, > 0. Default 1.
+	// Importance, > 0. Default 1.
 	Weight *float64 `protobuf:"fixed64,7,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
-	// Identity of an observation given by its features: the same id is learned
-	// once, however often it is sent. Without one, a retry is learned again.
+	// Names an observation given by its input; each id is learned once. Without an id a retry is
+	// learned again.
 	ObservationId string `protobuf:"bytes,8,opt,name=observation_id,json=observationId,proto3" json:"observation_id,omitempty"`
-	// The input by names, for a model with inputs, in place of features.
+	// The input by names, for a model with inputs.
 	Inputs        *structpb.Struct `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -768,7 +761,7 @@ func (*ObserveRequest_Class) isObserveRequest_Target() {}
 // ObserveResponse answers Observe.
 type ObserveResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What was learned.
+	// The outcome.
 	Outcome       *Outcome `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -811,39 +804,36 @@ func (x *ObserveResponse) GetOutcome() *Outcome {
 	return nil
 }
 
-// Outcome is what came of one observation.
+// Outcome is the result of one observation.
 type Outcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The place of the observation in the model's history, from 1.
+	// The position of the observation in the model's log, from 1.
 	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The prequential prediction: from all that was learned before this
-	// observation.
+	// The prequential prediction: from everything learned before this observation.
 	Prediction *float64 `protobuf:"fixed64,2,opt,name=prediction,proto3,oneof" json:"prediction,omitempty"`
 	// The loss of the prequential prediction.
 	Loss *float64 `protobuf:"fixed64,3,opt,name=loss,proto3,oneof" json:"loss,omitempty"`
-	// What the client had been told, when there was a prediction.
+	// The prediction that the client received, if any.
 	ServedPrediction *float64 `protobuf:"fixed64,4,opt,name=served_prediction,json=servedPrediction,proto3,oneof" json:"served_prediction,omitempty"`
-	// The loss of what the client had been told.
+	// The loss of the served prediction.
 	ServedLoss *float64 `protobuf:"fixed64,5,opt,name=served_loss,json=servedLoss,proto3,oneof" json:"served_loss,omitempty"`
-	// The regret of the model after this observation; absent for learners whose
-	// regret is solved on demand, see GetModelStats.
+	// The regret after this observation. Absent for learners that compute regret on demand in
+	// GetModelStats.
 	Regret *float64 `protobuf:"fixed64,6,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The observation had been learned before; this is its first answer.
 	Duplicate bool `protobuf:"varint,7,opt,name=duplicate,proto3" json:"duplicate,omitempty"`
-	// The prequential predictions of a model with several outputs.
+	// The prequential prediction of each output.
 	Predictions []float64 `protobuf:"fixed64,8,rep,packed,name=predictions,proto3" json:"predictions,omitempty"`
-	// What the client had been told by a model with several outputs.
+	// The served prediction of each output.
 	ServedPredictions []float64 `protobuf:"fixed64,9,rep,packed,name=served_predictions,json=servedPredictions,proto3" json:"served_predictions,omitempty"`
-	// The mean loss of the last 1000 rounds or so, this one included: of what the
-	// client had been told, or of the prequential prediction where it had been told
-	// nothing.
+	// The mean loss of about the last 1000 rounds: served, or prequential where no prediction
+	// was served.
 	RecentLoss *float64 `protobuf:"fixed64,10,opt,name=recent_loss,json=recentLoss,proto3,oneof" json:"recent_loss,omitempty"`
-	// 1 - loss / best baseline over the same rounds: above 0 the model is better
-	// than the running mean and the last label, below 0 it is worse.
+	// 1 - loss / loss of the better baseline (running mean, last label) over the same rounds.
 	RecentSkill *float64 `protobuf:"fixed64,11,opt,name=recent_skill,json=recentSkill,proto3,oneof" json:"recent_skill,omitempty"`
-	// The class that a classifier predicted prequentially, empty before the first.
+	// The prequential class of a classifier; empty before the first.
 	Class string `protobuf:"bytes,12,opt,name=class,proto3" json:"class,omitempty"`
-	// The class that the client had been told.
+	// The served class.
 	ServedClass string `protobuf:"bytes,13,opt,name=served_class,json=servedClass,proto3" json:"served_class,omitempty"`
 	// The id of the model that learned, if the request named an alias.
 	Model string `protobuf:"bytes,14,opt,name=model,proto3" json:"model,omitempty"`
@@ -989,13 +979,12 @@ func (x *Outcome) GetSetAside() bool {
 	return false
 }
 
-// ObserveBatchRequest carries many observations of one model.
+// ObserveBatchRequest carries observations of one model.
 type ObserveBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the model, or an alias of it.
+	// Model id or alias.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The observations, learned in this order. Their model field is empty or
-	// the batch's.
+	// Learned in this order. Their model field is empty or the batch's.
 	Observations  []*ObserveRequest `protobuf:"bytes,2,rep,name=observations,proto3" json:"observations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1048,7 +1037,7 @@ func (x *ObserveBatchRequest) GetObservations() []*ObserveRequest {
 // ObserveBatchResponse answers ObserveBatch.
 type ObserveBatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// One outcome per observation, in their order.
+	// One outcome per observation, in order.
 	Outcomes      []*Outcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1187,7 +1176,7 @@ func (*SessionRequest_Predict) isSessionRequest_Call() {}
 
 func (*SessionRequest_Observe) isSessionRequest_Call() {}
 
-// SessionResponse is the answer to one call within a session.
+// SessionResponse answers one call within a session.
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The caller's correlation id.

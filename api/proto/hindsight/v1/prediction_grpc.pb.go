@@ -30,21 +30,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PredictionService is the data path: predict, act, observe what happened.
+// PredictionService is the data path: predict, act, observe.
 type PredictionServiceClient interface {
-	// Predict answers from the model as it stands and never changes it. Unless
-	// remember is false, the features are kept under the prediction id until
-	// the label comes or label_ttl passes.
+	// Predict answers from the current state and never changes it. Unless remember is false, the
+	// server keeps the features under the prediction id until the label comes or label_ttl
+	// passes.
 	Predict(ctx context.Context, in *PredictRequest, opts ...grpc.CallOption) (*PredictResponse, error)
-	// PredictBatch answers every row from one and the same state.
+	// PredictBatch answers every row from the same state.
 	PredictBatch(ctx context.Context, in *PredictBatchRequest, opts ...grpc.CallOption) (*PredictBatchResponse, error)
-	// Observe learns one observation exactly once and answers when it is
-	// durable. The same id again answers the first answer, duplicate = true.
+	// Observe learns one observation exactly once and answers when it is durable. A repeated id
+	// returns the first answer with duplicate = true.
 	Observe(ctx context.Context, in *ObserveRequest, opts ...grpc.CallOption) (*ObserveResponse, error)
-	// ObserveBatch learns the rows in order and atomically: all or none.
+	// ObserveBatch learns the rows in order and atomically.
 	ObserveBatch(ctx context.Context, in *ObserveBatchRequest, opts ...grpc.CallOption) (*ObserveBatchResponse, error)
-	// Session pipelines Predict and Observe over one stream. Every request is
-	// answered once, in the order of the requests, under its correlation id.
+	// Session pipelines Predict and Observe over one stream. The server answers every request
+	// once, in request order, under its correlation id.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 }
 
@@ -113,21 +113,21 @@ type PredictionService_SessionClient = grpc.BidiStreamingClient[SessionRequest, 
 // All implementations must embed UnimplementedPredictionServiceServer
 // for forward compatibility.
 //
-// PredictionService is the data path: predict, act, observe what happened.
+// PredictionService is the data path: predict, act, observe.
 type PredictionServiceServer interface {
-	// Predict answers from the model as it stands and never changes it. Unless
-	// remember is false, the features are kept under the prediction id until
-	// the label comes or label_ttl passes.
+	// Predict answers from the current state and never changes it. Unless remember is false, the
+	// server keeps the features under the prediction id until the label comes or label_ttl
+	// passes.
 	Predict(context.Context, *PredictRequest) (*PredictResponse, error)
-	// PredictBatch answers every row from one and the same state.
+	// PredictBatch answers every row from the same state.
 	PredictBatch(context.Context, *PredictBatchRequest) (*PredictBatchResponse, error)
-	// Observe learns one observation exactly once and answers when it is
-	// durable. The same id again answers the first answer, duplicate = true.
+	// Observe learns one observation exactly once and answers when it is durable. A repeated id
+	// returns the first answer with duplicate = true.
 	Observe(context.Context, *ObserveRequest) (*ObserveResponse, error)
-	// ObserveBatch learns the rows in order and atomically: all or none.
+	// ObserveBatch learns the rows in order and atomically.
 	ObserveBatch(context.Context, *ObserveBatchRequest) (*ObserveBatchResponse, error)
-	// Session pipelines Predict and Observe over one stream. Every request is
-	// answered once, in the order of the requests, under its correlation id.
+	// Session pipelines Predict and Observe over one stream. The server answers every request
+	// once, in request order, under its correlation id.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	mustEmbedUnimplementedPredictionServiceServer()
 }

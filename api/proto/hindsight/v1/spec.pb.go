@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Loss is the loss that a first-order learner or one by online Newton steps minimises.
+// Loss is the loss of a first-order learner or of online Newton steps.
 type Loss int32
 
 const (
@@ -82,17 +82,17 @@ func (Loss) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{0}
 }
 
-// What becomes of a value that is null or left out.
+// Missing is the rule for a value that is null or absent.
 type Input_Missing int32
 
 const (
 	// Category for a categorical input, else indicator.
 	Input_MISSING_UNSPECIFIED Input_Missing = 0
-	// The record is refused.
+	// Refuse the record.
 	Input_MISSING_REFUSE Input_Missing = 1
-	// The running mean stands for it, and a feature of its own is 1.
+	// The running mean replaces it, and an extra feature is 1.
 	Input_MISSING_INDICATOR Input_Missing = 2
-	// It is a category of its own.
+	// A category of its own.
 	Input_MISSING_CATEGORY Input_Missing = 3
 )
 
@@ -139,7 +139,7 @@ func (Input_Missing) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{1, 0}
 }
 
-// A cycle of the calendar, at the moment's own offset from UTC.
+// Cycle is a cycle of the calendar, at the time's own UTC offset.
 type TimeInput_Cycle int32
 
 const (
@@ -277,18 +277,18 @@ func (Kernel_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{19, 0}
 }
 
-// What a growing dictionary knows of the rounds before.
+// History is what a growing dictionary knows of earlier rounds.
 type PkawvNystrom_History int32
 
 const (
 	// None.
 	PkawvNystrom_HISTORY_UNSPECIFIED PkawvNystrom_History = 0
-	// Nothing: bounded memory.
+	// None: bounded memory.
 	PkawvNystrom_HISTORY_NONE PkawvNystrom_History = 1
 	// The last history_window rounds.
 	PkawvNystrom_HISTORY_WINDOW PkawvNystrom_History = 2
-	// Every round, and from the round history_window on the last ones, until the
-	// dictionary is full. A point that is kept within these rounds is known exactly.
+	// Every round up to history_window, then the last ones, until the dictionary is full. A
+	// point kept within these rounds is known exactly.
 	PkawvNystrom_HISTORY_FULL PkawvNystrom_History = 3
 )
 
@@ -335,15 +335,15 @@ func (PkawvNystrom_History) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{20, 0}
 }
 
-// What an expert keeps at the start of its next interval.
+// Restart is what an expert keeps at the start of its next interval.
 type AdaRaker_Restart int32
 
 const (
 	// Warm.
 	AdaRaker_RESTART_UNSPECIFIED AdaRaker_Restart = 0
-	// Keeps its function, resets its meta weight.
+	// Keep the function, reset the meta weight.
 	AdaRaker_RESTART_WARM AdaRaker_Restart = 1
-	// Starts from zero, as the paper's text says.
+	// Start from zero, as in the paper.
 	AdaRaker_RESTART_COLD AdaRaker_Restart = 2
 )
 
@@ -388,15 +388,15 @@ func (AdaRaker_Restart) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{24, 0}
 }
 
-// What a new centre does to what was learned.
+// Growth is what a new centre does to the learned state.
 type ProsNKons_Growth int32
 
 const (
 	// Grow.
 	ProsNKons_GROWTH_UNSPECIFIED ProsNKons_Growth = 0
-	// It stays, and a feature of weight 0 joins it.
+	// Keep it and add a feature of weight 0.
 	ProsNKons_GROWTH_GROW ProsNKons_Growth = 1
-	// It is forgotten, as in the paper.
+	// Forget it, as in the paper.
 	ProsNKons_GROWTH_RESTART ProsNKons_Growth = 2
 )
 
@@ -441,43 +441,37 @@ func (ProsNKons_Growth) EnumDescriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{27, 0}
 }
 
-// ModelSpec says what a model is. It is immutable: the server stores it with
-// every default filled in, and GetModel shows it so.
+// ModelSpec defines a model. It is immutable. The server stores it with every default filled in.
 type ModelSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of input features d, at least 1. Required without inputs; with them
-	// it follows, and may be left out.
+	// The number of input features d, at least 1. Required without inputs; follows from inputs
+	// otherwise.
 	Dimension int32 `protobuf:"varint,1,opt,name=dimension,proto3" json:"dimension,omitempty"`
-	// The number of label columns, up to 1024. Default 1. Several share one factor in
-	// auto and the AWV family, and the random features in the first-order learners.
+	// The number of labels per observation, up to 1024. Default 1.
 	Outputs int32 `protobuf:"varint,2,opt,name=outputs,proto3" json:"outputs,omitempty"`
-	// Seeds every random draw of the learner. The same spec, seed and
-	// observations in the same order give the same state, bit for bit.
+	// Seeds every random draw. The same spec, seed and observations in the same order give the
+	// same state, bit for bit.
 	Seed uint64 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
-	// How inputs and labels are scaled before they reach the learner.
-	// Default: running; a warm-up of 32 observations for linear_awv.
+	// How inputs and labels are scaled before the learner. Default: running; a warm-up of 32
+	// observations for linear_awv.
 	Scaling *Scaling `protobuf:"bytes,4,opt,name=scaling,proto3" json:"scaling,omitempty"`
-	// The levels of the prediction intervals: the shares of labels that are to lie
-	// inside, each from 0.5 to 0.999, ascending, at most 8. Default: 0.9 for auto, else none.
-	// Refused with the logistic and the hinge losses, whose labels are classes, and with
-	// classes.
+	// The levels of the prediction intervals: at most 8, ascending, each from 0.5 to 0.999.
+	// Default: 0.9 for auto, else none. Refused for classes, logistic and hinge losses.
 	Coverage []float64 `protobuf:"fixed64,5,rep,packed,name=coverage,proto3" json:"coverage,omitempty"`
-	// The inputs by name, in place of dimension. Requests then carry inputs in place
-	// of features, and the model encodes them.
+	// The inputs by name, in place of dimension. Requests then carry inputs in place of
+	// features.
 	Inputs []*Input `protobuf:"bytes,6,rep,name=inputs,proto3" json:"inputs,omitempty"`
-	// The label is a class, a text, in place of a real number. Default for rlsc.
+	// Labels are classes (texts) instead of numbers. Default for rlsc.
 	Classes *Classes `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
-	// "on" puts a gate before the learner. The gate sets a label aside that towers over the
-	// labels before it, unless the inputs foretell such labels, and starts the learner anew
-	// when the labels have changed for good. "off" lets every label in. Real labels only.
-	// Default: on for auto, else off.
+	// "on" or "off"; real labels only. The gate sets aside a label far above all before it
+	// unless the inputs predict it, and restarts the learner when the labels have changed for
+	// good. Default: on for auto, else off.
 	LabelGate string `protobuf:"bytes,8,opt,name=label_gate,json=labelGate,proto3" json:"label_gate,omitempty"`
-	// The revision of the learner's rules: 1 with lambdas, and for fourier_kons, pros_n_kons
-	// and kons. A model keeps the rules that it was created with, so that its log leads to
-	// the same state in every later version. Absent for other learners, and for models that
-	// are older than the revision. Default: the newest; no other is taken.
+	// The revision of the rules of lambdas, fourier_kons, pros_n_kons and kons. A model keeps
+	// its revision, so that its log replays to the same state in later versions. Only the
+	// newest, the default, is accepted.
 	Revision *int32 `protobuf:"varint,9,opt,name=revision,proto3,oneof" json:"revision,omitempty"`
-	// The learner; an empty message takes every default. Default: auto.
+	// The learner; an empty message takes every default. Default auto.
 	//
 	// Types that are valid to be assigned to Learner:
 	//
@@ -731,72 +725,72 @@ type isModelSpec_Learner interface {
 }
 
 type ModelSpec_PkawvTaylor struct {
-	// PKAWV over the truncated Taylor basis of the Gaussian kernel.
+	// Taylor basis of the Gaussian kernel.
 	PkawvTaylor *PkawvTaylor `protobuf:"bytes,10,opt,name=pkawv_taylor,json=pkawvTaylor,proto3,oneof"`
 }
 
 type ModelSpec_PkawvNystrom struct {
-	// PKAWV over a Nyström dictionary grown by KORS sampling.
+	// Growing Nyström dictionary.
 	PkawvNystrom *PkawvNystrom `protobuf:"bytes,11,opt,name=pkawv_nystrom,json=pkawvNystrom,proto3,oneof"`
 }
 
 type ModelSpec_FourierAwv struct {
-	// The same forecaster over random Fourier features.
+	// Random Fourier features.
 	FourierAwv *FourierAwv `protobuf:"bytes,12,opt,name=fourier_awv,json=fourierAwv,proto3,oneof"`
 }
 
 type ModelSpec_LinearAwv struct {
-	// The Azoury-Warmuth-Vovk forecaster on the inputs and a constant.
+	// The inputs and a constant.
 	LinearAwv *LinearAwv `protobuf:"bytes,13,opt,name=linear_awv,json=linearAwv,proto3,oneof"`
 }
 
 type ModelSpec_KernelAwv struct {
-	// Exact Kernel-AWV, the reference.
+	// Exact, the reference.
 	KernelAwv *KernelAwv `protobuf:"bytes,14,opt,name=kernel_awv,json=kernelAwv,proto3,oneof"`
 }
 
 type ModelSpec_Raker struct {
-	// Raker: online multi-kernel learning with random features.
+	// Multi-kernel gradient descent.
 	Raker *Raker `protobuf:"bytes,15,opt,name=raker,proto3,oneof"`
 }
 
 type ModelSpec_AdaRaker struct {
-	// AdaRaker: Raker experts over a hierarchy of intervals.
+	// Raker experts over intervals.
 	AdaRaker *AdaRaker `protobuf:"bytes,16,opt,name=ada_raker,json=adaRaker,proto3,oneof"`
 }
 
 type ModelSpec_Fogd struct {
-	// Fourier online gradient descent: Raker with one kernel.
+	// Raker with one kernel.
 	Fogd *Fogd `protobuf:"bytes,17,opt,name=fogd,proto3,oneof"`
 }
 
 type ModelSpec_Auto struct {
-	// The mixture of many learners: nothing to choose.
+	// A mixture of many: nothing to choose.
 	Auto *Auto `protobuf:"bytes,18,opt,name=auto,proto3,oneof"`
 }
 
 type ModelSpec_Rlsc struct {
-	// Regularised least squares classification: classes that appear at any time.
+	// Classes at any time.
 	Rlsc *Rlsc `protobuf:"bytes,19,opt,name=rlsc,proto3,oneof"`
 }
 
 type ModelSpec_FourierKons struct {
-	// Online Newton steps over random Fourier features.
+	// Newton steps, random Fourier features.
 	FourierKons *FourierKons `protobuf:"bytes,20,opt,name=fourier_kons,json=fourierKons,proto3,oneof"`
 }
 
 type ModelSpec_ProsNKons struct {
-	// Online Newton steps over a Nyström dictionary grown by KORS sampling.
+	// Newton steps, growing dictionary.
 	ProsNKons *ProsNKons `protobuf:"bytes,21,opt,name=pros_n_kons,json=prosNKons,proto3,oneof"`
 }
 
 type ModelSpec_Kons struct {
-	// Online Newton steps in the whole space of a kernel, the reference, or sketched.
+	// Newton steps, whole kernel space.
 	Kons *Kons `protobuf:"bytes,22,opt,name=kons,proto3,oneof"`
 }
 
 type ModelSpec_SemiparametricAwv struct {
-	// The Azoury-Warmuth-Vovk forecaster over a parametric model and what it leaves.
+	// Parametric model and residual.
 	SemiparametricAwv *SemiparametricAwv `protobuf:"bytes,23,opt,name=semiparametric_awv,json=semiparametricAwv,proto3,oneof"`
 }
 
@@ -828,12 +822,12 @@ func (*ModelSpec_Kons) isModelSpec_Learner() {}
 
 func (*ModelSpec_SemiparametricAwv) isModelSpec_Learner() {}
 
-// Input declares one named input. {"name": "city", "categorical": {}} is enough.
+// Input declares one named input, such as {"name": "city", "categorical": {}}.
 type Input struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name that records call it by.
+	// Its name in records.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// What it is.
+	// Its type.
 	//
 	// Types that are valid to be assigned to Kind:
 	//
@@ -843,7 +837,7 @@ type Input struct {
 	//	*Input_Time
 	//	*Input_Vector
 	Kind isInput_Kind `protobuf_oneof:"kind"`
-	// What becomes of a missing value.
+	// The rule for missing values.
 	Missing       Input_Missing `protobuf:"varint,7,opt,name=missing,proto3,enum=hindsight.v1.Input_Missing" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -965,7 +959,7 @@ type Input_Categorical struct {
 }
 
 type Input_Time struct {
-	// A moment, in RFC 3339.
+	// A time in RFC 3339.
 	Time *TimeInput `protobuf:"bytes,5,opt,name=time,proto3,oneof"`
 }
 
@@ -987,9 +981,9 @@ func (*Input_Vector) isInput_Kind() {}
 // NumericInput is a number: one feature.
 type NumericInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Takes v as sign(v) log(1 + |v|), after clip. Default false.
+	// Replaces v by sign(v) log(1 + |v|), after clip. Default false.
 	Log1P *bool `protobuf:"varint,1,opt,name=log1p,proto3,oneof" json:"log1p,omitempty"`
-	// Moves a number outside of a range to its nearest end.
+	// Moves a number outside the range to the nearest end.
 	Clip          *Clip `protobuf:"bytes,2,opt,name=clip,proto3" json:"clip,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1039,7 +1033,7 @@ func (x *NumericInput) GetClip() *Clip {
 	return nil
 }
 
-// Clip is a range. An end that is left out bounds nothing.
+// Clip is a range; an absent end is unbounded.
 type Clip struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lower end.
@@ -1094,7 +1088,7 @@ func (x *Clip) GetHigh() float64 {
 	return 0
 }
 
-// BooleanInput is true or false, or the numbers 1 and 0: one feature, 1 or 0.
+// BooleanInput is true or false, or 1 or 0: one feature, 1 or 0.
 type BooleanInput struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1131,20 +1125,18 @@ func (*BooleanInput) Descriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{4}
 }
 
-// CategoricalInput is one of several texts. Numbers and booleans are texts too.
+// CategoricalInput is one of several texts; numbers and booleans count as texts.
 type CategoricalInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How the categories become features.
+	// How categories become features.
 	//
 	// Types that are valid to be assigned to Encoding:
 	//
 	//	*CategoricalInput_MaxCategories
 	//	*CategoricalInput_HashBuckets
 	Encoding isCategoricalInput_Encoding `protobuf_oneof:"encoding"`
-	// Scales all features of the input by one factor, so that together they vary as much
-	// as one number. Else each of them does, and a category of 50 texts counts as much as
-	// 50 numbers. It matters for auto, and where scaling is running or warmup. Default
-	// true; false in models that were made before this field.
+	// One scale for all features of the input: together they vary as much as one number. Used by
+	// auto, running and warmup. Default true; false in models older than this field.
 	JointScale    *bool `protobuf:"varint,3,opt,name=joint_scale,json=jointScale,proto3,oneof" json:"joint_scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1217,14 +1209,14 @@ type isCategoricalInput_Encoding interface {
 }
 
 type CategoricalInput_MaxCategories struct {
-	// Each of the first so many categories has a feature, in the order of first
-	// appearance; the others share one. Default 64.
+	// The first so many categories, by first appearance, have a feature each; the others
+	// share one. Default 64.
 	MaxCategories int32 `protobuf:"varint,1,opt,name=max_categories,json=maxCategories,proto3,oneof"`
 }
 
 type CategoricalInput_HashBuckets struct {
-	// All categories share so many features by their signed hashes: FNV-1a with 64
-	// bits, mixed by the finalizer of MurmurHash3.
+	// All categories share so many features by signed hashes (64-bit FNV-1a, mixed by the
+	// finalizer of MurmurHash3).
 	HashBuckets int32 `protobuf:"varint,2,opt,name=hash_buckets,json=hashBuckets,proto3,oneof"`
 }
 
@@ -1232,12 +1224,12 @@ func (*CategoricalInput_MaxCategories) isCategoricalInput_Encoding() {}
 
 func (*CategoricalInput_HashBuckets) isCategoricalInput_Encoding() {}
 
-// TimeInput is a moment: a text in RFC 3339.
+// TimeInput is a time, a text in RFC 3339.
 type TimeInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each a sine and a cosine. Default: all, unless there is a trend.
+	// A sine and a cosine each. Default: all, or none with trend.
 	Cycles []TimeInput_Cycle `protobuf:"varint,1,rep,packed,name=cycles,proto3,enum=hindsight.v1.TimeInput_Cycle" json:"cycles,omitempty"`
-	// The days since the first time that was observed. Default false.
+	// Days since the first observed time. Default false.
 	Trend         *bool `protobuf:"varint,2,opt,name=trend,proto3,oneof" json:"trend,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1287,11 +1279,11 @@ func (x *TimeInput) GetTrend() bool {
 	return false
 }
 
-// VectorInput is a list of numbers of one unit, such as pixels or an embedding: a
-// feature each. A warm-up and a running scaling have one scale for all of them.
+// VectorInput is a list of numbers of one unit, such as an embedding: one feature each, with one
+// scale in a warm-up or running scaling.
 type VectorInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many numbers it has. Required.
+	// The number of elements. Required.
 	Length        *int32 `protobuf:"varint,1,opt,name=length,proto3,oneof" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1334,13 +1326,11 @@ func (x *VectorInput) GetLength() int32 {
 	return 0
 }
 
-// Classes says that labels are classes: texts of 1 to 256 bytes, in the order of
-// their first appearance.
+// Classes makes labels classes: texts of 1 to 256 bytes, in order of first appearance.
 type Classes struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many there may be. Default 64 for auto, 256 for rlsc, 2 for the others. With more
-	// than two a learner other than rlsc has an output for each, one class against the rest,
-	// also for classes that have not appeared: say 2 for two.
+	// Default 64 for auto, 256 for rlsc, 2 for others. Above 2, learners but rlsc have one
+	// output per possible class, one against the rest: set 2 for two classes.
 	MaxClasses    *int32 `protobuf:"varint,1,opt,name=max_classes,json=maxClasses,proto3,oneof" json:"max_classes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1383,9 +1373,8 @@ func (x *Classes) GetMaxClasses() int32 {
 	return 0
 }
 
-// Scaling of inputs and labels before the learner, part of the model's state.
-// What a model is asked and answers, losses and regrets included, stays in the
-// caller's units.
+// Scaling maps inputs and labels before the learner; it is part of the model's state. Requests,
+// answers, losses and regret stay in the caller's units.
 type Scaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How the scaling is found.
@@ -1484,7 +1473,7 @@ type Scaling_Fixed struct {
 }
 
 type Scaling_Warmup struct {
-	// Determined from the first observations, then frozen.
+	// From the first observations, then frozen.
 	Warmup *WarmupScaling `protobuf:"bytes,2,opt,name=warmup,proto3,oneof"`
 }
 
@@ -1494,7 +1483,7 @@ type Scaling_Running struct {
 }
 
 type Scaling_None struct {
-	// Not at all. A spec that was stored without a scaling means this.
+	// None. A stored spec without scaling means this.
 	None *NoScaling `protobuf:"bytes,4,opt,name=none,proto3,oneof"`
 }
 
@@ -1509,15 +1498,15 @@ func (*Scaling_None) isScaling_Kind() {}
 // FixedScaling is a given affine scaling.
 type FixedScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Subtracted from each feature; one entry per feature, or none: 0. Without named
-	// inputs the features are the inputs.
+	// Subtracted from each feature; one per feature, or none: 0. Features of named inputs are
+	// those after encoding.
 	Offset []float64 `protobuf:"fixed64,1,rep,packed,name=offset,proto3" json:"offset,omitempty"`
-	// Multiplies each feature after the offset; one entry per feature, or none: 1.
-	// 0 leaves a feature out.
+	// Multiplies each feature after the offset; one per feature, or none: 1. 0 drops the
+	// feature.
 	Scale []float64 `protobuf:"fixed64,2,rep,packed,name=scale,proto3" json:"scale,omitempty"`
-	// Subtracted from each label; one entry per output, or none: 0.
+	// Subtracted from each label; one per output, or none: 0.
 	LabelOffset []float64 `protobuf:"fixed64,3,rep,packed,name=label_offset,json=labelOffset,proto3" json:"label_offset,omitempty"`
-	// Multiplies every label after its offset. Default 1.
+	// Multiplies each label after its offset. Default 1.
 	LabelScale    *float64 `protobuf:"fixed64,4,opt,name=label_scale,json=labelScale,proto3,oneof" json:"label_scale,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1581,17 +1570,16 @@ func (x *FixedScaling) GetLabelScale() float64 {
 	return 0
 }
 
-// WarmupScaling is determined from the first observations: to mean 0 and mean
-// square 1/(4 dimension) of every input, and to mean 0 of each label and mean
-// square 1 of all. The model keeps them and predicts the mean of the labels so
-// far. From the last of them on, each observation lets it learn up to 32 of those
-// that it keeps, in order, until it has learned all.
+// WarmupScaling scales inputs to mean 0 and mean square 1/(4 dimension) over the first
+// observations, labels to mean 0 each and mean square 1 together. Until then the model keeps the
+// observations and predicts the mean label; afterwards each observation lets it learn up to 32
+// kept ones, in order.
 type WarmupScaling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many observations determine the scaling, from 1 to 10000. 100 is good.
+	// How many observations, 1 to 10000, determine the scaling. 100 is a good number.
 	Observations int32 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
-	// Scales the labels too. Default true; false for labels -1 and 1 of the
-	// logistic and the hinge losses, and for labels with a range, where true is refused.
+	// Scales labels too. Default true; false for logistic and hinge losses and for labels with a
+	// range, where true is refused.
 	Labels        *bool `protobuf:"varint,2,opt,name=labels,proto3,oneof" json:"labels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1641,11 +1629,10 @@ func (x *WarmupScaling) GetLabels() bool {
 	return false
 }
 
-// RunningScaling brings every input to the mean and the deviation of the
-// observations before: to mean 0 and mean square 1/(4 dimension). The scaling
-// of the labels is that of a warm-up of 32 observations, and is then frozen; a
-// class is not scaled. Weights do not count. Regret and its bounds are against the
-// best fixed function of the inputs as they were scaled in their rounds.
+// RunningScaling scales inputs by the mean and deviation of earlier observations, to mean 0 and
+// mean square 1/(4 dimension); weights do not count. Labels have a warm-up of 32 observations;
+// classes are unscaled. Regret and its bounds are against the best fixed function of the inputs
+// as scaled in their rounds.
 type RunningScaling struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1719,21 +1706,19 @@ func (*NoScaling) Descriptor() ([]byte, []int) {
 	return file_hindsight_v1_spec_proto_rawDescGZIP(), []int{13}
 }
 
-// Auto mixes forecasters over five feature maps, each with three memories and on
-// the label and on its increments; gradient descent; and the running mean, the
-// last label and a recent mean. It scales inputs and labels itself. Nothing of it
-// needs to be chosen.
+// Auto mixes forecasters over five feature maps (three memories each, on the label and on its
+// increments), gradient descent, the running mean, the last label and a recent mean. It scales
+// inputs and labels itself.
 type Auto struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many of the last observed labels are inputs too, 0 to 8. With several
-	// outputs there are at most 32 of them together. Default 2.
+	// How many of the last labels are inputs too, 0 to 8; at most 32 over all outputs. Default
+	// 2.
 	Lags *int32 `protobuf:"varint,1,opt,name=lags,proto3,oneof" json:"lags,omitempty"`
-	// Random frequencies of a feature map. Default 50.
+	// Random frequencies of each feature map. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// What an Observe may take, in microseconds of a nominal processor that does
-	// 5000 multiply-adds in one. The spec decides by it which experts there are, on
-	// every machine alike: above it, first one map is left out, then others and
-	// shorter memories, until what is left is cheap. Default 500.
+	// The budget of one Observe in microseconds of a nominal processor with 5000 multiply-adds
+	// each. Above it maps and short memories are left out, equally on every machine. Default
+	// 500.
 	MaxMicroseconds *float64 `protobuf:"fixed64,3,opt,name=max_microseconds,json=maxMicroseconds,proto3,oneof" json:"max_microseconds,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1790,33 +1775,29 @@ func (x *Auto) GetMaxMicroseconds() float64 {
 	return 0
 }
 
-// PkawvTaylor is PKAWV over the orthonormal Taylor basis of the Gaussian
-// kernel exp(-|x-x'|^2 / (2 sigma^2)): all monomials up to a total degree.
+// PkawvTaylor is PKAWV over the orthonormal Taylor basis of the Gaussian kernel exp(-|x-x'|^2 /
+// (2 sigma^2)), all monomials up to a total degree.
 type PkawvTaylor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Bandwidth of the Gaussian kernel. Default 1.
 	Sigma *float64 `protobuf:"fixed64,1,opt,name=sigma,proto3,oneof" json:"sigma,omitempty"`
-	// Largest total degree M. Default: the largest M whose C(M+d, d) features fit
-	// into max_features, up to the least from 8 to 40 that is exact to 3e-6 for
-	// inputs of norm 1, or 3 where the scaling is fixed or none.
+	// Largest total degree M. Default: the largest whose C(M+d, d) features fit max_features, up
+	// to the least from 8 to 40 that is exact to 3e-6 for inputs of norm 1, or 3 for fixed or no
+	// scaling.
 	Degree *int32 `protobuf:"varint,2,opt,name=degree,proto3,oneof" json:"degree,omitempty"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,3,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// Ceiling on the number of features r. Default 512 when the degree is left
-	// to the server, 4096 when it is given. At most 16384.
+	// Ceiling on the features r, at most 16384. Default 512, or 4096 if degree is given.
 	MaxFeatures *int32 `protobuf:"varint,4,opt,name=max_features,json=maxFeatures,proto3,oneof" json:"max_features,omitempty"`
-	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
-	// model tracks what changes: no bound is stated, and regret, the loss in
-	// hindsight and the effective dimension discount the past. Default 1.
+	// Discount f of the past per round, 0.01 to 1. Below 1 the model tracks changes and states
+	// no bound; regret, hindsight loss and effective dimension are discounted too. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
-	// features are shared, and each ridge has a forecaster. The prediction is their mixture
-	// by exponential weights.
+	// 2 to 16 ascending ridges, in place of lambda and forgetting: a forecaster each over shared
+	// features, mixed by exponential weights.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are learned less its middle, without a scale. With it the model can
-	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
-	// for classes.
+	// The lowest and highest label, with lambdas. Predictions of the ridges are clipped to it,
+	// and labels are learned less its middle, unscaled. Certified while labels stay inside and
+	// weights are at most 1. Default: the labels so far; -1 and 1 for classes.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1901,21 +1882,20 @@ func (x *PkawvTaylor) GetRange() []float64 {
 	return nil
 }
 
-// Rlsc is regularised least squares classification: the Azoury-Warmuth-Vovk
-// forecaster of the indicators of the classes, which may appear at any time.
+// Rlsc is regularised least squares classification: the AWV forecaster of the class indicators.
+// Classes may appear at any time.
 type Rlsc struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kernel whose random features are used. Default: none, the features are
-	// (x, 1).
+	// The kernel of the random features. Default none: the features are (x, 1).
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Number of frequencies D with a kernel; the features are 2 D. Default 100.
+	// Frequencies D with a kernel: 2 D features. Default 100.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,3,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// How much decisions favour rare classes, from 0 to 1: a score counts
-	// (n / n_k)^recoding times. It touches nothing that is learned. Default 0.5.
+	// How much decisions favour rare classes, 0 to 1: a score counts (n / n_k)^recoding times.
+	// Learning is unaffected. Default 0.5.
 	Recoding *float64 `protobuf:"fixed64,4,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
-	// The past counts f times as much each round, f from 0.01 to 1. Default 1.
+	// As in PkawvTaylor.
 	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1986,23 +1966,16 @@ func (x *Rlsc) GetForgetting() float64 {
 	return 0
 }
 
-// LinearAwv is the Azoury-Warmuth-Vovk forecaster over the features (x, 1).
+// LinearAwv is the Azoury-Warmuth-Vovk (AWV) forecaster over the features (x, 1).
 type LinearAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,1,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
-	// model tracks what changes: no bound is stated, and regret, the loss in
-	// hindsight and the effective dimension discount the past. Default 1.
+	// As in PkawvTaylor.
 	Forgetting *float64 `protobuf:"fixed64,2,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
-	// features are shared, and each ridge has a forecaster. The prediction is their mixture
-	// by exponential weights.
+	// As in PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are learned less its middle, without a scale. With it the model can
-	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
-	// for classes.
+	// As in PkawvTaylor.
 	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2066,29 +2039,26 @@ func (x *LinearAwv) GetRange() []float64 {
 	return nil
 }
 
-// SemiparametricAwv is the Azoury-Warmuth-Vovk forecaster over a parametric model, which
-// is affine in some features, and random Fourier features of what it leaves.
+// SemiparametricAwv is the AWV forecaster over a parametric model, affine in some features, and
+// random Fourier features of the residual.
 type SemiparametricAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The features of the parametric model, counted from 0, ascending. With named inputs
-	// they are those of their encoding. Default: all, which stays left out. Give this or
-	// parametric_inputs.
+	// The features of the parametric model, from 0, ascending; of named inputs those after
+	// encoding. Default: all. Give this or parametric_inputs.
 	Parametric []int32 `protobuf:"varint,1,rep,packed,name=parametric,proto3" json:"parametric,omitempty"`
 	// Ridge of the parametric model. Default 0.1.
 	ParametricLambda *float64 `protobuf:"fixed64,2,opt,name=parametric_lambda,json=parametricLambda,proto3,oneof" json:"parametric_lambda,omitempty"`
-	// The kernel of the rest. Default Gaussian with sigma = 1.
+	// The kernel of the residual. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,3,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Number of its frequencies D, orthogonal if the kernel is radial; 2 D features.
-	// Default 50.
+	// Frequencies D of the residual: 2 D features, orthogonal if the kernel is radial. Default
+	// 50.
 	Frequencies *int32 `protobuf:"varint,4,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// Ridge of the rest. Default 0.1.
+	// Ridge of the residual. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
-	// model tracks what changes: no bound is stated, and regret, the loss in
-	// hindsight and the effective dimension discount the past. Default 1.
+	// As in PkawvTaylor.
 	Forgetting *float64 `protobuf:"fixed64,6,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// The names of the inputs of the parametric model, each once, in any order: all
-	// features of each, also the one that says that it is missing.
+	// The names of the inputs of the parametric model, in any order: all features of each, the
+	// missing-value indicator included.
 	ParametricInputs []string `protobuf:"bytes,7,rep,name=parametric_inputs,json=parametricInputs,proto3" json:"parametric_inputs,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -2266,35 +2236,27 @@ type PkawvNystrom struct {
 	Mu *float64 `protobuf:"fixed64,3,opt,name=mu,proto3,oneof" json:"mu,omitempty"`
 	// KORS approximation. Default 0.5.
 	Epsilon *float64 `protobuf:"fixed64,4,opt,name=epsilon,proto3,oneof" json:"epsilon,omitempty"`
-	// KORS oversampling. Default 1, or 3 log(horizon/delta)/epsilon^2, which then
-	// stands in the completed spec in place of horizon and delta.
+	// KORS oversampling. Default 1, or 3 log(horizon/delta)/epsilon^2, which then replaces
+	// horizon and delta in the completed spec.
 	Beta *float64 `protobuf:"fixed64,5,opt,name=beta,proto3,oneof" json:"beta,omitempty"`
-	// Number of rounds from which beta follows, with delta.
+	// Number of rounds that beta is computed for, with delta.
 	Horizon *int64 `protobuf:"varint,6,opt,name=horizon,proto3,oneof" json:"horizon,omitempty"`
-	// Failure probability from which beta follows, with horizon.
+	// Failure probability that beta is computed for, with horizon.
 	Delta *float64 `protobuf:"fixed64,7,opt,name=delta,proto3,oneof" json:"delta,omitempty"`
 	// Ceiling on the dictionary. Default 512.
 	MaxDictionary *int32 `protobuf:"varint,8,opt,name=max_dictionary,json=maxDictionary,proto3,oneof" json:"max_dictionary,omitempty"`
 	// History kept for growing. Default none.
 	History PkawvNystrom_History `protobuf:"varint,9,opt,name=history,proto3,enum=hindsight.v1.PkawvNystrom_History" json:"history,omitempty"`
-	// The most rounds that are kept, from 1 to 1048576, when history is a window or full.
-	// Default for full 8 max_dictionary. A model of a version before this default keeps
-	// every round.
+	// The most rounds kept, 1 to 1048576, for window and full. Default for full 8
+	// max_dictionary. Models older than this default keep every round.
 	HistoryWindow *int32 `protobuf:"varint,10,opt,name=history_window,json=historyWindow,proto3,oneof" json:"history_window,omitempty"`
-	// A dictionary given beforehand, and frozen.
+	// A given, frozen dictionary.
 	Dictionary []*Row `protobuf:"bytes,11,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
-	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
-	// model tracks what changes: no bound is stated, and regret, the loss in
-	// hindsight and the effective dimension discount the past. Default 1.
+	// As in PkawvTaylor.
 	Forgetting *float64 `protobuf:"fixed64,12,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
-	// features are shared, and each ridge has a forecaster. The prediction is their mixture
-	// by exponential weights.
+	// As in PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are learned less its middle, without a scale. With it the model can
-	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
-	// for classes.
+	// As in PkawvTaylor.
 	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2428,30 +2390,22 @@ func (x *PkawvNystrom) GetRange() []float64 {
 	return nil
 }
 
-// FourierAwv is the Azoury-Warmuth-Vovk forecaster over random Fourier
-// features.
+// FourierAwv is the AWV forecaster over random Fourier features.
 type FourierAwv struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Number of frequencies D; the features are 2 D. Default 50.
+	// Frequencies D: 2 D features. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// Orthogonal frequencies (default) or independent ones.
+	// Orthogonal (default) or independent frequencies.
 	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,4,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// The past counts f times as much each round, f from 0.01 to 1. Below 1 the
-	// model tracks what changes: no bound is stated, and regret, the loss in
-	// hindsight and the effective dimension discount the past. Default 1.
+	// As in PkawvTaylor.
 	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
-	// From 2 to 16 ridges, ascending, in place of lambda and without forgetting. The
-	// features are shared, and each ridge has a forecaster. The prediction is their mixture
-	// by exponential weights.
+	// As in PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and the highest label, with lambdas. The predictions of the ridges are cut
-	// to it, and labels are learned less its middle, without a scale. With it the model can
-	// be certified: while no label leaves it and no weight is above 1. Default: the range of the labels so far, -1 and 1
-	// for classes.
+	// As in PkawvTaylor.
 	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2543,7 +2497,7 @@ type KernelAwv struct {
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,2,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// Ceiling on the observations kept. Default 4000.
+	// Ceiling on kept observations. Default 4000.
 	MaxObservations *int32 `protobuf:"varint,3,opt,name=max_observations,json=maxObservations,proto3,oneof" json:"max_observations,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2600,23 +2554,22 @@ func (x *KernelAwv) GetMaxObservations() int32 {
 	return 0
 }
 
-// Raker is online multi-kernel learning with random features (JMLR 2019,
-// Algorithm 1).
+// Raker is online multi-kernel learning with random features (JMLR 2019, Algorithm 1).
 type Raker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel dictionary. Default: Gaussian, sigma^2 in {0.1, 1, 10}.
 	Kernels []*Kernel `protobuf:"bytes,1,rep,name=kernels,proto3" json:"kernels,omitempty"`
-	// Random frequencies per kernel D. Default 50.
+	// Frequencies D per kernel. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// The loss. Default squared.
 	Loss Loss `protobuf:"varint,3,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// Step of the gradient descent. Default 0.25; 10 unless the loss is squared.
+	// Step of gradient descent. Default 0.25; 10 unless the loss is squared.
 	Step *float64 `protobuf:"fixed64,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	// Step of the kernel weights. Default 0.5.
 	WeightStep *float64 `protobuf:"fixed64,5,opt,name=weight_step,json=weightStep,proto3,oneof" json:"weight_step,omitempty"`
 	// Ridge. Default 1e-4; 1e-5 unless the loss is squared.
 	Lambda *float64 `protobuf:"fixed64,6,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// Keeps the statistics from which regret is solved on demand. Default true.
+	// Keeps the statistics for regret on demand. Default true.
 	TrackRegret   *bool `protobuf:"varint,7,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2701,18 +2654,17 @@ func (x *Raker) GetTrackRegret() bool {
 	return false
 }
 
-// AdaRaker runs Raker experts over a hierarchy of intervals (JMLR 2019,
-// Algorithm 2).
+// AdaRaker runs Raker experts over a hierarchy of intervals (JMLR 2019, Algorithm 2).
 type AdaRaker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel dictionary. Default: Gaussian, sigma^2 in {0.1, 1, 10}.
 	Kernels []*Kernel `protobuf:"bytes,1,rep,name=kernels,proto3" json:"kernels,omitempty"`
-	// Random frequencies per kernel D. Default 50.
+	// Frequencies D per kernel. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// The loss. Default squared.
 	Loss Loss `protobuf:"varint,3,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// eta_0 of the steps min(cap, eta_0 / sqrt(2^j)). Default 0.5; 35 unless the
-	// loss is squared.
+	// eta_0 of the steps min(cap, eta_0 / sqrt(2^j)). Default 0.5; 35 unless the loss is
+	// squared.
 	Step *float64 `protobuf:"fixed64,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	// Cap of the steps. Default 0.5; 25 unless the loss is squared.
 	StepCap *float64 `protobuf:"fixed64,5,opt,name=step_cap,json=stepCap,proto3,oneof" json:"step_cap,omitempty"`
@@ -2724,7 +2676,7 @@ type AdaRaker struct {
 	BaseInterval *int32 `protobuf:"varint,8,opt,name=base_interval,json=baseInterval,proto3,oneof" json:"base_interval,omitempty"`
 	// Restart of the experts. Default warm.
 	Restart AdaRaker_Restart `protobuf:"varint,9,opt,name=restart,proto3,enum=hindsight.v1.AdaRaker_Restart" json:"restart,omitempty"`
-	// Keeps the statistics from which regret is solved on demand. Default true.
+	// Keeps the statistics for regret on demand. Default true.
 	TrackRegret   *bool `protobuf:"varint,10,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2835,20 +2787,20 @@ type Fogd struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Random frequencies D. Default 50.
+	// Frequencies D. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// The loss. Default squared.
 	Loss Loss `protobuf:"varint,3,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// Step of the gradient descent. Default 0.25; 10 unless the loss is squared.
+	// Step of gradient descent. Default 0.25; 10 unless the loss is squared.
 	Step *float64 `protobuf:"fixed64,4,opt,name=step,proto3,oneof" json:"step,omitempty"`
 	// Ridge. Default 1e-4; 1e-5 unless the loss is squared.
 	Lambda *float64 `protobuf:"fixed64,5,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
-	// Keeps the statistics from which regret is solved on demand. Default true.
+	// Keeps the statistics for regret on demand. Default true.
 	TrackRegret *bool `protobuf:"varint,6,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
-	// theta: the step of round t is step t^-theta, from 0 to 1. Default 0.
+	// theta, 0 to 1: the step of round t is step t^-theta. Default 0.
 	Decay *float64 `protobuf:"fixed64,7,opt,name=decay,proto3,oneof" json:"decay,omitempty"`
-	// Predicts by the average of the functions so far, each weighted by its step. With
-	// this, decay and lambda = 0 it is the stochastic gradient method. Default false.
+	// Predicts by the step-weighted average of the functions so far. With decay and lambda = 0
+	// this is the stochastic gradient method. Default false.
 	Average       *bool `protobuf:"varint,8,opt,name=average,proto3,oneof" json:"average,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2945,25 +2897,25 @@ type FourierKons struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// Number of frequencies D; the features are 2 D. Default 50.
+	// Frequencies D: 2 D features. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
-	// Orthogonal frequencies (default) or independent ones.
+	// Orthogonal (default) or independent frequencies.
 	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
 	// The loss: squared (default), logistic or squared hinge.
 	Loss Loss `protobuf:"varint,4,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// The lowest and the highest label of the squared loss. Predictions are within it, a
-	// label outside counts as its nearest end in the step, and labels are not scaled.
-	// With it the model can be certified. Default: none, it follows the labels.
+	// The lowest and highest label of the squared loss. Predictions stay inside, a label outside
+	// steps as the nearest end, labels are unscaled. Needed for a certificate. Default: follows
+	// the labels.
 	Range []float64 `protobuf:"fixed64,5,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// C, the largest score of the other losses. Default 5; 1 for the squared hinge.
+	// C, the largest score of the other losses. Default 5; 1 for squared hinge.
 	Clip *float64 `protobuf:"fixed64,6,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
-	// The step. Default: the largest that the theorem allows. For the squared loss it
-	// wants a range.
+	// The step; for the squared loss it needs a range. Default: the largest that the theorem
+	// allows.
 	Eta *float64 `protobuf:"fixed64,7,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
 	// Ridge. Default 1; 0.01 unless the loss is squared.
 	Alpha *float64 `protobuf:"fixed64,8,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
-	// Keeps a second factor, which tells the regret of the squared loss after every
-	// observation. Default true; false unless the loss is squared.
+	// Keeps a second factor for the regret of the squared loss. Default true for the squared
+	// loss, else false.
 	TrackRegret   *bool `protobuf:"varint,9,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3070,19 +3022,15 @@ type ProsNKons struct {
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
 	// The loss: squared (default), logistic or squared hinge.
 	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// The lowest and the highest label of the squared loss. Predictions are within it, a
-	// label outside counts as its nearest end in the step, and labels are not scaled.
-	// Default: none, it follows the labels.
+	// As in FourierKons.
 	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// C, the largest score of the other losses. Default 5; 1 for the squared hinge.
+	// As in FourierKons.
 	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
-	// The step. Default: the largest that the theorem allows. For the squared loss it
-	// wants a range.
+	// As in FourierKons.
 	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
 	// Ridge. Default 1; 0.01 unless the loss is squared.
 	Alpha *float64 `protobuf:"fixed64,6,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
-	// Keeps a second factor, which tells the regret of the squared loss after every
-	// observation. Default true; false unless the loss is squared.
+	// As in FourierKons.
 	TrackRegret *bool `protobuf:"varint,7,opt,name=track_regret,json=trackRegret,proto3,oneof" json:"track_regret,omitempty"`
 	// KORS accuracy. Default 0.1.
 	Mu *float64 `protobuf:"fixed64,8,opt,name=mu,proto3,oneof" json:"mu,omitempty"`
@@ -3092,9 +3040,9 @@ type ProsNKons struct {
 	Beta *float64 `protobuf:"fixed64,10,opt,name=beta,proto3,oneof" json:"beta,omitempty"`
 	// Ceiling on the dictionary. Default 512.
 	MaxDictionary *int32 `protobuf:"varint,11,opt,name=max_dictionary,json=maxDictionary,proto3,oneof" json:"max_dictionary,omitempty"`
-	// A dictionary given beforehand, and frozen.
+	// A given, frozen dictionary.
 	Dictionary []*Row `protobuf:"bytes,12,rep,name=dictionary,proto3" json:"dictionary,omitempty"`
-	// What a new centre does to what was learned. Default grow.
+	// Default grow.
 	Growth        ProsNKons_Growth `protobuf:"varint,13,opt,name=growth,proto3,enum=hindsight.v1.ProsNKons_Growth" json:"growth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3229,25 +3177,22 @@ type Kons struct {
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
 	// The loss: squared (default), logistic or squared hinge.
 	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
-	// The lowest and the highest label of the squared loss. Predictions are within it, a
-	// label outside counts as its nearest end in the step, and labels are not scaled.
-	// With it the model can be certified. Default: none, it follows the labels.
+	// As in FourierKons.
 	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// C, the largest score of the other losses. Default 5; 1 for the squared hinge.
+	// As in FourierKons.
 	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
-	// The step. Default: the largest that the theorem allows. For the squared loss it
-	// wants a range.
+	// As in FourierKons.
 	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
 	// Ridge, at least 1e-6. Default 1; 0.01 unless the loss is squared.
 	Alpha *float64 `protobuf:"fixed64,6,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
-	// The least probability with which an observation enters the matrix, above 0 and up
-	// to 1. Below 1 it is Sketched-KONS, without a certificate. Default 1: all do.
+	// The least probability, in (0, 1], that an observation enters the matrix. Below 1:
+	// Sketched-KONS, without a certificate. Default 1.
 	Gamma *float64 `protobuf:"fixed64,7,opt,name=gamma,proto3,oneof" json:"gamma,omitempty"`
 	// KORS approximation of a sketch. Default 0.5.
 	Epsilon *float64 `protobuf:"fixed64,8,opt,name=epsilon,proto3,oneof" json:"epsilon,omitempty"`
 	// KORS oversampling of a sketch. Default 1.
 	Beta *float64 `protobuf:"fixed64,9,opt,name=beta,proto3,oneof" json:"beta,omitempty"`
-	// Ceiling on the observations kept. Default 4000.
+	// Ceiling on kept observations. Default 4000.
 	MaxObservations *int32 `protobuf:"varint,10,opt,name=max_observations,json=maxObservations,proto3,oneof" json:"max_observations,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
