@@ -6,17 +6,20 @@ every try.
 
 from __future__ import annotations
 
+import io
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Generic, Optional, TypeVar
+from typing import IO, Any, Generic, Optional, TypeVar, Union
 
 from hindsight import messages
 from hindsight._values import Input, Label, Span, Spec, duration, features, inputs, refuse_frame, set_label, spec, timestamp
 from hindsight.v1 import model_pb2, prediction_pb2, spec_pb2
 
 T = TypeVar("T")
+#: The bytes of an import in one message.
+_CHUNK = 1 << 20
 
 
 class Unchanged:
@@ -294,10 +297,12 @@ def import_model() -> Call[messages.ModelInfo]:
     return _models("ImportModel", None, lambda a: messages.ModelInfo.of(a.model), again=False)
 
 
-def import_requests(id: str, chunks: Iterable[bytes]) -> Iterable[model_pb2.ImportModelRequest]:
+def import_requests(id: str, source: Union[bytes, IO[bytes]]) -> Iterator[model_pb2.ImportModelRequest]:
+    """The requests of an import: the id, then the bytes in pieces that fit into a message."""
     yield model_pb2.ImportModelRequest(id=id)
-    for chunk in chunks:
-        yield model_pb2.ImportModelRequest(chunk=chunk)
+    file = io.BytesIO(source) if isinstance(source, bytes) else source
+    while piece := file.read(_CHUNK):
+        yield model_pb2.ImportModelRequest(chunk=piece)
 
 
 def set_alias(alias: str, model: str, expected_model: str) -> Call[messages.Alias]:

@@ -81,7 +81,7 @@ class Flights:
         if kind != "error":
             del self._open[response.correlation_id]
             value = messages.Prediction.of(response.prediction) if kind == "prediction" else messages.Outcome.of(response.outcome)
-            return partial(flight.future.set_result, value)
+            return partial(_settle, flight.future, value, None)
         error = errors.of_status(response.error)
         flight.tries += 1
         error.tries = flight.tries
@@ -93,10 +93,20 @@ class Flights:
             heapq.heappush(self._later, (due, response.correlation_id))
             return None
         del self._open[response.correlation_id]
-        return partial(flight.future.set_exception, error)
+        return partial(_settle, flight.future, None, error)
 
-    def fail(self) -> list[Any]:
-        """Gives up all calls, and returns their futures."""
-        futures = [flight.future for flight in self._open.values()]
+    def fail(self, error: errors.HindsightError) -> list[Callable[[], None]]:
+        """Gives up all calls. Returns what settles their futures."""
+        settles: list[Callable[[], None]] = [partial(_settle, flight.future, None, error) for flight in self._open.values()]
         self._open, self._unsent, self._later = {}, deque(), []
-        return futures
+        return settles
+
+
+def _settle(future: Any, value: Any, error: Optional[errors.HindsightError]) -> None:
+    """Settles a future, unless its owner has cancelled it."""
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(value)

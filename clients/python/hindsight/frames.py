@@ -1,8 +1,7 @@
 """DataFrames of pandas in and out.
 
-A model with named inputs takes the columns by their names, every other one takes all
-columns in their order as features. In a column, what pandas takes for missing is a
-missing value.
+A model with named inputs takes the columns by their names, every other model takes all
+columns in their order as features. What pandas takes for missing is a missing value.
 """
 
 from __future__ import annotations
@@ -17,78 +16,21 @@ from hindsight._values import Label, is_missing, number
 if TYPE_CHECKING:
     import pandas
 
-    from hindsight import aio
-    from hindsight.client import Model
 
-
-def predict(model: Model, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> pandas.DataFrame:
-    """Predicts the rows of a DataFrame.
-
-    The answer has the index of frame, and what applies to the model of the columns value,
-    class, probability, standard_error, leverage, lower_0.9 and upper_0.9 for each level,
-    value_0, value_1 and so on for several outputs, score_NAME for each class. With
-    remember it has prediction_id, for labels to come.
-    """
-    predictions: list[messages.Prediction] = []
-    for _, rows in batches(rows_of(frame, named(model.get())), batch):
-        predictions += model.predict_batch(rows, remember=remember)
-    return predicted(frame, predictions)
+def predict(model: Any, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> Any:
+    """The same as model.predict_frame; an awaitable for a model of hindsight.aio."""
+    return model.predict_frame(frame, remember=remember, batch=batch)
 
 
 def learn(
-    model: Model,
-    frame: pandas.DataFrame,
-    label: Union[str, Sequence[str]],
-    *,
-    weight: Optional[str] = None,
-    id: Optional[str] = None,
-    run: Optional[str] = None,
-    batch: int = 256,
-) -> pandas.DataFrame:
-    """Learns the rows of a DataFrame in their order, a batch at a time.
-
-    label is the column of the label, or the columns of a model with several outputs. The
-    columns weight and id are no inputs either. Without a column of ids, the row at
-    position n has the id RUN-n. With the same run, learning that was interrupted goes on:
-    what was learned already is answered, and not learned again. run is new by default.
-
-    The answer has the index of frame and the columns sequence, prediction, loss, duplicate
-    and set_aside; class in place of prediction for a classifier, prediction_0, prediction_1
-    and so on for several outputs. The predictions are prequential.
-    """
-    observations = Observations(frame, label, weight, id, run, named(model.get()))
-    outcomes: list[messages.Outcome] = []
-    for n, rows in batches(observations.rows, batch):
-        outcomes += model.observe_batch(rows, **observations.rest(n, len(rows)))
-    return learned(frame, outcomes)
+    model: Any, frame: pandas.DataFrame, label: Union[str, Sequence[str]], *, weight: Optional[str] = None,
+    id: Optional[str] = None, run: Optional[str] = None, batch: int = 256,
+) -> Any:
+    """The same as model.learn_frame; an awaitable for a model of hindsight.aio."""
+    return model.learn_frame(frame, label, weight=weight, id=id, run=run, batch=batch)
 
 
-async def predict_async(
-    model: aio.Model, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024
-) -> pandas.DataFrame:
-    """See predict."""
-    predictions: list[messages.Prediction] = []
-    for _, rows in batches(rows_of(frame, named(await model.get())), batch):
-        predictions += await model.predict_batch(rows, remember=remember)
-    return predicted(frame, predictions)
-
-
-async def learn_async(
-    model: aio.Model,
-    frame: pandas.DataFrame,
-    label: Union[str, Sequence[str]],
-    *,
-    weight: Optional[str] = None,
-    id: Optional[str] = None,
-    run: Optional[str] = None,
-    batch: int = 256,
-) -> pandas.DataFrame:
-    """See learn."""
-    observations = Observations(frame, label, weight, id, run, named(await model.get()))
-    outcomes: list[messages.Outcome] = []
-    for n, rows in batches(observations.rows, batch):
-        outcomes += await model.observe_batch(rows, **observations.rest(n, len(rows)))
-    return learned(frame, outcomes)
+predict_async, learn_async = predict, learn
 
 
 class Observations:

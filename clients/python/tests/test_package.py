@@ -67,6 +67,14 @@ class PackageTest(unittest.TestCase):
             same = (HERE / name).exists() and filecmp.cmp(self.work / name, HERE / name, shallow=False)
             self.assertTrue(same, f"{name} does not belong to the API; run: make python-proto")
 
+    def test_blocking_client_is_current(self):
+        run(sys.executable, HERE / "tools" / "blocking.py", self.work)
+        made = sorted(p.name for p in self.work.iterdir())
+        self.assertEqual(made, ["_connection.py", "client.py", "session.py"])
+        for name in made:
+            same = filecmp.cmp(self.work / name, HERE / "hindsight" / name, shallow=False)
+            self.assertTrue(same, f"{name} does not belong to aio/{name}; run: python3 clients/python/tools/blocking.py")
+
     def test_types(self):
         if shutil.which("mypy") is None:
             self.skipTest("mypy is not installed")

@@ -273,6 +273,9 @@ class FlightsTest(unittest.TestCase):
     class Future:
         result = error = None
 
+        def done(self):
+            return False
+
         def set_result(self, x):
             self.result = x
 
@@ -304,7 +307,7 @@ class FlightsTest(unittest.TestCase):
         flights.take(0)
         flights.restart()
         self.assertEqual([flights.take(0).predict.model for _ in range(2)], ["1", "2"])
-        self.assertEqual(len(flights.fail()), 2)
+        self.assertEqual(len(flights.fail(errors.SessionClosed("ended"))), 2)
 
 
 if __name__ == "__main__":

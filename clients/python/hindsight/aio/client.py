@@ -2,101 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import IO, TYPE_CHECKING, Any, Optional, TypeVar, Union
+from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
-import grpc
-import grpc.aio
-
-from hindsight import _calls, errors, messages
-from hindsight._calls import UNCHANGED, Call, Unchanged
-from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
-from hindsight._security import Path, Security, Token
+from hindsight import _calls, messages
+from hindsight._calls import UNCHANGED, Unchanged
 from hindsight._values import Input, Label, Span, Spec
+from hindsight.aio._connection import Connection
 from hindsight.aio.session import Session
-from hindsight.client import pieces
-from hindsight.retry import Retry, Tries
-from hindsight.v1 import model_pb2, model_pb2_grpc, prediction_pb2_grpc
+from hindsight.v1 import model_pb2
 
 if TYPE_CHECKING:
     import pandas
 
-T = TypeVar("T")
 
-
-class Client:
+class Client(Connection):
     """A connection to a server. The tasks of one event loop may share it."""
-
-    def __init__(
-        self, channel: grpc.aio.Channel, *, address: str = "the given channel", timeout: float = DEFAULT_TIMEOUT,
-        retry: Optional[Retry] = None, security: Optional[Security] = None,
-    ) -> None:
-        """Takes over a channel; see connect for the usual way."""
-        self._channel = channel
-        self._security = security or Security(address)
-        self._address = address
-        self.timeout = timeout
-        self.retry = retry or Retry()
-        stubs: Any = prediction_pb2_grpc.PredictionServiceStub, model_pb2_grpc.ModelServiceStub
-        self._stubs: dict[str, Any] = {"PredictionService": stubs[0](channel), "ModelService": stubs[1](channel)}
-
-    @classmethod
-    def connect(
-        cls,
-        address: str = DEFAULT_ADDRESS,
-        *,
-        timeout: float = DEFAULT_TIMEOUT,
-        retry: Optional[Retry] = None,
-        keepalive: Optional[float] = 30.0,
-        tls: bool = False,
-        ca: Optional[Path] = None,
-        cert: Optional[Path] = None,
-        key: Optional[Path] = None,
-        server_name: str = "",
-        token: Optional[Token] = None,
-        token_in_plaintext: bool = False,
-        credentials: Optional[grpc.ChannelCredentials] = None,
-        channel_options: Optional[dict[str, Any]] = None,
-    ) -> Client:
-        """Returns a client of the server at an address, HOST or HOST:PORT.
-
-        The connection is made with the first call. timeout is the deadline of a call in
-        seconds, all its tries together. keepalive is after how many quiet seconds the
-        server is asked whether it is there. channel_options are options of gRPC.
-
-        tls, or one of the next four, encrypts the connection. ca is the file of the
-        authorities that may sign the server's certificate, those of the system without
-        it. cert and key are the files that say who the client is. server_name is the name
-        in the server's certificate, if it is not that of the address. credentials are
-        those of gRPC in their place.
-
-        token says who calls: a text, a function that returns it, or the file of it as a
-        pathlib.Path, which may change. It is sent over TLS or to this machine alone,
-        unless token_in_plaintext is true.
-        """
-        name = target(address)
-        security = Security(
-            name, tls=tls, ca=ca, cert=cert, key=key, server_name=server_name, token=token,
-            token_in_plaintext=token_in_plaintext, credentials=credentials,
-        )
-        settings = options(keepalive, security.options | (channel_options or {}))
-        if security.credentials is None:
-            channel = grpc.aio.insecure_channel(name, settings)
-        else:
-            channel = grpc.aio.secure_channel(name, security.credentials, settings)
-        return cls(channel, address=name, timeout=timeout, retry=retry, security=security)
-
-    async def close(self) -> None:
-        """Closes the connection. Calls in flight end."""
-        await self._channel.close()
-
-    async def __aenter__(self) -> Client:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     def model(self, id: str) -> Model:
         """A model by its id or an alias. Nothing is sent: the model need not be there yet."""
@@ -155,8 +77,7 @@ class Client:
 
     async def import_model(self, id: str, source: Union[bytes, IO[bytes]], *, timeout: float = 600.0) -> messages.ModelInfo:
         """Creates a model from the bytes or the file of an export."""
-        chunks = pieces(source)
-        return await self.run(_calls.import_model(), timeout, lambda: _calls.import_requests(id, chunks))
+        return await self.run(_calls.import_model(), timeout, lambda: _calls.import_requests(id, source))
 
     async def set_alias(self, alias: str, model: str, *, expected_model: str = "") -> messages.Alias:
         """Makes an alias name a model."""
@@ -169,41 +90,6 @@ class Client:
     async def delete_alias(self, alias: str) -> None:
         """Removes an alias. Its model stays."""
         await self.run(_calls.delete_alias(alias))
-
-    async def run(self, call: Call[T], timeout: Optional[float] = None, request: Any = None) -> T:
-        """Sends a call until it is answered, as the retry says, or until its deadline."""
-        tries = Tries(self.retry, self.timeout if timeout is None else timeout, call.again)
-        method = getattr(self._stubs[call.service], call.method)
-        while True:
-            left = tries.begin()
-            try:
-                message = call.request if request is None else request()
-                return call.read(await method(message, timeout=left, metadata=self._security.metadata()))
-            except grpc.RpcError as e:
-                error = self._security.error(e, self._address)
-            if tries.count > 1 and call.done and error.reason == call.done:
-                return call.read(None)
-            await asyncio.sleep(tries.wait(error))
-
-    async def stream(self, call: Call[T], timeout: Optional[float] = None) -> AsyncIterator[T]:
-        """The answers of a call that has many."""
-        method = getattr(self._stubs[call.service], call.method)
-        answers = method(call.request, timeout=timeout, metadata=self._security.metadata())
-        try:
-            async for answer in answers:
-                yield call.read(answer)
-        except grpc.RpcError as e:
-            raise self._security.error(e, self._address) from None
-        finally:
-            answers.cancel()
-
-    def open_session(self, requests: AsyncIterator[Any]) -> Any:
-        """One stream of a session."""
-        return self._stubs["PredictionService"].Session(requests, metadata=self._security.metadata())
-
-    def error(self, e: Any) -> errors.HindsightError:
-        """The error of a call that gRPC ended with an error."""
-        return self._security.error(e, self._address)
 
 
 class Model:
@@ -254,19 +140,43 @@ class Model:
         return Session(self.client, self.id, in_flight)
 
     async def predict_frame(self, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> pandas.DataFrame:
-        """Predicts the rows of a DataFrame; see hindsight.frames."""
+        """Predicts the rows of a DataFrame.
+
+        The answer has the index of frame, and what applies to the model of the columns value,
+        class, probability, standard_error, leverage, lower_0.9 and upper_0.9 for each level,
+        value_0, value_1 and so on for several outputs, score_NAME for each class. With
+        remember the answer has prediction_id, for labels to come. See hindsight.frames.
+        """
         from hindsight import frames
 
-        return await frames.predict_async(self, frame, remember=remember, batch=batch)
+        predictions: list[messages.Prediction] = []
+        for _, rows in frames.batches(frames.rows_of(frame, frames.named(await self.get())), batch):
+            predictions += await self.predict_batch(rows, remember=remember)
+        return frames.predicted(frame, predictions)
 
     async def learn_frame(
         self, frame: pandas.DataFrame, label: Union[str, Sequence[str]], *, weight: Optional[str] = None,
         id: Optional[str] = None, run: Optional[str] = None, batch: int = 256,
     ) -> pandas.DataFrame:
-        """Learns the rows of a DataFrame in their order; see hindsight.frames."""
+        """Learns the rows of a DataFrame in their order, a batch at a time.
+
+        label is the column of the label, or the columns of a model with several outputs. The
+        columns weight and id are no inputs either. Without a column of ids, the row at
+        position n has the id RUN-n. With the same run, learning that was interrupted goes on:
+        the server answers what it has learned already, and does not learn it again. run is
+        new by default.
+
+        The answer has the index of frame and the columns sequence, prediction, loss, duplicate
+        and set_aside; class in place of prediction for a classifier, prediction_0, prediction_1
+        and so on for several outputs. The predictions are prequential. See hindsight.frames.
+        """
         from hindsight import frames
 
-        return await frames.learn_async(self, frame, label, weight=weight, id=id, run=run, batch=batch)
+        observations = frames.Observations(frame, label, weight, id, run, frames.named(await self.get()))
+        outcomes: list[messages.Outcome] = []
+        for n, rows in frames.batches(observations.rows, batch):
+            outcomes += await self.observe_batch(rows, **observations.rest(n, len(rows)))
+        return frames.learned(frame, outcomes)
 
     async def get(self) -> messages.ModelInfo:
         """What the model is."""

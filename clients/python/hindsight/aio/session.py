@@ -1,100 +1,92 @@
-"""The session for asyncio: calls whose answers are awaited later."""
+"""The session for asyncio: calls whose answers are waited for later."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, Optional, Union
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Optional, Union
 
 import grpc
-import grpc.aio
 
 from hindsight import _calls, errors, messages
 from hindsight._flights import Flights
 from hindsight._values import Input, Label, Span
+from hindsight.aio._connection import Connection
+from hindsight.aio._loop import Closed, Condition, Future, Lock, Worker, new_future, sleep
 from hindsight.retry import Tries
 from hindsight.v1 import prediction_pb2
-
-if TYPE_CHECKING:
-    from hindsight.aio.client import Client
 
 
 class Session:
     """A stream of calls of one model, answered in their order.
 
-    Enter it with async with. predict and observe return a future as soon as fewer than
-    in_flight calls wait for their answers: outcome = await (await session.observe(x, y)).
-    When the stream breaks, the next one sends the calls without an answer again, with the
-    same ids and in the same order. A call that the server refuses for the moment is sent
-    again after the others.
+    predict and observe return a future as soon as fewer than in_flight calls wait for
+    their answers: outcome = await (await session.observe(x, y)). Do not call them in a
+    callback of a future. When the stream breaks, the session opens another stream and
+    sends the calls without an answer again, with the same ids and in the same order. A
+    call that the server refuses for the moment is sent again after the others.
+    The tasks of one event loop may share a session.
     """
 
-    def __init__(self, client: Client, model: str, in_flight: int = 256) -> None:
+    def __init__(self, client: Connection, model: str, in_flight: int = 256) -> None:
         if in_flight < 1:
             raise ValueError(f"in_flight is {in_flight}, want 1 or more")
         self._client = client
         self._model = model
         self._in_flight = in_flight
+        # The lock guards what follows. The worker and the requests of its stream wait for
+        # work, callers wait for room.
+        self._lock = Lock()
+        self._work = Condition(self._lock)
+        self._room = Condition(self._lock)
         self._flights = Flights(client.retry, client.timeout)
         self._stream = 0  # The number of the stream that is in use.
         self._closing = False
         self._failure: Optional[errors.HindsightError] = None
-        self._changed = asyncio.Condition()  # What the tasks that wait for room wait for.
-        self._wake = asyncio.Event()  # What the requests of the stream wait for.
-        self._task: Optional[asyncio.Task[None]] = None
+        self._worker: Optional[Worker] = None  # Started by the first call.
 
     async def predict(
         self, x: Input, *, id: Optional[str] = None, label_ttl: Optional[Span] = None, remember: bool = True
-    ) -> asyncio.Future[messages.Prediction]:
+    ) -> Future[messages.Prediction]:
         """Predicts for features, or for named inputs."""
         request = _calls.predict_request(self._model, x, id, label_ttl, remember)
-        await self._room()
-        future: asyncio.Future[messages.Prediction] = asyncio.get_running_loop().create_future()
-        self._flights.predict(request, future)
-        await self._notify()
-        return future
+        return await self._add(lambda future: self._flights.predict(request, future))
 
     async def observe(
         self, x: Union[messages.Prediction, str, Input], label: Label, *, weight: Optional[float] = None, id: Optional[str] = None
-    ) -> asyncio.Future[messages.Outcome]:
+    ) -> Future[messages.Outcome]:
         """Learns what happened, exactly once. x is a prediction, its id, or an input."""
         request = _calls.observe_request(self._model, x, label, weight, id)
-        await self._room()
-        future: asyncio.Future[messages.Outcome] = asyncio.get_running_loop().create_future()
-        self._flights.observe(request, future)
-        await self._notify()
-        return future
+        return await self._add(lambda future: self._flights.observe(request, future))
 
     async def close(self) -> None:
         """Waits for the answers to all calls, and ends the session."""
-        self._closing = True
-        await self._notify()
-        if self._task is not None:
-            await self._task
+        async with self._lock:
+            self._closing = True
+            self._work.notify_all()
+            self._room.notify_all()
+        if self._worker is not None:
+            await self._worker.join()
 
     async def __aenter__(self) -> Session:
-        self._task = asyncio.create_task(self._run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _notify(self) -> None:
-        self._wake.set()
-        async with self._changed:
-            self._changed.notify_all()
-
-    async def _room(self) -> None:
-        """Waits until a call may be added."""
-        if self._task is None:
-            raise RuntimeError("enter the session with async with")
-        async with self._changed:
-            await self._changed.wait_for(
-                lambda: len(self._flights) < self._in_flight or self._failure is not None or self._closing
-            )
-        if self._failure is not None or self._closing:
-            raise errors.SessionClosed("the session has ended") from self._failure
+    async def _add(self, add: Callable[[Future[Any]], None]) -> Future[Any]:
+        """Adds a call as soon as there is room for the call, and returns its future."""
+        async with self._lock:
+            while len(self._flights) >= self._in_flight and self._failure is None and not self._closing:
+                await self._room.wait()
+            if self._failure is not None or self._closing:
+                raise errors.SessionClosed("the session has ended") from self._failure
+            future = new_future()
+            add(future)
+            if self._worker is None:
+                self._worker = Worker(self._run)
+            self._work.notify_all()
+            return future
 
     async def _run(self) -> None:
         """Opens streams until the session is closed and every call is answered."""
@@ -108,63 +100,68 @@ class Session:
                 if progress:
                     tries = None
                 elif len(self._flights):
-                    await asyncio.sleep(tries.wait(error))
+                    await sleep(tries.wait(error))
         except errors.HindsightError as final:
-            self._fail(final)
-        except asyncio.CancelledError:
-            self._fail(errors.SessionClosed("the session was cancelled"))
+            await self._fail(final)
+        except BaseException:
+            await self._fail(errors.SessionClosed("the session was cancelled"))
             raise
-        finally:
-            await self._notify()
 
     async def _wanted(self) -> bool:
         """Waits until there is a call to send; False if the session is over."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: len(self._flights) > 0 or self._closing)
-        self._stream += 1
-        self._flights.restart()
-        return len(self._flights) > 0
+        async with self._lock:
+            while not len(self._flights) and not self._closing:
+                await self._work.wait()
+            self._stream += 1
+            self._flights.restart()
+            return len(self._flights) > 0
 
     async def _receive(self) -> tuple[bool, errors.HindsightError]:
-        """Takes the answers of one stream, and tells whether there was one, and how it ended."""
+        """Takes the answers of one stream. Returns whether an answer came, and why the stream ended."""
         progress = False
         error: errors.HindsightError = errors.Unreachable("the server ended the session", code=grpc.StatusCode.UNAVAILABLE)
         try:
-            stream = self._client.open_session(self._requests(self._stream))
-            async for response in stream:
+            async for response in self._client.open_session(self._requests(self._stream)):
                 progress = True
-                settle = self._flights.answered(response, time.monotonic())
+                async with self._lock:
+                    settle = self._flights.answered(response, time.monotonic())
+                    if settle is not None:
+                        self._room.notify()
+                    if settle is None or not len(self._flights):
+                        self._work.notify_all()
                 if settle is not None:
                     settle()
-                await self._notify()
         except grpc.RpcError as e:
             error = self._client.error(e)
-        except grpc.aio.UsageError as e:  # The channel is closed.
+        except errors.HindsightError as e:  # The token cannot be read.
+            error = e
+        except Closed as e:
             error = errors.SessionClosed(str(e))
         finally:
-            self._stream += 1  # Ends the requests of this stream.
-            await self._notify()
+            async with self._lock:
+                self._stream += 1  # Ends the requests of this stream.
+                self._work.notify_all()
         return progress, error
 
     async def _requests(self, stream: int) -> AsyncIterator[prediction_pb2.SessionRequest]:
-        """The requests of one stream. gRPC asks for them in a task of its own."""
-        while self._stream == stream:
-            self._wake.clear()
-            now = time.monotonic()
-            request = self._flights.take(now)
-            if request is not None:
-                yield request
-                continue
-            if self._closing and not len(self._flights):
-                return
-            try:
-                await asyncio.wait_for(self._wake.wait(), self._flights.due(now))
-            except asyncio.TimeoutError:
-                pass  # What was refused is due.
+        """The requests of one stream. gRPC asks for them beside the worker."""
+        while True:
+            async with self._lock:
+                while True:
+                    now = time.monotonic()
+                    request = self._flights.take(now) if self._stream == stream else None
+                    if request is not None:
+                        break
+                    if self._stream != stream or (self._closing and not len(self._flights)):
+                        return
+                    await self._work.pause(self._flights.due(now))
+            yield request
 
-    def _fail(self, error: errors.HindsightError) -> None:
-        self._failure = error
-        futures: list[Any] = self._flights.fail()
-        for future in futures:
-            if not future.done():
-                future.set_exception(error)
+    async def _fail(self, error: errors.HindsightError) -> None:
+        async with self._lock:
+            self._failure = error
+            settles = self._flights.fail(error)
+            self._work.notify_all()
+            self._room.notify_all()
+        for settle in settles:
+            settle()

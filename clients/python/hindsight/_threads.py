@@ -1,0 +1,42 @@
+"""What the blocking client waits with; hindsight/aio/_loop.py has the same for asyncio."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Lock
+from time import sleep
+from typing import Any, Optional
+
+from grpc import insecure_channel, secure_channel
+
+__all__ = ["Closed", "Condition", "Future", "Lock", "Worker", "insecure_channel", "new_future", "secure_channel", "sleep"]
+
+#: Raised by a call on a closed channel.
+Closed = ValueError
+
+
+class Condition(threading.Condition):
+    """A condition whose wait may end early."""
+
+    def pause(self, seconds: Optional[float]) -> None:
+        """Waits for a notification, at most so many seconds."""
+        self.wait(seconds)
+
+
+class Worker:
+    """A thread that runs beside its creator."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=run, name="hindsight-session", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Waits for the end of the thread."""
+        self._thread.join()
+
+
+def new_future() -> Future[Any]:
+    """A future that no executor runs."""
+    return Future()

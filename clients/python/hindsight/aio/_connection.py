@@ -1,0 +1,128 @@
+"""The connection for asyncio: its channel, its retries, its errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Optional, TypeVar
+
+import grpc
+import grpc.aio
+
+from hindsight import errors
+from hindsight._calls import Call
+from hindsight._channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, options, target
+from hindsight._security import Path, Security, Token
+from hindsight.aio._loop import insecure_channel, secure_channel, sleep
+from hindsight.retry import Retry, Tries
+from hindsight.v1 import model_pb2_grpc, prediction_pb2_grpc
+
+C = TypeVar("C", bound="Connection")
+T = TypeVar("T")
+
+
+class Connection:
+    """A connection to a server. The tasks of one event loop may share it."""
+
+    def __init__(
+        self, channel: grpc.aio.Channel, *, address: str = "the given channel", timeout: float = DEFAULT_TIMEOUT,
+        retry: Optional[Retry] = None, security: Optional[Security] = None,
+    ) -> None:
+        """Takes over a channel; see connect for the usual way."""
+        self._channel = channel
+        self._security = security or Security(address)
+        self._address = address
+        self.timeout = timeout
+        self.retry = retry or Retry()
+        stubs: Any = prediction_pb2_grpc.PredictionServiceStub, model_pb2_grpc.ModelServiceStub
+        self._stubs: dict[str, Any] = {"PredictionService": stubs[0](channel), "ModelService": stubs[1](channel)}
+
+    @classmethod
+    def connect(
+        cls: type[C],
+        address: str = DEFAULT_ADDRESS,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        retry: Optional[Retry] = None,
+        keepalive: Optional[float] = 30.0,
+        tls: bool = False,
+        ca: Optional[Path] = None,
+        cert: Optional[Path] = None,
+        key: Optional[Path] = None,
+        server_name: str = "",
+        token: Optional[Token] = None,
+        token_in_plaintext: bool = False,
+        credentials: Optional[grpc.ChannelCredentials] = None,
+        channel_options: Optional[dict[str, Any]] = None,
+    ) -> C:
+        """Returns a client of the server at an address, HOST or HOST:PORT.
+
+        The connection is made with the first call. timeout is the deadline of a call in
+        seconds, all its tries together. keepalive is after how many quiet seconds the
+        server is asked whether it is there. channel_options are options of gRPC.
+
+        tls, or one of the next four, encrypts the connection. ca is the file of the
+        authorities that may sign the server's certificate, those of the system without
+        it. cert and key are the files that say who the client is. server_name is the name
+        in the server's certificate, if it is not that of the address. credentials are
+        those of gRPC in their place.
+
+        token says who calls: a text, a function that returns it, or the file of it as a
+        pathlib.Path, which may change. It is sent over TLS or to this machine alone,
+        unless token_in_plaintext is true.
+        """
+        name = target(address)
+        security = Security(
+            name, tls=tls, ca=ca, cert=cert, key=key, server_name=server_name, token=token,
+            token_in_plaintext=token_in_plaintext, credentials=credentials,
+        )
+        settings = options(keepalive, security.options | (channel_options or {}))
+        if security.credentials is None:
+            channel = insecure_channel(name, settings)
+        else:
+            channel = secure_channel(name, security.credentials, settings)
+        return cls(channel, address=name, timeout=timeout, retry=retry, security=security)
+
+    async def close(self) -> None:
+        """Closes the connection. Calls in flight end."""
+        await self._channel.close()
+
+    async def __aenter__(self: C) -> C:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def run(self, call: Call[T], timeout: Optional[float] = None, request: Any = None) -> T:
+        """Sends a call until it is answered, as the retry says, or until its deadline."""
+        tries = Tries(self.retry, self.timeout if timeout is None else timeout, call.again)
+        method = getattr(self._stubs[call.service], call.method)
+        while True:
+            left = tries.begin()
+            try:
+                message = call.request if request is None else request()
+                return call.read(await method(message, timeout=left, metadata=self._security.metadata()))
+            except grpc.RpcError as e:
+                error = self._security.error(e, self._address)
+            if tries.count > 1 and call.done and error.reason == call.done:
+                return call.read(None)
+            await sleep(tries.wait(error))
+
+    async def stream(self, call: Call[T], timeout: Optional[float] = None) -> AsyncIterator[T]:
+        """The answers of a call that has many."""
+        method = getattr(self._stubs[call.service], call.method)
+        answers = method(call.request, timeout=timeout, metadata=self._security.metadata())
+        try:
+            async for answer in answers:
+                yield call.read(answer)
+        except grpc.RpcError as e:
+            raise self._security.error(e, self._address) from None
+        finally:
+            answers.cancel()
+
+    def open_session(self, requests: AsyncIterator[Any]) -> Any:
+        """One stream of a session."""
+        return self._stubs["PredictionService"].Session(requests, metadata=self._security.metadata())
+
+    def error(self, e: Any) -> errors.HindsightError:
+        """The error of a call that gRPC ended with an error."""
+        return self._security.error(e, self._address)
