@@ -4870,7 +4870,7 @@ var File_hindsight_v1_model_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xba\b\n" +
+	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19hindsight/v1/access.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xba\b\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12;\n" +
@@ -5306,31 +5306,31 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aaliases\x18\x01 \x03(\v2\x13.hindsight.v1.AliasR\aaliases\"*\n" +
 	"\x12DeleteAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\"\x15\n" +
-	"\x13DeleteAliasResponse2\x93\x11\n" +
-	"\fModelService\x12i\n" +
-	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"\x15\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/v1/models\x12e\n" +
-	"\bGetModel\x12\x1d.hindsight.v1.GetModelRequest\x1a\x1e.hindsight.v1.GetModelResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/models/{model}\x12c\n" +
+	"\x13DeleteAliasResponse2\xb6\x15\n" +
+	"\fModelService\x12\x95\x01\n" +
+	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"A\xca\xf3\x18(\b\x03\x1a\x02id\x1a\afollows \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/models\x12\x89\x01\n" +
+	"\bGetModel\x12\x1d.hindsight.v1.GetModelRequest\x1a\x1e.hindsight.v1.GetModelResponse\">\xca\xf3\x18 \b\x01\x1a\x05model*\x15names of other models\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/models/{model}\x12w\n" +
 	"\n" +
-	"ListModels\x12\x1f.hindsight.v1.ListModelsRequest\x1a .hindsight.v1.ListModelsResponse\"\x12\x82\xd3\xe4\x93\x02\f\x12\n" +
-	"/v1/models\x12x\n" +
-	"\vUpdateModel\x12 .hindsight.v1.UpdateModelRequest\x1a!.hindsight.v1.UpdateModelResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x05model2\x15/v1/models/{model.id}\x12n\n" +
-	"\vDeleteModel\x12 .hindsight.v1.DeleteModelRequest\x1a!.hindsight.v1.DeleteModelResponse\"\x1a\x82\xd3\xe4\x93\x02\x14*\x12/v1/models/{model}\x12\x80\x01\n" +
-	"\rUndeleteModel\x12\".hindsight.v1.UndeleteModelRequest\x1a#.hindsight.v1.UndeleteModelResponse\"&\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/models/{model}:undelete\x12z\n" +
-	"\rGetModelStats\x12\".hindsight.v1.GetModelStatsRequest\x1a#.hindsight.v1.GetModelStatsResponse\" \x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/models/{model}/stats\x12\x82\x01\n" +
-	"\x0fGetModelHistory\x12$.hindsight.v1.GetModelHistoryRequest\x1a%.hindsight.v1.GetModelHistoryResponse\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/models/{model}/history\x12t\n" +
+	"ListModels\x12\x1f.hindsight.v1.ListModelsRequest\x1a .hindsight.v1.ListModelsResponse\"&\xca\xf3\x18\x10\b\x01*\fother models\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/models\x12\xa1\x01\n" +
+	"\vUpdateModel\x12 .hindsight.v1.UpdateModelRequest\x1a!.hindsight.v1.UpdateModelResponse\"M\xca\xf3\x18%\b\x03\x1a\bmodel.id \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x1e:\x05model2\x15/v1/models/{model.id}\x12\x94\x01\n" +
+	"\vDeleteModel\x12 .hindsight.v1.DeleteModelRequest\x1a!.hindsight.v1.DeleteModelResponse\"@\xca\xf3\x18\"\b\x03\x1a\x05model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x14*\x12/v1/models/{model}\x12\xa6\x01\n" +
+	"\rUndeleteModel\x12\".hindsight.v1.UndeleteModelRequest\x1a#.hindsight.v1.UndeleteModelResponse\"L\xca\xf3\x18\"\b\x03\x1a\x05model \x01*\x15names of other models\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/models/{model}:undelete\x12\x87\x01\n" +
+	"\rGetModelStats\x12\".hindsight.v1.GetModelStatsRequest\x1a#.hindsight.v1.GetModelStatsResponse\"-\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1a\x12\x18/v1/models/{model}/stats\x12\x8f\x01\n" +
+	"\x0fGetModelHistory\x12$.hindsight.v1.GetModelHistoryRequest\x1a%.hindsight.v1.GetModelHistoryResponse\"/\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1c\x12\x1a/v1/models/{model}/history\x12\x81\x01\n" +
 	"\n" +
-	"WatchModel\x12\x1f.hindsight.v1.WatchModelRequest\x1a .hindsight.v1.WatchModelResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/models/{model}/events0\x01\x12\x7f\n" +
-	"\rCompareModels\x12\".hindsight.v1.CompareModelsRequest\x1a#.hindsight.v1.CompareModelsResponse\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/models/{model}/comparison\x12t\n" +
-	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12\x81\x01\n" +
-	"\rSnapshotModel\x12\".hindsight.v1.SnapshotModelRequest\x1a#.hindsight.v1.SnapshotModelResponse\"'\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/models/{model}/snapshots\x12~\n" +
-	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12|\n" +
-	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:restore\x12T\n" +
-	"\vExportModel\x12 .hindsight.v1.ExportModelRequest\x1a!.hindsight.v1.ExportModelResponse0\x01\x12T\n" +
-	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse(\x01\x12i\n" +
-	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12g\n" +
-	"\vListAliases\x12 .hindsight.v1.ListAliasesRequest\x1a!.hindsight.v1.ListAliasesResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/v1/aliases\x12o\n" +
-	"\vDeleteAlias\x12 .hindsight.v1.DeleteAliasRequest\x1a!.hindsight.v1.DeleteAliasResponse\"\x1b\x82\xd3\xe4\x93\x02\x15*\x13/v1/aliases/{alias}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"WatchModel\x12\x1f.hindsight.v1.WatchModelRequest\x1a .hindsight.v1.WatchModelResponse\".\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/models/{model}/events0\x01\x12\x9a\x01\n" +
+	"\rCompareModels\x12\".hindsight.v1.CompareModelsRequest\x1a#.hindsight.v1.CompareModelsResponse\"@\xca\xf3\x18\x17\b\x01\x1a\x05model*\fother models\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/models/{model}/comparison\x12z\n" +
+	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"#\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12\x90\x01\n" +
+	"\rSnapshotModel\x12\".hindsight.v1.SnapshotModelRequest\x1a#.hindsight.v1.SnapshotModelResponse\"6\xca\xf3\x18\v\b\x03\x1a\x05model \x01\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/models/{model}/snapshots\x12\x8b\x01\n" +
+	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"1\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12\xa2\x01\n" +
+	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\"K\xca\xf3\x18\"\b\x03\x1a\x05model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:restore\x12e\n" +
+	"\vExportModel\x12 .hindsight.v1.ExportModelRequest\x1a!.hindsight.v1.ExportModelResponse\"\x0f\xca\xf3\x18\v\b\x03\x1a\x05model \x010\x01\x12y\n" +
+	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse\"#\xca\xf3\x18\x1f\b\x03\x1a\x02id \x01*\x15names of other models(\x01\x12\xa6\x01\n" +
+	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"[\xca\xf3\x189\b\x03\x1a\x05alias\x1a\x05model\x1a\x0eexpected_model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12\x9a\x01\n" +
+	"\vListAliases\x12 .hindsight.v1.ListAliasesRequest\x1a!.hindsight.v1.ListAliasesResponse\"F\xca\xf3\x18/\b\x01*+aliases of other names, and of other models\x82\xd3\xe4\x93\x02\r\x12\v/v1/aliases\x12~\n" +
+	"\vDeleteAlias\x12 .hindsight.v1.DeleteAliasRequest\x1a!.hindsight.v1.DeleteAliasResponse\"*\xca\xf3\x18\v\b\x03\x1a\x05alias \x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/aliases/{alias}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_model_proto_rawDescOnce sync.Once
@@ -5550,6 +5550,7 @@ func file_hindsight_v1_model_proto_init() {
 	if File_hindsight_v1_model_proto != nil {
 		return
 	}
+	file_hindsight_v1_access_proto_init()
 	file_hindsight_v1_prediction_proto_init()
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_model_proto_msgTypes[0].OneofWrappers = []any{}

@@ -1293,7 +1293,7 @@ var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x17hindsight/v1/spec.proto\"\xfe\x01\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x17google/rpc/status.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xfe\x01\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
@@ -1410,13 +1410,13 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"prediction\x121\n" +
 	"\aoutcome\x18\x03 \x01(\v2\x15.hindsight.v1.OutcomeH\x00R\aoutcome\x12*\n" +
 	"\x05error\x18\x04 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\b\n" +
-	"\x06answer2\xc5\x04\n" +
-	"\x11PredictionService\x12m\n" +
-	"\aPredict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:predict\x12\x81\x01\n" +
-	"\fPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:predictBatch\x12m\n" +
-	"\aObserve\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\"%\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:observe\x12\x81\x01\n" +
-	"\fObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"*\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:observeBatch\x12J\n" +
-	"\aSession\x12\x1c.hindsight.v1.SessionRequest\x1a\x1d.hindsight.v1.SessionResponse(\x010\x01B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
+	"\x06answer2\x85\x05\n" +
+	"\x11PredictionService\x12|\n" +
+	"\aPredict\x12\x1c.hindsight.v1.PredictRequest\x1a\x1d.hindsight.v1.PredictResponse\"4\xca\xf3\x18\v\b\x02\x10\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:predict\x12\x90\x01\n" +
+	"\fPredictBatch\x12!.hindsight.v1.PredictBatchRequest\x1a\".hindsight.v1.PredictBatchResponse\"9\xca\xf3\x18\v\b\x02\x10\x01\x1a\x05model\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:predictBatch\x12z\n" +
+	"\aObserve\x12\x1c.hindsight.v1.ObserveRequest\x1a\x1d.hindsight.v1.ObserveResponse\"2\xca\xf3\x18\t\b\x02\x1a\x05model\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:observe\x12\x8e\x01\n" +
+	"\fObserveBatch\x12!.hindsight.v1.ObserveBatchRequest\x1a\".hindsight.v1.ObserveBatchResponse\"7\xca\xf3\x18\t\b\x02\x1a\x05model\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/models/{model}:observeBatch\x12R\n" +
+	"\aSession\x12\x1c.hindsight.v1.SessionRequest\x1a\x1d.hindsight.v1.SessionResponse\"\x06\xca\xf3\x18\x02\b\x01(\x010\x01B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
 var (
 	file_hindsight_v1_prediction_proto_rawDescOnce sync.Once
@@ -1494,6 +1494,7 @@ func file_hindsight_v1_prediction_proto_init() {
 	if File_hindsight_v1_prediction_proto != nil {
 		return
 	}
+	file_hindsight_v1_access_proto_init()
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_prediction_proto_msgTypes[0].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[2].OneofWrappers = []any{}

@@ -2,6 +2,7 @@ from hindsight._google import annotations_pb2 as _annotations_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from hindsight.v1 import access_pb2 as _access_pb2
 from hindsight.v1 import prediction_pb2 as _prediction_pb2
 from hindsight.v1 import spec_pb2 as _spec_pb2
 from google.protobuf.internal import containers as _containers

@@ -2,6 +2,7 @@ from hindsight._google import annotations_pb2 as _annotations_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from hindsight._google import status_pb2 as _status_pb2
+from hindsight.v1 import access_pb2 as _access_pb2
 from hindsight.v1 import spec_pb2 as _spec_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
