@@ -280,14 +280,10 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	server := rpc.New(rpc.Options{
 		Engine: models, Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(), MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	})
-	local, err := server.Local()
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := server.Local()
 	return clients{hindsightv1.NewPredictionServiceClient(local), hindsightv1.NewModelServiceClient(local)}, func() {
-		err := local.Close()
 		server.Drain(t.Context())
-		if err = errors.Join(err, models.Close(), disk.Close()); err != nil {
+		if err := errors.Join(models.Close(), disk.Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -35,20 +34,11 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	gateway.Starting(w)
 }
 
-// newGateway is the gateway to a server, and the function that closes its connection
-// after it was drained.
-func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server, grpc net.Addr, traced bool, guard *gateway.Guard, refused func(string)) (g *gateway.Gateway, closeLocal func() error, err error) {
-	local, err := server.Local()
-	if err != nil {
-		return nil, nil, err
-	}
-	g, err = gateway.New(ctx, gateway.Options{
-		Server: local, Log: log.Named("gateway"), Now: time.Now,
+// newGateway returns the gateway to a server.
+func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server, grpc net.Addr, traced bool, guard *gateway.Guard, refused func(string)) (*gateway.Gateway, error) {
+	return gateway.New(ctx, gateway.Options{
+		Server: server.Local(), Log: log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
 		Origins: c.Origins(), Console: web.Files(), GRPC: grpc, Traced: traced, Guard: guard, Refused: refused,
 	})
-	if err != nil {
-		return nil, nil, errors.Join(err, local.Close())
-	}
-	return g, local.Close, nil
 }

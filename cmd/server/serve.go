@@ -199,12 +199,11 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		server.Drain(ctx)
 		return err
 	}
-	api, closeAPI, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
+	api, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
 	if err != nil {
 		server.Drain(ctx)
 		return err
 	}
-	defer func() { err = errors.Join(err, closeAPI()) }()
 	s.open.calls.Store(api)
 	group, groupCtx := errgroup.WithContext(ctx)
 	s.open.ready.Store(true) // The listener holds calls until Serve takes them. A drain comes later.

@@ -13,15 +13,11 @@ import (
 )
 
 // supervised returns what tells systemd of the server until the context ends: that it
-// lives when gRPC answers the health check over a connection within the process, whatever
-// the answer is, and the engine gives its table of models. The connection takes none of the places of the
-// clients, so a server whose places are all taken serves. It is made at once, before the
-// server can drain.
+// lives when the gRPC server answers the health check from within the process, whatever the
+// answer is, and the engine gives its table of models. The check takes none of the places of
+// clients, so a server whose places are all taken still passes.
 func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models *engine.Engine) func() error {
-	local, err := server.Local()
-	if err != nil {
-		return func() error { return err }
-	}
+	local := server.Local()
 	check := func(ctx context.Context) error {
 		if err := local.Answers(ctx); err != nil {
 			return err
@@ -32,7 +28,5 @@ func supervised(ctx context.Context, log *zap.Logger, server *rpc.Server, models
 		}
 		return nil
 	}
-	return func() error {
-		return errors.Join(systemd.Supervise(ctx, log, check), local.Close())
-	}
+	return func() error { return systemd.Supervise(ctx, log, check) }
 }

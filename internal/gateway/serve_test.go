@@ -104,15 +104,11 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 		tb.Fatal(err)
 	}
 	h.predictor, h.models = hindsightv1.NewPredictionServiceClient(remote), hindsightv1.NewModelServiceClient(remote)
-	local, err := server.Local()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	h.start(tb, local, settings...)
+	h.start(tb, server.Local(), settings...)
 	tb.Cleanup(func() {
 		h.gateway.Drain()
 		server.Drain(context.Background())
-		if err := errors.Join(<-served, remote.Close(), local.Close(), e.Close(), disk.Close()); err != nil {
+		if err := errors.Join(<-served, remote.Close(), e.Close(), disk.Close()); err != nil {
 			tb.Error(err)
 		}
 	})

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -23,41 +19,26 @@ import (
 	"hindsight/internal/engine"
 )
 
-// access lets calls through by the rules, and tells the audit log of them.
+// access decides by the rules who may make a call, and writes the audit log.
 type access struct {
-	// auth is nil on a server without tokens, which takes every call.
+	// auth is nil on a server without tokens, which accepts every call.
 	auth  *auth.Authenticator
 	audit func(*auth.Record)
 	now   func() time.Time
 	// target is the model that an alias names, empty if no alias has the name.
 	target func(name string) string
-	rules  map[string]*judge
-	// passed are the callers of streams from within the process, by number.
-	passed sync.Map
-	next   atomic.Uint64
+	rules  map[string]*rule
 }
 
-// judge is a rule with the paths to the models that a request names.
-type judge struct {
-	rule
-	paths []path
-	// predicts: a call of the data path, which judges by itself the model that it resolves.
-	predicts bool
-}
-
-// newAccess is nil if there is nothing to do.
+// newAccess returns nil if the server has neither tokens nor an audit log.
 func newAccess(o *Options) *access {
 	if o.Auth == nil && o.Audit == nil {
 		return nil
 	}
-	a := &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: o.Engine.AliasTarget, rules: map[string]*judge{}}
-	for _, r := range rules() {
-		a.rules[r.method] = &judge{r, r.paths(), strings.HasPrefix(r.method, "/"+hindsightv1.PredictionService_ServiceDesc.ServiceName+"/")}
-	}
-	return a
+	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: o.Engine.AliasTarget, rules: rules()}
 }
 
-// interceptors are those before a call; none if there is nothing to do.
+// interceptors are none if a is nil.
 func (a *access) interceptors() ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
 	if a == nil {
 		return nil, nil
@@ -89,19 +70,19 @@ func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerI
 	return response, err
 }
 
-// carry gives a call its principal, and its engine the models of the principal. An alias may
-// be set after the request was judged: what it names is judged where the engine finds it.
-func (j *judge) carry(ctx context.Context, p *auth.Principal) context.Context {
+// carry gives the principal to the handler, and the principal's models to the engine. An
+// alias may change after the request was judged, so the engine judges its target again.
+func (r *rule) carry(ctx context.Context, p *auth.Principal) context.Context {
 	ctx = auth.NewContext(ctx, p)
-	if p.SeesAll() || j.predicts {
+	if p.SeesAll() || r.predicts {
 		return ctx
 	}
 	return engine.WithScope(ctx, p.Within)
 }
 
-// enter finds who calls, and holds a place for the call. The principal is nil where none
-// is needed.
-func (a *access) enter(ctx context.Context, method string) (*judge, *auth.Principal, error) {
+// enter authenticates the caller, and counts the call until Leave. The principal is nil
+// where the call needs none.
+func (a *access) enter(ctx context.Context, method string) (*rule, *auth.Principal, error) {
 	rule := a.rules[method]
 	switch {
 	case a.auth == nil:
@@ -121,14 +102,11 @@ func (a *access) enter(ctx context.Context, method string) (*judge, *auth.Princi
 	return rule, p, p.Enter(a.auth.Now())
 }
 
-// principal is who calls: the one whom the gateway has found, or that of the token, or
-// that of the client's certificate. One who sends a token is judged by it alone.
+// principal authenticates the caller: as the principal that the gateway has found, by the
+// token, or by the client certificate. A caller that sends a token is judged by the token
+// alone.
 func (a *access) principal(ctx context.Context) (*auth.Principal, error) {
 	if p := auth.FromContext(ctx); p != nil {
-		return p, nil
-	}
-	from, ok := peer.FromContext(ctx)
-	if p, _ := a.brought(ctx, from); p != nil {
 		return p, nil
 	}
 	switch values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) {
@@ -138,7 +116,7 @@ func (a *access) principal(ctx context.Context) (*auth.Principal, error) {
 	default:
 		return a.auth.Header("")
 	}
-	if ok {
+	if from, ok := peer.FromContext(ctx); ok {
 		if tls, ok := from.AuthInfo.(credentials.TLSInfo); ok && len(tls.State.VerifiedChains) > 0 {
 			return a.auth.Certificate(tls.State.VerifiedChains[0][0])
 		}
@@ -146,48 +124,8 @@ func (a *access) principal(ctx context.Context) (*auth.Principal, error) {
 	return nil, a.auth.Missing()
 }
 
-// caller is who makes a stream from within the process, and from where.
-type caller struct {
-	principal *auth.Principal
-	peer      *peer.Peer
-}
-
-const (
-	localNetwork = "bufconn"
-	localCaller  = "hindsight-local-caller"
-)
-
-// pass keeps the caller of a stream from within the process until the context ends. The
-// stream finds it by a number in its metadata.
-func (a *access) pass(ctx context.Context) context.Context {
-	if a == nil {
-		return ctx
-	}
-	from, _ := peer.FromContext(ctx)
-	number := a.next.Add(1)
-	a.passed.Store(number, caller{auth.FromContext(ctx), from})
-	context.AfterFunc(ctx, func() { a.passed.Delete(number) })
-	return metadata.AppendToOutgoingContext(ctx, localCaller, strconv.FormatUint(number, 10))
-}
-
-// brought is the caller of a stream from within the process. Metadata from elsewhere say
-// nothing, because no other connection is of this network.
-func (a *access) brought(ctx context.Context, from *peer.Peer) (*auth.Principal, *peer.Peer) {
-	if from == nil || from.Addr == nil || from.Addr.Network() != localNetwork {
-		return nil, from
-	}
-	for _, text := range metadata.ValueFromIncomingContext(ctx, localCaller) {
-		number, err := strconv.ParseUint(text, 10, 64)
-		if c, ok := a.passed.Load(number); ok && err == nil {
-			caller, _ := c.(caller)
-			return caller.principal, caller.peer
-		}
-	}
-	return nil, from
-}
-
-// permit judges a request by the role and the models of the principal.
-func (a *access) permit(rule *judge, p *auth.Principal, request any) error {
+// permit fails unless the principal has the role for a request and sees its models.
+func (a *access) permit(rule *rule, p *auth.Principal, request any) error {
 	if p == nil {
 		return nil
 	}
@@ -208,7 +146,7 @@ func (a *access) permit(rule *judge, p *auth.Principal, request any) error {
 	if !ok {
 		return fmt.Errorf("%w: not a message", auth.ErrScope)
 	}
-	for _, path := range rule.paths {
+	for _, path := range rule.models {
 		name := path.in(m.ProtoReflect())
 		if name == "" || name == engine.NoModel {
 			continue
@@ -234,7 +172,7 @@ func remembered(request any) bool {
 	return true
 }
 
-// judged counts a call of a known principal.
+// judged counts the verdict on a call of a known principal.
 func (a *access) judged(p *auth.Principal, err error) {
 	if p != nil {
 		a.auth.Judged(err)
@@ -258,21 +196,7 @@ func (a *access) message(ctx context.Context, method string, request any) error 
 	return err
 }
 
-// names appends the models that a request names.
-func (j *judge) names(to []string, request any) []string {
-	m, ok := request.(proto.Message)
-	if j == nil || !ok {
-		return to
-	}
-	for _, path := range j.paths {
-		if name := path.in(m.ProtoReflect()); name != "" {
-			to = append(to, name)
-		}
-	}
-	return to
-}
-
-// refused tells whether an error is of this package's judgement.
+// refused reports whether access refused the call with this error.
 func refused(err error) bool {
 	for _, e := range []error{
 		auth.ErrMissing, auth.ErrInvalid, auth.ErrExpired, auth.ErrCertificate, auth.ErrRole, auth.ErrScope, auth.ErrRate, auth.ErrConcurrency,
@@ -284,22 +208,21 @@ func refused(err error) bool {
 	return false
 }
 
-// audited tells whether a call is for the audit log.
-func (a *access) audited(rule *judge, err error) bool {
-	return a.audit != nil && ((rule != nil && rule.control) || (err != nil && refused(err)))
+// audited reports whether the audit log records a call.
+func (a *access) audited(rule *rule, err error) bool {
+	return a.audit != nil && ((rule != nil && rule.audit) || (err != nil && refused(err)))
 }
 
-// longestName bounds a name in the audit log, which may be no id at all.
+// longestName bounds a name in the audit log: a request may name anything.
 const longestName = 80
 
-// record completes a record of a call and its models.
+// record completes a record and writes it.
 func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, err error) {
 	r.Time, r.Who, r.Outcome, r.Refused = a.now(), p, code.Code_OK.String(), err != nil && refused(err)
 	for n, name := range r.Models {
 		r.Models[n] = name[:min(len(name), longestName)]
 	}
-	from, _ := peer.FromContext(ctx)
-	if _, from = a.brought(ctx, from); from != nil && from.Addr != nil {
+	if from, ok := peer.FromContext(ctx); ok && from.Addr != nil {
 		r.Peer = from.Addr.String()
 	}
 	if err != nil {

@@ -47,11 +47,17 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 			return r.GetStats().GetModel(), err
 		},
 		"WatchModel": func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
 			watch, err := within.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "a-live"})
 			if err != nil {
 				return "", err
 			}
 			r, err := watch.Recv()
+			cancel() // The server bounds the watches: this one ends before the next begins.
+			for err := err; err == nil; {
+				_, err = watch.Recv()
+			}
 			return r.GetStats().GetModel(), err
 		},
 		"ExportModel": func(ctx context.Context) (string, error) {

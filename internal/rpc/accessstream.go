@@ -31,7 +31,7 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 }
 
 // least is the role without which no message of a stream is taken.
-func (a *access) least(rule *judge) auth.Role {
+func (a *access) least(rule *rule) auth.Role {
 	if a.auth == nil {
 		return auth.None
 	}
@@ -42,7 +42,7 @@ func (a *access) least(rule *judge) auth.Role {
 type judgedStream struct {
 	grpc.ServerStream
 	access    *access
-	rule      *judge
+	rule      *rule
 	principal *auth.Principal
 	//nolint:containedctx // A grpc.ServerStream has its context.
 	ctx context.Context
@@ -59,7 +59,7 @@ func (s *judgedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	if s.rule != nil && len(s.rule.paths) > 0 {
+	if s.rule != nil && len(s.rule.models) > 0 {
 		s.names = slices.Compact(s.rule.names(s.names, m))
 	}
 	if s.principal == nil {

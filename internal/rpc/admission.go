@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,12 +54,11 @@ func (a *admission) timeout(method string) time.Duration {
 	switch method {
 	case hindsightv1.PredictionService_Session_FullMethodName, hindsightv1.ModelService_WatchModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
 		return 0
-	case hindsightv1.PredictionService_Predict_FullMethodName, hindsightv1.PredictionService_Observe_FullMethodName,
-		hindsightv1.PredictionService_PredictBatch_FullMethodName, hindsightv1.PredictionService_ObserveBatch_FullMethodName:
-		return a.predictionTimeout
-	default:
-		return a.modelTimeout
 	}
+	if strings.HasPrefix(method, "/"+hindsightv1.PredictionService_ServiceDesc.ServiceName+"/") {
+		return a.predictionTimeout
+	}
+	return a.modelTimeout
 }
 
 // bounded bounds the time of a call of a method.

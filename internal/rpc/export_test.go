@@ -1,11 +1,16 @@
 package rpc
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"hindsight/internal/auth"
 	"hindsight/internal/model/input"
 )
 
@@ -64,12 +69,61 @@ var PredictionToProto = predictionToProto
 var HeldBytes = heldBytes
 
 // RuledMethods are the methods that have a rule.
-func RuledMethods() []string {
-	var out []string
-	for _, r := range rules() {
-		out = append(out, r.method)
+func RuledMethods() []string { return slices.Sorted(maps.Keys(rules())) }
+
+// NeededRole is the role that a call needs.
+func NeededRole(method string) auth.Role { return rules()[method].role }
+
+// AccessTable is the table of rules in Markdown, with a column for each role: the calls of
+// the API in the order of the proto files, then the others by name.
+func AccessTable() string {
+	all := rules()
+	var order []string
+	for _, service := range services() {
+		for n := range service.Methods().Len() {
+			order = append(order, fmt.Sprintf("/%s/%s", service.FullName(), service.Methods().Get(n).Name()))
+		}
 	}
-	return out
+	for _, method := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(order, method) {
+			order = append(order, method)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| call | nobody | read | write | admin | the models that it names | left out of the answer | audited |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
+	for _, method := range order {
+		r := all[method]
+		service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+		fmt.Fprintf(&b, "| %s.%s ", strings.TrimPrefix(service, "hindsight.v1."), name)
+		for _, role := range []auth.Role{auth.None, auth.Read, auth.Write, auth.Admin} {
+			switch {
+			case role >= r.role:
+				b.WriteString("| yes ")
+			case r.unremembered != auth.None && role >= r.unremembered:
+				b.WriteString("| `remember: false` ")
+			default:
+				b.WriteString("| no ")
+			}
+		}
+		var models []string
+		for _, path := range r.models {
+			var names []string
+			for _, field := range path {
+				names = append(names, string(field.Name()))
+			}
+			models = append(models, "`"+strings.Join(names, ".")+"`")
+		}
+		audited := "refusals"
+		switch {
+		case r.audit:
+			audited = "yes"
+		case r.role == auth.None:
+			audited = ""
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(models, ", "), r.omits, audited)
+	}
+	return b.String()
 }
 
 // JudgeUnary is the interceptor that lets unary calls through.

@@ -8,40 +8,22 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// localListener marks the connections from within the process.
-type localListener struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l localListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return localConn{c}, nil
-}
-
-type localConn struct{ net.Conn }
-
-// handshakes secures connections from outside. One from within the process needs
-// nothing.
+// handshakes are credentials that log failed handshakes.
 type handshakes struct {
 	credentials.TransportCredentials
 	log *zap.Logger
 }
 
 // newHandshakes takes nil for plaintext.
-func newHandshakes(outside credentials.TransportCredentials, log *zap.Logger) handshakes {
-	if outside == nil {
-		outside = insecure.NewCredentials()
+func newHandshakes(c credentials.TransportCredentials, log *zap.Logger) handshakes {
+	if c == nil {
+		c = insecure.NewCredentials()
 	}
-	return handshakes{outside, log}
+	return handshakes{c, log}
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	if _, local := c.(localConn); local {
-		return insecure.NewCredentials().ServerHandshake(c)
-	}
 	secured, info, err := h.TransportCredentials.ServerHandshake(c)
 	if err != nil {
 		h.log.Debug("handshake failed", zap.Stringer("peer", c.RemoteAddr()), zap.Error(err))

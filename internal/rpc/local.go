@@ -4,112 +4,132 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
+
+	"hindsight/internal/engine"
 )
 
-// localBuffer is what one direction of the connection within the process holds.
-const localBuffer = 256 << 10
-
-// registrar registers services with the gRPC server, and keeps their unary methods by
-// full name for calls from within the process.
+// registrar registers services with the gRPC server, and keeps their methods by full name
+// for calls from within the process.
 type registrar struct {
 	server  *grpc.Server
 	methods map[string]localMethod
 }
 
+// localMethod is a method of a service. A unary method has call, others have stream.
 type localMethod struct {
-	handler grpc.MethodHandler
+	call    grpc.MethodHandler
+	stream  *grpc.StreamDesc
 	service any
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
 func (r registrar) RegisterService(description *grpc.ServiceDesc, service any) {
 	r.server.RegisterService(description, service)
+	prefix := "/" + description.ServiceName + "/"
 	for _, m := range description.Methods {
-		r.methods["/"+description.ServiceName+"/"+m.MethodName] = localMethod{m.Handler, service}
+		r.methods[prefix+m.MethodName] = localMethod{call: m.Handler, service: service}
+	}
+	for n := range description.Streams {
+		r.methods[prefix+description.Streams[n].StreamName] = localMethod{stream: &description.Streams[n], service: service}
 	}
 }
 
-// Local is a client's connection from within the process. A unary call is a call of the
-// handler, through the same interceptors, limits and deadlines as from outside. The
-// principal and the peer of its context are those of the call. A stream goes through the gRPC server and a buffer; at most 256 are open at once. The
-// caller closes it after its calls have ended.
-type Local struct {
-	server  *Server
-	streams *grpc.ClientConn
-}
+// Local is a client's connection from within the process. Its calls go to the handlers
+// through the same interceptors, limits and deadlines as calls from outside, without a
+// network. The principal, the peer and the trace of a call are those of its context.
+type Local struct{ server *Server }
 
-// Local connects to the server. Drain ends the streams, and does not wait for unary
-// calls: whoever makes them does.
-func (s *Server) Local() (*Local, error) {
-	listener := bufconn.Listen(localBuffer)
-	streams, err := grpc.NewClient("passthrough:///local",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(s.maxMessageBytes), grpc.MaxCallSendMsgSize(s.maxMessageBytes)),
-		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("rpc: local connection: %w", err)
-	}
-	s.listeners.Go(func() {
-		_ = s.Serve(localListener{listener}) // It ends with the server, and has no other error.
-	})
-	return &Local{s, streams}, nil
-}
+// Local returns a connection to the server. Drain ends its streams, and does not wait for
+// its unary calls: whoever makes them waits.
+func (s *Server) Local() *Local { return &Local{s} }
 
-// Close closes the connection.
-func (l *Local) Close() error { return l.streams.Close() }
-
-// Answers asks the server's health service, through the gRPC server and a buffer. Any answer
-// will do: a server whose disk refuses writes says NOT_SERVING, and goes on predicting.
+// Answers fails unless the gRPC server and the health service answer. Any answer will do:
+// a server whose disk refuses writes answers NOT_SERVING, and predicts.
 func (l *Local) Answers(ctx context.Context) error {
-	if _, err := healthv1.NewHealthClient(l.streams).Check(ctx, &healthv1.HealthCheckRequest{}); err != nil {
+	if l.server.streams.isClosed() {
+		return engine.ErrClosed
+	}
+	l.server.GetServiceInfo() // It takes the lock of the gRPC server.
+	if _, err := healthv1.NewHealthClient(l).Check(ctx, &healthv1.HealthCheckRequest{}); err != nil {
 		return fmt.Errorf("rpc: health: %w", err)
 	}
 	return nil
 }
 
-// NewStream implements grpc.ClientConnInterface. The context has to end.
-func (l *Local) NewStream(ctx context.Context, description *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
-	return l.streams.NewStream(l.server.access.pass(carried(ctx)), description, method, options...)
+// incoming is the context of a call at the server: outgoing metadata become incoming, and
+// the method's time limit holds.
+func (l *Local) incoming(ctx context.Context, method string) (context.Context, context.CancelFunc) {
+	outgoing, _ := metadata.FromOutgoingContext(ctx)
+	return l.server.admission.bounded(metadata.NewIncomingContext(ctx, outgoing), method)
 }
 
-var errNotMessage = errors.New("rpc: not a message")
-
-// Invoke implements grpc.ClientConnInterface. It takes no options.
+// Invoke implements grpc.ClientConnInterface. It ignores options.
 func (l *Local) Invoke(ctx context.Context, method string, request, response any, _ ...grpc.CallOption) error {
-	m, ok := l.server.methods[method]
-	if !ok {
+	m := l.server.methods[method]
+	if m.call == nil {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 	}
-	sent, ok := request.(proto.Message)
-	if !ok {
-		return errNotMessage
+	if err := l.fits(request); err != nil {
+		return err
 	}
-	if size := proto.Size(sent); size > l.server.maxMessageBytes {
-		return status.Errorf(codes.ResourceExhausted, "message of %d bytes, at most %d", size, l.server.maxMessageBytes)
-	}
-	outgoing, _ := metadata.FromOutgoingContext(ctx)
-	ctx, cancel := l.server.admission.bounded(metadata.NewIncomingContext(ctx, outgoing), method)
+	ctx, cancel := l.incoming(ctx, method)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return statusOf(err).Err()
 	}
-	answer, err := m.handler(m.service, ctx, func(into any) error { return copyMessage(into, sent) }, l.server.unary)
+	answer, err := m.call(m.service, ctx, func(into any) error { return copyMessage(into, request) }, l.server.unary)
 	if err != nil {
 		return err
 	}
 	return copyMessage(response, answer)
+}
+
+// NewStream implements grpc.ClientConnInterface. The caller cancels the context, or
+// receives until an error. It ignores options.
+func (l *Local) NewStream(ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+	m := l.server.methods[method]
+	if m.stream == nil {
+		return nil, status.Errorf(codes.Unimplemented, "unknown method %s", method)
+	}
+	ctx, cancel := l.incoming(ctx, method)
+	s := &localStream{
+		local: l, clientStreams: m.stream.ClientStreams, requests: make(chan any, 1), responses: make(chan any),
+		begun: make(chan struct{}), ended: make(chan struct{}),
+	}
+	info := &grpc.StreamServerInfo{FullMethod: method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
+	started := l.server.streams.start(cancel, func() {
+		defer cancel()
+		s.err = l.server.stream(m.service, localServerStream{s, ctx}, info, m.stream.Handler)
+		close(s.ended)
+	})
+	if !started {
+		cancel()
+		return nil, statusOf(engine.ErrClosed).Err()
+	}
+	return localClientStream{s, ctx}, nil
+}
+
+var errNotMessage = errors.New("rpc: not a message")
+
+// fits refuses messages above the limit, as the gRPC server does.
+func (l *Local) fits(message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return errNotMessage
+	}
+	if size := proto.Size(m); size > l.server.maxMessageBytes {
+		return status.Errorf(codes.ResourceExhausted, "message of %d bytes, at most %d", size, l.server.maxMessageBytes)
+	}
+	return nil
 }
 
 // copyMessage copies a message into an empty one, so that caller and handler share
@@ -124,13 +144,195 @@ func copyMessage(into, from any) error {
 	return nil
 }
 
-// chain is one interceptor of many, the first of them outermost.
-func chain(interceptors ...grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+// localStream is a stream from within the process, as both of its ends see it.
+type localStream struct {
+	local                *Local
+	clientStreams        bool
+	requests, responses  chan any
+	closeOnce, beginOnce sync.Once
+	// begun is closed when the handler sends its header or its first response.
+	begun chan struct{}
+	// ended is closed when the handler has returned err.
+	ended chan struct{}
+	err   error
+}
+
+// localClientStream is the client's end.
+type localClientStream struct {
+	*localStream
+	ctx context.Context //nolint:containedctx // A grpc.ClientStream has its context.
+}
+
+// Context implements grpc.ClientStream.
+func (s localClientStream) Context() context.Context { return s.ctx }
+
+// Header implements grpc.ClientStream. It returns nil if the handler ended without one.
+func (s localClientStream) Header() (metadata.MD, error) {
+	select {
+	case <-s.begun:
+	case <-s.ended:
+		select {
+		case <-s.begun:
+		default:
+			return nil, nil
+		}
+	}
+	return metadata.MD{}, nil
+}
+
+// Trailer implements grpc.ClientStream.
+func (s localClientStream) Trailer() metadata.MD { return nil }
+
+// CloseSend implements grpc.ClientStream.
+func (s localClientStream) CloseSend() error {
+	s.closeOnce.Do(func() { close(s.requests) })
+	return nil
+}
+
+// SendMsg implements grpc.ClientStream. After the handler has ended, RecvMsg says how.
+func (s localClientStream) SendMsg(m any) error {
+	if err := s.local.fits(m); err != nil {
+		return err
+	}
+	select {
+	case s.requests <- cloneOf(m):
+		return nil
+	case <-s.ended:
+		if !s.clientStreams {
+			return nil
+		}
+		return io.EOF
+	}
+}
+
+// RecvMsg implements grpc.ClientStream.
+func (s localClientStream) RecvMsg(m any) error {
+	select {
+	case response := <-s.responses:
+		return copyMessage(m, response)
+	case <-s.ended:
+		if s.err == nil {
+			return io.EOF
+		}
+		return s.err
+	}
+}
+
+// localServerStream is the handler's end.
+type localServerStream struct {
+	*localStream
+	ctx context.Context //nolint:containedctx // A grpc.ServerStream has its context.
+}
+
+// Context implements grpc.ServerStream.
+func (s localServerStream) Context() context.Context { return s.ctx }
+
+// SetHeader implements grpc.ServerStream.
+func (s localServerStream) SetHeader(metadata.MD) error { return nil }
+
+// SendHeader implements grpc.ServerStream.
+func (s localServerStream) SendHeader(metadata.MD) error {
+	s.beginOnce.Do(func() { close(s.begun) })
+	return nil
+}
+
+// SetTrailer implements grpc.ServerStream.
+func (s localServerStream) SetTrailer(metadata.MD) {}
+
+// SendMsg implements grpc.ServerStream.
+func (s localServerStream) SendMsg(m any) error {
+	if err := s.local.fits(m); err != nil {
+		return err
+	}
+	_ = s.SendHeader(nil)
+	select {
+	case s.responses <- cloneOf(m):
+		return nil
+	case <-s.ctx.Done():
+		return statusOf(s.ctx.Err()).Err()
+	}
+}
+
+// RecvMsg implements grpc.ServerStream.
+func (s localServerStream) RecvMsg(m any) error {
+	select {
+	case request, open := <-s.requests:
+		if !open {
+			return io.EOF
+		}
+		return copyMessage(m, request)
+	case <-s.ctx.Done():
+		return statusOf(s.ctx.Err()).Err()
+	}
+}
+
+// cloneOf is a copy of a message that fits.
+func cloneOf(m any) any {
+	message, _ := m.(proto.Message)
+	return proto.Clone(message)
+}
+
+// localStreams are the open streams from within the process.
+type localStreams struct {
+	// ctx ends all of them.
+	ctx      context.Context //nolint:containedctx // Its lifetime is that of the server.
+	cancel   context.CancelFunc
+	handlers sync.WaitGroup
+	mu       sync.Mutex
+	// closed refuses further streams. mu guards it.
+	closed bool
+}
+
+func newLocalStreams() *localStreams {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &localStreams{ctx: ctx, cancel: cancel}
+}
+
+// start runs a handler that cancel ends, unless the server drains.
+func (l *localStreams) start(cancel context.CancelFunc, handle func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.handlers.Go(func() {
+		forget := context.AfterFunc(l.ctx, cancel)
+		defer forget()
+		handle()
+	})
+	return true
+}
+
+func (l *localStreams) isClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+func (l *localStreams) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+}
+
+// chainUnary is one interceptor of many, the first of them outermost.
+func chainUnary(interceptors []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		for i := len(interceptors) - 1; i >= 0; i-- {
 			next, interceptor := handle, interceptors[i]
 			handle = func(ctx context.Context, request any) (any, error) { return interceptor(ctx, request, info, next) }
 		}
 		return handle(ctx, request)
+	}
+}
+
+// chainStream is chainUnary for streams.
+func chainStream(interceptors []grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
+	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		for i := len(interceptors) - 1; i >= 0; i-- {
+			next, interceptor := handle, interceptors[i]
+			handle = func(service any, stream grpc.ServerStream) error { return interceptor(service, stream, info, next) }
+		}
+		return handle(service, stream)
 	}
 }

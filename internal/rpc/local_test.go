@@ -21,16 +21,7 @@ import (
 // local is a connection from within the process.
 func (s *service) local(t *testing.T) *rpc.Local {
 	t.Helper()
-	l, err := s.server.Local()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return l
+	return s.server.Local()
 }
 
 // A call from within the process is answered and refused as one from outside.
@@ -94,7 +85,7 @@ func TestLocalLimits(t *testing.T) {
 	}
 }
 
-// Streams go through the gRPC server, and end with it.
+// Streams end with the server.
 func TestLocalStreams(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(2))
@@ -117,7 +108,7 @@ func TestLocalStreams(t *testing.T) {
 	if size == 0 {
 		t.Error("nothing was exported")
 	}
-	// Drain ends a stream that is open, and its connection.
+	// Drain ends an open stream, and refuses others.
 	session, err := hindsightv1.NewPredictionServiceClient(s.local(t)).Session(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -131,6 +122,9 @@ func TestLocalStreams(t *testing.T) {
 	s.server.Drain(t.Context())
 	if _, err := session.Recv(); err == nil {
 		t.Error("the session goes on after the server ended")
+	}
+	if _, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"}); reason(status.Convert(err)) != "SHUTTING_DOWN" {
+		t.Errorf("a stream after the end: %v", err)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package rpc is the gRPC surface: it turns messages into the engine's terms
-// and back, and the engine's errors into statuses, by one table.
+// Package rpc serves the gRPC API. It translates between messages and the engine's types,
+// and turns errors into statuses by one table.
 package rpc
 
 import (
@@ -31,28 +31,29 @@ import (
 type Options struct {
 	Engine *engine.Engine
 	Log    *zap.Logger
-	// Metrics counts and times the calls, as Observed says.
+	// Metrics counts and times the calls, with the options Observed.
 	Metrics  *grpcprom.ServerMetrics
 	Observed []grpcprom.Option
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
-	// progress may hold an eighth of it together, models in transfer another.
+	// progress hold at most an eighth of it together, models in transfer another.
 	MemoryLimit int64
 	// Tracer makes a span of every call; nil makes none.
 	Tracer trace.TracerProvider
-	// Refused is told why a call was refused or failed, one of Reasons. It may be nil.
+	// Refused receives the reason of every refused or failed call, one of Reasons; nil is
+	// no receiver.
 	Refused func(reason string)
-	// Credentials secure connections from outside; nil is plaintext.
+	// Credentials secure connections; nil is plaintext.
 	Credentials credentials.TransportCredentials
-	// Reflection lets tools like grpcurl ask for the services.
+	// Reflection lets tools like grpcurl list the services.
 	Reflection bool
-	// Auth tells who calls; nil takes every call. Audit is told of the calls that the audit
-	// log keeps, and must not keep the record; nil is no log. Now is required with either.
+	// Auth authenticates callers; nil accepts every call. Audit receives the records of the
+	// audit log, and must not keep them; nil is no log. Now is required with either.
 	Auth  *auth.Authenticator
 	Audit func(*auth.Record)
 	Now   func() time.Time
-	// admission is newAdmission(MemoryLimit), but in tests.
+	// admission is newAdmission(MemoryLimit) unless a test sets it.
 	admission *admission
 }
 
@@ -63,13 +64,13 @@ const (
 	maxHeaderBytes   = 16 << 10
 	minPingInterval  = 10 * time.Second
 	sessionCalls     = 1024
-	// A connection on which nothing comes for idlePing is pinged. It is closed if
-	// nothing comes for pingTimeout after that.
+	// The server pings a connection after idlePing without traffic, and closes it after
+	// pingTimeout without an answer.
 	idlePing    = 30 * time.Second
 	pingTimeout = 10 * time.Second
 )
 
-// Server is a gRPC server of both services, health and reflection.
+// Server is a gRPC server of both services of the API, health and reflection.
 type Server struct {
 	*grpc.Server
 	health      *health.Server
@@ -77,16 +78,16 @@ type Server struct {
 	admission   *admission
 	access      *access
 	once        sync.Once
-	// What Local needs: the unary methods and the interceptors before them.
+	// Local calls methods through the interceptors unary and stream.
 	methods         map[string]localMethod
 	unary           grpc.UnaryServerInterceptor
+	stream          grpc.StreamServerInterceptor
+	streams         *localStreams
 	maxMessageBytes int
-	// listeners serve connections from within the process.
-	listeners sync.WaitGroup
 }
 
-// New is a server that does not listen yet. Its health is SERVING, because the
-// engine that it is given is open.
+// New returns a server that does not listen yet. Its health is SERVING, because the
+// engine is open.
 func New(o Options) *Server {
 	recovered := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
 		o.Log.With(traceFields(ctx)...).Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
@@ -101,13 +102,13 @@ func New(o Options) *Server {
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
 	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary), judgeUnary...)
-	unary := chain(append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))...)
+	unary := chainUnary(append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered)))
 	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), judgeStream...)
-	streams = append(streams, recovery.StreamServerInterceptor(recovered))
+	stream := chainStream(append(streams, recovery.StreamServerInterceptor(recovered)))
 	s := &Server{
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
-			grpc.ChainStreamInterceptor(streams...),
+			grpc.StreamInterceptor(stream),
 			grpc.Creds(newHandshakes(o.Credentials, o.Log)),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
@@ -120,21 +121,17 @@ func New(o Options) *Server {
 			grpc.WaitForHandlers(true),
 		),
 		health: health.NewServer(), admission: admission, access: access,
-		methods: map[string]localMethod{}, unary: unary, maxMessageBytes: o.MaxMessageBytes,
+		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,
 		predictions: &predictions{
 			engine: o.Engine, access: access, maxRows: o.MaxBatchRows, sessionCalls: sessionCalls, draining: draining,
 			tracing: tracing, refusals: refusals,
 		},
 	}
-	services := registrar{s.Server, s.methods}
-	hindsightv1.RegisterPredictionServiceServer(services, s.predictions)
-	hindsightv1.RegisterModelServiceServer(services, &models{engine: o.Engine, transfers: &admission.transfers, draining: draining})
-	healthv1.RegisterHealthServer(s.Server, s.health)
-	for _, service := range []string{
-		hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
-	} {
-		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_SERVING)
-	}
+	registered := registrar{s.Server, s.methods}
+	hindsightv1.RegisterPredictionServiceServer(registered, s.predictions)
+	hindsightv1.RegisterModelServiceServer(registered, &models{engine: o.Engine, transfers: &admission.transfers, draining: draining})
+	healthv1.RegisterHealthServer(registered, s.health)
+	s.setHealth(healthv1.HealthCheckResponse_SERVING)
 	if o.Reflection {
 		reflection.Register(s.Server)
 	}
@@ -142,33 +139,37 @@ func New(o Options) *Server {
 	return s
 }
 
-// StopServing lets health say NOT_SERVING of every service. Calls are answered as before.
-func (s *Server) StopServing() {
-	for _, service := range []string{
-		"", hindsightv1.PredictionService_ServiceDesc.ServiceName, hindsightv1.ModelService_ServiceDesc.ServiceName,
-	} {
-		s.health.SetServingStatus(service, healthv1.HealthCheckResponse_NOT_SERVING)
+// setHealth sets the health of the server and of both services.
+func (s *Server) setHealth(status healthv1.HealthCheckResponse_ServingStatus) {
+	s.health.SetServingStatus("", status)
+	for _, service := range services() {
+		s.health.SetServingStatus(string(service.FullName()), status)
 	}
 }
 
-// Drain ends the server: health watchers are told NOT_SERVING, sessions answer
-// the calls that they have read and end, watchers of models end, and calls in flight
-// end. When the context
-// ends first, the calls that are left are cancelled.
+// StopServing sets the health of every service to NOT_SERVING. The server still answers
+// calls.
+func (s *Server) StopServing() { s.setHealth(healthv1.HealthCheckResponse_NOT_SERVING) }
+
+// Drain ends the server. Health becomes NOT_SERVING, sessions answer the calls that they
+// have read and end, watches end, and Drain waits for the other calls. When the context
+// ends first, Drain cancels the remaining calls.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
+	s.streams.close()
 	s.once.Do(func() { close(s.predictions.draining) })
-	defer s.listeners.Wait()
 	defer s.predictions.receivers.Wait()
 	ended := make(chan struct{})
 	go func() {
 		s.GracefulStop()
+		s.streams.handlers.Wait()
 		close(ended)
 	}()
 	select {
 	case <-ended:
 	case <-ctx.Done():
 		s.Stop()
+		s.streams.cancel()
 		<-ended
 	}
 }

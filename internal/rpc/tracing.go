@@ -43,8 +43,11 @@ func newTracing(provider trace.TracerProvider) *tracing {
 // trace in its context, others in their headers.
 func (t *tracing) start(ctx context.Context, method string) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		headers, _ := metadata.FromIncomingContext(ctx)
-		ctx = t.w3c.Extract(ctx, carrier(headers))
+		headers := propagation.MapCarrier{}
+		for _, key := range t.w3c.Fields() {
+			headers[key] = strings.Join(metadata.ValueFromIncomingContext(ctx, key), ",")
+		}
+		ctx = t.w3c.Extract(ctx, headers)
 	}
 	name := strings.TrimPrefix(method, "/")
 	return t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer),
@@ -112,39 +115,6 @@ type tracedStream struct {
 
 // Context implements grpc.ServerStream.
 func (s tracedStream) Context() context.Context { return s.ctx }
-
-// carrier reads and writes the headers of a call.
-type carrier metadata.MD
-
-// Get implements propagation.TextMapCarrier.
-func (c carrier) Get(key string) string {
-	return strings.Join(metadata.MD(c).Get(key), ",")
-}
-
-// Set implements propagation.TextMapCarrier.
-func (c carrier) Set(key, value string) { metadata.MD(c).Set(key, value) }
-
-// Keys implements propagation.TextMapCarrier.
-func (c carrier) Keys() []string {
-	keys := make([]string, 0, len(c))
-	for key := range c {
-		keys = append(keys, key)
-	}
-	return keys
-}
-
-// carried is a context whose outgoing headers carry its trace, where it has one.
-func carried(ctx context.Context) context.Context {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		return ctx
-	}
-	headers, ok := metadata.FromOutgoingContext(ctx)
-	if !ok {
-		headers = metadata.MD{}
-	}
-	propagation.TraceContext{}.Inject(ctx, carrier(headers))
-	return metadata.NewOutgoingContext(ctx, headers)
-}
 
 // traceFields say in a log line which trace and span it is of.
 func traceFields(ctx context.Context) []zap.Field {
