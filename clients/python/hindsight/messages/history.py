@@ -15,28 +15,28 @@ from hindsight.v1 import model_pb2
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """HistoryPoint is how a model did from the point before to this one."""
+    """HistoryPoint is how a model did since the previous point."""
 
-    #: The last observation of the point.
+    #: Its last observation.
     sequence: int
-    #: When it was learned.
+    #: When that was learned.
     time: Optional[datetime]
-    #: The performance over the observations since the point before.
+    #: The performance since the previous point.
     performance: Optional[Performance]
     #: The same of a classifier.
     classes: Optional[ClassPerformance]
-    #: At the last observation. See ModelStats. So are the next three. Absent where it has to be
-    #: solved for.
+    #: At the last observation, as in ModelStats, like the next three. Absent if computed on
+    #: demand.
     regret: Optional[float]
-    #: What the theory promises. Absent unless the theorem applies.
+    #: The guarantee, if certified.
     regret_bound: Optional[float]
     #: The number of dictionary centres.
     dictionary: Optional[int]
-    #: The weights of the experts, the means over the outputs, at most 64. There are fewer than
-    #: names where an expert came later, and none before the first mixture.
+    #: The expert weights, means over outputs, at most 64: fewer than names while experts are
+    #: missing, none before the first mixture.
     expert_weights: tuple[float, ...]
-    #: The share of labels inside the intervals of each level since the point before, in the order
-    #: of the spec's coverage, the outputs together. None where no interval was judged.
+    #: The share of labels inside the intervals of each level since the previous point, over all
+    #: outputs, in the order of the spec's coverage. Empty if no interval was judged.
     realised: tuple[float, ...]
 
     def __repr__(self) -> str:
@@ -63,9 +63,9 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class DriftMark:
-    """DriftMark is a change of the loss that was detected."""
+    """DriftMark is a detected change of the loss."""
 
-    #: The sequence at which it is thought to have happened.
+    #: Its estimated sequence.
     sequence: int
     #: When it was detected.
     time: Optional[datetime]
@@ -86,15 +86,14 @@ class DriftMark:
 class History:
     """History answers GetModelHistory."""
 
-    #: The points, oldest first: at most 256. All are of the same number of observations, a power
-    #: of two, but the last one, which may be of fewer. When there are 256, each two neighbours
-    #: become one: sums are added up, and what is told of the last observation is that of the
-    #: later one. Numbers have six digits, and weights four decimals.
+    #: Oldest first, at most 256. Each covers the same power-of-two number of observations; the
+    #: last may cover fewer. At 256 points neighbours merge: sums add, last-observation figures
+    #: are the later one's. Numbers have six digits, weights four decimals.
     points: tuple[HistoryPoint, ...]
-    #: The names of the experts, in the order of HistoryPoint.expert_weights: of auto, of a
-    #: learner with lambdas, the kernels of raker, the intervals of ada_raker.
+    #: The expert names in the order of HistoryPoint.expert_weights: of auto, lambdas, the kernels
+    #: of raker, the intervals of ada_raker.
     experts: tuple[str, ...]
-    #: The newest changes of the loss that were detected, at most 100, oldest first.
+    #: The newest detected changes of the loss, at most 100, oldest first.
     drifts: tuple[DriftMark, ...]
 
     @classmethod
@@ -109,9 +108,9 @@ class History:
 
 @dataclass(frozen=True)
 class OutcomeEvent:
-    """OutcomeEvent is an observation that was learned."""
+    """OutcomeEvent is a learned observation."""
 
-    #: What came of it.
+    #: Its outcome.
     outcome: Optional[Outcome]
     #: The label, or the labels.
     labels: tuple[float, ...]
@@ -119,7 +118,7 @@ class OutcomeEvent:
     class_: str
     #: When it was learned.
     time: Optional[datetime]
-    #: How many outcomes were left out since the one before.
+    #: The number of outcomes left out since the previous one.
     omitted: int
 
     @classmethod
@@ -140,11 +139,11 @@ class Event:
 
     #: An observation was learned.
     outcome: Optional[OutcomeEvent]
-    #: The statistics, as GetModelStats tells them, without what has to be solved for, the digest
-    #: and the experts. The first event is of this kind.
+    #: The statistics, without what is computed on demand, the digest and the experts. The first
+    #: event has this type.
     stats: Optional[ModelStats]
-    #: A point of the history is complete. When points have become longer, the first of these may
-    #: begin before the last one ended, and stands for it too.
+    #: A history point is complete. After points have merged, the first may begin before the
+    #: previous one ended, and replaces it.
     history: Optional[HistoryPoint]
 
     @classmethod

@@ -31,17 +31,17 @@ class Category:
 
 @dataclass(frozen=True)
 class LearnedInput:
-    """LearnedInput is what has been learned of one named input."""
+    """LearnedInput is what a model has learned of one named input."""
 
     #: Its name.
     name: str
-    #: The names of its features, in their order.
+    #: The names of its features, in order.
     features: tuple[str, ...]
-    #: Its categories that have a feature, in the order of their first appearance.
+    #: Its categories with a feature, by first appearance.
     categories: tuple[Category, ...]
-    #: The mean of the observed values of a number, a list or a boolean.
+    #: The mean of a number, list or boolean.
     mean: Optional[float]
-    #: Their deviation.
+    #: The standard deviation.
     deviation: Optional[float]
 
     @classmethod
@@ -58,19 +58,18 @@ class LearnedInput:
 
 @dataclass(frozen=True)
 class ModelSummary:
-    """ModelSummary is how a model is doing, in the few figures of a list."""
+    """ModelSummary is a model's row in a list."""
 
-    #: What the server has of it: in memory, on disk alone, or read only.
+    #: Where the model is.
     state: str
-    #: The performance over the last 1000 observations, and up to 50 more, in the terms of
-    #: Outcome.recent_loss. This and the next two are of the last time that the model was in
-    #: memory, and absent if it was not since the server's start.
+    #: The performance over the last 1000 to 1050 observations. This and the next two are from the
+    #: last time in memory, absent if never since the server's start.
     recent: Optional[Performance]
-    #: Of a classifier.
+    #: The same of a classifier.
     recent_classes: Optional[ClassPerformance]
     #: See ModelStats.
     regret: Optional[float]
-    #: Observations a second, over the last minute, or up to 10 s more.
+    #: Observations per second over the last 60 to 70 s.
     observation_rate: float
 
     def __repr__(self) -> str:
@@ -93,14 +92,13 @@ class ModelSummary:
 
 @dataclass(frozen=True)
 class Move:
-    """Move says that another server has a model, or is to have it. The model that is moved learns
-    nothing, remembers no predictions and is not restored, so that ExportModel gives all that it was
-    told. Predict without remember goes on."""
+    """Move names the server that has, or will have, the model. A moving model learns nothing,
+    remembers no predictions and is not restored, so that ExportModel is complete. Predict without
+    remember goes on."""
 
-    #: The gRPC address of the other server, as clients reach it. At most 300 bytes.
+    #: The other server's gRPC address as clients reach it, at most 300 bytes.
     address: str
-    #: The other server has the model. Before that calls are refused with MODEL_MOVING, for a
-    #: while; afterwards always with MODEL_MOVED.
+    #: The other server has the model. Calls return MODEL_MOVING before, MODEL_MOVED after.
     complete: bool
 
     @classmethod
@@ -116,9 +114,9 @@ class Move:
 class ImportedState:
     """ImportedState is the state that a model was imported with."""
 
-    #: How many observations it had learned.
+    #: Its number of observations.
     sequence: int
-    #: SHA-256 of the state, in hexadecimal digits. See Snapshot.state_digest.
+    #: See Snapshot.state_digest.
     state_digest: str
 
     @classmethod
@@ -134,55 +132,50 @@ class ImportedState:
 class ModelInfo:
     """ModelInfo is a named online learner."""
 
-    #: Its id: [a-z0-9]([a-z0-9._-]{0,62}).
+    #: Its id, [a-z0-9]([a-z0-9._-]{0,62}).
     id: str
-    #: Its spec, every default filled in.
+    #: Its spec with every default filled in.
     spec: Optional[dict[str, Any]]
     #: When it was created.
     create_time: Optional[datetime]
-    #: How many observations it has learned.
+    #: The number of observations learned or set aside.
     sequence: int
     #: The name of its learner, such as pkawv_taylor.
     learner: str
-    #: What has been learned of the inputs of a model that has them, in their order. GetModel
-    #: tells it; ListModels does not.
+    #: What the model has learned of its named inputs, in order. GetModel only.
     inputs: tuple[LearnedInput, ...]
-    #: The classes of a classifier, in the order of their first appearance. GetModel tells them;
-    #: ListModels does not.
+    #: The classes, in order of first appearance. GetModel only.
     classes: tuple[str, ...]
-    #: A name for people, of at most 63 characters. UpdateModel may change this and the next four.
+    #: A name for people, at most 63 characters. UpdateModel changes this and the next four.
     display_name: str
-    #: For selecting models: at most 64, keys as ids are, values of at most 63 characters.
+    #: For selection: at most 64; keys as ids, values up to 63 characters.
     labels: dict[str, str]
-    #: For notes of the caller: at most 64, of 16 KiB together.
+    #: For the caller's notes: at most 64, 16 KiB together.
     annotations: dict[str, str]
-    #: How long a prediction waits for its label, if the request does not say. Absent: the
-    #: server's default.
+    #: How long a prediction waits for its label by default. Absent: the server's default.
     label_ttl: Optional[timedelta]
-    #: At most this many predictions wait for their labels. Absent: the server's limit.
+    #: The most pending predictions. Absent: the server's limit.
     max_pending_labels: Optional[int]
-    #: Changes with every change of the five fields above, of move and of the deletion.
+    #: Changes with the five fields above, move and deletion.
     etag: str
-    #: When one of these changed last.
+    #: When the etag last changed.
     update_time: Optional[datetime]
-    #: When it was deleted. Absent while it is not.
+    #: When it was deleted.
     delete_time: Optional[datetime]
-    #: When a deleted model is removed.
+    #: When a deleted model will be purged.
     purge_time: Optional[datetime]
-    #: The model whose observations this one learns, and no others. Empty: none. It ends, and this
-    #: one is a model of its own with all that it has learned, when that model is removed, or
-    #: restored to before what this one has learned; when this one cannot learn an observation, or
-    #: is a million observations behind; and when SetAlias sets an alias of that model to this
-    #: one.
+    #: The model whose observations this one learns, exclusively. This one becomes independent
+    #: when that model is purged or restored to before what this one has learned, when this one
+    #: cannot learn an observation or is a million behind, and when SetAlias moves an alias of
+    #: that model to it.
     follows: str
-    #: The aliases that name it. GetModel tells them.
+    #: Its aliases. GetModel only.
     aliases: tuple[str, ...]
-    #: How it is doing, if ListModels was asked for it.
+    #: Its summary, if ListModels was asked for it.
     summary: Optional[ModelSummary]
-    #: Where it is moved to. Absent while it is not. UpdateModel changes it by the path move
-    #: alone.
+    #: Where it moves to; absent if it does not. UpdateModel changes it by the path move alone.
     move: Optional[Move]
-    #: The state that it was imported with. Absent if it was not imported.
+    #: The state that it was imported with, if it was.
     imported: Optional[ImportedState]
 
     @classmethod
@@ -221,7 +214,7 @@ class SpecCost:
     spec: Optional[dict[str, Any]]
     #: The number of features r.
     features: int
-    #: Bytes of memory the state would take.
+    #: Bytes of memory of the state.
     state_bytes: int
     #: Multiply-adds of one Predict.
     predict_flops: int
@@ -242,9 +235,9 @@ class SpecCost:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Snapshot is a kept state of a model."""
+    """Snapshot is a stored state of a model."""
 
-    #: How many observations it had learned.
+    #: Its number of observations.
     sequence: int
     #: When it was written.
     create_time: Optional[datetime]
@@ -268,9 +261,9 @@ class Snapshot:
 class Restored:
     """Restored answers RestoreModel."""
 
-    #: The model as it is now.
+    #: The restored model.
     model: Optional[ModelInfo]
-    #: How many observations are undone.
+    #: The number of undone observations.
     undone: int
 
     @classmethod
@@ -284,17 +277,16 @@ class Restored:
 
 @dataclass(frozen=True)
 class Alias:
-    """Alias is a name that stands for a model."""
+    """Alias is a name of a model."""
 
-    #: The alias, written as an id is. No model has the same id.
+    #: The alias, with the syntax of ids. No model has the same id.
     alias: str
     #: The id of the model.
     model: str
     #: When it was set.
     update_time: Optional[datetime]
-    #: The model that it named before. An Observe by the alias with the id of a prediction which
-    #: that model made is learned by that model. So is one with an id that it has learned: it is a
-    #: duplicate.
+    #: The previous target. It learns an Observe by the alias with the id of a prediction it made
+    #: or of an observation it learned.
     previous_model: str
 
     @classmethod

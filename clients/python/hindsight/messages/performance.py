@@ -10,18 +10,17 @@ from hindsight.v1 import model_pb2
 
 @dataclass(frozen=True)
 class PerformanceFigures:
-    """PerformanceFigures are mean losses beside those of the baselines. They are absent when there
-    is no observation."""
+    """PerformanceFigures are mean losses, absent without observations."""
 
     #: Of the predictions.
     mean_loss: float
-    #: Of the running mean of the labels. This and the next two are absent of a classifier, whose
-    #: baselines are in ClassFigures.
+    #: Of the running mean of the labels. This and the next two are absent for classifiers: see
+    #: ClassFigures.
     running_mean_loss: Optional[float]
     #: Of the last label.
     last_label_loss: Optional[float]
-    #: 1 - mean_loss / the smaller loss of the baselines. 1 is perfect, 0 as good as the better
-    #: baseline, below 0 worse. Absent when a baseline has no loss.
+    #: 1 - mean_loss / the smaller loss of the baselines: 1 is perfect, below 0 is worse than the
+    #: better baseline. Absent if a baseline has no loss.
     skill: Optional[float]
 
     @classmethod
@@ -37,16 +36,15 @@ class PerformanceFigures:
 
 @dataclass(frozen=True)
 class Performance:
-    """Performance is how a model did over some observations, beside two predictors that ignore the
-    inputs: the running mean of the labels, and the last label. Losses are the model's own, times
-    the weights of the observations."""
+    """Performance is how a model did beside two baselines that ignore the inputs: the running mean
+    of the labels, and the last label. Losses are the model's own, times the weights."""
 
-    #: How many observations these are; of the discounted ones, the sum of what they count.
+    #: The number of observations, or the sum of their discounts.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[PerformanceFigures]
-    #: Of what the client was told, beside the baselines of that moment. Where an observation had
-    #: not been predicted, the prequential figures stand for it.
+    #: Of the served predictions and the baselines at serving time; prequential where none was
+    #: served.
     served: Optional[PerformanceFigures]
 
     @classmethod
@@ -63,17 +61,17 @@ class Performance:
 class ClassFigures:
     """ClassFigures are means."""
 
-    #: The share of predictions of another class than was observed.
+    #: The share of wrong predictions.
     error_rate: float
-    #: The mean of -log p, p being the probability of the class that was observed, at least 1e-9.
+    #: The mean of -log p, where p is the probability of the observed class, at least 1e-9.
     log_loss: float
-    #: The mean of sum over the classes of (p - 1 or 0)^2.
+    #: The mean of the sum over classes of (p - 1 or 0)^2.
     brier_score: float
-    #: The error rate of the class that was most frequent so far.
+    #: The error rate of the most frequent class so far.
     majority_error_rate: float
     #: The error rate of the last class.
     last_class_error_rate: float
-    #: 1 - error_rate / the smaller error rate of the baselines. Absent when a baseline made no
+    #: 1 - error_rate / the smaller error rate of the baselines. Absent if a baseline made no
     #: error.
     skill: Optional[float]
 
@@ -92,15 +90,14 @@ class ClassFigures:
 
 @dataclass(frozen=True)
 class ClassPerformance:
-    """ClassPerformance is how a classifier did over some observations, beside two predictors that
-    ignore the inputs: the class that was most frequent so far, and the last one."""
+    """ClassPerformance is the performance of a classifier beside two baselines that ignore the
+    inputs: the most frequent class so far, and the last class."""
 
-    #: How many observations these are.
+    #: The number of observations.
     observations: float
     #: Of the prequential predictions.
     prequential: Optional[ClassFigures]
-    #: Of what the client was told. Where it was told nothing, the prequential figures stand for
-    #: it.
+    #: Of the served predictions, or prequential where none was served.
     served: Optional[ClassFigures]
 
     @classmethod
@@ -115,24 +112,23 @@ class ClassPerformance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison is how one model did beside the model that it follows."""
+    """Comparison is one model beside the model that it follows."""
 
     #: The id of the model.
     model: str
     #: The name of its learner.
     learner: str
-    #: How many observations of the model that it follows it has learned and the figures are of.
-    #: Of that model itself, how many it has learned.
+    #: The number of followed observations it has learned; of the followed model, its own number.
     observations: int
-    #: How many the model that it follows has learned since.
+    #: How many the followed model has learned since.
     behind: int
     #: Its performance over these observations.
     performance: Optional[Performance]
-    #: That of the model that it follows, over the same. Absent of that model itself.
+    #: The followed model's performance over the same. Absent for that model itself.
     followed: Optional[Performance]
-    #: The same of classifiers.
+    #: The performance of a classifier.
     classes: Optional[ClassPerformance]
-    #: That of the model that it follows.
+    #: The followed classifier's performance.
     followed_classes: Optional[ClassPerformance]
 
     @classmethod

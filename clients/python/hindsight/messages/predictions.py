@@ -11,17 +11,17 @@ from hindsight.v1 import prediction_pb2
 
 @dataclass(frozen=True)
 class Interval:
-    """Interval is where a label will lie with a given frequency."""
+    """Interval contains the label with a given frequency."""
 
-    #: The share of labels that are to lie inside, such as 0.9.
+    #: The intended share of labels inside, such as 0.9.
     coverage: float
-    #: The ends of the interval. Present also when they are 0.
+    #: The lower end; present also if 0.
     lower: Optional[float]
-    #: The upper end.
+    #: The upper end; present also if 0.
     upper: Optional[float]
-    #: The lower ends of a model with several outputs; each output by itself has the coverage.
+    #: The lower end of each output. Each output has the coverage by itself.
     lowers: tuple[float, ...]
-    #: The upper ends of a model with several outputs.
+    #: The upper end of each output.
     uppers: tuple[float, ...]
 
     @classmethod
@@ -38,43 +38,40 @@ class Interval:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Prediction is what a model says of one input."""
+    """Prediction is the model's answer for one input."""
 
-    #: Names the prediction in Observe; empty when it is not remembered.
+    #: Names the prediction in Observe. Empty if not remembered.
     prediction_id: str
-    #: The predicted label. Present also when it is 0.
+    #: The predicted label; present also if 0.
     value: Optional[float]
     #: The predicted labels of a model with several outputs.
     values: tuple[float, ...]
     #: The predicted class of a classifier.
     class_: str
-    #: The probabilities of a classifier's classes, which sum to 1.
+    #: The probabilities of the classes; they sum to 1.
     scores: dict[str, float]
-    #: sqrt(L*/n q): the standard error of the predicted mean. It is no error of the label: see
-    #: intervals. Absent when the learner has no such figure, and before the first observation.
+    #: sqrt(L*/n q), the standard error of the predicted mean; for the label see intervals. Absent
+    #: before the first observation and for learners without it.
     standard_error: Optional[float]
-    #: q / (1 + q) in [0, 1), q = z' A^-1 z: how far the input lies from those learned. 0: much
-    #: like them, towards 1: new. Absent when the learner has no such figure.
+    #: q / (1 + q) in [0, 1), q = z' A^-1 z: near 1 the input is unlike those learned. Absent for
+    #: learners without it.
     leverage: Optional[float]
-    #: How many observations the prediction had learned from.
+    #: The number of observations in the state that answered.
     state_sequence: int
-    #: The standard errors of a model with several outputs. Absent when the learner has none, and
-    #: before the first observation.
+    #: The standard error of each output.
     standard_errors: tuple[float, ...]
-    #: Where the label will lie, one interval for each level of the spec's coverage. Absent until
-    #: the model knows how far its predictions are from the labels.
+    #: One prediction interval per level of the spec's coverage. Absent until the model can
+    #: estimate its error.
     intervals: tuple[Interval, ...]
-    #: The probability of the label 1, while all labels are -1 or 1 and the learner knows it: auto
-    #: does.
+    #: The probability of the label 1 while all labels are -1 or 1, from learners that know it, as
+    #: auto.
     probability: Optional[float]
-    #: Of semiparametric_awv: what its parametric part says alone, the sum of weight times feature
-    #: over the weights of GetModelStats, in units of the label. It is the best function in
-    #: hindsight of these features; unlike value it is not drawn to 0, or to the mean label, where
-    #: the input is new. Absent for other learners and for classifiers, until a scaling is known,
-    #: and of a prediction that an earlier version remembered. It costs a multiply-add for each
-    #: parametric feature.
+    #: semiparametric_awv: the parametric part, the sum of weight times feature over the weights
+    #: of GetModelStats, in label units. It is the best function in hindsight of these features;
+    #: unlike value it does not shrink to 0, or to the mean label, at new inputs. Absent for
+    #: classifiers and until a scaling is known.
     parametric_value: Optional[float]
-    #: The same of a model with several outputs.
+    #: The parametric part of each output.
     parametric_values: tuple[float, ...]
     #: The id of the model that answered, if the request named an alias.
     model: str
@@ -102,36 +99,35 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome is what came of one observation."""
+    """Outcome is the result of one observation."""
 
-    #: The place of the observation in the model's history, from 1.
+    #: The position of the observation in the model's log, from 1.
     sequence: int
-    #: The prequential prediction: from all that was learned before this observation.
+    #: The prequential prediction: from everything learned before this observation.
     prediction: Optional[float]
     #: The loss of the prequential prediction.
     loss: Optional[float]
-    #: What the client had been told, when there was a prediction.
+    #: The prediction that the client received, if any.
     served_prediction: Optional[float]
-    #: The loss of what the client had been told.
+    #: The loss of the served prediction.
     served_loss: Optional[float]
-    #: The regret of the model after this observation; absent for learners whose regret is solved
-    #: on demand, see GetModelStats.
+    #: The regret after this observation. Absent for learners that compute regret on demand in
+    #: GetModelStats.
     regret: Optional[float]
     #: The observation had been learned before; this is its first answer.
     duplicate: bool
-    #: The prequential predictions of a model with several outputs.
+    #: The prequential prediction of each output.
     predictions: tuple[float, ...]
-    #: What the client had been told by a model with several outputs.
+    #: The served prediction of each output.
     served_predictions: tuple[float, ...]
-    #: The mean loss of the last 1000 rounds or so, this one included: of what the client had been
-    #: told, or of the prequential prediction where it had been told nothing.
+    #: The mean loss of about the last 1000 rounds: served, or prequential where no prediction was
+    #: served.
     recent_loss: Optional[float]
-    #: 1 - loss / best baseline over the same rounds: above 0 the model is better than the running
-    #: mean and the last label, below 0 it is worse.
+    #: 1 - loss / loss of the better baseline (running mean, last label) over the same rounds.
     recent_skill: Optional[float]
-    #: The class that a classifier predicted prequentially, empty before the first.
+    #: The prequential class of a classifier; empty before the first.
     class_: str
-    #: The class that the client had been told.
+    #: The served class.
     served_class: str
     #: The id of the model that learned, if the request named an alias.
     model: str

@@ -14,24 +14,24 @@ from hindsight.v1 import model_pb2
 class IntervalStats:
     """IntervalStats is how the intervals of one level did."""
 
-    #: The share of labels that were to lie inside.
+    #: The intended share of labels inside.
     coverage: float
     #: The output, from 0.
     output: int
-    #: The intervals that were judged.
+    #: The number of judged intervals.
     observations: int
-    #: The share of labels that lay inside, over all.
+    #: The share of labels inside, over all.
     realised: Optional[float]
-    #: The same over the last 1000.
+    #: The share over the last 1000.
     recent: Optional[float]
-    #: The least over 500 intervals in a row so far, the first 500 left out.
+    #: The least share over any 500 in a row, without the first 500.
     least: Optional[float]
     #: The mean width.
     mean_width: Optional[float]
-    #: The mean interval score: the width, plus 2/(1 - coverage) times what the label missed the
-    #: interval by. Less is better.
+    #: The mean interval score: width plus 2/(1 - coverage) times the distance of the label from
+    #: the interval. Less is better.
     mean_score: Optional[float]
-    #: The share of labels that lay inside, where the interval before counts 0.999 times as much.
+    #: The share with each earlier interval weighted 0.999 times its successor.
     discounted: Optional[float]
 
     @classmethod
@@ -52,18 +52,18 @@ class IntervalStats:
 
 @dataclass(frozen=True)
 class Drift:
-    """Drift is what is known of changes in the loss: of what the client was told, or of the
-    prequential predictions where it was told nothing."""
+    """Drift is the detected changes of the loss: served, or prequential where no prediction was
+    served."""
 
-    #: How many changes were detected.
+    #: The number of changes.
     detected: int
-    #: The sequence at which the newest change is thought to have happened.
+    #: The estimated sequence of the newest change.
     last_change_sequence: Optional[int]
     #: The mean loss before it.
     loss_before: Optional[float]
-    #: The mean loss after it, until it was detected.
+    #: The mean loss after it, up to its detection.
     loss_after: Optional[float]
-    #: How many of the changes were rises. The others were falls: a model that learns has one.
+    #: The number of rises; the others are falls, as when a model learns.
     rises: int
 
     def __repr__(self) -> str:
@@ -86,15 +86,15 @@ class Drift:
 
 @dataclass(frozen=True)
 class Expert:
-    """Expert is one of the predictors that a learner mixes."""
+    """Expert is a predictor in a mixture."""
 
-    #: What it is: its features, its forgetting factor or its step.
+    #: Its features, forgetting factor or step.
     name: str
-    #: The sum of its losses over the rounds in which it predicted.
+    #: The sum of its losses while awake.
     loss_sum: float
-    #: Its part in the mixture now.
+    #: Its current weight.
     weight: float
-    #: It predicts. The rest waits for the first observations.
+    #: It predicts. Some experts wait for the first observations.
     awake: bool
 
     @classmethod
@@ -110,23 +110,22 @@ class Expert:
 
 @dataclass(frozen=True)
 class InputStats:
-    """InputStats is what has been seen of one named input."""
+    """InputStats is what the model has seen of one named input."""
 
     #: Its name.
     name: str
-    #: The observed records with a value.
+    #: Records with a value.
     seen: int
-    #: The observed records without one.
+    #: Records without a value.
     missing: int
-    #: The categories that have a feature of their own.
+    #: Categories with a feature of their own.
     categories: int
-    #: The values that lay outside of what had been learned when they came: outside of the range
-    #: of a number, and categories that were not known.
+    #: Values outside the learned range, or of an unknown category, on arrival.
     outside: int
     #: outside / seen. Absent before the first value.
     outside_share: Optional[float]
-    #: The least value. This and the next three are absent for categories, and before the first
-    #: value. Of a time they are seconds since 1970.
+    #: The least value. This and the next three are absent for categories and before the first
+    #: value. Times are in seconds since 1970.
     low: Optional[float]
     #: The largest value.
     high: Optional[float]
@@ -135,7 +134,7 @@ class InputStats:
     #: The standard deviation.
     deviation: Optional[float]
     #: The population stability index of the last 512 records against all before: above 0.1 the
-    #: input has moved, above 0.25 by much. Absent until it is known.
+    #: input has moved, above 0.25 by much. Absent until known.
     shift: Optional[float]
 
     @classmethod
@@ -164,11 +163,11 @@ class ReliabilityBin:
     low: float
     #: The largest.
     high: float
-    #: The probabilities in it. Each class of each prediction has one.
+    #: The number of probabilities; each prediction has one per class.
     members: int
     #: Their mean.
     predicted: Optional[float]
-    #: The share of them whose class was observed.
+    #: The share whose class was observed.
     found: Optional[float]
 
     @classmethod
@@ -185,17 +184,17 @@ class ReliabilityBin:
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """ClassCounts is what became of one class."""
+    """ClassCounts counts one class."""
 
     #: The class.
     class_: str
     #: Its observations.
     observed: int
-    #: Those of them for which another class was predicted.
+    #: Those with another class predicted.
     errors: int
     #: How often it was predicted.
     predicted: int
-    #: The sum of its probabilities: how often it was expected.
+    #: The sum of its probabilities.
     expected: float
 
     @classmethod
@@ -212,15 +211,15 @@ class ClassCounts:
 
 @dataclass(frozen=True)
 class ClassStats:
-    """ClassStats is how a classifier does."""
+    """ClassStats is the performance of a classifier."""
 
     #: Over all observations.
     performance: Optional[ClassPerformance]
-    #: Over the last 1000 observations, and up to 50 more.
+    #: Over the last 1000 to 1050 observations.
     recent: Optional[ClassPerformance]
-    #: What became of the probabilities that were told: ten bins of the same width.
+    #: The served probabilities in ten bins of equal width.
     reliability: tuple[ReliabilityBin, ...]
-    #: What became of each class, in the order of first appearance.
+    #: Each class, in order of first appearance.
     classes: tuple[ClassCounts, ...]
 
     @classmethod
@@ -238,11 +237,11 @@ class ClassStats:
 class FeatureWeight:
     """FeatureWeight is a weight of an affine function."""
 
-    #: The name of the feature, x[i] without named inputs; empty for the constant.
+    #: The name of the feature, x[i] without named inputs, empty for the constant.
     feature: str
-    #: The weight, in the units of label and feature.
+    #: The weight in label units per feature unit.
     weight: float
-    #: The weight times the deviation of the feature. Absent when that is not known.
+    #: The weight times the feature's deviation, if known.
     effect: Optional[float]
     #: The output, from 0.
     output: int
@@ -260,23 +259,22 @@ class FeatureWeight:
 
 @dataclass(frozen=True)
 class LabelGateStats:
-    """LabelGateStats is what the label gate of a model did."""
+    """LabelGateStats is the work of a label gate."""
 
-    #: How many observations were set aside when they came, or dropped from the first 128.
+    #: Observations set aside on arrival, or dropped from the first 128.
     set_aside: int
-    #: set_aside / observations. Above 0.01 it is time to look where the labels come from.
+    #: set_aside / observations. Above 0.01, check the source of the labels.
     share: float
-    #: The sequence of the newest of them; 0: none.
+    #: The sequence of the newest; 0: none.
     last_set_aside: int
-    #: The part of loss_sum that was lost on observations that are set aside.
+    #: The part of loss_sum lost on observations set aside.
     set_aside_loss: float
-    #: What the regret over all observations is beyond regret: exact, and bounded by no theorem.
-    #: Absent for a learner other than auto.
+    #: The regret over all observations minus regret: exact, bounded by no theorem. auto only.
     regret_beside: Optional[float]
-    #: How often the learner started anew, because strange labels persisted or the labels shrank
-    #: to a small part of what they were.
+    #: How often the learner restarted: strange labels persisted, or labels shrank to a small part
+    #: of their size.
     starts: int
-    #: The sequence of the observation at which it last did; 0: never.
+    #: The sequence of the newest restart; 0: never.
     last_start: int
 
     @classmethod
@@ -295,113 +293,105 @@ class LabelGateStats:
 
 @dataclass(frozen=True)
 class ModelStats:
-    """ModelStats tells how a model is doing. Losses are those of the prequential predictions,
-    unless they are called served, summed over the outputs: squared, or the learner's own."""
+    """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
+    the outputs: squared, or the learner's own."""
 
     #: The id of the model.
     model: str
     #: The name of its learner.
     learner: str
-    #: How many observations it has learned or set aside.
+    #: The number of observations learned or set aside.
     observations: int
-    #: The sum of the prequential losses.
+    #: The sum of prequential losses.
     loss_sum: float
     #: loss_sum / observations. Absent before the first observation.
     mean_loss: Optional[float]
-    #: min over w of sum (y - w.z)^2 + lambda |w|^2: the best fixed function in hindsight of the
-    #: features z as they were computed in their rounds, its penalty included. While a scaling is
-    #: being determined, the loss of the best constants. Absent, as regret is, when it is not
-    #: tracked.
+    #: min over w of sum (y - w.z)^2 + lambda |w|^2: the penalised loss of the best fixed function
+    #: of the features z as computed in their rounds. During a warm-up, that of the best
+    #: constants. Absent, like regret, if not tracked.
     hindsight_loss: Optional[float]
     #: loss_sum - hindsight_loss.
     regret: Optional[float]
-    #: The regret against the same function without its penalty: regret + lambda |g|^2.
+    #: The regret without the penalty: regret + lambda |g|^2.
     regret_unpenalized: Optional[float]
-    #: What the theory promises of regret: B^2 log det(A / lambda); of online Newton steps log
-    #: det(A / alpha) / (2 eta) times the largest weight. Absent, as certificate is, unless
-    #: certified.
+    #: The guarantee: B^2 log det(A / lambda); for online Newton steps log det(A / alpha) / (2
+    #: eta) times the largest weight. Absent, as certificate, unless certified.
     regret_bound: Optional[float]
-    #: C = sum y^2 q/(1+q), between the regret and its bound; a label of weight w adds w y^2
-    #: q/(2+q-w). Of online Newton steps the sum of weight h / (2 eta), which bounds the regret
+    #: C = sum y^2 q/(1+q), between regret and guarantee; a label of weight w adds w y^2
+    #: q/(2+q-w). For online Newton steps sum of weight h / (2 eta), which bounds the regret
     #: against functions within the range.
     certificate: Optional[float]
-    #: regret <= certificate <= regret_bound holds to rounding, the first part not for online
-    #: Newton steps, whose best function may leave the range. False means that the state is
-    #: corrupt. Absent for a model that is not certified, of which nothing is wrong.
+    #: regret <= certificate <= regret_bound up to rounding; for online Newton steps only the
+    #: second part, because the best function may leave the range. false: the state is corrupt.
+    #: Absent unless certified.
     certificate_ok: Optional[bool]
-    #: The theorem applies: the features of every round are fixed before its label, nothing is
-    #: forgotten, and no weight was 2 or more; see docs/theory.md for the learners.
+    #: The theorem applies: every round's features are fixed before its label, nothing is
+    #: forgotten, no weight was 2 or more; see docs/theory.md for each learner.
     certified: bool
-    #: log det(A / lambda). Absent for a learner without A, and before the first observation.
+    #: log det(A / lambda). Absent without A and before the first observation.
     log_determinant: Optional[float]
-    #: B, the largest |label| seen, in the units of the labels; with a weight, in the AWV family
-    #: over sqrt(2 - weight), in others but auto times sqrt(weight). Of several outputs it is the
-    #: root of the sum of their squares. Labels that the learner codes, as classes, count as they
-    #: are coded. Absent while it is 0 or not known: before the first observation, while a scaling
-    #: is being determined, and after a weight of 2 or more in the AWV family.
+    #: B, the largest |label| seen, in label units; over outputs the root of the sum of squares.
+    #: Weights divide it by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in
+    #: other learners but auto. Class labels count as coded. Absent while 0 or unknown: before the
+    #: first observation, during a warm-up, and after a weight of 2 or more in the AWV family.
     label_bound: Optional[float]
     #: The number of features r.
     features: int
-    #: Tr(C (C + lambda I)^-1), when asked for.
+    #: Tr(C (C + lambda I)^-1), if requested.
     effective_dimension: Optional[float]
-    #: The number of dictionary centres, for learners that have one.
+    #: The number of dictionary centres, for learners with a dictionary.
     dictionary: Optional[int]
-    #: Observations that had been predicted, and the sum of the losses of what was served then.
+    #: The number of observations with a served prediction.
     served_observations: int
-    #: The sum of the losses of what was served. Absent when nothing was.
+    #: The sum of served losses. Absent if no prediction was served.
     served_loss_sum: Optional[float]
     #: Predictions whose label has not come.
     pending_labels: int
-    #: Bytes of memory the learner's state takes.
+    #: Bytes of memory of the learner's state.
     state_bytes: int
     #: SHA-256 of the learner's state, hexadecimal.
     state_digest: str
-    #: How acknowledged observations are kept: sync or async.
+    #: Durability of acknowledged observations: sync or async.
     durability: str
     #: The sequence of the newest snapshot; 0: none.
     snapshot_sequence: int
-    #: The performance over all observations. Those that were learned by a version that kept no
-    #: such figures are left out.
+    #: The performance over all observations, except those learned by versions without these
+    #: figures.
     performance: Optional[Performance]
-    #: The performance over the last 1000 observations, and up to 50 more.
+    #: The performance over the last 1000 to 1050 observations.
     recent: Optional[Performance]
-    #: The performance where the observation s counts 0.999^(t-s) at t.
+    #: The performance with observation s weighted 0.999^(t-s) at t.
     discounted: Optional[Performance]
-    #: The regret of what the client was told: regret, where the served predictions stand for the
-    #: prequential ones of the same observations. Absent when regret is, and for a learner that
-    #: forgets.
+    #: The regret with served losses in place of prequential ones where a prediction was served.
+    #: Absent if regret is, and for a learner that forgets.
     served_regret: Optional[float]
-    #: How the prediction intervals did, one entry for each level and output.
+    #: The prediction intervals, one entry per level and output.
     intervals: tuple[IntervalStats, ...]
-    #: Changes of the loss.
+    #: Detected changes of the loss.
     drift: Optional[Drift]
-    #: The experts that the learner mixes, of auto, and the ridges of a learner with lambdas.
+    #: The experts of auto, or the ridges of a learner with lambdas.
     experts: tuple[Expert, ...]
-    #: What has been seen of the named inputs.
+    #: Statistics of the named inputs.
     inputs: tuple[InputStats, ...]
-    #: How a classifier does.
+    #: The performance of a classifier.
     classes: Optional[ClassStats]
-    #: The weights of a learner whose functions are affine in its features, and of the parametric
-    #: part of semiparametric_awv alone, those with the largest effect first, at most 100.
+    #: The weights of a learner whose functions are affine in its features, or of the parametric
+    #: part of semiparametric_awv: at most 100, largest effect first.
     weights: tuple[FeatureWeight, ...]
-    #: When asked for: the loss in hindsight of the model of the first m features alone, in the
-    #: order of the learner, for m = 0 to features, at most 16384: hindsight_path[m] = sum y^2 -
-    #: sum over i <= m of u_i^2, u = R^-T b, R^T R = A summed over the outputs, in squared units
-    #: of the label. The first is the sum of the squared labels, about the offset of their
-    #: scaling; it never rises; the last is hindsight_loss. It costs a multiply-add for each
-    #: feature and output. Of lambdas it is the path of the ridge whose hindsight_loss this is.
-    #: Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström estimator has
-    #: these losses. Learners with an order of their features have one: pkawv_taylor,
-    #: pkawv_nystrom, fourier_awv, linear_awv, semiparametric_awv and rlsc. It is empty for
-    #: others, and until a scaling is known.
+    #: If requested, the loss in hindsight of the first m features in the learner's order, m = 0
+    #: to features, at most 16384: hindsight_path[m] = sum y^2 - sum over i <= m of u_i^2, u =
+    #: R^-T b, R^T R = A summed over outputs, in squared label units about their scaling's offset.
+    #: It never rises, and ends with hindsight_loss, with lambdas that ridge's. One multiply-add
+    #: per feature and output. Only pkawv_taylor, pkawv_nystrom, fourier_awv, linear_awv,
+    #: semiparametric_awv and rlsc; empty until a scaling is known. Source: Camoriano, thesis
+    #: (Genoa, 2017), chapter 4, incremental Nyström.
     hindsight_path: tuple[float, ...]
-    #: Of semiparametric_awv: the part of what is explained, sum y^2 - hindsight_loss, that its
-    #: parametric features explain alone, |u_p|^2 / |u|^2, from 0 to 1, over all outputs. The
-    #: labels are about the offset of their scaling. Absent for other learners, while nothing is
-    #: explained, and until a scaling is known. See weights.
+    #: semiparametric_awv: the share of sum y^2 - hindsight_loss that the parametric features
+    #: explain alone, |u_p|^2 / |u|^2 in [0, 1], over all outputs, labels about their scaling's
+    #: offset. Absent while nothing is explained.
     parametric_share: Optional[float]
-    #: What the label gate did. Absent for a model without one. regret, regret_bound and
-    #: certificate are of the observations that were learned.
+    #: The label gate, if the model has one. regret, regret_bound and certificate are of the
+    #: learned observations.
     label_gate: Optional[LabelGateStats]
 
     def __repr__(self) -> str:

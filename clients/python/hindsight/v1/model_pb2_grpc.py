@@ -117,16 +117,15 @@ class ModelServiceServicer(object):
     """
 
     def CreateModel(self, request, context):
-        """CreateModel starts a model. The same id with the same spec answers the
-        model that is there, with the metadata that it has; with another spec it is
-        MODEL_EXISTS.
+        """CreateModel starts a model. The same id with the same spec returns the existing model
+        unchanged; with another spec it is refused with MODEL_EXISTS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModel(self, request, context):
-        """GetModel tells what a model is.
+        """GetModel returns a model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -140,68 +139,61 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateModel(self, request, context):
-        """UpdateModel changes what may change of a model: its display name, labels,
-        annotations, label_ttl and max_pending_labels, and where it is moved to. The spec is
-        fixed: another one is another model.
+        """UpdateModel changes display name, labels, annotations, label_ttl, max_pending_labels or
+        move. The spec never changes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteModel(self, request, context):
-        """DeleteModel removes a model. For as long as the server keeps deleted models,
-        UndeleteModel brings it back with all that it had learned. Until then all calls that
-        name it answer MODEL_NOT_FOUND, and its id is taken. One that an alias names is
-        MODEL_HAS_ALIASES.
+        """DeleteModel deletes a model. While the server keeps deleted models, UndeleteModel restores
+        it with everything learned; its id stays taken, and calls that name it return
+        MODEL_NOT_FOUND. A model with aliases is refused with MODEL_HAS_ALIASES.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UndeleteModel(self, request, context):
-        """UndeleteModel brings a deleted model back. A model that is not deleted is answered
-        as it is.
+        """UndeleteModel restores a deleted model. A model that is not deleted is returned as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModelStats(self, request, context):
-        """GetModelStats tells how a model is doing: losses, regret, certificate.
+        """GetModelStats returns losses, regret and certificate.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetModelHistory(self, request, context):
-        """GetModelHistory tells how a model did over its life, at no more than some
-        hundred points.
+        """GetModelHistory returns the performance over the model's life in at most 256 points.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchModel(self, request, context):
-        """WatchModel tells what a model learns as it learns it. Where there is more
-        than the caller asks for, the newest outcomes are told, and the others counted. A
-        model that is restored is watched on, from an earlier sequence. The stream ends with
-        MODEL_NOT_FOUND when the model is deleted, and with SHUTTING_DOWN.
+        """WatchModel streams outcomes as the model learns. Above the requested rate it sends the
+        newest and counts the rest. After a restore it goes on from the earlier sequence. It ends
+        with MODEL_NOT_FOUND or SHUTTING_DOWN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CompareModels(self, request, context):
-        """CompareModels tells how a model and those that follow it did on the same
-        observations.
+        """CompareModels compares a model and its followers on the same observations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ValidateSpec(self, request, context):
-        """ValidateSpec fills in a spec's defaults and tells what it would cost,
-        without creating anything.
+        """ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -215,43 +207,40 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListSnapshots(self, request, context):
-        """ListSnapshots lists the snapshots kept of a model.
+        """ListSnapshots lists a model's snapshots.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RestoreModel(self, request, context):
-        """RestoreModel takes a model back to an earlier sequence. What it had learned
-        after that is undone, its log and its ids included: it can be
-        learned again. Export the model first to keep both.
+        """RestoreModel takes a model back to an earlier sequence and undoes everything after it, log
+        and ids included; it can be learned again. Export first to keep both.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportModel(self, request, context):
-        """ExportModel streams a model out, as it is now: its spec, its state, its display name,
-        labels, annotations and limits, the ids that it remembers, and the predictions that
-        wait for their labels. Over HTTP
-        it is GET /v1/models/{model}:export, whose body are the bytes.
+        """ExportModel streams a model: spec, state, display name, labels, annotations, limits,
+        remembered ids and pending predictions. Over HTTP: GET /v1/models/{model}:export, whose
+        body is the bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ImportModel(self, request_iterator, context):
-        """ImportModel streams an exported model in, under a new id. Over HTTP it is
-        POST /v1/models:import?id=ID, with the bytes as the body.
+        """ImportModel creates a model from an export, under a new id. Over HTTP: POST
+        /v1/models:import?id=ID with the bytes as the body.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetAlias(self, request, context):
-        """SetAlias makes an alias name a model, from one moment to the next. An alias
-        stands for its model wherever a request names a model, but where a model is
-        deleted, brought back or restored.
+        """SetAlias points an alias at a model, atomically. Requests may name a model by alias,
+        except to delete, undelete or restore it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -265,7 +254,7 @@ class ModelServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteAlias(self, request, context):
-        """DeleteAlias removes an alias. Its model stays.
+        """DeleteAlias removes an alias; its model stays.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

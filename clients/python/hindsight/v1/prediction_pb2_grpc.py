@@ -6,7 +6,7 @@ from hindsight.v1 import prediction_pb2 as hindsight_dot_v1_dot_prediction__pb2
 
 
 class PredictionServiceStub(object):
-    """PredictionService is the data path: predict, act, observe what happened.
+    """PredictionService is the data path: predict, act, observe.
     """
 
     def __init__(self, channel):
@@ -43,43 +43,43 @@ class PredictionServiceStub(object):
 
 
 class PredictionServiceServicer(object):
-    """PredictionService is the data path: predict, act, observe what happened.
+    """PredictionService is the data path: predict, act, observe.
     """
 
     def Predict(self, request, context):
-        """Predict answers from the model as it stands and never changes it. Unless
-        remember is false, the features are kept under the prediction id until
-        the label comes or label_ttl passes.
+        """Predict answers from the current state and never changes it. Unless remember is false, the
+        server keeps the features under the prediction id until the label comes or label_ttl
+        passes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PredictBatch(self, request, context):
-        """PredictBatch answers every row from one and the same state.
+        """PredictBatch answers every row from the same state.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Observe(self, request, context):
-        """Observe learns one observation exactly once and answers when it is
-        durable. The same id again answers the first answer, duplicate = true.
+        """Observe learns one observation exactly once and answers when it is durable. A repeated id
+        returns the first answer with duplicate = true.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ObserveBatch(self, request, context):
-        """ObserveBatch learns the rows in order and atomically: all or none.
+        """ObserveBatch learns the rows in order and atomically.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Session(self, request_iterator, context):
-        """Session pipelines Predict and Observe over one stream. Every request is
-        answered once, in the order of the requests, under its correlation id.
+        """Session pipelines Predict and Observe over one stream. The server answers every request
+        once, in request order, under its correlation id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -121,7 +121,7 @@ def add_PredictionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class PredictionService(object):
-    """PredictionService is the data path: predict, act, observe what happened.
+    """PredictionService is the data path: predict, act, observe.
     """
 
     @staticmethod
