@@ -4,14 +4,13 @@ package prometheus_test
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-const rules, unitTests, runbooks = "hindsight.rules.yml", "hindsight.rules.test.yml", "../../docs/runbooks"
+const rules, unitTests, runbooks = "hindsight.rules.yml", "hindsight.rules.test.yml", "../../docs/runbooks.md"
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -43,8 +42,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// Every alert is tested once in each direction, and has a runbook; there is no other
-// runbook.
+// Every alert is tested once in each direction, and links to its section of
+// docs/runbooks.md. No other section exists.
 func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 	alerts := found(`- alert: (\w+)`, read(t, rules))
 	if len(alerts) == 0 {
@@ -53,25 +52,25 @@ func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 	if tested := found(`alertname=\\"(\w+)\\", instance=\\"sick\\"`, read(t, unitTests)); !slices.Equal(tested, alerts) {
 		t.Errorf("tested are %v, want %v", tested, alerts)
 	}
-	if named := found(`runbook_url: docs/runbooks/(\w+)\.md`, read(t, rules)); !slices.Equal(named, alerts) {
-		t.Errorf("runbooks are named for %v, want %v", named, alerts)
-	}
-	files, err := filepath.Glob(runbooks + "/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pages []string
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".md")
-		pages = append(pages, name)
-		text := read(t, file)
-		for _, want := range []string{"# " + name + "\n", "\n## Look at\n", "\n## Do\n"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s has no %q", file, want)
+	text := read(t, runbooks)
+	sections := regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatchIndex(text, -1)
+	var titles, anchors []string
+	for n, at := range sections {
+		title, end := text[at[2]:at[3]], len(text)
+		if n+1 < len(sections) {
+			end = sections[n+1][0]
+		}
+		titles, anchors = append(titles, title), append(anchors, strings.ToLower(title))
+		for _, want := range []string{"\n- **Look at**", "\n- **Do**"} {
+			if strings.Count(text[at[0]:end], want) != 1 {
+				t.Errorf("%s: want one %q", title, want)
 			}
 		}
 	}
-	if slices.Sort(pages); !slices.Equal(pages, alerts) {
-		t.Errorf("there are runbooks for %v, want %v", pages, alerts)
+	if !slices.Equal(titles, alerts) {
+		t.Errorf("runbooks are %v, want %v", titles, alerts)
+	}
+	if named := found(`runbook_url: docs/runbooks\.md#(\w+)\n`, read(t, rules)); !slices.Equal(named, anchors) {
+		t.Errorf("the rules link to %v, want %v", named, anchors)
 	}
 }

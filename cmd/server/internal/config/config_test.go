@@ -469,9 +469,9 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The table of settings for operators names every setting with its default.
+// The reference names every setting with the default that the help text says.
 func TestEverySettingIsDocumented(t *testing.T) {
-	document, err := os.ReadFile("../../../../docs/operating.md")
+	document, err := os.ReadFile("../../../../docs/reference/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,8 +17,9 @@ func TestReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Commands and settings of the server
 
-Generated from the table of settings by ` + "`make reference`" + `; do not edit. [Running
-hindsight](../operating.md#settings) says how they are read, and what they are for.
+Generated from the table of settings by ` + "`make reference`" + `; do not edit. Each flag is also an
+environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-dir`" + `, and a key of the file that
+` + "`--config`" + ` or ` + "`HINDSIGHT_CONFIG`" + ` names: [settings](../operating.md#settings).
 
 ## Commands
 
@@ -34,16 +35,14 @@ hindsight](../operating.md#settings) says how they are read, and what they are f
 	for _, s := range config.Settings() {
 		if s.Group != group {
 			group = s.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| flag | environment | default | value | |\n|---|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n| flag | default | value | |\n|---|---|---|---|\n", group)
 		}
 		standard := "none"
 		if s.Standard != "" {
 			standard = "`" + s.Standard + "`"
 		}
-		environment := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(s.Name, "-", "_"))
-		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", s.Name, environment, standard, reference.Plain(s.Want), reference.Plain(s.Usage))
+		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", s.Name, standard, reference.Plain(s.Want), reference.Plain(s.Usage))
 	}
-	b.WriteString("\n`--config FILE.yaml` and `HINDSIGHT_CONFIG` name a file with these settings.\n")
 	if err := reference.Compare("server.md", b.String(), *update); err != nil {
 		t.Error(err)
 	}
