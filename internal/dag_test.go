@@ -57,6 +57,7 @@ func layers() []layer {
 		{"internal/model/losses", []string{"internal/model", "internal/model/exponential"}},
 		{"internal/model/qr/...", []string{"internal/model", "internal/model/loops", "internal/model/qr/..."}},
 		{"internal/model/compensated", nil},
+		{"internal/model/moments", []string{"internal/model/compensated"}},
 		{"internal/model/ledger", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/kernel", []string{"internal/model/exponential", "internal/model/trig", "internal/model/ziggurat"}},
 		{"internal/model/feature", []string{
@@ -75,7 +76,7 @@ func layers() []layer {
 		{"internal/model/classifier", []string{
 			"internal/model", "internal/model/awv", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
 		}},
-		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
+		{"internal/model/scaling", []string{"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/moments"}},
 		{"internal/model/gate", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},
 		{"internal/model/catalog", append([]string{
 			"internal/model/auto", "internal/model/awv", "internal/model/classifier", "internal/model/gate", "internal/model/input", "internal/model/kons",

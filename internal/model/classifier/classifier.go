@@ -224,7 +224,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 		number = l.add(class)
 	}
 	l.o.code(l.labels, number, 1)
-	err := l.learn(x, weight, advice)
+	err := model.ObserveAdvised(l.inner, &l.outcome, x, l.labels, weight, advice)
 	l.o.code(l.labels, number, l.o.absent())
 	if err != nil {
 		return err
@@ -246,14 +246,6 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	l.bound = math.Max(l.bound, l.o.counts(weight))
 	o.Class, o.Loss, o.Regret = number, l.outcome.Loss, l.outcome.Regret
 	return nil
-}
-
-// learn lets the learner learn the labels.
-func (l *Learner) learn(x []float64, weight float64, advice []float64) error {
-	if advised, ok := l.inner.(model.Advised); ok && advice != nil {
-		return advised.ObserveAdvised(&l.outcome, x, l.labels, weight, advice)
-	}
-	return l.inner.Observe(&l.outcome, x, l.labels, weight)
 }
 
 // add takes in a new class and returns its number.
@@ -279,34 +271,16 @@ func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
 		if j < len(values) {
 			value = values[j]
 		}
-		loss += l.lossOf(value, l.o.label(j, class))
+		loss += model.LossOf(l.inner, value, l.o.label(j, class))
 	}
 	return loss
 }
 
-func (l *Learner) lossOf(prediction, label float64) float64 {
-	if scored, ok := l.inner.(model.Scored); ok {
-		return scored.LossOf(prediction, label)
-	}
-	miss := label - prediction
-	return float64(miss * miss)
-}
-
 // Remaining is how many more observations the learner takes.
-func (l *Learner) Remaining() int {
-	if bounded, ok := l.inner.(model.Bounded); ok {
-		return bounded.Remaining()
-	}
-	return math.MaxInt
-}
+func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
 
 // Admit asks the learner.
-func (l *Learner) Admit(x []float64, weight float64) error {
-	if admitter, ok := l.inner.(model.Admitter); ok {
-		return admitter.Admit(x, weight)
-	}
-	return nil
-}
+func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
 
 // tolerance is the rounding that the certificate is allowed, as the forecaster's.
 const tolerance = 1e-8
@@ -345,20 +319,10 @@ func (l *Learner) Size() uint64 {
 }
 
 // AppendWeights appends the weights of the learner's experts.
-func (l *Learner) AppendWeights(dst []float64) []float64 {
-	if mixing, ok := l.inner.(model.Mixing); ok {
-		return mixing.AppendWeights(dst)
-	}
-	return dst
-}
+func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
 
 // WeightNames are those of the learner.
-func (l *Learner) WeightNames() []string {
-	if mixing, ok := l.inner.(model.Mixing); ok {
-		return mixing.WeightNames()
-	}
-	return nil
-}
+func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 
 // Report is the learner's, summed over the outputs.
 func (l *Learner) Report(o model.ReportOptions) model.Report {

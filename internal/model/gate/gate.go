@@ -221,14 +221,7 @@ func (l *Learner) current(advice []float64) []float64 {
 
 // learn lets the learner and the trackers learn a row.
 func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
-	advised, ok := l.inner.(model.Advised)
-	var err error
-	if ok && advice != nil {
-		err = advised.ObserveAdvised(o, x, y, weight, advice)
-	} else {
-		err = l.inner.Observe(o, x, y, weight)
-	}
-	if err != nil {
+	if err := model.ObserveAdvised(l.inner, o, x, y, weight, advice); err != nil {
 		return fmt.Errorf("gate: learn a row: %w", err)
 	}
 	l.taken++

@@ -89,42 +89,18 @@ func (o Options) Cost() uint64 {
 }
 
 // Remaining is how many more observations the learner takes.
-func (l *Learner) Remaining() int {
-	if bounded, ok := l.inner.(model.Bounded); ok {
-		return bounded.Remaining()
-	}
-	return math.MaxInt
-}
+func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
 
 // LossOf is the learner's loss.
 func (l *Learner) LossOf(prediction, label float64) float64 {
-	if scored, ok := l.inner.(model.Scored); ok {
-		return scored.LossOf(prediction, label)
-	}
-	miss := label - prediction
-	return float64(miss * miss)
+	return model.LossOf(l.inner, prediction, label)
 }
 
 // Admit asks the learner.
-func (l *Learner) Admit(x []float64, weight float64) error {
-	if admitter, ok := l.inner.(model.Admitter); ok {
-		return admitter.Admit(x, weight)
-	}
-	return nil
-}
+func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
 
 // AppendWeights appends the weights of the learner's experts.
-func (l *Learner) AppendWeights(dst []float64) []float64 {
-	if mixing, ok := l.inner.(model.Mixing); ok {
-		return mixing.AppendWeights(dst)
-	}
-	return dst
-}
+func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
 
 // WeightNames are those of the learner.
-func (l *Learner) WeightNames() []string {
-	if mixing, ok := l.inner.(model.Mixing); ok {
-		return mixing.WeightNames()
-	}
-	return nil
-}
+func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }

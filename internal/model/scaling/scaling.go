@@ -93,7 +93,7 @@ type Learner struct {
 	// warm is nil once the learner has learned every observation.
 	warm *warmup
 	// moments are those of the inputs, nil unless the scaling is running.
-	moments *moments
+	moments *inputMoments
 	// extra is what the means lost beyond the learner's own predictions; owed
 	// is the part of it that regret has not forgotten.
 	extra, owed float64
@@ -178,23 +178,16 @@ func (o Options) rowBytes() uint64 { return 2*24 + 8*uint64(o.Dimension+o.Output
 // Remaining is how many more observations the learner takes, after those that
 // are kept.
 func (l *Learner) Remaining() int {
-	bounded, ok := l.inner.(model.Bounded)
-	if !ok {
-		return math.MaxInt
+	remaining := model.Remaining(l.inner)
+	if l.warm != nil && remaining < math.MaxInt {
+		return remaining - len(l.warm.rows)
 	}
-	if l.warm != nil {
-		return bounded.Remaining() - len(l.warm.rows)
-	}
-	return bounded.Remaining()
+	return remaining
 }
 
 // LossOf is the learner's loss, in the units of the caller.
 func (l *Learner) LossOf(prediction, label float64) float64 {
-	if scored, ok := l.inner.(model.Scored); ok {
-		return scored.LossOf(prediction, label)
-	}
-	miss := label - prediction
-	return float64(miss * miss)
+	return model.LossOf(l.inner, prediction, label)
 }
 
 // Check tells whether Observe would accept the observation.
@@ -447,19 +440,14 @@ func (l *Learner) Size() uint64 {
 // AppendWeights appends the weights of the learner's experts, none while it warms up
 // or catches up.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
-	if mixing, ok := l.inner.(model.Mixing); ok && l.warm == nil {
-		return mixing.AppendWeights(dst)
+	if l.warm != nil {
+		return dst
 	}
-	return dst
+	return model.AppendWeights(l.inner, dst)
 }
 
 // WeightNames are those of the learner.
-func (l *Learner) WeightNames() []string {
-	if mixing, ok := l.inner.(model.Mixing); ok {
-		return mixing.WeightNames()
-	}
-	return nil
-}
+func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 
 // Report is the learner's, in the units of the caller. While it warms up or catches up,
 // it is that of Stats, and there are no weights.

@@ -5,6 +5,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/moments"
 )
 
 // CatchUp is how many kept observations one Observe learns after the warm-up.
@@ -51,33 +52,27 @@ func newWarmup(o Options) *warmup {
 // constants are, for each output, the constant c with the least Σω(y−c)², and this loss.
 type constants struct {
 	// weight is Σω.
-	weight        float64
-	means, losses []float64
+	weight float64
+	// outputs have c as their means and the losses as their squares.
+	outputs []moments.Running
 }
 
-func newConstants(outputs int) constants {
-	return constants{means: make([]float64, outputs), losses: make([]float64, outputs)}
-}
+func newConstants(outputs int) constants { return constants{outputs: make([]moments.Running, outputs)} }
 
-// unknownConstants are those of a state in which earlier versions wrote none.
+// unknownConstants are those of a state of an earlier version, which wrote none.
 func unknownConstants() constants { return constants{} }
 
-func (c *constants) known() bool { return c.means != nil }
+func (c *constants) known() bool { return c.outputs != nil }
 
-// add takes labels of a weight in.
-//
-// Source: West, Communications of the ACM 22 (1979).
+// add takes labels of a weight.
 func (c *constants) add(y []float64, weight float64) {
 	if !c.known() {
 		return
 	}
-	before := c.weight
-	c.weight += weight
 	for j, label := range y {
-		off := label - c.means[j]
-		c.losses[j] += float64(float64(weight*off) * off * (before / c.weight))
-		c.means[j] += float64(off * (weight / c.weight))
+		c.outputs[j].AddWeighted(label, weight, c.weight)
 	}
+	c.weight += weight
 }
 
 // hindsight is the sum of the least losses, NaN if they are not known.
@@ -85,8 +80,8 @@ func (w *warmup) hindsight() (total float64) {
 	if !w.best.known() {
 		return math.NaN()
 	}
-	for _, loss := range w.best.losses {
-		total += loss
+	for _, c := range w.best.outputs {
+		total += c.Squares
 	}
 	return total
 }
@@ -99,7 +94,7 @@ func (w *warmup) addOutput() {
 	}
 	w.sums, w.squares = append(w.sums, compensated.Sum{}), append(w.squares, 0)
 	if w.best.known() {
-		w.best.means, w.best.losses = append(w.best.means, 0), append(w.best.losses, 0)
+		w.best.outputs = append(w.best.outputs, moments.Running{})
 	}
 }
 

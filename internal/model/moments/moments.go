@@ -1,0 +1,58 @@
+// Package moments keeps means and sums of squared deviations of numbers that come one by one.
+// The numbers have a magnitude of at most model.MaxMagnitude. How many they are is for the
+// caller to count: one count serves all columns of a table.
+package moments
+
+import (
+	"math"
+
+	"hindsight/internal/model/compensated"
+)
+
+// Exact are the mean of n numbers and Σ(x − mean)². The mean is compensated: what a number
+// changes of it, a deviation over n, may be far below its last digit. Both are exact to
+// their own rounding, however far from 0 the numbers are and however many there were.
+//
+// Source: Welford, Technometrics 4 (1962).
+type Exact struct {
+	Mean    compensated.Sum
+	Squares float64
+}
+
+// Add takes the n-th number, from 1.
+func (m *Exact) Add(x float64, n uint64) {
+	count := float64(n)
+	off := (x - m.Mean.High) - m.Mean.Low
+	m.Mean.Add(off / count)
+	m.Squares += float64(float64(off*off) * ((count - 1) / count))
+}
+
+// Deviation is the root of the mean squared deviation of n numbers, 0 of none.
+func (m *Exact) Deviation(n uint64) float64 {
+	if n == 0 {
+		return 0
+	}
+	return math.Sqrt(m.Squares / float64(n))
+}
+
+// Running are the mean of numbers and Σω(x − mean)², to the rounding of every step.
+type Running struct{ Mean, Squares float64 }
+
+// Add takes the n-th number, from 1, of the weight of all others.
+//
+// Source: Welford, Technometrics 4 (1962).
+func (m *Running) Add(x float64, n uint64) {
+	before := x - m.Mean
+	m.Mean += before / float64(n)
+	m.Squares += float64(before * (x - m.Mean))
+}
+
+// AddWeighted takes a number of weight ω, given the sum of the weights before.
+//
+// Source: West, Communications of the ACM 22 (1979).
+func (m *Running) AddWeighted(x, weight, before float64) {
+	after := before + weight
+	off := x - m.Mean
+	m.Squares += float64(float64(weight*off) * off * (before / after))
+	m.Mean += float64(off * (weight / after))
+}

@@ -1,0 +1,54 @@
+package model
+
+import "math"
+
+// What a learner answers whose interface is optional, such as one behind another.
+
+// LossOf is the loss of a prediction under a label: the squared loss, unless l is Scored.
+func LossOf(l Learner, prediction, label float64) float64 {
+	if scored, ok := l.(Scored); ok {
+		return scored.LossOf(prediction, label)
+	}
+	miss := label - prediction
+	return float64(miss * miss)
+}
+
+// Remaining is how many more observations l takes, math.MaxInt unless l is Bounded.
+func Remaining(l Learner) int {
+	if bounded, ok := l.(Bounded); ok {
+		return bounded.Remaining()
+	}
+	return math.MaxInt
+}
+
+// Admit refuses what l refuses if l is an Admitter.
+func Admit(l Learner, x []float64, weight float64) error {
+	if admitter, ok := l.(Admitter); ok {
+		return admitter.Admit(x, weight)
+	}
+	return nil
+}
+
+// ObserveAdvised is Observe, with advice, unless it is nil, if l is Advised.
+func ObserveAdvised(l Learner, o *Outcome, x, y []float64, weight float64, advice []float64) error {
+	if advised, ok := l.(Advised); ok && advice != nil {
+		return advised.ObserveAdvised(o, x, y, weight, advice)
+	}
+	return l.Observe(o, x, y, weight)
+}
+
+// AppendWeights appends the weights of the experts of l, none unless l is Mixing.
+func AppendWeights(l Learner, dst []float64) []float64 {
+	if mixing, ok := l.(Mixing); ok {
+		return mixing.AppendWeights(dst)
+	}
+	return dst
+}
+
+// WeightNames are the names of the experts of l, none unless l is Mixing.
+func WeightNames(l Learner) []string {
+	if mixing, ok := l.(Mixing); ok {
+		return mixing.WeightNames()
+	}
+	return nil
+}
