@@ -191,6 +191,18 @@ func (v *Visitor) Uint32(values ...*uint32) {
 	}
 }
 
+// Uint16 visits a number of 2 bytes.
+func (v *Visitor) Uint16(p *uint16) {
+	if v.skip(2) {
+		return
+	}
+	if v.reader == nil {
+		v.out = binary.LittleEndian.AppendUint16(v.out, *p)
+	} else if b := v.reader.Bytes(2); b != nil {
+		*p = binary.LittleEndian.Uint16(b)
+	}
+}
+
 // Byte visits one byte.
 func (v *Visitor) Byte(p *byte) {
 	if v.skip(1) {
