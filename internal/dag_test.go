@@ -189,10 +189,16 @@ func rules() []rule {
 			why:  "a learner is a state machine: it logs nothing and knows no time; randomness comes from math/rand/v2 and the spec's seed",
 			from: []string{"internal/model/..."},
 			to: []string{
-				"log/...", "time", "go.uber.org/...", "math/rand",
+				"log/...", "go.uber.org/...", "math/rand",
 				"crypto/rand", "expvar", "runtime/trace",
 			},
 			broken: [2]string{"internal/model/awv", "go.uber.org/zap"},
+		},
+		{
+			name: "no clock",
+			why:  "a learner is a state machine and reads no clock; internal/model/input has the calendar of package time",
+			from: []string{"internal/model/..."}, except: []string{"internal/model/input"}, to: []string{"time"},
+			broken: [2]string{"internal/model/awv", "time"},
 		},
 		{
 			name: "silent instruments",
