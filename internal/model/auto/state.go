@@ -208,14 +208,10 @@ func (l *state) readExperts(reader *codec.Reader) error {
 
 // readFactor replaces a factor by one of the same shape.
 func readFactor(reader *codec.Reader, f **qr.Factor, lambda float64) error {
-	packed := make([]float64, len((*f).Packed()))
-	reader.Floats(packed)
-	if err := reader.Err(); err != nil {
-		return err
-	}
-	read, err := qr.FromPacked((*f).Order(), (*f).Columns(), packed, leastDiagonal*math.Sqrt(lambda), maxEntry)
-	if err != nil {
-		return corrupt("%v", err)
+	read := qr.New((*f).Order(), (*f).Columns(), lambda)
+	v := codec.ReadingFrom(reader)
+	if read.Visit(&v, leastDiagonal*math.Sqrt(lambda), maxEntry); v.Err() != nil {
+		return v.Err()
 	}
 	*f = read
 	return nil

@@ -1,7 +1,6 @@
 package awv
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -138,41 +137,16 @@ func (a *account) holds(s model.Stats, explained, tolerance float64) bool {
 	return (theorem || !s.Certified) && a.Reconciles(explained, tolerance)
 }
 
-func (a *account) sums() []*compensated.Sum {
-	return []*compensated.Sum{&a.Loss, &a.Hindsight, &a.Energy, &a.Certificate, &a.Regret}
-}
-
-func (a *account) appendBinary(dst []byte) []byte {
-	dst = codec.AppendUint64(dst, a.Rounds)
-	for _, s := range a.sums() {
-		dst = codec.AppendFloats(dst, s.High, s.Low)
+// visit visits the account of a label column, which has as many rounds as the first.
+func (a *account) visit(v *codec.Visitor, first *account) {
+	v.Uint64(&a.Rounds)
+	for _, s := range [...]*compensated.Sum{&a.Loss, &a.Hindsight, &a.Energy, &a.Certificate, &a.Regret} {
+		v.Within(ledger.MaxSum, &s.High, &s.Low)
 	}
-	return codec.AppendFloats(dst, a.Bound)
-}
-
-// accountBytes is what appendBinary appends.
-const accountBytes = 8 + 5*16 + 8
-
-// readAccounts reads the accounts of k label columns. It fails unless all have
-// the same rounds and their numbers are within bounds.
-func readAccounts(r *codec.Reader, k int) ([]account, error) {
-	columns := make([]account, k)
-	for j := range columns {
-		a := &columns[j]
-		a.Rounds = r.Uint64()
-		for _, s := range a.sums() {
-			r.Within(ledger.MaxSum, &s.High, &s.Low)
-		}
-		r.Within(ledger.MaxBound, &a.Bound)
-		if err := r.Err(); err != nil {
-			return nil, fmt.Errorf("account %d: %w", j, err)
-		}
-		if a.Rounds != columns[0].Rounds || a.Rounds >= ledger.MaxRounds || a.Bound < 0 {
-			return nil, fmt.Errorf("account %d has %d rounds, the first %d, label bound %g: %w",
-				j, a.Rounds, columns[0].Rounds, a.Bound, model.ErrCorruptState)
-		}
+	v.Within(ledger.MaxBound, &a.Bound)
+	if v.Reading() && (a.Rounds != first.Rounds || a.Rounds >= ledger.MaxRounds || a.Bound < 0) {
+		v.Corrupt("an account of %d rounds, the first of %d, label bound %g", a.Rounds, first.Rounds, a.Bound)
 	}
-	return columns, nil
 }
 
 // reportOf is the part of a report that Stats knows, with the regret against

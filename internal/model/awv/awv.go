@@ -5,7 +5,6 @@ package awv
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"hindsight/internal/model"
@@ -14,21 +13,6 @@ import (
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/qr"
 )
-
-// Map is a feature map: x ∈ R^d to z ∈ R^r.
-type Map interface {
-	// Dimension is d.
-	Dimension() int
-	// Size is r.
-	Size() int
-	// InputLimit is the largest magnitude of an input entry.
-	InputLimit() float64
-	// Bytes is the memory that the map takes.
-	Bytes() uint64
-	// Map writes the features of x into z. The features are finite, and of
-	// magnitude at most model.MaxMagnitude.
-	Map(z, x []float64)
-}
 
 // approximation is a Map of features of a kernel that are cut short: what a
 // kernel has at x, k(x,x), is more than ‖φ(x)‖².
@@ -47,7 +31,7 @@ type approximation interface {
 // Source: PKAWV, HAL 2019, Algorithm 1 and §3; the forecaster is Vovk's and
 // Azoury and Warmuth's.
 type Forecaster struct {
-	features Map
+	features feature.Map
 	// approximation is features, nil unless they are those of a kernel cut short.
 	approximation approximation
 	o             Options
@@ -84,7 +68,7 @@ func (o Options) completed() Options {
 
 // New is a forecaster that has seen nothing. It panics unless the options are
 // in their ranges.
-func New(features Map, o Options) *Forecaster {
+func New(features feature.Map, o Options) *Forecaster {
 	o = o.completed()
 	if !(o.Forgetting > 0 && o.Forgetting <= 1) {
 		panic(fmt.Sprintf("awv: a forgetting factor of %g", o.Forgetting))
@@ -434,69 +418,40 @@ func (f *Forecaster) effectiveDimension() float64 {
 	if f.columns[0].Rounds == 0 {
 		return 0
 	}
-	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge)
+	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge, nil)
 }
 
-// AppendBinary appends the accounts, the packed factor and, when the
+// AppendBinary appends the accounts, the packed factor and, if the
 // forecaster forgets, its ridges to dst.
 func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, f.stateBytes())
-	for j := range f.columns {
-		dst = f.columns[j].appendBinary(dst)
-	}
-	dst = codec.AppendFloats(dst, f.factor.Packed()...)
-	if f.renewal != nil {
-		dst = f.renewal.appendBinary(dst)
-	}
-	return dst, nil
+	size := codec.Counting()
+	f.visit(&size)
+	v := codec.Growing(dst, size.Size())
+	f.visit(&v)
+	return v.Appended()
 }
-
-// stateBytes is what AppendBinary appends.
-func (f *Forecaster) stateBytes() int { return stateBytes(f.factor.Order(), f.o) }
-
-// stateBytes is what AppendBinary appends for r features.
-func stateBytes(r int, o Options) int {
-	size := o.Outputs*accountBytes + 8*qr.Size(r, o.Outputs)
-	if o.Forgetting < 1 {
-		size += renewalBytes(r)
-	}
-	return size
-}
-
-// Bounds of the entries of a factor. The ridge alone keeps the diagonal above
-// √λ, or √(λ/1000) in a forecaster that forgets. A column of R has the length
-// √A_ii and u at most √(Σy²), which the bounds of inputs, labels, weights and
-// rounds keep below 1e113.
-const (
-	leastDiagonal = 1e-5 // Of √λ, with room for rounding.
-	maxEntry      = 1e120
-)
 
 // Restore replaces the state by one that AppendBinary wrote for the same
 // spec. It refuses numbers that no stream of observations leads to.
 func (f *Forecaster) Restore(state []byte) error {
-	reader := codec.NewReader(state)
-	columns, err := readAccounts(reader, f.o.Outputs)
-	if err != nil {
-		return fmt.Errorf("awv: restore: %w", err)
+	fresh := New(f.features, f.o)
+	if err := codec.Read(state, fresh.visit); err != nil {
+		return fmt.Errorf("awv: restore a factor of order %d: %w", f.factor.Order(), err)
 	}
-	r := f.factor.Order()
-	packed := make([]float64, qr.Size(r, f.o.Outputs))
-	reader.Floats(packed)
-	var restored *renewal
-	if f.renewal != nil {
-		restored = readRenewal(reader, r, f.o)
-	}
-	if err := reader.End(); err != nil {
-		return fmt.Errorf("awv: restore a factor of order %d: %w", r, err)
-	}
-	factor, err := qr.FromPacked(r, f.o.Outputs, packed, leastDiagonal*math.Sqrt(f.o.Lambda), maxEntry)
-	if err == nil && restored != nil {
-		err = restored.check(f.o.Lambda)
-	}
-	if err != nil {
-		return fmt.Errorf("awv: restore: %w: %w", err, model.ErrCorruptState)
-	}
-	f.columns, f.factor, f.renewal = columns, factor, restored
+	f.columns, f.factor, f.renewal = fresh.columns, fresh.factor, fresh.renewal
 	return nil
+}
+
+// leastDiagonal is the least diagonal entry of a factor in √λ, with room for rounding: the
+// ridge alone is λ, or λ/1000 at least if the forecaster forgets.
+const leastDiagonal = 1e-5
+
+func (f *Forecaster) visit(v *codec.Visitor) {
+	for j := range f.columns {
+		f.columns[j].visit(v, &f.columns[0])
+	}
+	f.factor.Visit(v, leastDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
+	if f.renewal != nil {
+		f.renewal.visit(v, f.o.Lambda)
+	}
 }

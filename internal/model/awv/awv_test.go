@@ -51,7 +51,7 @@ func near(t *testing.T, what string, got, want, scale, tolerance float64) {
 }
 
 // mapped is a feature map as a function.
-func mapped(m awv.Map) func(x []float64) []float64 {
+func mapped(m feature.Map) func(x []float64) []float64 {
 	return func(x []float64) []float64 {
 		z := make([]float64, m.Size())
 		m.Map(z, x)
@@ -63,7 +63,7 @@ func mapped(m awv.Map) func(x []float64) []float64 {
 func TestAgreesWithDenseOracle(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		features   awv.Map
+		features   feature.Map
 		oracle     func(x []float64) []float64
 		lambda     float64
 		forgetting float64

@@ -261,86 +261,55 @@ func (k *Kernel) regretUnpenalized() float64 {
 
 // effectiveDimension is Tr K(K+λI)⁻¹ = t − λ‖L⁻¹‖_F², at t³/6 multiply-adds.
 func (k *Kernel) effectiveDimension() float64 {
-	return float64(k.gram.Order()) - k.o.Lambda*k.gram.InverseNorm2()
+	return float64(k.gram.Order()) - k.o.Lambda*k.gram.InverseNorm2(nil)
 }
 
 // AppendBinary appends the accounts, the inputs, their scales, v and L to dst.
 func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, accountBytes*len(k.columns)+8*
-		(1+len(k.inputs)+len(k.scales)+len(k.fitted)+len(k.gram.Packed())))
-	for j := range k.columns {
-		dst = k.columns[j].appendBinary(dst)
-	}
-	dst = codec.AppendUint64(dst, uint64(k.gram.Order()))
-	for _, values := range [][]float64{k.inputs, k.scales, k.fitted, k.gram.Packed()} {
-		dst = codec.AppendFloats(dst, values...)
-	}
-	return dst, nil
+	size := codec.Counting()
+	k.visit(&size)
+	v := codec.Growing(dst, size.Size())
+	k.visit(&v)
+	return v.Appended()
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
 // spec. It refuses numbers that no stream of observations leads to.
 func (k *Kernel) Restore(state []byte) error {
-	restored, err := k.decode(codec.NewReader(state))
-	if err != nil {
+	fresh := NewKernel(k.o)
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("awv: restore kernel_awv: %w", err)
 	}
-	k.columns, k.inputs, k.scales, k.fitted = restored.columns, restored.inputs, restored.scales, restored.fitted
-	k.gram, k.figures = restored.gram, restored.figures
+	k.columns, k.inputs, k.scales, k.fitted = fresh.columns, fresh.inputs, fresh.scales, fresh.fitted
+	k.gram, k.figures = fresh.gram, fresh.figures
 	return nil
 }
 
-func (k *Kernel) decode(reader *codec.Reader) (*Kernel, error) {
-	fresh := NewKernel(k.o)
-	var err error
-	if fresh.columns, err = readAccounts(reader, k.o.Outputs); err != nil {
-		return nil, err
+func (k *Kernel) visit(v *codec.Visitor) {
+	for j := range k.columns {
+		k.columns[j].visit(v, &k.columns[0])
 	}
-	t := reader.Count(8 * (k.o.Dimension + k.o.Outputs + 1))
-	if err := reader.Err(); err != nil {
-		return nil, err
+	t, d, outputs := k.gram.Order(), k.o.Dimension, k.o.Outputs
+	if v.Count(&t, 8*(d+outputs+1)); v.Reading() {
+		if t > k.o.Capacity || uint64(t) != k.columns[0].Rounds {
+			v.Corrupt("%d observations, accounts of %d, want as many and at most %d", t, k.columns[0].Rounds, k.o.Capacity)
+			return
+		}
+		k.inputs, k.scales, k.fitted = make([]float64, t*d), make([]float64, t), make([]float64, t*outputs)
 	}
-	if t > k.o.Capacity || uint64(t) != fresh.columns[0].Rounds {
-		return nil, fmt.Errorf("%d observations, accounts of %d, want as many and at most %d: %w",
-			t, fresh.columns[0].Rounds, k.o.Capacity, model.ErrCorruptState)
-	}
-	if err := fresh.readRows(reader, t); err != nil {
-		return nil, err
-	}
-	if reader.Len() != 8*qr.LowerSize(t) {
-		return nil, fmt.Errorf("%d bytes of factor, want %d: %w", reader.Len(), 8*qr.LowerSize(t), model.ErrCorruptState)
-	}
-	packed := make([]float64, qr.LowerSize(t))
-	reader.Floats(packed)
-	if err := reader.End(); err != nil {
-		return nil, err
+	v.FloatsWithin(k.limit, k.inputs)
+	v.FloatsWithin(math.Sqrt(model.MaxWeight), k.scales)
+	// λ‖v‖² is at most Σy², which is at most 1e214 for 20,000 observations.
+	v.FloatsWithin(1e110/math.Sqrt(k.o.Lambda), k.fitted)
+	if v.Reading() && t > 0 && slices.Min(k.scales) < math.Sqrt(model.MinWeight) {
+		v.Corrupt("a root of a weight is %g", slices.Min(k.scales))
 	}
 	// The diagonal is at least √λ, and the length of a row √(w k(x,x) + λ).
 	longest := math.Sqrt(math.Max(1, KernelRange*k.o.Lambda)*model.MaxWeight + k.o.Lambda)
-	fresh.gram, err = qr.LowerFromPacked(t, packed, math.Sqrt(k.o.Lambda)/2, 2*longest)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, model.ErrCorruptState)
-	}
-	for i := range t {
-		fresh.figures.add(fresh.gram.Row(i)[i], k.o.Lambda, fresh.fitted[i*k.o.Outputs:(i+1)*k.o.Outputs])
-	}
-	return fresh, nil
-}
-
-// readRows reads inputs, scales and v of t observations.
-func (k *Kernel) readRows(reader *codec.Reader, t int) error {
-	k.inputs, k.scales, k.fitted = make([]float64, t*k.o.Dimension), make([]float64, t), make([]float64, t*k.o.Outputs)
-	reader.FloatsWithin(k.limit, k.inputs)
-	reader.FloatsWithin(math.Sqrt(model.MaxWeight), k.scales)
-	// λ‖v‖² is at most Σy², which is at most 1e214 for 20,000 observations.
-	reader.FloatsWithin(1e110/math.Sqrt(k.o.Lambda), k.fitted)
-	if err := reader.Err(); err != nil {
-		return err
-	}
-	for _, scale := range k.scales {
-		if scale < math.Sqrt(model.MinWeight) {
-			return fmt.Errorf("a root of a weight is %g: %w", scale, model.ErrCorruptState)
+	k.gram.Visit(v, t, math.Sqrt(k.o.Lambda)/2, 2*longest)
+	if v.Reading() {
+		for i := range t {
+			k.figures.add(k.gram.Row(i)[i], k.o.Lambda, k.fitted[i*outputs:(i+1)*outputs])
 		}
 	}
-	return nil
 }

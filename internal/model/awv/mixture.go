@@ -1,7 +1,6 @@
 package awv
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -60,6 +59,14 @@ func newMixture(outputs int, p Path) *mixture {
 	copy(m.low, p.Low)
 	copy(m.high, p.High)
 	return m
+}
+
+// mixtureBytes is the memory of the sums of a mixture.
+func mixtureBytes(outputs int, p Path) uint64 {
+	if p.Low != nil {
+		return uint64(8 + 16 + 32*len(p.Lambdas))
+	}
+	return uint64(16*outputs + 16 + 32*len(p.Lambdas))
 }
 
 // width is W. No square of it is taken, which may be out of range.
@@ -189,72 +196,32 @@ func (m *mixture) excess() float64 {
 	return 2 * width * width * exponential.Log(float64(len(m.experts)))
 }
 
-// appendBinary appends the range, if it is not given, else 1 if it is broken and 0 if
-// it is not; the loss; and the sums of every forecaster.
-func (m *mixture) appendBinary(dst []byte) []byte {
+// visit visits the range, or for a given range whether it is broken, the loss and the sums
+// of every forecaster. It refuses what no n rounds lead to.
+func (m *mixture) visit(v *codec.Visitor) {
 	if m.given {
-		broken := uint64(0)
-		if m.broken {
-			broken = 1
-		}
-		dst = codec.AppendUint64(dst, broken)
+		v.Bool(&m.broken)
 	} else {
-		dst = codec.AppendFloats(codec.AppendFloats(dst, m.low...), m.high...)
+		v.FloatsWithin(model.MaxMagnitude, m.low)
+		v.FloatsWithin(model.MaxMagnitude, m.high)
 	}
-	dst = codec.AppendFloats(dst, m.loss.High, m.loss.Low)
+	v.Within(ledger.MaxSum, &m.loss.High, &m.loss.Low)
 	for k := range m.experts {
 		e := &m.experts[k]
-		dst = codec.AppendFloats(dst, e.cut.High, e.cut.Low, e.gap.High, e.gap.Low)
-	}
-	return dst
-}
-
-// mixtureBytes is what appendBinary appends.
-func mixtureBytes(outputs int, p Path) int {
-	if p.Low != nil {
-		return 8 + 16 + 32*len(p.Lambdas)
-	}
-	return 16*outputs + 16 + 32*len(p.Lambdas)
-}
-
-// readMixture reads what appendBinary wrote, after n rounds. It refuses what no n
-// rounds lead to.
-func readMixture(r *codec.Reader, outputs int, p Path, n uint64) (*mixture, error) {
-	m := newMixture(outputs, p)
-	m.n = n
-	if m.given {
-		broken := r.Uint64()
-		if m.broken = broken == 1; broken > 1 {
-			return nil, fmt.Errorf("a mark of %d of a broken range: %w", broken, model.ErrCorruptState)
+		v.Within(ledger.MaxSum, &e.cut.High, &e.cut.Low, &e.gap.High, &e.gap.Low)
+		if cut := e.cut.Value(); v.Reading() && (!(cut >= 0) || (m.n == 0 && cut != 0)) {
+			v.Corrupt("forecaster %d lost %g in %d rounds", k, cut, m.n)
 		}
-	} else {
-		r.FloatsWithin(model.MaxMagnitude, m.low)
-		r.FloatsWithin(model.MaxMagnitude, m.high)
 	}
-	r.Within(ledger.MaxSum, &m.loss.High, &m.loss.Low)
-	for k := range m.experts {
-		e := &m.experts[k]
-		r.Within(ledger.MaxSum, &e.cut.High, &e.cut.Low, &e.gap.High, &e.gap.Low)
+	if !v.Reading() {
+		return
 	}
-	if err := r.End(); err != nil {
-		return nil, fmt.Errorf("mixture: %w", err)
-	}
-	return m, m.check()
-}
-
-func (m *mixture) check() error {
 	if loss := m.loss.Value(); !(loss >= 0) {
-		return fmt.Errorf("a mixture lost %g: %w", loss, model.ErrCorruptState)
-	}
-	for k := range m.experts {
-		if cut := m.experts[k].cut.Value(); !(cut >= 0) || (m.n == 0 && cut != 0) {
-			return fmt.Errorf("forecaster %d lost %g in %d rounds: %w", k, cut, m.n, model.ErrCorruptState)
-		}
+		v.Corrupt("a mixture lost %g", loss)
 	}
 	for j, low := range m.low {
 		if !(low <= m.high[j]) || (m.n == 0 && !m.given && (low != 0 || m.high[j] != 0)) {
-			return fmt.Errorf("a range from %g to %g after %d rounds: %w", low, m.high[j], m.n, model.ErrCorruptState)
+			v.Corrupt("a range from %g to %g after %d rounds", low, m.high[j], m.n)
 		}
 	}
-	return nil
 }

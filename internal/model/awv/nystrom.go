@@ -243,54 +243,38 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 	return n.ridges.report(n.Stats(), o)
 }
 
-// AppendBinary appends the forecaster's state, the generator, the dictionary
+// AppendBinary appends the dictionary, the forecasters, the generator
 // and the past that is kept. Factors of the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, n.dictionary.CentresBytes()+n.ridges.stateBytes()+
-		feature.GeneratorBytes+8*(2+len(n.past)*(n.o.Dimension+n.o.Outputs+1)))
-	dst, err := n.ridges.AppendBinary(n.dictionary.AppendCentres(dst))
-	if err != nil {
-		return nil, err
-	}
-	if dst, err = n.dictionary.AppendGenerator(dst); err != nil {
-		return nil, fmt.Errorf("awv: %w", err)
-	}
-	dst = codec.AppendUint64(dst, uint64(len(n.past)))
-	dst = codec.AppendUint64(dst, uint64(n.next))
-	for _, r := range n.past {
-		dst = codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, r.x...), r.y...), r.weight)
-	}
-	return dst, nil
+	size := codec.Counting()
+	n.visit(&size)
+	v := codec.Growing(dst, size.Size())
+	n.visit(&v)
+	return v.Appended()
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
 // spec. It refuses numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
-	restored, err := n.decode(codec.NewReader(state))
-	if err != nil {
+	fresh := NewNystrom(n.o)
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("awv: restore pkawv_nystrom: %w", err)
 	}
-	*n = *restored
+	*n = *fresh
 	return nil
 }
 
-func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
-	dictionary, err := n.dictionary.ReadCentres(reader)
-	if err != nil {
-		return nil, fmt.Errorf("dictionary: %w", err)
+func (n *Nystrom) visit(v *codec.Visitor) {
+	if n.dictionary.VisitCentres(v); v.Reading() {
+		n.ridges = NewRidges(n.dictionary, n.o.Options, n.o.Path)
 	}
-	fresh := &Nystrom{o: n.o, dictionary: dictionary, ridges: NewRidges(dictionary, n.o.Options, n.o.Path)}
-	if err := fresh.ridges.Restore(reader.Bytes(fresh.ridges.stateBytes())); err != nil {
-		return nil, err
-	}
-	if err := dictionary.ReadGenerator(reader); err != nil {
-		return nil, fmt.Errorf("dictionary: %w", err)
-	}
-	return fresh, fresh.remember(reader)
+	n.ridges.visit(v)
+	n.dictionary.VisitGenerator(v)
+	n.visitPast(v)
 }
 
-// kept is how many rounds of the past there are after so many observations,
-// and where the next one goes.
+// kept is the number of rounds of the past after so many observations, and the place of
+// the next one.
 func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
 	if window == 0 || len(n.o.Given) > 0 || n.complete() {
@@ -299,41 +283,46 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	return min(observations, window), observations % window
 }
 
-// remember reads the past that was kept. It fails unless the past is that of
-// the observations of the accounts. States of versions that kept a whole history
-// for ever hold all of it; it is read, and dropped when it is of no more use.
-func (n *Nystrom) remember(reader *codec.Reader) error {
-	count := reader.Count(8 * (n.o.Dimension + n.o.Outputs + 1))
-	next := reader.Uint64()
-	if err := reader.Err(); err != nil {
-		return err
+// visitPast visits the past that is kept. A read fails unless the past is that of
+// the observations of the accounts. Earlier versions never freed a whole history: their
+// states hold all of it, which is read, and dropped if it is of no more use.
+func (n *Nystrom) visitPast(v *codec.Visitor) {
+	count, next := len(n.past), uint64(n.next)
+	v.Count(&count, 8*(n.o.Dimension+n.o.Outputs+1))
+	if v.Uint64(&next); v.Reading() {
+		observations := n.ridges.observations()
+		wantCount, wantNext := n.kept(observations)
+		all := n.o.Window == WholeHistory && n.complete() && uint64(count) == observations && next == observations
+		if !all && (uint64(count) != wantCount || next != wantNext) {
+			v.Corrupt("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d",
+				count, next, observations, wantCount, wantNext)
+			return
+		}
+		n.next, n.past = int(next), make([]pastRound, count)
 	}
-	observations := n.ridges.observations()
-	wantCount, wantNext := n.kept(observations)
-	all := n.o.Window == WholeHistory && n.complete() && uint64(count) == observations && next == observations
-	if !all && (uint64(count) != wantCount || next != wantNext) {
-		return fmt.Errorf("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d: %w",
-			count, next, observations, wantCount, wantNext, model.ErrCorruptState)
-	}
-	n.next, n.past = int(next), make([]pastRound, count)
 	for i := range n.past {
-		r := &n.past[i]
-		r.x = make([]float64, n.o.Dimension)
-		reader.Floats(r.x)
-		r.y = make([]float64, n.o.Outputs)
-		reader.Floats(r.y)
-		r.weight = reader.Float()
-		if err := n.Check(r.x, r.y, r.weight); err != nil && reader.Err() == nil {
-			return fmt.Errorf("round %d of the past: %w: %w", i, err, model.ErrCorruptState)
-		}
-		if n.complete() {
-			continue
-		}
+		n.visitRound(v, &n.past[i])
+	}
+	if v.Reading() && n.complete() {
+		n.past, n.next = nil, 0
+	}
+}
+
+func (n *Nystrom) visitRound(v *codec.Visitor, r *pastRound) {
+	if v.Reading() {
+		r.x, r.y = make([]float64, n.o.Dimension), make([]float64, n.o.Outputs)
+	}
+	v.Floats(r.x)
+	v.Floats(r.y)
+	if v.Float(&r.weight); !v.Reading() {
+		return
+	}
+	if err := n.Check(r.x, r.y, r.weight); err != nil {
+		v.Corrupt("a round of the past: %v", err)
+		return
+	}
+	if !n.complete() {
 		r.features = make([]float64, n.dictionary.Size())
 		n.dictionary.Map(r.features, r.x)
 	}
-	if n.complete() {
-		n.past, n.next = nil, 0
-	}
-	return reader.End()
 }

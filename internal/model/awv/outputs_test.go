@@ -231,7 +231,7 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 // keep them.
 func TestWeightsOfAffineFeaturesAlone(t *testing.T) {
 	for name, c := range map[string]struct {
-		features awv.Map
+		features feature.Map
 		outputs  int
 		want     int
 	}{

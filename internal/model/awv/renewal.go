@@ -1,7 +1,6 @@
 package awv
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
@@ -70,31 +69,13 @@ func (f *Forecaster) renew() {
 	}
 }
 
-func (n *renewal) appendBinary(dst []byte) []byte {
-	dst = codec.AppendFloats(dst, n.ridge...)
-	dst = codec.AppendUint64(dst, uint64(n.next))
-	return codec.AppendFloats(dst, n.loss.High, n.loss.Low)
-}
-
-// renewalBytes is what appendBinary appends.
-func renewalBytes(r int) int { return 8*r + 8 + 16 }
-
-func readRenewal(reader *codec.Reader, r int, o Options) *renewal {
-	n := newRenewal(r, o)
-	reader.Floats(n.ridge) // What check accepts is finite.
-	n.next = int(reader.Uint64())
-	reader.Within(ledger.MaxSum, &n.loss.High, &n.loss.Low)
-	return n
-}
-
-func (n *renewal) check(lambda float64) error {
-	for i, v := range n.ridge {
-		if !(v > 0 && v <= lambda) {
-			return fmt.Errorf("ridge %d is %g, want it in (0, %g]", i, v, lambda)
+func (n *renewal) visit(v *codec.Visitor, lambda float64) {
+	v.FloatsWithin(lambda, n.ridge)
+	v.Int(len(n.ridge), &n.next)
+	v.Within(ledger.MaxSum, &n.loss.High, &n.loss.Low)
+	for i, ridge := range n.ridge {
+		if v.Reading() && !(ridge > 0) {
+			v.Corrupt("ridge %d is %g", i, ridge)
 		}
 	}
-	if n.next < 0 || n.next > len(n.ridge) {
-		return fmt.Errorf("coordinate %d of %d to renew", n.next, len(n.ridge))
-	}
-	return nil
 }

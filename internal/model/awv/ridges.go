@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/qr"
 )
 
@@ -51,7 +52,7 @@ func (p Path) middle(output int) float64 {
 // Source: Camoriano, thesis (Genoa, 2017), chapter 4, for the path of ridges; the
 // mixture makes it one online learner with a bound.
 type Ridges struct {
-	features    Map
+	features    feature.Map
 	path        Path
 	forecasters []*Forecaster
 	// mixture is nil of one ridge.
@@ -68,7 +69,7 @@ type Ridges struct {
 
 // NewRidges is a learner that has seen nothing. It panics where New does, unless there
 // is a range for each output or none, and if several ridges are to forget.
-func NewRidges(features Map, o Options, p Path) *Ridges {
+func NewRidges(features feature.Map, o Options, p Path) *Ridges {
 	o, p = o.completed(), p.completed(o)
 	if len(p.Low) != len(p.High) || (p.Low != nil && len(p.Low) != o.Outputs) {
 		panic(fmt.Sprintf("awv: %d and %d ends of the ranges of %d outputs", len(p.Low), len(p.High), o.Outputs))
@@ -109,7 +110,7 @@ func RidgesCost(r int, o Options, p Path, mapBytes uint64) model.Cost {
 	c.PredictFlops *= count
 	c.ObserveFlops *= count
 	if count > 1 {
-		c.StateBytes += uint64(mixtureBytes(o.Outputs, p)) + 8*count*(2*k+1)
+		c.StateBytes += mixtureBytes(o.Outputs, p) + 8*count*(2*k+1)
 		c.PredictFlops += count * (4*k + exponentialFlops)
 		c.ObserveFlops += count * (8*k + exponentialFlops)
 	}
@@ -365,48 +366,36 @@ func ridgeName(lambda float64) string { return "lambda_" + strconv.FormatFloat(l
 
 // AppendBinary appends the state of every forecaster and, of several, the mixture.
 func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, r.stateBytes())
-	for _, f := range r.forecasters {
-		var err error
-		if dst, err = f.AppendBinary(dst); err != nil {
-			return nil, err
-		}
-	}
-	if r.mixture != nil {
-		dst = r.mixture.appendBinary(dst)
-	}
-	return dst, nil
-}
-
-// stateBytes is what AppendBinary appends.
-func (r *Ridges) stateBytes() int {
-	size := len(r.forecasters) * r.forecasters[0].stateBytes()
-	if r.mixture != nil {
-		size += mixtureBytes(r.forecasters[0].o.Outputs, r.path)
-	}
-	return size
+	size := codec.Counting()
+	r.visit(&size)
+	v := codec.Growing(dst, size.Size())
+	r.visit(&v)
+	return v.Appended()
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec. It
 // refuses numbers that no stream of observations leads to.
 func (r *Ridges) Restore(state []byte) error {
-	if r.mixture == nil {
-		return r.forecasters[0].Restore(state)
-	}
-	reader, one := codec.NewReader(state), r.forecasters[0].stateBytes()
 	fresh := NewRidges(r.features, r.forecasters[0].o, r.path)
-	for k, f := range fresh.forecasters {
-		if err := f.Restore(reader.Bytes(one)); err != nil {
-			return fmt.Errorf("ridge %d: %w", k, err)
-		}
-		if n, want := f.columns[0].Rounds, fresh.observations(); n != want {
-			return fmt.Errorf("awv: ridge %d after %d rounds, the first after %d: %w", k, n, want, model.ErrCorruptState)
-		}
-	}
-	var err error
-	if fresh.mixture, err = readMixture(reader, fresh.forecasters[0].o.Outputs, r.path, fresh.observations()); err != nil {
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("awv: restore: %w", err)
 	}
 	r.forecasters, r.mixture = fresh.forecasters, fresh.mixture
 	return nil
+}
+
+func (r *Ridges) visit(v *codec.Visitor) {
+	for k, f := range r.forecasters {
+		f.visit(v)
+		if n, want := f.columns[0].Rounds, r.observations(); v.Reading() && n != want {
+			v.Corrupt("ridge %d after %d rounds, the first after %d", k, n, want)
+		}
+	}
+	if r.mixture == nil {
+		return
+	}
+	if v.Reading() {
+		r.mixture.n = r.observations()
+	}
+	r.mixture.visit(v)
 }

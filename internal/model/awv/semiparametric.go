@@ -81,7 +81,7 @@ func (s *Semiparametric) parametricWeights() []model.Weight {
 	}
 	weights := make([]model.Weight, 0, len(g)*s.o.Outputs)
 	for j := range s.o.Outputs {
-		s.factor.LeadingWeights(g, j)
+		s.factor.Weights(g, j)
 		for k, v := range g {
 			input := model.NoInput
 			if k < len(inputs) {

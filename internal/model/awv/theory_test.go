@@ -68,7 +68,7 @@ func projected(t *testing.T, k kernel.Kernel, centres [][]float64) func(a, b []f
 // spaces are all learners of a fixed space, for two inputs.
 func spaces(t *testing.T) []space {
 	t.Helper()
-	forecaster := func(m awv.Map, lambda float64) func(outputs int) model.Learner {
+	forecaster := func(m feature.Map, lambda float64) func(outputs int) model.Learner {
 		return func(outputs int) model.Learner {
 			return awv.New(m, awv.Options{Lambda: lambda, Outputs: outputs})
 		}

@@ -38,8 +38,8 @@ type features struct {
 
 // draw makes the maps: orthogonal where the kernel is radial. Each kernel has
 // a generator of its own, so that its features do not depend on the others.
-func (f features) draw() []raker.Map {
-	maps := make([]raker.Map, len(f.kernels))
+func (f features) draw() []feature.Map {
+	maps := make([]feature.Map, len(f.kernels))
 	for p, k := range f.kernels {
 		rng := rand.New(rand.NewPCG(f.seed, fourierStream+uint64(p)))
 		maps[p] = feature.NewFourier(k, f.dimension, f.frequencies, k.Radial(), rng)

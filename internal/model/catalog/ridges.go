@@ -6,6 +6,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/feature"
 )
 
 // How many ridges lambdas may hold.
@@ -56,7 +57,7 @@ func (e entry) mixing(path awv.Path) entry {
 }
 
 // forecaster is that of one ridge, or a mixture over several.
-func forecaster(features awv.Map, o awv.Options, path awv.Path) model.Learner {
+func forecaster(features feature.Map, o awv.Options, path awv.Path) model.Learner {
 	if len(path.Lambdas) == 0 {
 		return awv.New(features, o)
 	}

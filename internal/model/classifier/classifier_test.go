@@ -29,7 +29,7 @@ type rlsc struct {
 }
 
 // forecaster makes one of so many outputs.
-func (o rlsc) forecaster(features awv.Map) func(outputs int) model.Learner {
+func (o rlsc) forecaster(features feature.Map) func(outputs int) model.Learner {
 	return func(outputs int) model.Learner {
 		return awv.New(features, awv.Options{Lambda: o.Lambda, Outputs: outputs, Forgetting: o.Forgetting})
 	}
@@ -41,7 +41,7 @@ func (o rlsc) options(create func(outputs int) model.Learner) classifier.Options
 	}
 }
 
-func newRLSC(features awv.Map, o rlsc) *classifier.Learner {
+func newRLSC(features feature.Map, o rlsc) *classifier.Learner {
 	return classifier.New(o.options(o.forecaster(features)))
 }
 

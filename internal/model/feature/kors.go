@@ -80,10 +80,24 @@ func (k *KORS) Keep(p float64) {
 	k.kept, k.weights = append(k.kept, p), append(k.weights, weight)
 }
 
-// Kept are the probabilities with which the points were kept, not a copy:
-// for encoding. Probability and Keep of the same points, in their order, make
-// the same sampler bit for bit.
+// sameProbability is how far a probability may be from the one that the rounding of
+// another machine gave.
+const sameProbability = 1e-6
+
+// Rejoin adds a point that was kept with probability p, in the order of Keep, and tells
+// whether p is that of the point. The same points with the same p make the same sampler bit
+// for bit.
+func (k *KORS) Rejoin(values []float64, self, p float64) bool {
+	again := k.Probability(values, self)
+	if !(p > 0 && math.Abs(p-again) <= sameProbability*p) {
+		return false
+	}
+	k.Keep(p)
+	return true
+}
+
+// Kept are the probabilities with which the points were kept, not a copy: for encoding.
 func (k *KORS) Kept() []float64 { return k.kept }
 
 // Bytes is the memory that the sampler takes.
-func (k *KORS) Bytes() uint64 { return 8 * uint64(2*len(k.weights)+len(k.factor.Packed())) }
+func (k *KORS) Bytes() uint64 { return 8 * uint64(2*len(k.weights)+qr.LowerSize(k.factor.Order())) }

@@ -61,7 +61,7 @@ func KernelInputLimit(k kernel.Kernel, dimension int, bound float64) float64 {
 }
 
 // Bytes is the memory that the map takes.
-func (n *Nystrom) Bytes() uint64 { return 8 * uint64(len(n.centres)+len(n.gram.Packed())) }
+func (n *Nystrom) Bytes() uint64 { return 8 * uint64(len(n.centres)+qr.LowerSize(n.gram.Order())) }
 
 // Centres are the centres, one after another, not a copy.
 func (n *Nystrom) Centres() []float64 { return n.centres }

@@ -1,7 +1,6 @@
 package feature
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -86,96 +85,58 @@ func (s *Sampled) Consider(x []float64) (grown bool) {
 // SamplerBytes is the memory of the sampler, beside that of the map.
 func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() }
 
-// CentresBytes is what AppendCentres appends, GeneratorBytes what AppendGenerator
-// does.
-func (s *Sampled) CentresBytes() int {
-	return 8 * (1 + len(s.centres) + len(s.sampler.Kept()))
-}
-
-// GeneratorBytes is what a rand.PCG encodes to.
-const GeneratorBytes = 20
-
-// AppendCentres appends the count of the centres, the centres, and the probabilities
-// with which they were kept.
-func (s *Sampled) AppendCentres(dst []byte) []byte {
-	dst = codec.AppendUint64(dst, uint64(s.Size()))
-	dst = codec.AppendFloats(dst, s.centres...)
-	return codec.AppendFloats(dst, s.sampler.Kept()...)
-}
-
-// AppendGenerator appends the state of the generator.
-func (s *Sampled) AppendGenerator(dst []byte) ([]byte, error) {
-	dst, err := s.generator.AppendBinary(dst)
-	if err != nil {
-		return nil, fmt.Errorf("feature: encode the generator: %w", err)
+// VisitCentres visits the centres and the probabilities with which they were kept. A read
+// into a dictionary that has sampled nothing refuses what is not a dictionary of KORS, and
+// centres other than the given ones. It samples the centres again: the same arithmetic in
+// the same order gives the same factors bit for bit.
+func (s *Sampled) VisitCentres(v *codec.Visitor) {
+	m, d, centres, kept := s.Size(), s.o.Dimension, s.centres, s.sampler.Kept()
+	if v.Count(&m, 8*d); v.Reading() {
+		if !s.Fixed() && m > s.o.Capacity {
+			v.Corrupt("%d centres, want at most %d", m, s.o.Capacity)
+		}
+		centres = make([]float64, m*d)
+		if !s.Fixed() {
+			kept = make([]float64, m)
+		}
 	}
-	return dst, nil
-}
-
-// ReadCentres is a dictionary of the same options with the centres that are read. It
-// refuses what is not a dictionary of KORS, and centres other than those that were
-// given.
-func (s *Sampled) ReadCentres(reader *codec.Reader) (*Sampled, error) {
-	count, d := reader.Uint64(), s.o.Dimension
-	if err := reader.Err(); err != nil {
-		return nil, err
-	}
-	if count > uint64(reader.Len()/(8*d)) {
-		return nil, fmt.Errorf("%d centres in %d bytes: %w", count, reader.Len(), model.ErrCorruptState)
-	}
-	m, fresh := int(count), NewSampled(s.o)
-	centres := make([]float64, m*d)
-	reader.Floats(centres)
-	switch {
-	case !s.Fixed() && m <= s.o.Capacity:
-		return fresh, fresh.regrow(centres, reader)
-	case !s.Fixed():
-		return nil, fmt.Errorf("%d centres, want at most %d: %w", m, s.o.Capacity, model.ErrCorruptState)
-	case !slices.EqualFunc(centres, fresh.centres, sameBits):
-		return nil, fmt.Errorf("%d centres, want those of the spec: %w", m, model.ErrCorruptState)
-	}
-	return fresh, nil
-}
-
-// regrow samples the centres again, with the probabilities that are read: the
-// same arithmetic in the same order gives the same factors bit for bit.
-func (s *Sampled) regrow(centres []float64, reader *codec.Reader) error {
-	d := s.o.Dimension
-	kept := make([]float64, len(centres)/d)
-	reader.Floats(kept)
-	if err := reader.Err(); err != nil {
-		return err
+	v.Floats(centres)
+	v.Floats(kept)
+	if v.Reading() && s.Fixed() && !slices.EqualFunc(centres, s.centres, sameBits) {
+		v.Corrupt("%d centres, want those of the spec", m)
 	}
 	for i, p := range kept {
-		centre := centres[i*d : (i+1)*d]
-		values := make([]float64, i)
+		if !v.Reading() {
+			return
+		}
+		centre, values := centres[i*d:(i+1)*d], make([]float64, i)
 		if err := model.CheckFeatures(centre, d, s.InputLimit()); err != nil {
-			return fmt.Errorf("centre %d: %w: %w", i, err, model.ErrCorruptState)
+			v.Corrupt("centre %d: %v", i, err)
+			return
 		}
 		s.Kernels(values, centre)
-		again := s.sampler.Probability(values, s.Self(centre))
-		if !(p > 0 && math.Abs(p-again) <= sameProbability*p) || !s.Grow(centre) {
-			return fmt.Errorf("centre %d, kept with probability %g, is not one of a dictionary: %w", i, p, model.ErrCorruptState)
+		if !s.sampler.Rejoin(values, s.Self(centre), p) || !s.Grow(centre) {
+			v.Corrupt("centre %d, kept with probability %g, is not one of a dictionary", i, p)
 		}
-		s.sampler.Keep(p)
 	}
-	return nil
 }
 
-// ReadGenerator takes over the state of the generator that is read.
-func (s *Sampled) ReadGenerator(reader *codec.Reader) error {
-	generator := reader.Bytes(GeneratorBytes)
-	if err := reader.Err(); err != nil {
-		return err
+// VisitGenerator visits the state of the generator.
+func (s *Sampled) VisitGenerator(v *codec.Visitor) { VisitGenerator(v, s.generator) }
+
+// VisitGenerator visits the state of a generator.
+func VisitGenerator(v *codec.Visitor, g *rand.PCG) {
+	var room [32]byte
+	state, err := g.AppendBinary(room[:0])
+	v.Fail(err)
+	for i := range state {
+		v.Byte(&state[i])
 	}
-	if err := s.generator.UnmarshalBinary(generator); err != nil {
-		return fmt.Errorf("generator: %w: %w", err, model.ErrCorruptState)
+	if v.Reading() {
+		if err := g.UnmarshalBinary(state); err != nil {
+			v.Corrupt("generator: %v", err)
+		}
 	}
-	return nil
 }
 
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
-
-// sameProbability is how far a probability may be from the one that another
-// machine's rounding gave.
-const sameProbability = 1e-6

@@ -1,5 +1,3 @@
-// Package feature maps inputs to the feature vectors on which a forecaster
-// works. A map is immutable, so any number of goroutines may use it at once.
 package feature
 
 import (

@@ -1,7 +1,6 @@
 package kons
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model"
@@ -135,11 +134,7 @@ func finished(s model.Stats) model.Stats {
 	return s
 }
 
-func (a *account) sums() [5]*compensated.Sum {
-	return [5]*compensated.Sum{&a.Loss, &a.Certificate, &a.Hindsight, &a.Energy, &a.Regret}
-}
-
-// accountBytes is what appendBinary appends.
+// accountBytes is the size of an account in a state.
 func (o *Options) accountBytes() int {
 	numbers := 2 + 2*5 + 3
 	if !o.Unrevised {
@@ -148,54 +143,35 @@ func (o *Options) accountBytes() int {
 	return 8 * numbers
 }
 
-func (a *account) appendBinary(o *Options, dst []byte) []byte {
-	dst = codec.AppendUint64(codec.AppendUint64(dst, a.Rounds), a.outside)
-	for _, s := range a.sums() {
-		dst = codec.AppendFloats(dst, s.High, s.Low)
-	}
-	dst = codec.AppendFloats(dst, a.Bound, a.heaviest, a.clip)
-	if o.Unrevised {
-		return dst
-	}
-	return codec.AppendFloats(dst, a.unit, a.closed, a.base)
-}
-
 // leastDiagonal is the least diagonal entry of a factor relative to √αΩ, with room for
-// rounding. Labels of a row are at most 1e115.
-const (
-	maxEntry      = 1e130
-	leastDiagonal = 1e-5
-)
+// rounding.
+const leastDiagonal = 1e-5
 
-// readAccount reads the account of an output. It fails unless it has as many rounds
-// as the first, and its numbers are within bounds.
-func readAccount(r *codec.Reader, o *Options, first *account) (account, error) {
-	a := newAccount(o)
-	a.Rounds, a.outside = r.Uint64(), r.Uint64()
-	for _, s := range a.sums() {
-		r.Within(ledger.MaxSum, &s.High, &s.Low)
+// visit visits the account of an output, which has as many rounds as the first.
+func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
+	v.Uint64(&a.Rounds, &a.outside)
+	for _, s := range [...]*compensated.Sum{&a.Loss, &a.Certificate, &a.Hindsight, &a.Energy, &a.Regret} {
+		v.Within(ledger.MaxSum, &s.High, &s.Low)
 	}
-	r.Within(ledger.MaxBound, &a.Bound)
-	r.Within(model.MaxWeight, &a.heaviest)
-	r.Within(2*model.MaxMagnitude, &a.clip)
+	v.Within(ledger.MaxBound, &a.Bound)
+	v.Within(model.MaxWeight, &a.heaviest)
+	v.Within(2*model.MaxMagnitude, &a.clip)
 	if !o.Unrevised {
-		r.Within(model.MaxWeight, &a.unit)
-		r.Within(ledger.MaxSum, &a.closed, &a.base)
+		v.Within(model.MaxWeight, &a.unit)
+		v.Within(ledger.MaxSum, &a.closed, &a.base)
 	}
-	if err := r.Err(); err != nil {
-		return a, fmt.Errorf("account: %w", err)
+	if !v.Reading() {
+		return
 	}
 	fixed := o.clip()
 	power := a.clip == 0 || (a.clip > 0 && powerOfTwo(a.clip) == a.clip)
-	if a.Rounds >= ledger.MaxRounds || a.outside > a.Rounds || (first != nil && a.Rounds != first.Rounds) || a.Bound < 0 || a.heaviest < 0 ||
+	if a.Rounds >= ledger.MaxRounds || a.outside > a.Rounds || a.Rounds != first.Rounds || a.Bound < 0 || a.heaviest < 0 ||
 		(fixed > 0 && a.clip != fixed) || (fixed == 0 && !power) {
-		return a, fmt.Errorf("an account of %d rounds, %d labels outside, label bound %g, heaviest weight %g, clip %g: %w",
-			a.Rounds, a.outside, a.Bound, a.heaviest, a.clip, model.ErrCorruptState)
+		v.Corrupt("an account of %d rounds, %d labels outside, label bound %g, heaviest weight %g, clip %g",
+			a.Rounds, a.outside, a.Bound, a.heaviest, a.clip)
 	}
-	if (a.Rounds == 0) != (a.heaviest == 0) || (a.Rounds == 0 && a.unit != 1) || (first != nil && a.unit != first.unit) ||
+	if (a.Rounds == 0) != (a.heaviest == 0) || (a.Rounds == 0 && a.unit != 1) || a.unit != first.unit ||
 		a.unit < model.MinWeight || (!o.Unrevised && a.Rounds > 0 && a.unit > a.heaviest) || !(a.closed >= 0) {
-		return a, fmt.Errorf("an account of %d rounds, heaviest weight %g, unit %g, bound %g: %w",
-			a.Rounds, a.heaviest, a.unit, a.closed, model.ErrCorruptState)
+		v.Corrupt("an account of %d rounds, heaviest weight %g, unit %g, bound %g", a.Rounds, a.heaviest, a.unit, a.closed)
 	}
-	return a, nil
 }

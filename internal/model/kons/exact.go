@@ -193,10 +193,10 @@ func (e *Exact) take(x []float64) *values {
 	if !ok {
 		v = new(values)
 	}
-	t, d := e.rounds(), e.o.Dimension
+	t := e.rounds()
 	v.kernels, v.solved = sized(v.kernels, t), sized(v.solved, t)
 	for s := range v.kernels {
-		v.kernels[s] = e.o.Kernel.At(e.inputs[s*d:(s+1)*d], x)
+		v.kernels[s] = e.o.Kernel.At(e.input(s), x)
 	}
 	return v
 }
@@ -413,10 +413,7 @@ func (e *Exact) Report(o model.ReportOptions) model.Report {
 		r.EffectiveDimension = 0
 		for j := range e.outputs {
 			d := &e.outputs[j]
-			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(d.factor.Order())-d.ridge(&e.o.Options)*d.factor.InverseNorm2())
-			if o.Pause != nil {
-				o.Pause()
-			}
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(d.factor.Order())-d.ridge(&e.o.Options)*d.factor.InverseNorm2(o.Pause))
 		}
 	}
 	return r

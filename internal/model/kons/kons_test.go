@@ -17,11 +17,11 @@ import (
 
 func gaussian(sigma float64) kernel.Kernel { return kernel.Kernel{Kind: kernel.Gaussian, Sigma: sigma} }
 
-func waves(dimension, frequencies int) kons.Map {
+func waves(dimension, frequencies int) feature.Map {
 	return feature.NewFourier(gaussian(1), dimension, frequencies, true, rand.New(rand.NewPCG(1, 1)))
 }
 
-func mapped(m kons.Map) func(x []float64) []float64 {
+func mapped(m feature.Map) func(x []float64) []float64 {
 	return func(x []float64) []float64 {
 		z := make([]float64, m.Size())
 		m.Map(z, x)

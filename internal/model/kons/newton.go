@@ -3,31 +3,17 @@ package kons
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
-
-// Map is a feature map: x ∈ R^d to φ ∈ R^r.
-type Map interface {
-	// Dimension is d.
-	Dimension() int
-	// Size is r.
-	Size() int
-	// InputLimit is the largest magnitude of an input entry.
-	InputLimit() float64
-	// Bytes is the memory that the map takes.
-	Bytes() uint64
-	// Map writes the features of x into z.
-	Map(z, x []float64)
-}
 
 // Newton takes online Newton steps over a feature map. For each output its state is
 // [R u], RᵀR = A, u = R⁻ᵀm, m = Aw:
@@ -42,7 +28,7 @@ type Map interface {
 // Source: KONS (ICML 2017), eq. (1), in the primal.
 type Newton struct {
 	o        Options
-	features Map
+	features feature.Map
 	outputs  []output
 	// hindsight is the factor of αI + Σωφφᵀ with the labels as columns, nil unless
 	// regret is tracked.
@@ -62,7 +48,7 @@ type output struct {
 
 // New is a learner that has seen nothing. It panics unless the options are in their
 // ranges.
-func New(features Map, o Options) *Newton {
+func New(features feature.Map, o Options) *Newton {
 	n := &Newton{o: completed(o), features: features, fixed: true}
 	n.outputs = make([]output, n.o.Outputs)
 	for j := range n.outputs {
@@ -402,10 +388,7 @@ func (n *Newton) Report(o model.ReportOptions) model.Report {
 		r.EffectiveDimension = 0
 		for j := range n.outputs {
 			e := &n.outputs[j]
-			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(e.factor.Order())-e.ridge(&n.o)*e.factor.InverseNorm2())
-			if o.Pause != nil {
-				o.Pause()
-			}
+			r.EffectiveDimension = math.Max(r.EffectiveDimension, float64(e.factor.Order())-e.ridge(&n.o)*e.factor.InverseNorm2(o.Pause))
 		}
 	}
 	return r
@@ -424,78 +407,34 @@ func (n *Newton) penalty() float64 {
 	return total.Value()
 }
 
-// stateBytes is what AppendBinary appends for r features.
-func stateBytes(r int, o *Options) int {
-	size := o.Outputs * (o.accountBytes() + 8*qr.Size(r, 1))
-	if o.TrackRegret {
-		size += 8 * qr.Size(r, o.Outputs)
-	}
-	return size
-}
-
 // AppendBinary appends account and packed factor of each output, and then the second
 // factor, to dst.
 func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, stateBytes(n.features.Size(), &n.o))
-	for j := range n.outputs {
-		dst = codec.AppendFloats(n.outputs[j].appendBinary(&n.o, dst), n.outputs[j].factor.Packed()...)
-	}
-	if n.hindsight != nil {
-		dst = codec.AppendFloats(dst, n.hindsight.Packed()...)
-	}
-	return dst, nil
+	size := codec.Counting()
+	n.visit(&size)
+	v := codec.Growing(dst, size.Size())
+	n.visit(&v)
+	return v.Appended()
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec. It
 // refuses numbers that no stream of observations leads to.
 func (n *Newton) Restore(state []byte) error {
-	reader := codec.NewReader(state)
-	outputs, hindsight, err := n.decode(reader)
-	if err == nil {
-		err = reader.End()
-	}
-	if err != nil {
+	fresh := New(n.features, n.o)
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("kons: restore %d features: %w", n.features.Size(), err)
 	}
-	n.outputs, n.hindsight = outputs, hindsight
+	n.outputs, n.hindsight = fresh.outputs, fresh.hindsight
 	return nil
 }
 
-func (n *Newton) decode(reader *codec.Reader) ([]output, *qr.Factor, error) {
-	r := n.features.Size()
-	if reader.Len() < stateBytes(r, &n.o) { // Before memory is taken.
-		return nil, nil, fmt.Errorf("%d bytes, want %d: %w", reader.Len(), stateBytes(r, &n.o), model.ErrCorruptState)
+func (n *Newton) visit(v *codec.Visitor) {
+	for j := range n.outputs {
+		e := &n.outputs[j]
+		e.account.visit(v, &n.o, &n.outputs[0].account)
+		e.factor.Visit(v, leastDiagonal*math.Sqrt(e.ridge(&n.o)), qr.MaxEntry)
 	}
-	outputs := make([]output, len(n.outputs))
-	for j := range outputs {
-		var err error
-		var first *account
-		if j > 0 {
-			first = &outputs[0].account
-		}
-		if outputs[j].account, err = readAccount(reader, &n.o, first); err != nil {
-			return nil, nil, err
-		}
-		if outputs[j].factor, err = n.readFactor(reader, &outputs[j].account, r, 1); err != nil {
-			return nil, nil, err
-		}
+	if n.hindsight != nil {
+		n.hindsight.Visit(v, leastDiagonal*math.Sqrt(n.outputs[0].ridge(&n.o)), qr.MaxEntry)
 	}
-	if n.hindsight == nil {
-		return outputs, nil, nil
-	}
-	hindsight, err := n.readFactor(reader, &outputs[0].account, r, n.o.Outputs)
-	return outputs, hindsight, err
-}
-
-func (n *Newton) readFactor(reader *codec.Reader, a *account, r, columns int) (*qr.Factor, error) {
-	packed := make([]float64, qr.Size(r, columns))
-	reader.Floats(packed)
-	if err := reader.Err(); err != nil {
-		return nil, err
-	}
-	f, err := qr.FromPacked(r, columns, packed, leastDiagonal*math.Sqrt(a.ridge(&n.o)), maxEntry)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, model.ErrCorruptState)
-	}
-	return f, nil
 }

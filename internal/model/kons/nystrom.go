@@ -2,7 +2,6 @@ package kons
 
 import (
 	"fmt"
-	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -98,39 +97,28 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report { return n.core.Rep
 // AppendBinary appends the dictionary, the steps' state and the generator. Factors of
 // the dictionary follow from it.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	dst = slices.Grow(dst, n.dictionary.CentresBytes()+stateBytes(n.dictionary.Size(), &n.core.o)+feature.GeneratorBytes)
-	dst, err := n.core.AppendBinary(n.dictionary.AppendCentres(dst))
-	if err != nil {
-		return nil, err
-	}
-	if dst, err = n.dictionary.AppendGenerator(dst); err != nil {
-		return nil, fmt.Errorf("kons: %w", err)
-	}
-	return dst, nil
+	size := codec.Counting()
+	n.visit(&size)
+	v := codec.Growing(dst, size.Size())
+	n.visit(&v)
+	return v.Appended()
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec. It
 // refuses numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
-	restored, err := n.decode(codec.NewReader(state))
-	if err != nil {
+	fresh := NewNystrom(n.o)
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("kons: restore pros_n_kons: %w", err)
 	}
-	n.core, n.dictionary = restored.core, restored.dictionary
+	n.core, n.dictionary = fresh.core, fresh.dictionary
 	return nil
 }
 
-func (n *Nystrom) decode(reader *codec.Reader) (*Nystrom, error) {
-	dictionary, err := n.dictionary.ReadCentres(reader)
-	if err != nil {
-		return nil, fmt.Errorf("dictionary: %w", err)
+func (n *Nystrom) visit(v *codec.Visitor) {
+	if n.dictionary.VisitCentres(v); v.Reading() {
+		*n = *overDictionary(n.o, n.dictionary)
 	}
-	fresh := overDictionary(n.o, dictionary)
-	if fresh.core.outputs, fresh.core.hindsight, err = fresh.core.decode(reader); err != nil {
-		return nil, err
-	}
-	if err := dictionary.ReadGenerator(reader); err != nil {
-		return nil, fmt.Errorf("dictionary: %w", err)
-	}
-	return fresh, reader.End()
+	n.core.visit(v)
+	n.dictionary.VisitGenerator(v)
 }

@@ -52,7 +52,7 @@ func table(t *testing.T, name string, rows int, scaled bool) (samples []modeltes
 	return samples[:rows], math.Round(sigma*digits) / digits
 }
 
-func drawn(seed uint64, sigma float64, d int) kons.Map {
+func drawn(seed uint64, sigma float64, d int) feature.Map {
 	return feature.NewFourier(gaussian(sigma), d, 50, true, rand.New(rand.NewPCG(seed, 0x666f7572)))
 }
 

@@ -1,8 +1,7 @@
 package qr
 
 import (
-	"fmt"
-
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/loops"
 )
 
@@ -17,33 +16,29 @@ type Lower struct {
 // LowerSize is the number of float64 of a factor of order m: m(m+1)/2.
 func LowerSize(m int) int { return m * (m + 1) / 2 }
 
-// LowerFromPacked is the factor whose packed rows are data, which it takes
-// over. It fails unless there are LowerSize(m) entries of magnitude at most
-// most, and the entries of the diagonal are at least least. It panics unless
-// least > 0.
-func LowerFromPacked(m int, data []float64, least, most float64) (*Lower, error) {
-	if !(least > 0) {
-		panic("qr: LowerFromPacked wants least > 0")
-	}
-	if m < 0 || len(data) != LowerSize(m) {
-		return nil, fmt.Errorf("qr: %d numbers for a triangle of order %d, want %d", len(data), m, LowerSize(m))
-	}
-	if err := within(data, most); err != nil {
-		return nil, fmt.Errorf("qr: triangle: %w", err)
-	}
-	for i := range m {
-		if d := data[LowerSize(i+1)-1]; !(d >= least) {
-			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want at least %g", i, d, least)
+// Visit visits the packed rows of a factor of order m. A read takes memory only if all rows
+// are there. It fails unless all entries are at most most in magnitude and those of the
+// diagonal at least least > 0; after a failure the factor is not usable.
+func (l *Lower) Visit(v *codec.Visitor, m int, least, most float64) {
+	if v.Reading() {
+		if v.Left() < 8*LowerSize(m) {
+			v.Corrupt("qr: %d bytes for a triangle of order %d", v.Left(), m)
+			return
 		}
+		l.order, l.data = m, make([]float64, LowerSize(m))
 	}
-	return &Lower{order: m, data: data}, nil
+	v.FloatsWithin(most, l.data)
+	if v.Reading() {
+		diagonal := make([]float64, m)
+		for i := range diagonal {
+			diagonal[i] = l.Row(i)[i]
+		}
+		checkDiagonal(v, diagonal, least)
+	}
 }
 
 // Order is m.
 func (l *Lower) Order() int { return l.order }
-
-// Packed is the factor's packed rows, not a copy: for encoding.
-func (l *Lower) Packed() []float64 { return l.data }
 
 // Row is row i up to and with the diagonal, not a copy.
 func (l *Lower) Row(i int) []float64 { return l.data[LowerSize(i):LowerSize(i+1)] }
@@ -64,9 +59,8 @@ func (l *Lower) Solve(b []float64) (square float64) {
 	return square
 }
 
-// Next is one step of the forward substitution: (b − row·solved)/diagonal,
-// row being len(solved) entries and then the diagonal. Solve is made of it, so
-// that a solution grown a coordinate at a time is Solve's bit for bit.
+// Next is one step of the forward substitution, (b − row·solved)/diagonal, for a row of
+// len(solved) entries and then the diagonal. A solution grown by Next has the bits of Solve.
 func Next(row, solved []float64, b float64) float64 {
 	diagonal := row[len(solved)]
 	return (b - loops.Dot(row[:len(solved)], solved)) / diagonal
@@ -96,9 +90,9 @@ func (l *Lower) SolveTransposed(b []float64) {
 	}
 }
 
-// InverseNorm2 is ‖L⁻¹‖_F² = Tr K⁻¹. It costs m³/6 multiply-adds and a
-// scratch of m numbers.
-func (l *Lower) InverseNorm2() float64 {
+// InverseNorm2 is ‖L⁻¹‖_F² = Tr K⁻¹. It costs m³/6 multiply-adds and m numbers. It calls
+// pause, unless nil, after every m²/2 multiply-adds at most.
+func (l *Lower) InverseNorm2(pause func()) float64 {
 	total := 0.0
 	v := make([]float64, l.order)
 	for start := range l.order {
@@ -108,6 +102,9 @@ func (l *Lower) InverseNorm2() float64 {
 			row := l.Row(i)
 			v[i] = Next(row[start:], v[start:i], v[i])
 			total += float64(v[i] * v[i])
+		}
+		if pause != nil {
+			pause()
 		}
 	}
 	return total

@@ -1,40 +1,44 @@
-// Package qr keeps the upper triangular factor of a growing regularised Gram
-// matrix together with its rotated right-hand sides (QRD-RLS, the square-root
-// information form):
+// Package qr holds triangular factors. Factor is the upper factor of least squares with its
+// rotated right-hand sides (QRD-RLS, the square-root information form):
 //
 //	A = λI + Σ z zᵀ = RᵀR,   u = R⁻ᵀ b,   b = Σ y z
 //
-// One observation is one pass of Givens rotations over R. Unlike a kept A⁻¹,
-// which a downdate makes lose positive definiteness after enough rounds, R
-// only ever gains, unless it is told to forget: its diagonal never decreases.
+// An observation costs one pass of Givens rotations over R. A kept A⁻¹ loses positive
+// definiteness after enough rounds. R only gains, unless it forgets: the diagonal never
+// decreases, so that the condition of R stays below ‖R‖/√λ. Lower is the lower factor of a
+// Gram matrix that grows by appended rows. The two differ in their layout: Factor turns
+// whole rows of R, Lower appends columns of R.
 //
-// Every product that is added to something is written float64(x*y), so that
-// no compiler fuses the two and the same source gives the same bits on every
-// target. The inner loops are those of package loops, which has assembly with the
-// same bits.
+// Every product that is added is written float64(x*y), so that no compiler fuses the two
+// and the source gives the same bits on every target. Slices of an argument must not overlap
+// those of another or of the factor. A wrong length is a panic.
 package qr
 
 import (
-	"fmt"
 	"math"
 
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/loops"
 )
 
 // Factor is R of order r with k label columns u, packed by rows: row i holds
-// R[i,i..r-1] and then u[i,0..k-1], so that every inner loop runs over one
-// contiguous slice. The zero value is not usable; call New.
+// R[i,i..r-1] and then u[i,0..k-1]. The zero value is not usable; call New.
 type Factor struct {
 	order, columns int
 	data           []float64
-	// diagonal and right are copies of R_ii and of u by rows, for those who read
-	// nothing else: in data each of their entries is on a page of its own.
+	// diagonal and right are copies of R_ii and of the rows of u. In data each of their
+	// entries is on a page of its own.
 	diagonal, right []float64
 }
 
 // Size is the number of float64 of a factor of order r with k label columns:
 // r(r+1)/2 + rk.
 func Size(r, k int) int { return r*(r+1)/2 + r*k }
+
+// MaxEntry bounds the magnitude of an entry in a state. A column of R has the length √A_ii
+// and u at most √(Σy²), which the bounds of inputs, labels, weights and rounds keep below
+// 1e113, or 1e115 for the steps of a curved loss. Entries up to 1e150 cannot overflow.
+const MaxEntry = 1e130
 
 // New is the factor of λI with u = 0. It panics unless r ≥ 0, k ≥ 1 and
 // λ > 0.
@@ -64,38 +68,27 @@ func (f *Factor) copyRow(i int, row []float64) {
 	copy(f.right[i*f.columns:(i+1)*f.columns], row[len(row)-f.columns:])
 }
 
-// FromPacked is the factor whose packed rows are data, which it takes over.
-// It fails unless data has Size(r, k) entries of magnitude at most most, and
-// the entries of the diagonal are at least least. It panics unless least > 0.
-func FromPacked(r, k int, data []float64, least, most float64) (*Factor, error) {
-	if !(least > 0) {
-		panic("qr: FromPacked wants least > 0")
-	}
-	if r < 0 || k < 1 || len(data) != Size(r, k) {
-		return nil, fmt.Errorf("qr: %d numbers for a factor of order %d with %d columns, want %d", len(data), r, k, Size(r, k))
-	}
-	f := &Factor{order: r, columns: k, data: data}
-	for i := range r {
-		row := f.rowSlice(i)
-		if !(row[0] >= least) {
-			return nil, fmt.Errorf("qr: diagonal entry %d is %g, want at least %g", i, row[0], least)
-		}
-		if err := within(row, most); err != nil {
-			return nil, fmt.Errorf("qr: row %d: %w", i, err)
-		}
+// Visit visits the packed rows. A read fails unless all entries are at most most in
+// magnitude and those of the diagonal at least least > 0; after a failure the factor is not
+// usable.
+func (f *Factor) Visit(v *codec.Visitor, least, most float64) {
+	v.FloatsWithin(most, f.data)
+	if !v.Reading() {
+		return
 	}
 	f.copyOut()
-	return f, nil
+	checkDiagonal(v, f.diagonal, least)
 }
 
-// within fails unless every magnitude is at most most.
-func within(row []float64, most float64) error {
-	for _, v := range row {
-		if !(math.Abs(v) <= most) {
-			return fmt.Errorf("an entry is %g, want a magnitude of at most %g", v, most)
+func checkDiagonal(v *codec.Visitor, diagonal []float64, least float64) {
+	if !(least > 0) {
+		panic("qr: Visit wants least > 0")
+	}
+	for i, d := range diagonal {
+		if !(d >= least) {
+			v.Corrupt("qr: diagonal entry %d is %g, want at least %g", i, d, least)
 		}
 	}
-	return nil
 }
 
 // Order is r, the number of features.
@@ -104,7 +97,7 @@ func (f *Factor) Order() int { return f.order }
 // Columns is k, the number of label columns.
 func (f *Factor) Columns() int { return f.columns }
 
-// Packed is the factor's packed rows, not a copy: for encoding.
+// Packed is the packed rows, not a copy: for encoding.
 func (f *Factor) Packed() []float64 { return f.data }
 
 // Right is u by rows, r·k numbers, to be read only.
@@ -122,51 +115,40 @@ func (f *Factor) rowSlice(i int) []float64 {
 	return f.data[start : start+f.order-i+f.columns]
 }
 
-// Rotation is what one Rotate pass yields besides the new factor, in terms of
-// q = zᵀA⁻¹z of the factor before.
+// Rotation is what a Rotate pass yields besides the new factor, in terms of
+// q = zᵀA⁻¹z of the previous factor.
 type Rotation struct {
 	// Gamma is γ = Π c_i = 1/sqrt(1+q).
 	Gamma float64
-	// Leverage is h = q/(1+q) = 1−γ², summed from the rotations' sines so
-	// that a small one keeps all its digits.
+	// Leverage is h = q/(1+q) = 1−γ², summed from the sines, so that a small h keeps
+	// all its digits.
 	Leverage float64
 }
 
-// LogDet is log det A_t − log det A_{t−1} = log(1+q) = −2 log γ.
-func (r Rotation) LogDet() float64 {
-	if r.Leverage < 0.5 {
-		return -math.Log1p(-r.Leverage)
-	}
-	return -2 * math.Log(r.Gamma)
-}
-
-// Rotate adds the observation (z, y): A ← A + zzᵀ, b ← b + y zᵀ, by
-// appending the row [zᵀ yᵀ] below [R u] and annihilating it with r Givens
-// rotations.
+// Rotate adds the observation (z, y): A ← A + zzᵀ, b ← b + y zᵀ, by appending the row
+// [zᵀ yᵀ] below [R u] and annihilating it with r Givens rotations.
 //
-// The row holds z and then y, r+k numbers, and is overwritten: its label part
-// is left holding ε, the last entries of the rotated row. For each label
-// column it writes into p, k numbers, the prediction of before:
+// The row holds z and then y, r+k numbers, and is overwritten: its label part is left
+// holding ε, the last entries of the rotated row. Rotate writes the previous prediction for
+// each label column into p, k numbers:
 //
 //	p  = zᵀA⁻¹b  the ridge prediction; γ²p is the AWV prediction, with z in A
 //	ε  = γ(y−p)  by whose square the best loss in hindsight grows
 //
 // p = v·u with v = R⁻ᵀz, whose entry i is the i-th annihilated entry over
-// R_ii and the cosines before it; it never meets y, so a large label cannot
-// take digits from it, as p = y − ε/γ would let it.
+// R_ii and the cosines before it. p never meets y, so that a large label takes no digits
+// from p, as p = y − ε/γ would let it.
 //
-// It costs one pass over R, 4 multiplications an entry, and allocates
-// nothing. The row and p must not overlap. It panics when a length is wrong.
-// Entries of row and factor of magnitude up to 1e150 cannot overflow.
+// It costs one pass over R, 4 multiplications an entry, and allocates nothing. Entries of
+// row and factor up to 1e150 cannot overflow.
 //
 // Source: QRD-RLS as in Haykin, Adaptive Filter Theory;
 // Vovk's division by 1+q is PKAWV (HAL 2019) §3.
 func (f *Factor) Rotate(row, p []float64) Rotation { return f.RotateDiscounted(row, p, 1) }
 
-// RotateDiscounted is Rotate after [R u] was multiplied by root, in one pass:
-// A ← root² A + zzᵀ, b ← root² b + y zᵀ. What it yields is in terms of the
-// discounted factor; p is the same for both. A root of 1 is Rotate. It panics
-// unless root is in (0, 1].
+// RotateDiscounted is Rotate after multiplying [R u] by root, in one pass:
+// A ← root² A + zzᵀ, b ← root² b + y zᵀ. Rotation and ε are in terms of the
+// discounted factor; p is the same for both. It panics unless root is in (0, 1].
 func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 	turns := [1]Turn{{Factor: f, Row: row, Priors: p, Root: root}}
 	RotateTogether(turns[:])
@@ -175,32 +157,20 @@ func (f *Factor) RotateDiscounted(row, p []float64, root float64) Rotation {
 
 // Solve overwrites z, r numbers, by v = R⁻ᵀz and returns q = ‖v‖² = zᵀA⁻¹z.
 // For each label column it writes p = v·u = zᵀA⁻¹b into p, k numbers.
-// They must not overlap. It reads R once, r²/2 multiply-adds, and
-// allocates nothing. It panics when a length is wrong.
+// It reads R once, r²/2 multiply-adds, and allocates nothing.
 func (f *Factor) Solve(z, p []float64) (q float64) {
 	solutions := [1]Solution{{Factor: f, Z: z, Priors: p}}
 	SolveTogether(solutions[:])
 	return solutions[0].Square
 }
 
-// Weights writes g = R⁻¹u of one label column into dst, r numbers: the best
-// ridge function in hindsight. It costs r²/2 multiply-adds. It panics when
-// dst has the wrong length or there is no such column.
+// Weights writes R[:m,:m]⁻¹u[:m] of one label column into dst, m numbers: the best
+// ridge function in hindsight of the first m features alone. The first m rows and columns
+// of R, and entries of u, are those of the factor of these features, bit for bit. It costs
+// m²/2 multiply-adds. It panics if dst is longer than the order or the column does not exist.
 func (f *Factor) Weights(dst []float64, column int) {
-	if len(dst) != f.order {
-		panic("qr: Weights wants order numbers")
-	}
-	f.LeadingWeights(dst, column)
-}
-
-// LeadingWeights writes R[:m,:m]⁻¹u[:m] of one label column into dst, m numbers: the
-// best ridge function in hindsight of the first m features alone. The first m rows and
-// columns of R, and entries of u, are those of the factor of these features, bit for
-// bit. It costs m²/2 multiply-adds. It panics when dst is longer than the order or there
-// is no such column.
-func (f *Factor) LeadingWeights(dst []float64, column int) {
 	if len(dst) > f.order || column < 0 || column >= f.columns {
-		panic("qr: LeadingWeights wants at most order numbers and an existing column")
+		panic("qr: Weights wants at most order numbers and an existing column")
 	}
 	for i := len(dst) - 1; i >= 0; i-- {
 		row := f.rowSlice(i)
@@ -223,13 +193,14 @@ func (f *Factor) LogDet(lambda float64) float64 {
 }
 
 // InverseNorm2 is ‖R⁻¹‖_F² = Tr A⁻¹, from which the effective dimension is
-// r − λ Tr A⁻¹. It costs r³/6 multiply-adds and a scratch of r numbers.
-func (f *Factor) InverseNorm2() float64 {
-	return f.TraceInverse(func(int) float64 { return 1 })
+// r − λ Tr A⁻¹. It costs r³/6 multiply-adds and r numbers. It calls pause, unless nil,
+// after every r²/2 multiply-adds at most.
+func (f *Factor) InverseNorm2(pause func()) float64 {
+	return f.TraceInverse(func(int) float64 { return 1 }, pause)
 }
 
 // TraceInverse is Tr ΛA⁻¹ for a diagonal Λ, at the cost of InverseNorm2.
-func (f *Factor) TraceInverse(diagonal func(i int) float64) float64 {
+func (f *Factor) TraceInverse(diagonal func(i int) float64, pause func()) float64 {
 	total := 0.0
 	v := make([]float64, f.order)
 	for start := range f.order {
@@ -243,20 +214,23 @@ func (f *Factor) TraceInverse(diagonal func(i int) float64) float64 {
 			total += float64(weight * float64(v[i]*v[i]))
 			loops.Axpy(v[i+1:], row[1:f.order-i], -v[i])
 		}
+		if pause != nil {
+			pause()
+		}
 	}
 	return total
 }
 
-// Append grows the factor by one feature ψ, given its inner products with the
-// features so far a = Σ φψ, r numbers, which it overwrites by w = R⁻ᵀa; its
+// Append grows the factor by one feature ψ, given its inner products with the existing
+// features a = Σ φψ, r numbers, which it overwrites by w = R⁻ᵀa; its
 // corner λ + Σψ²; and for each label column b = Σ ψy, which it overwrites by
-// the new entry of u: by its square the best loss in hindsight falls.
+// the new entry of u. The best loss in hindsight falls by the square of that entry.
 //
 //	ρ = sqrt(corner − ‖w‖²),  R ← [R w; 0 ρ],  u ← (u, (b − w·u)/ρ)
 //
-// In exact arithmetic corner − ‖w‖² ≥ λ; rounding below floor, which the
-// caller knows (λ), is lifted to it. It costs O(r²) and reallocates as append
-// does. It panics when a length is wrong or floor is not positive.
+// In exact arithmetic corner − ‖w‖² ≥ λ; a smaller value is rounding and becomes floor,
+// which is λ. It costs O(r²) and reallocates as append does. It panics if floor is not
+// positive.
 //
 // Source: the bordered Cholesky factor; PKAWV-Nyström (NeurIPS 2019) adds
 // features so.
@@ -288,4 +262,40 @@ func (f *Factor) Append(a []float64, corner float64, b []float64, floor float64)
 	}
 	f.order++
 	f.copyOut()
+}
+
+// AddColumn adds a last label column with u = 0. While its labels are 0, a column of zeros
+// stays 0 in every bit and touches no other entry: a late column has the bits of one from
+// the start. It copies the factor once. Rotate and Solve then want rows and predictions of
+// one more column.
+func (f *Factor) AddColumn() {
+	k := f.columns
+	grown := &Factor{order: f.order, columns: k + 1, data: make([]float64, Size(f.order, k+1))}
+	for i := range f.order {
+		copy(grown.rowSlice(i), f.rowSlice(i))
+	}
+	grown.copyOut()
+	*f = *grown
+}
+
+// Shift moves the right-hand side of one label column along v, order numbers:
+//
+//	u_c ← u_c − by·v
+//
+// With v = R⁻ᵀz that is b ← b − by·z: the weights w = A⁻¹b move by −by·A⁻¹z, and so
+// does their value at z by −by·‖v‖². R stays as it is. It costs order multiply-adds
+// and allocates nothing. It panics if the column does not exist.
+//
+// Source: the oblique projection of the online Newton step, KONS (ICML 2017), §3.
+func (f *Factor) Shift(v []float64, by float64, column int) {
+	if len(v) != f.order || column < 0 || column >= f.columns {
+		panic("qr: Shift wants order numbers and an existing column")
+	}
+	at, step := f.order+column, f.order+f.columns-1 // Of the entry in row i, and to that in the next.
+	for i, entry := range v {
+		u := f.data[at] - float64(by*entry)
+		f.data[at], f.right[i*f.columns+column] = u, u
+		at += step
+		step--
+	}
 }

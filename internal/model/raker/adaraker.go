@@ -8,6 +8,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/feature"
 )
 
 // MaxExperts bounds the experts of an AdaRaker: after 2^39 intervals of the
@@ -69,7 +70,7 @@ type hedged struct {
 
 // NewAdaRaker is an AdaRaker that has seen nothing. It panics unless there
 // are maps, all of one dimension, and the options are in their ranges. It is no SGM.
-func NewAdaRaker(maps []Map, o Options) *AdaRaker {
+func NewAdaRaker(maps []feature.Map, o Options) *AdaRaker {
 	if !o.valid(true) || o.Average || o.Decay > 0 {
 		panic(fmt.Sprintf("raker: options %+v", o))
 	}

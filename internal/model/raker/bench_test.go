@@ -23,8 +23,8 @@ const (
 	benchExperts, benchRounds        = 13, 4096
 )
 
-func fourierMaps() []raker.Map {
-	var maps []raker.Map
+func fourierMaps() []feature.Map {
+	var maps []feature.Map
 	rng := rand.New(rand.NewPCG(61, 62))
 	for _, square := range []float64{0.1, 1, 10} {
 		k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: math.Sqrt(square)}
@@ -114,7 +114,7 @@ func productAndSincos(z, v, x []float64) {
 	}
 }
 
-func mapAll(maps []raker.Map, z, x []float64) {
+func mapAll(maps []feature.Map, z, x []float64) {
 	for _, m := range maps {
 		m.Map(z[:m.Size()], x)
 		z = z[m.Size():]

@@ -6,26 +6,11 @@ import (
 	"sync"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/losses"
 )
-
-// Map is a feature map: x ∈ R^d to z ∈ R^r. It draws its features once, from
-// its spec; they are no part of a learner's state.
-type Map interface {
-	// Dimension is d.
-	Dimension() int
-	// Size is r.
-	Size() int
-	// InputLimit is the largest magnitude of an input entry.
-	InputLimit() float64
-	// Bytes is the memory that the map takes.
-	Bytes() uint64
-	// Map writes the features of x into z. ‖z‖ is about 1.
-	Map(z, x []float64)
-}
 
 // maxParameter bounds steps and the ridge. It is far above useful values, and
 // keeps the products of the updates finite.
@@ -95,7 +80,7 @@ func (o Options) valid(adaptive bool) bool {
 
 // core is what Raker and AdaRaker share: features, accounts and checks.
 type core struct {
-	maps    []Map
+	maps    []feature.Map
 	options Options
 	// offsets says where the features of each kernel start in z.
 	offsets []int
@@ -114,7 +99,7 @@ type core struct {
 	scratch *sync.Pool
 }
 
-func newCore(maps []Map, o Options) core {
+func newCore(maps []feature.Map, o Options) core {
 	// NewAdaRaker has checked the cap.
 	if len(maps) == 0 || !o.valid(false) {
 		panic(fmt.Sprintf("raker: %d maps, options %+v", len(maps), o))
@@ -293,23 +278,6 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 		ObserveFlops: flops + 2*total,
 	}
 }
-
-// appendAccount appends an account to dst. Its Bound is max √w|y|.
-func appendAccount(dst []byte, a *ledger.Account) []byte {
-	dst = codec.AppendUint64(dst, a.Rounds)
-	return codec.AppendFloats(dst, a.Loss.High, a.Loss.Low, a.Energy.High, a.Energy.Low, a.Bound)
-}
-
-func readAccount(r *codec.Reader) ledger.Account {
-	var a ledger.Account
-	a.Rounds = r.Uint64()
-	r.Within(ledger.MaxSum, &a.Loss.High, &a.Loss.Low, &a.Energy.High, &a.Energy.Low)
-	r.Within(ledger.MaxBound, &a.Bound)
-	return a
-}
-
-// maxTheta bounds a parameter in a state: see safeStep.
-const maxTheta = 1e140
 
 // LossOf is the loss of a prediction under a label, without its weight.
 func (c *core) LossOf(prediction, label float64) float64 {

@@ -2,15 +2,13 @@ package raker
 
 import (
 	"math"
-
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
-	"gonum.org/v1/gonum/lapack/lapack64"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
+	"hindsight/internal/model/qr"
 )
 
 // moments are the sufficient statistics of every kernel under the squared loss:
@@ -101,35 +99,27 @@ func (m *moments) settle(copied []float64, k *kernelMoments, i, from int) {
 	}
 }
 
-// appendBinary appends C, with the rounds that wait, and the b of every output, kernel
-// after kernel.
-func (m *moments) appendBinary(dst []byte) []byte {
+// visit visits C, with the rounds that wait, and the b of every output, kernel after
+// kernel. Only a state without waiting rounds can be read.
+func (m *moments) visit(v *codec.Visitor) {
 	var room [64]float64
 	for p := range m.kernels {
 		k := &m.kernels[p]
-		rest := k.packed
-		for i := range k.size {
-			for from := i; from < k.size; from += len(room) {
-				piece := room[:min(len(room), k.size-from)]
-				rest = rest[copy(piece, rest):]
-				m.settle(piece, k, i, from)
-				dst = codec.AppendFloats(dst, piece...)
+		if m.waiting == 0 {
+			v.FloatsWithin(ledger.MaxSum, k.packed)
+		} else {
+			rest := k.packed
+			for i := range k.size {
+				for from := i; from < k.size; from += len(room) {
+					piece := room[:min(len(room), k.size-from)]
+					rest = rest[copy(piece, rest):]
+					m.settle(piece, k, i, from)
+					v.Floats(piece)
+				}
 			}
 		}
 		for j := range m.b {
-			dst = codec.AppendFloats(dst, m.right(k, j)...)
-		}
-	}
-	return dst
-}
-
-// read reads what appendBinary wrote.
-func (m *moments) read(r *codec.Reader) {
-	for p := range m.kernels {
-		k := &m.kernels[p]
-		r.FloatsWithin(ledger.MaxSum, k.packed)
-		for j := range m.b {
-			r.FloatsWithin(ledger.MaxSum, m.right(k, j))
+			v.FloatsWithin(ledger.MaxSum, m.right(k, j))
 		}
 	}
 }
@@ -138,71 +128,67 @@ func (m *moments) read(r *codec.Reader) {
 type solution struct {
 	// losses are L*, penalties the λ‖θ̂‖² in them.
 	losses, penalties []float64
-	// ridge is the λ that was used, factor the Cholesky factor of C+λI. It is
-	// without data when C has none.
+	// ridge is the λ that was used, factor that of C+λI, nil if C has none.
 	ridge  float64
-	factor blas64.Triangular
+	factor *qr.Factor
 }
 
 // ridgeFloor keeps C+λI positive definite in floating point, relative to
 // tr C: features of a smooth kernel are collinear to rounding. It matters when
-// λ is below a millionth of a millionth of the summed weights; L* then
-// penalizes by the floor.
+// λ is below 1e-12 of the summed weights; L* then penalizes by the floor.
 const ridgeFloor = 1e-12
 
-// regularized is C+λI of a kernel as a dense matrix, with the λ that it took.
-func (m *moments) regularized(k *kernelMoments, lambda float64) (blas64.Symmetric, float64) {
-	r := k.size
-	full := blas64.Symmetric{N: r, Stride: r, Data: make([]float64, r*r), Uplo: blas.Upper}
-	rest, trace := k.packed, 0.0
-	for i := range r {
-		row := full.Data[i*r+i : (i+1)*r]
-		rest = rest[copy(row, rest):]
-		m.settle(row, k, i, i)
-		trace += row[0]
+// regularized is the upper triangle of C+λI of a kernel, packed by rows, with the λ used.
+func (m *moments) regularized(k *kernelMoments, lambda float64) ([]float64, float64) {
+	gram, trace := slices.Clone(k.packed), 0.0
+	rest := gram
+	for i := range k.size {
+		m.settle(rest[:k.size-i], k, i, i)
+		trace += rest[0]
+		rest = rest[k.size-i:]
 	}
 	lambda = math.Max(lambda, ridgeFloor*trace)
 	if lambda == 0 {
-		lambda = 1 // Nothing was seen, or only z = 0: any ridge gives θ̂ = 0.
+		lambda = 1 // Before the first z ≠ 0: any ridge gives θ̂ = 0.
 	}
-	for i := range r {
-		full.Data[i*r+i] += lambda
+	rest = gram
+	for i := range k.size {
+		rest[0] += lambda
+		rest = rest[k.size-i:]
 	}
-	return full, lambda
+	return gram, lambda
 }
 
 // solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂ of each output, given its
-// Σ w y², at r³/3 multiply-adds and a scratch of r² numbers. It answers NaN when C is
-// no matrix of moments: corrupt state.
+// Σ w y², at r³/6 multiply-adds and r² numbers. It answers NaN if C is corrupt.
 func (m *moments) solve(k *kernelMoments, lambda float64, energies []float64, pause func()) solution {
-	full, lambda := m.regularized(k, lambda)
-	factor, ok := cholesky(full, pause)
+	gram, lambda := m.regularized(k, lambda)
 	s := solution{losses: make([]float64, len(energies)), penalties: make([]float64, len(energies)), ridge: lambda}
-	if ok {
+	factor, err := qr.Cholesky(k.size, len(energies), gram, pause)
+	if err == nil {
 		s.factor = factor
 	}
+	theta := make([]float64, k.size)
 	for j, energy := range energies {
-		if !ok {
+		if err != nil {
 			s.losses[j], s.penalties[j] = math.NaN(), math.NaN()
 			continue
 		}
-		b := blas64.Vector{N: k.size, Inc: 1, Data: m.right(k, j)}
-		theta := blas64.Vector{N: k.size, Inc: 1, Data: append([]float64(nil), b.Data...)}
-		lapack64.Potrs(factor, blas64.General{Rows: theta.N, Cols: 1, Stride: 1, Data: theta.Data})
-		norm := blas64.Nrm2(theta)
+		copy(theta, m.right(k, j))
 		// The difference of two nearly equal sums may round below 0.
-		s.losses[j] = math.Max(0, energy-blas64.Dot(b, theta))
-		s.penalties[j] = lambda * norm * norm
+		s.losses[j] = math.Max(0, energy-factor.SetLabels(theta, j))
+		factor.Weights(theta, j)
+		s.penalties[j] = lambda * loops.Dot(theta, theta)
 	}
 	return s
 }
 
 // effectiveDimension is r − λ tr (C+λI)⁻¹, at r³/6 multiply-adds.
 func (s *solution) effectiveDimension(pause func()) float64 {
-	if s.factor.N == 0 {
+	if s.factor == nil {
 		return math.NaN()
 	}
-	return math.Max(0, float64(s.factor.N)-s.ridge*traceInverse(s.factor, pause))
+	return math.Max(0, float64(s.factor.Order())-s.ridge*s.factor.InverseNorm2(pause))
 }
 
 // tracked are the moments of the kernels, none unless regret is tracked.

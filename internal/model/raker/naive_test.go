@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -18,7 +19,7 @@ type naive struct {
 	w     []float64
 }
 
-func newNaive(maps []raker.Map, o raker.Options) *naive {
+func newNaive(maps []feature.Map, o raker.Options) *naive {
 	n := &naive{o: o}
 	for _, m := range maps {
 		n.theta = append(n.theta, make([]float64, m.Size()))
@@ -108,7 +109,7 @@ func spans(t int) []span {
 // naiveAda is Algorithm 2 to the letter: one Raker for every interval, in a
 // map of all that ever were.
 type naiveAda struct {
-	maps   []raker.Map
+	maps   []feature.Map
 	o      raker.Options
 	rakers map[span]*naive
 	h      map[span]float64
@@ -152,7 +153,7 @@ func (a *naiveAda) observe(z [][]float64, y, weight float64) float64 {
 	return f
 }
 
-func features(maps []raker.Map, x []float64) [][]float64 {
+func features(maps []feature.Map, x []float64) [][]float64 {
 	var z [][]float64
 	for _, m := range maps {
 		z = append(z, make([]float64, m.Size()))

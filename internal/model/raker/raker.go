@@ -16,6 +16,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/losses"
 )
@@ -52,7 +53,7 @@ type Raker struct {
 // NewRaker is a Raker that has seen nothing, of steps o.Step and
 // o.WeightStep. It panics unless there are maps, all of one dimension, and the
 // options are in their ranges; and if several kernels are to be SGM.
-func NewRaker(maps []Map, o Options) *Raker {
+func NewRaker(maps []feature.Map, o Options) *Raker {
 	if (o.Average || o.Decay > 0) && len(maps) != 1 {
 		panic(fmt.Sprintf("raker: a decay of %g, average %t, of %d kernels", o.Decay, o.Average, len(maps)))
 	}

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -65,8 +66,8 @@ func (f *fourier) Map(z, x []float64) {
 }
 
 // gaussians are maps of the kernels σ² ∈ {0.1, 1, 10}.
-func gaussians(seed uint64, dimension, frequencies int) []raker.Map {
-	var maps []raker.Map
+func gaussians(seed uint64, dimension, frequencies int) []feature.Map {
+	var maps []feature.Map
 	for n, s := range []float64{0.1, 1, 10} {
 		maps = append(maps, newFourier(seed+uint64(n), dimension, frequencies, math.Sqrt(s)))
 	}
@@ -136,7 +137,7 @@ func TestStepIsTheGradientOfTheLoss(t *testing.T) {
 	for _, l := range everyLoss() {
 		t.Run(l.String(), func(t *testing.T) {
 			m := newFourier(5, 2, 3, 1)
-			r := raker.NewRaker([]raker.Map{m}, raker.Options{Loss: l, Step: step, WeightStep: 1, Lambda: lambda})
+			r := raker.NewRaker([]feature.Map{m}, raker.Options{Loss: l, Step: step, WeightStep: 1, Lambda: lambda})
 			theta, z := make([]float64, m.Size()), make([]float64, m.Size())
 			for n, s := range modeltest.Samples(3, 2, 40) {
 				y := label(l, s.Y)
@@ -219,7 +220,7 @@ func TestRegretAgainstDenseSolver(t *testing.T) {
 
 // ridge is min_θ Σ w(y−θ·z)² + λ‖θ‖² by least squares on [√w z; √λ I], its
 // λ‖θ‖², and Σ σ²/(σ²+λ) of the singular values.
-func ridge(t *testing.T, m raker.Map, samples []modeltest.Sample, lambda float64) (loss, penalty, dimension float64) {
+func ridge(t *testing.T, m feature.Map, samples []modeltest.Sample, lambda float64) (loss, penalty, dimension float64) {
 	t.Helper()
 	r, n := m.Size(), len(samples)
 	a, y := mat.NewDense(n+r, r, nil), mat.NewVecDense(n+r, nil)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -177,7 +178,7 @@ func TestSGMOnStreams(t *testing.T) {
 			mean := func(step, decay float64, average bool) float64 {
 				o := raker.DefaultOptions(losses.Squared, false)
 				o.Step, o.Decay, o.Average, o.Lambda, o.TrackRegret = step, decay, average, 0, false
-				l := raker.NewRaker([]raker.Map{newFourier(1, len(stream[0].X), 50, c.sigma)}, o)
+				l := raker.NewRaker([]feature.Map{newFourier(1, len(stream[0].X), 50, c.sigma)}, o)
 				for _, s := range stream {
 					observe(t, l, modeltest.Sample{X: s.X, Y: s.Y / top, Weight: 1})
 				}

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -157,7 +158,7 @@ func bounded(l losses.Loss, seed uint64, n int) []modeltest.Sample {
 }
 
 // comparators are functions θ: zero, random ones, and the ridge functions.
-func comparators(t *testing.T, m raker.Map, samples []modeltest.Sample, rng *rand.Rand) [][]float64 {
+func comparators(t *testing.T, m feature.Map, samples []modeltest.Sample, rng *rand.Rand) [][]float64 {
 	t.Helper()
 	r := m.Size()
 	out := [][]float64{make([]float64, r)}
@@ -198,7 +199,7 @@ func TestRegretOfDescent_JMLR_Lemma3(t *testing.T) {
 			for seed := range uint64(3) {
 				for _, step := range []float64{0.02, 0.1, 0.4} {
 					m := newFourier(seed, 3, 8, 1)
-					r := raker.NewRaker([]raker.Map{m}, raker.Options{Loss: l, Step: step, WeightStep: 0.5})
+					r := raker.NewRaker([]feature.Map{m}, raker.Options{Loss: l, Step: step, WeightStep: 0.5})
 					stream := bounded(l, seed, 200)
 					loss, gradients, z := 0.0, 0.0, make([]float64, m.Size())
 					for _, s := range stream {

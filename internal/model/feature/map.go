@@ -1,0 +1,20 @@
+// Package feature maps inputs to the feature vectors that learners work on.
+package feature
+
+// Map is a feature map: x ∈ R^d to z ∈ R^r. Any number of goroutines may use a Map while
+// none grows it.
+type Map interface {
+	// Dimension is d.
+	Dimension() int
+	// Size is r.
+	Size() int
+	// InputLimit is the largest magnitude of an input entry for which sums of squares of
+	// features stay finite.
+	InputLimit() float64
+	// Bytes is the memory of the map.
+	Bytes() uint64
+	// Map writes the features of x, d numbers, into z, r numbers. The two must not overlap.
+	// It allocates nothing and panics if a length is wrong. The features are finite, and of
+	// magnitude at most model.MaxMagnitude.
+	Map(z, x []float64)
+}

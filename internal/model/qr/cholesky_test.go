@@ -1,0 +1,105 @@
+package qr_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"hindsight/internal/model/qr"
+)
+
+// The factor, the labels and the trace are those of gonum's dense routines, for orders
+// about the sizes of the panels, and pause is called.
+func TestCholesky(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, r := range []int{0, 1, 2, 7, 8, 9, 16, 63, 64, 65, 192, 257, 450} {
+		a, gram := mat.NewSymDense(max(r, 1), nil), make([]float64, 0, r*(r+1)/2)
+		if r > 0 {
+			x := mat.NewDense(r, r+3, nil)
+			for i := range x.RawMatrix().Data {
+				x.RawMatrix().Data[i] = rng.NormFloat64()
+			}
+			a.SymOuterK(1, x)
+		} else {
+			a.SetSym(0, 0, 1)
+		}
+		for i := range r {
+			for j := i; j < r; j++ {
+				gram = append(gram, a.At(i, j))
+			}
+		}
+		var want mat.Cholesky
+		if !want.Factorize(a) {
+			t.Fatalf("order %d is not positive definite", r)
+		}
+		var inverse mat.SymDense
+		if err := want.InverseTo(&inverse); err != nil {
+			t.Fatal(err)
+		}
+		var upper mat.TriDense
+		want.UTo(&upper)
+		pauses := 0
+		pause := func() { pauses++ }
+		f, err := qr.Cholesky(r, 2, gram, pause)
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels := mat.NewVecDense(max(r, 1), nil)
+		for i := range r {
+			labels.SetVec(i, rng.NormFloat64())
+		}
+		square := f.SetLabels(mat.Col(nil, 0, labels)[:r], 1)
+		at := 0
+		for i := range r {
+			for j := i; j < r; j++ {
+				if got, want := f.Packed()[at+j-i], upper.At(i, j); math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
+					t.Fatalf("order %d: R[%d,%d] = %g, want %g", r, i, j, got, want)
+				}
+			}
+			at += r - i + 2
+		}
+		if r == 0 {
+			continue
+		}
+		if pauses < r/64 {
+			t.Errorf("order %d: %d pauses", r, pauses)
+		}
+		var solved mat.VecDense
+		if err := want.SolveVecTo(&solved, labels); err != nil {
+			t.Fatal(err)
+		}
+		weights := make([]float64, r)
+		f.Weights(weights, 1)
+		for i, w := range weights {
+			if math.Abs(w-solved.AtVec(i)) > 1e-6*(1+mat.Norm(&solved, 2)) {
+				t.Fatalf("order %d: weight %d is %g, want %g", r, i, w, solved.AtVec(i))
+			}
+		}
+		if dot := mat.Dot(&solved, labels); math.Abs(square-dot) > 1e-6*(1+dot) {
+			t.Errorf("order %d: ‖u‖² = %g, want %g", r, square, dot)
+		}
+		if f.Weights(weights, 0); mat.Norm(mat.NewVecDense(r, weights), 2) != 0 {
+			t.Errorf("order %d: weights of the other column %g", r, weights)
+		}
+		pauses = 0
+		trace, exact := f.InverseNorm2(pause), inverse.Trace()
+		if math.Abs(trace-exact) > 1e-6*exact || pauses != r {
+			t.Errorf("order %d: Tr A⁻¹ = %g after %d pauses, want %g", r, trace, pauses, exact)
+		}
+	}
+	for _, bad := range []float64{-1, 0, math.NaN()} {
+		indefinite := make([]float64, 0, 5050)
+		for i := range 100 {
+			row := make([]float64, 100-i)
+			if row[0] = 1; i == 70 {
+				row[0] = bad
+			}
+			indefinite = append(indefinite, row...)
+		}
+		if _, err := qr.Cholesky(100, 1, indefinite, nil); err == nil {
+			t.Errorf("a matrix with a diagonal entry %g has a factor", bad)
+		}
+	}
+}

@@ -1,7 +1,0 @@
-package raker
-
-// The factorization of reports.
-var (
-	Cholesky     = cholesky
-	TraceInverse = traceInverse
-)
