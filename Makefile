@@ -75,6 +75,10 @@ bin/hindsight-research:
 sizing: build ## what models cost a server, beside what "hindsight size" answers, into research/results
 	bin/hindsight-bench sizing --server bin/hindsight-server $(ARGS)
 
+# A test that takes minutes, that needs another program, or that runs again with the store on disk
+# asks for HINDSIGHT_E2E and skips without it.
+E2E_PACKAGES  = $(sort $(patsubst %/,./%,$(dir $(shell grep -rl HINDSIGHT_E2E --include='*_test.go' client clients cmd deploy docs examples internal web))))
+
 # The race detector finds something only where two goroutines run: in a package with a file that
 # starts a goroutine, takes a lock, or is a server or its client. The tests of cmd and
 # cmd/server run programs that are compiled without the detector. A learner starts no goroutine: of
@@ -83,22 +87,31 @@ LEARNERS      := $(addprefix ./internal/model/,auto awv classifier gate kons rak
 CONCURRENT    := ^[[:space:]]*(defer )?go [a-zA-Z_(]|"sync(/atomic)?"|x/sync/|\.Parallel\(\)|\.Go\(|AfterFunc|"net/http|"google\.golang\.org/grpc"
 RACE_PACKAGES  = $(filter-out ./cmd ./cmd/server ./internal/model/%,$(shell grep -rlE '$(CONCURRENT)' --include='*.go' client cmd internal | sed 's,/[^/]*$$,,; s,^,./,' | sort -u))
 
+# run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
+run = echo '$(1)'; $(1) || status=1
+
 .PHONY: test
-test: ## run every test, and again with the race detector where there are goroutines and a C compiler
-	@status=0; \
-	echo '$(GO) test -timeout 25m ./... $(ARGS)'; \
-	CGO_ENABLED=0 $(GO) test -timeout 25m ./... $(ARGS) || status=1; \
-	CGO_ENABLED=0 $(GO) -C research test -timeout 25m ./... $(ARGS) || status=1; \
-	if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | \
-		$$($(GO) env CC) -x c -o /dev/null - >/dev/null 2>&1; then \
-		echo '$(GO) test -race -vet=off -timeout 25m $$(RACE_PACKAGES) $(ARGS)'; \
-		CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 25m $(RACE_PACKAGES) $(ARGS) || status=1; \
-		echo '$(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)'; \
-		CGO_ENABLED=1 $(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS) || status=1; \
-	else \
-		echo 'make test: no working C compiler, so no test runs with the race detector; install gcc and libc6-dev for it'; \
-	fi; \
-	exit $$status
+test: export CGO_ENABLED := 0
+test: ## test every package, without C and the race detector
+	@status=0; $(call run,$(GO) test ./... $(ARGS)); $(call run,$(GO) -C research test ./... $(ARGS)); exit $$status
+
+.PHONY: test-race
+test-race: export CGO_ENABLED := 1
+test-race: ## test the packages with goroutines with the race detector; it needs a C compiler
+	@printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$($(GO) env CC) -x c -o /dev/null - || \
+	{ echo 'test-race: no working C compiler; install gcc and libc6-dev'; exit 1; }
+	@status=0; $(call run,$(GO) test -race -vet=off $(RACE_PACKAGES) $(ARGS)); \
+	$(call run,$(GO) test -race -vet=off -short -run Conform $(LEARNERS) $(ARGS)); exit $$status
+
+.PHONY: test-e2e
+test-e2e: export CGO_ENABLED := 0
+test-e2e: $(NFPM) ## run the long forms of tests, and those with a browser, Prometheus, Python, packages, documents
+	@status=0; $(call run,HINDSIGHT_E2E=1 $(GO) test -timeout 30m $(E2E_PACKAGES) $(ARGS)); \
+	$(call run,HINDSIGHT_E2E=1 $(GO) -C research test ./cli $(ARGS)); exit $$status
+
+.PHONY: test-slow
+test-slow: ## test every package and list the slowest ten tests
+	@$(GO) test -json ./... $(ARGS) | awk -f .ci/slow.awk | sort -rn | head
 
 .PHONY: bench
 bench: ## run the benchmarks (BENCH=regexp)
@@ -267,7 +280,7 @@ sbom: build ## write what the programs are built from into bin/sbom, as CycloneD
 .PHONY: deploy-check
 deploy-check: $(NFPM) ## check compose and Kubernetes by their own types, and try the packages
 	cd deploy/tools && $(GO) test ./...
-	$(GO) test -run TestPackage ./cmd -packages
+	HINDSIGHT_E2E=1 $(GO) test -run TestPackage ./cmd
 
 .PHONY: release-check
 release-check: $(GORELEASER) ## check .goreleaser.yaml; the tool takes long to compile

@@ -1,19 +1,24 @@
-# Reads the runs of go test -v that make test prints. Prints the closing line of each package
-# and the whole output of a package that failed. After each run it prints what the run proved,
-# what the runners of other languages reported, and each skipped test with its reason.
+# Reads the runs of go test -v of a runner. Prints the closing line of each package and the
+# whole output of a package that failed. After each run it prints what the run proved, what
+# the runners of other languages reported, and each skipped test with its reason. Tests that
+# only make test-e2e runs are counted.
 
 function finish() {
 	if (run != "") {
-		printf "ci: %s: %d packages, %d tests passed, %d failed, %d skipped\n%s", run, packages, passed, failed, skipped, notes
+		printf "ci: %s: %d packages, %d tests passed, %d failed, %d skipped", run, packages, passed, failed, skipped
+		printf "%s\n%s", later ? ", " later " left to make test-e2e" : "", notes
 	}
-	packages = passed = failed = skipped = 0
+	packages = passed = failed = skipped = later = 0
 	notes = text = ""
 	delete said
 }
 
-/^([^ ]*\/)?go test / {
+/^(HINDSIGHT_E2E=1 )?([^ ]*\/)?go (-C [^ ]+ )?test / {
+	printf "%s", text
 	finish()
-	run = /^[^ ]+ test -race / ? "no data race where goroutines run" : "every test, compiled without C like a release"
+	run = "every test, compiled without C like a release"
+	if (/ -race /) run = "no data race where goroutines run"
+	if (/^HINDSIGHT_E2E=1 /) run = "the long forms, and what other programs see"
 	print
 	next
 }
@@ -32,7 +37,14 @@ function finish() {
 
 /^--- PASS: / { passed++ }
 /^--- FAIL: / { failed++ }
-/^ *--- SKIP: / { skipped++; notes = notes "    skipped " $3 ": " said[$3] "\n" }
+/^ *--- SKIP: / {
+	if (said[$3] ~ /make test-e2e/) {
+		later++
+	} else {
+		skipped++
+		notes = notes "    skipped " $3 ": " said[$3] "\n"
+	}
+}
 
 /^ok  *\t/ { packages++; print; text = ""; delete said; fflush() }
 /^\?  *\t/ { text = "" }

@@ -25,6 +25,9 @@ func TestDigest(t *testing.T) {
 --- PASS: TestB (0.00s)
     --- SKIP: TestB/x (0.00s)
     --- PASS: TestB/y (0.00s)
+=== RUN   TestLong
+    b_test.go:12: make test-e2e runs it: a browser
+--- SKIP: TestLong (0.00s)
 === RUN   TestOthers
     c_test.go:1: Ran 57 tests in 3.2s
 --- PASS: TestOthers (0.00s)
@@ -44,6 +47,9 @@ FAIL
 PASS
 ok  	hindsight/a	0.100s
 panic: in TestMain
+HINDSIGHT_E2E=1 go -C research test ./cli -v
+--- PASS: TestD (0.00s)
+ok  	hindsight/d	0.100s
 `)
 	out, err := digest.CombinedOutput()
 	want := `go test -timeout 25m ./... -v
@@ -54,7 +60,8 @@ ok  	hindsight/a	0.100s
 FAIL
 FAIL	hindsight/c	0.1s
 FAIL	hindsight/d [build failed]
-ci: every test, compiled without C like a release: 3 packages, 2 tests passed, 1 failed, 2 skipped
+FAIL
+ci: every test, compiled without C like a release: 3 packages, 2 tests passed, 1 failed, 2 skipped, 1 left to make test-e2e
     skipped TestA: no node
     skipped TestB/x: no awk
     TestOthers: Ran 57 tests in 3.2s
@@ -62,6 +69,9 @@ ci: every test, compiled without C like a release: 3 packages, 2 tests passed, 1
 ok  	hindsight/a	0.100s
 panic: in TestMain
 ci: no data race where goroutines run: 1 packages, 1 tests passed, 0 failed, 0 skipped
+HINDSIGHT_E2E=1 go -C research test ./cli -v
+ok  	hindsight/d	0.100s
+ci: the long forms, and what other programs see: 1 packages, 1 tests passed, 0 failed, 0 skipped
 `
 	if err != nil || string(out) != want {
 		t.Errorf("%v, prints\n%s\nwant\n%s", err, out, want)

@@ -31,7 +31,7 @@ var notRun = []struct{ begin, why string }{
 	{"go install ", "it asks the network"},
 	{"pip install ", "it asks the network; the tests of clients/python build the package"},
 	{"cd examples/node && npm ci", "it asks the network; the tests in examples run it"},
-	{"go test ", "make test runs them; TestCommandsOfTests of docs looks for what they name"},
+	{"go test ", "make test and make test-e2e run them; TestCommandsOfTests of docs looks for what they name"},
 	{"sudo ", "it changes the system"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
 	{"hindsight --address old:50051 model move ", "it takes two servers; TestMoveUnderLoad and TestKillsDuringMove of cmd/server do it"},
@@ -312,8 +312,8 @@ func (r *reader) json(t *testing.T, b block) {
 
 // TestDocuments does what README and the documents show, in their order, with one server.
 func TestDocuments(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the programs and runs every command of the documents")
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("make test-e2e runs it: every command of the documents")
 	}
 	root, err := filepath.Abs("..")
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -20,8 +19,6 @@ import (
 	"testing"
 	"time"
 )
-
-var packages = flag.Bool("packages", false, "run TestPackage, with nfpm in .tools")
 
 // installed is a directory that a package was installed into, as if it were the machine.
 type installed struct {
@@ -234,8 +231,8 @@ func (i *installed) call(t *testing.T, s *service, args ...string) string {
 // TestPackage builds the packages, installs the deb into an empty directory, lets systemd
 // judge its unit, runs the unit's command from there, uses it, and removes it.
 func TestPackage(t *testing.T) {
-	if !*packages {
-		t.Skip("it compiles the programs once more and packs them: make deploy-check runs it")
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("make test-e2e runs it: it builds the packages")
 	}
 	deb, rpm := build(t)
 	t.Run("rpm", func(t *testing.T) { sameFiles(t, deb, rpm) })

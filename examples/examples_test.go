@@ -24,6 +24,9 @@ var binary string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if os.Getenv("HINDSIGHT_E2E") == "" {
+			return m.Run()
+		}
 		dir, err := os.MkdirTemp("", "hindsight-examples-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -104,9 +107,12 @@ func run(t *testing.T, dir, name string, arguments ...string) string {
 	return string(out)
 }
 
-// need skips the test where a program is absent.
+// need skips the test outside make test-e2e, and where a program is absent.
 func need(t *testing.T, programs ...string) {
 	t.Helper()
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("make test-e2e runs it: an example")
+	}
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
 			t.Skipf("%s is not installed", p)

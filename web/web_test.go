@@ -50,8 +50,8 @@ var result = regexp.MustCompile(`^(ok|not ok) \d+ - (.*)$`)
 // TestConsole looks at the console of a real server in headless Chromium. The tests are in
 // the directory test; each is a subtest here.
 func TestConsole(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the console is not looked at")
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("make test-e2e runs it: the console in a browser")
 	}
 	node, chromium := program(t, "node"), program(t, "chromium", "chromium-browser")
 	if _, err := os.Stat("node_modules"); err != nil {

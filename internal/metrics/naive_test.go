@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -362,6 +363,10 @@ func histogram(name string, k id, durations []float64) []string {
 // Models come, are used, are set back and go, and move between series of their
 // own and "other"; after each step both outputs are what naive computes.
 func TestScrapesAgainstNaive(t *testing.T) {
+	steps := 25
+	if os.Getenv("HINDSIGHT_E2E") != "" {
+		steps = 200
+	}
 	for seed := range uint64(5) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		limit := 1 + rng.IntN(4)
@@ -371,7 +376,7 @@ func TestScrapesAgainstNaive(t *testing.T) {
 		learners := []string{"linear_awv", "raker", "odd\"\\\n"}
 		live := map[id]metrics.Model{}
 		timings := map[id]metrics.Timings{}
-		for step := range 100 {
+		for step := range steps {
 			k := id{names[rng.IntN(len(names))], learners[rng.IntN(len(learners))]}
 			model, lives := live[k]
 			switch op := rng.IntN(10); {

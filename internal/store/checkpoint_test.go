@@ -65,7 +65,7 @@ func TestCheckpointUnderLoad(t *testing.T) {
 			acknowledged.Store(n)
 		}
 	})
-	for range 25 {
+	for range times(5, 25) {
 		before := acknowledged.Load()
 		at, err := s.Checkpoint(t.Context())
 		if err != nil {

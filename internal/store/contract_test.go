@@ -17,11 +17,12 @@ var (
 )
 
 func TestContract(t *testing.T) {
-	for name, set := range map[string]func(*store.Options){
-		"usual":          func(*store.Options) {},
-		"small tables":   store.SmallMemTables,
-		"synced waiting": func(o *store.Options) { o.PendingSync = true },
-	} {
+	kinds := map[string]func(*store.Options){"usual": func(*store.Options) {}}
+	if isLong() {
+		kinds["small tables"] = store.SmallMemTables
+		kinds["synced pending"] = func(o *store.Options) { o.PendingSync = true }
+	}
+	for name, set := range kinds {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) storetest.Backend {
 				t.Helper()

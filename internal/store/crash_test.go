@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -55,21 +56,36 @@ func crashes(t *testing.T, disk *vfs.MemFS, rng *rand.Rand, set func(*store.Opti
 
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(1)
+	if isLong() {
+		seed = uint64(time.Now().UnixNano())
+	}
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 3))
 }
 
-// durabilities are the ways to write the log. Small tables make an open cheap,
-// of which there are many here.
+// isLong tells whether make test-e2e runs the tests.
+func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
+
+// times is how often a test repeats: short, or long in make test-e2e.
+func times(short, long int) int {
+	if isLong() {
+		return long
+	}
+	return short
+}
+
+// durabilities are the ways to write the log: one of them, both in make test-e2e. Crash tests
+// open many stores, and small tables make an open cheap.
 func durabilities() map[string]func(*store.Options) {
-	return map[string]func(*store.Options){
-		"synced": store.SmallMemTables,
-		"async": func(o *store.Options) {
+	all := map[string]func(*store.Options){"synced": store.SmallMemTables}
+	if isLong() {
+		all["async"] = func(o *store.Options) {
 			store.SmallMemTables(o)
 			o.Async = true
-		},
+		}
 	}
+	return all
 }
 
 const (
@@ -254,7 +270,7 @@ func TestImportCrashes(t *testing.T) {
 			// Most of the writes are of ids and predictions: some of them do.
 			last := len(all) - 15
 			rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
-			for n, left := range all[max(0, last-30):] {
+			for n, left := range all[max(0, last-times(8, 30)):] {
 				outcomes[importOutcome(t, left, set, from)]++
 				if t.Failed() {
 					t.Fatalf("at cut %d", n)

@@ -3,7 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -117,7 +117,11 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 			}
 		})
 	}
-	time.Sleep(5 * time.Millisecond)
+	for n := range writers {
+		for acknowledged[n].Load() == 0 {
+			runtime.Gosched()
+		}
+	}
 	failing.Store(true)
 	within(t, "appending", group.Wait)
 	within(t, "reading the figures", func() { s.Metrics() })
@@ -215,13 +219,8 @@ func TestFullWhileOpening(t *testing.T) {
 // Power cuts while syncs are left out: the end may be gone, but the directory
 // opens, nothing is in between, and what Sync covered is there.
 func TestPowerCutsWithoutSyncs(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 2))
-	cuts := 100
-	if testing.Short() {
-		cuts = 10
-	}
+	rng := seeded(t)
+	cuts := times(10, 100)
 	async := func(o *store.Options) { o.Async = true }
 	kinds := []func(*store.Options){store.SmallMemTables, func(*store.Options) {}}
 	for range cuts {

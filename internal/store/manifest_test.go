@@ -40,10 +40,7 @@ func TestDamagedManifest(t *testing.T) {
 		}
 		closed(t, s)
 	}
-	flips := 200
-	if testing.Short() {
-		flips = 40
-	}
+	flips := times(40, 200)
 	refused, aside := 0, 0
 	for n := range flips {
 		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})

@@ -103,10 +103,7 @@ func flipBit(t *testing.T, rng *rand.Rand, fs vfs.FS) (at string) {
 func TestDamagedPendingTable(t *testing.T) {
 	rng := seeded(t)
 	fs, waiting := withTables(t, rng)
-	flips := 60
-	if testing.Short() {
-		flips = 15
-	}
+	flips := times(15, 60)
 	aside := map[bool]int{}
 	for n := range flips {
 		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"reflect"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,13 +267,8 @@ func TestUnfinishedSnapshots(t *testing.T) {
 // Power cuts at random moments under concurrent appends: what was
 // acknowledged is there, in order, without gaps; what Sync covered is there.
 func TestPowerCuts(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 1))
-	cuts := 200
-	if testing.Short() {
-		cuts = 20
-	}
+	rng := seeded(t)
+	cuts := times(20, 200)
 	for range cuts {
 		fs := vfs.NewCrashableMem()
 		s := open(t, fs)
@@ -300,7 +295,9 @@ func TestPowerCuts(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+		for before := uint64(rng.IntN(30)); acknowledged[0].Load() < before; {
+			runtime.Gosched()
+		}
 		synced := acknowledged[0].Load()
 		if rng.IntN(3) == 0 {
 			if err := s.Sync(t.Context()); err != nil {

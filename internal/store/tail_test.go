@@ -85,10 +85,7 @@ func TestDamagedTailIsNoTornWrite(t *testing.T) {
 
 func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, records int) {
 	t.Helper()
-	cuts := 60
-	if testing.Short() {
-		cuts = 20
-	}
+	cuts := times(20, 60)
 	refused := 0
 	for n := range cuts {
 		fs := left.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -50,10 +51,21 @@ type game struct {
 
 const randomOperations = 1500
 
+// newSeed returns the seed of a random test, and logs it: the same each time, or in make
+// test-e2e a new one.
+func newSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(1)
+	if os.Getenv("HINDSIGHT_E2E") != "" {
+		seed = uint64(time.Now().UnixNano()) //nolint:forbidigo // A test logs the seed.
+	}
+	t.Logf("seed %d", seed)
+	return seed
+}
+
 func (s suite) random(t *testing.T) {
 	b := s.open(t)
-	seed := uint64(time.Now().UnixNano()) //nolint:forbidigo // A new seed each time; it is printed.
-	t.Logf("seed %d", seed)
+	seed := newSeed(t)
 	g := &game{
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), b: b,
 		models: map[string]storage.Model{}, plain: map[string]*plain{},

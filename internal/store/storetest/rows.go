@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"hindsight/internal/engine/storage"
 )
@@ -157,8 +156,7 @@ func (s suite) waitingCount(t *testing.T) {
 // there, and between them the count is possible.
 func (s suite) waitingAtOnce(t *testing.T) {
 	b := s.open(t)
-	seed := uint64(time.Now().UnixNano()) //nolint:forbidigo // A new seed each time; it is printed.
-	t.Logf("seed %d", seed)
+	seed := newSeed(t)
 	models := []storage.Model{create(t, b.Store, "m"), create(t, b.Store, "other")}
 	const callers, calls, ids = 8, 150, 5
 	var minted, expired atomic.Int64
