@@ -105,9 +105,6 @@ func layers() []layer {
 		{"internal/offline/pitr", []string{
 			"internal/engine/record", "internal/engine/recovery", "internal/engine/storage", "internal/model/catalog",
 		}},
-		{"internal/engine/salvage", []string{
-			"internal/engine/machine", "internal/engine/record", "internal/engine/storage", "internal/model/catalog", "internal/model/codec",
-		}},
 		{"internal/engine", []string{
 			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
@@ -120,7 +117,7 @@ func layers() []layer {
 		{"deploy/grafana/...", []string{"deploy/grafana"}},
 		{"internal/clock", nil},
 		{"cmd/server", []string{
-			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/engine", "internal/engine/account/...", "internal/engine/salvage",
+			"api/...", "cmd/server/internal/...", "internal/auth", "internal/clock", "internal/engine", "internal/engine/account/...",
 			"internal/engine/storage", "internal/gateway", "internal/metrics", "internal/offline/...", "internal/rpc", "internal/store", "web",
 		}},
 		{"cmd/server/internal/access", []string{"internal/auth"}},

@@ -125,16 +125,36 @@ func backUp(ctx context.Context, args []string, env func(string) (string, bool),
 }
 
 func take(ctx context.Context, dir, to string, keep int, p *progress) (_ outcome, err error) {
-	if inside, err := backup.Within(to, dir); err == nil && inside {
-		return nil, usagef("--to: %s is in the data directory and would be lost with it", to)
+	if err := checkOutside(to, dir); err != nil {
+		return nil, usagef("--to: %w", err)
 	}
 	place, err := backup.Open(ctx, to, true)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, place.Close()) }()
+	out, err := takeInto(ctx, place, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir) }, p)
+	if out == nil {
+		return nil, err
+	}
+	return out, err
+}
+
+// checkOutside refuses a place inside the data directory, with which it would be lost.
+func checkOutside(place, dir string) error {
+	if inside, err := backup.Within(place, dir); err == nil && inside {
+		return fmt.Errorf("%s is in the data directory and would be lost with it", place)
+	}
+	return nil
+}
+
+// takeInto copies the checkpoint that holdCheckpoint makes, and then removes all backups but
+// the newest keep; 0 removes none. The outcome is nil if no backup was made.
+func takeInto(
+	ctx context.Context, place *backup.Place, keep int, holdCheckpoint func(context.Context) (*checkpoint, error), p *progress,
+) (_ *backedUp, err error) {
 	started := time.Now()
-	at, err := hold(ctx, dir)
+	at, err := holdCheckpoint(ctx)
 	if err != nil {
 		return nil, err
 	}

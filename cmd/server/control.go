@@ -29,8 +29,8 @@ const (
 	controlURL  = "http://hindsight"
 	socketMode  = 0o600
 	dialTimeout = 5 * time.Second
-	// A backup waits for placeTimeout until the one before has left.
-	placeTimeout = 10 * time.Second
+	// A backup waits at most slotTimeout for the backup before.
+	slotTimeout = 10 * time.Second
 )
 
 // held is the first line of the answer to POST /checkpoint. The checkpoint stays until
@@ -41,20 +41,26 @@ type held struct {
 	Error     string `json:"error,omitempty"`
 }
 
-// control answers on the socket.
+// control makes checkpoints of the store that this process has open, for the schedule and
+// for commands that ask on the socket.
 type control struct {
 	disk *store.Store
 	log  *zap.Logger
-	// place is taken by the one checkpoint.
-	place chan struct{}
+	// slot is taken while a checkpoint exists: there is one at most.
+	slot chan struct{}
 }
 
-// serveControl answers on the socket of a data directory until the context ends. A
-// checkpoint that somebody holds then is removed. Without a socket the server goes on:
-// its directory cannot be backed up while it serves.
-func serveControl(ctx context.Context, dir string, disk *store.Store, log *zap.Logger) error {
+func newControl(disk *store.Store, log *zap.Logger) *control {
+	return &control{disk: disk, log: log, slot: make(chan struct{}, 1)}
+}
+
+// serve answers on the socket of a data directory until the context ends, and then removes
+// a checkpoint that a command holds. Without a socket the server goes on, but no command can
+// back up its directory.
+func (c *control) serve(ctx context.Context, dir string) error {
 	path := filepath.Join(dir, controlSocket)
-	// The directory is locked: what is there is of a server that has ended.
+	log := c.log
+	// The directory is locked, so the socket is that of a server that has ended.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { //nolint:gosec // The operator names the directory.
 		log.Warn("no backups while serving: the control socket is in the way", zap.Error(err))
 		return nil
@@ -70,7 +76,6 @@ func serveControl(ctx context.Context, dir string, disk *store.Store, log *zap.L
 		}
 		return nil
 	}
-	c := &control{disk: disk, log: log, place: make(chan struct{}, 1)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+checkpointRoute, c.checkpoint)
 	server := &http.Server{
@@ -94,37 +99,51 @@ func serveControl(ctx context.Context, dir string, disk *store.Store, log *zap.L
 
 // checkpoint makes a checkpoint, and removes it when the caller leaves.
 func (c *control) checkpoint(w http.ResponseWriter, r *http.Request) {
-	answer := func(h held) {
-		_ = json.NewEncoder(w).Encode(h) // An error means that the caller has left.
-		_ = http.NewResponseController(w).Flush()
+	var answer held
+	at, err := c.hold(r.Context())
+	if err == nil {
+		answer.Directory = filepath.Base(at.directory)
+	} else {
+		answer.Error = err.Error()
 	}
-	// The one before may have left, and its checkpoint is being removed.
-	wait := time.NewTimer(placeTimeout)
+	_ = json.NewEncoder(w).Encode(answer) // An error means that the caller has left.
+	_ = http.NewResponseController(w).Flush()
+	if err != nil {
+		return
+	}
+	<-r.Context().Done()
+	_ = at.release() // It logs its error, and the caller has left.
+}
+
+// hold makes a checkpoint. It waits at most slotTimeout for the checkpoint before to be
+// removed.
+func (c *control) hold(ctx context.Context) (*checkpoint, error) {
+	wait := time.NewTimer(slotTimeout)
 	defer wait.Stop()
 	select {
-	case c.place <- struct{}{}:
-		defer func() { <-c.place }()
+	case c.slot <- struct{}{}:
 	case <-wait.C:
-		answer(held{Error: "another backup is in progress"})
-		return
-	case <-r.Context().Done():
-		return
+		return nil, errors.New("another backup is in progress")
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	started := time.Now()
-	dir, err := c.disk.Checkpoint(r.Context())
+	dir, err := c.disk.Checkpoint(ctx)
 	if err != nil {
+		<-c.slot
 		c.log.Error("no checkpoint", zap.Error(err))
-		answer(held{Error: err.Error()})
-		return
+		return nil, err
 	}
 	c.log.Info("checkpoint made", zap.String("directory", dir), zap.Duration("took", time.Since(started)))
-	answer(held{Directory: filepath.Base(dir)})
-	<-r.Context().Done()
-	if err := c.disk.RemoveCheckpoint(); err != nil {
-		c.log.Error("the checkpoint is not removed", zap.Error(err))
-		return
-	}
-	c.log.Info("checkpoint removed", zap.Duration("held", time.Since(started)))
+	return &checkpoint{directory: dir, gone: ctx, release: func() error {
+		defer func() { <-c.slot }()
+		if err := c.disk.RemoveCheckpoint(); err != nil {
+			c.log.Error("the checkpoint is not removed", zap.Error(err))
+			return err
+		}
+		c.log.Info("checkpoint removed", zap.Duration("held", time.Since(started)))
+		return nil
+	}}, nil
 }
 
 // errNoServer says that no server answers on the socket.
@@ -209,9 +228,11 @@ func hold(ctx context.Context, dir string) (*checkpoint, error) {
 	if openErr != nil {
 		return nil, fmt.Errorf("%w; %w", openErr, err)
 	}
-	at, err := disk.Checkpoint(ctx)
+	c, err = newControl(disk, zap.NewNop()).hold(ctx)
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
-	return &checkpoint{directory: at, gone: ctx, release: func() error { return errors.Join(disk.RemoveCheckpoint(), disk.Close()) }}, nil
+	remove := c.release
+	c.release = func() error { return errors.Join(remove(), disk.Close()) }
+	return c, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -40,5 +41,6 @@ func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryC
 func WatchOwn(m *metrics.Metrics) error {
 	return errors.Join(
 		metrics.Watch(m, func() limits { return limits{PendingLabels: 1, Queue: 1, Models: 1, ModelBytes: 1} }),
-		metrics.Watch(m, func() serving { return serving{} }))
+		metrics.Watch(m, func() serving { return serving{} }),
+		metrics.Watch(m, func() backups { return backups{LastSuccess: time.Unix(1, 0)} }))
 }

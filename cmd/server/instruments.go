@@ -19,7 +19,6 @@ import (
 
 	"hindsight/cmd/server/internal/book"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/auth"
 	"hindsight/internal/engine"
@@ -89,13 +88,6 @@ func watchCalls(instruments *metrics.Metrics, c config.Config, server *rpc.Serve
 		metrics.Watch(instruments, func() limits { return bounds }))
 	if err != nil {
 		return fmt.Errorf("instruments of calls: %w", err)
-	}
-	return nil
-}
-
-func watchCopies(instruments *metrics.Metrics, copier *offsite.Copier) error {
-	if err := metrics.Watch(instruments, copier.Stats); err != nil {
-		return fmt.Errorf("instruments of copies: %w", err)
 	}
 	return nil
 }

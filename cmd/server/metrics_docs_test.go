@@ -21,7 +21,6 @@ import (
 	main "hindsight/cmd/server"
 	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/certificates"
-	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
@@ -44,7 +43,6 @@ func everyNumber(t *testing.T) *metrics.Metrics {
 	err = errors.Join(refusals, lines, m.WatchModels(everyModel{}), main.WatchOwn(m),
 		watchZero[engine.Totals](m), watchZero[store.Metrics](m), watchZero[access.Stats](m), watchZero[tracing.Stats](m),
 		metrics.Watch(m, func() rpc.Stats { return rpc.Stats{RequestLimit: 1} }),
-		metrics.Watch(m, func() offsite.Stats { return offsite.Stats{LastSuccess: shownTime} }),
 		metrics.Watch(m, func() certificates.Stats { return certificates.Stats{Expires: shownTime} }))
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func (s selection) find(ctx context.Context, at time.Time) (place *backup.Place,
 	return place, m, nil
 }
 
-// restore makes a data directory of a backup, or of copies of snapshots.
+// restore makes a data directory of a backup, or writes one model of a backup to a file.
 func restore(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
 	s := newSubcommand("restore")
 	which := s.selection()
@@ -122,14 +122,12 @@ func restore(ctx context.Context, args []string, env func(string) (string, bool)
 		switch {
 		case err != nil:
 			return nil, err
-		case (*which.from == "") == (*snapshots == ""):
-			return nil, usagef("one of --from and --from-snapshots is wanted: a directory, or the URL of a bucket")
-		case *snapshots != "" && (*which.backup != "" || *which.at != "" || *model != "" || *which.list):
-			return nil, usagef("--from-snapshots takes no --backup, --at, --model and --list")
+		case *snapshots != "":
+			return nil, usagef("--from-snapshots: the server no longer copies snapshots; restore a backup with --from, or import single copies with hindsight model import")
+		case *which.from == "":
+			return nil, usagef("--from is missing: a directory, or the URL of a bucket")
 		case (*model == "") != (*export == ""):
 			return nil, usagef("--model and --export belong together")
-		case *snapshots != "":
-			return rebuild(ctx, c.DataDir, *snapshots)
 		case *which.list:
 			return list(ctx, *which.from)
 		case *model != "":

@@ -21,7 +21,6 @@ import (
 
 	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/cmd/server/internal/offsite"
 	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/clock"
 	"hindsight/internal/engine"
@@ -39,14 +38,13 @@ const (
 	// The gateway gives a call more, and what streams more with each write.
 	writeTimeout   = time.Minute
 	maxHeaderBytes = 16 << 10
-	lastCopies     = 30 * time.Second
 	lastSpans      = 5 * time.Second
 	maxConnections = 16_384
 )
 
 // serve runs the server until the context ends, then in this order: health
 // says NOT_SERVING, calls in flight end, models that changed are written as
-// snapshots, the last snapshots are copied, the store closes, the HTTP server
+// snapshots, the last backup is taken, the store closes, the HTTP server
 // last.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	registry := prometheus.NewRegistry()
@@ -153,26 +151,14 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 			err = errors.Join(err, fmt.Errorf("close the store: %w", closeErr))
 		}
 	}()
-	options := engineOptions(c, log, disk, s.instruments)
-	copier, err := copies(ctx, c, log, s.instruments)
+	checkpoints := newControl(disk, log.Named("control"))
+	scheduled, err := openSchedule(ctx, c, checkpoints, log.Named("backup"), s.instruments)
 	if err != nil {
 		return err
 	}
-	if copier != nil {
-		options.OnSnapshot = copier.Copy
-		registry := registryCopier{disk: disk, copier: copier, log: log.Named("offsite")}
-		endRegistry := registry.start(ctx, registryEvery)
-		defer func() {
-			// After the engine's last snapshots.
-			limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastCopies)
-			defer cancel()
-			endRegistry(limit)
-			if closeErr := copier.Close(limit); closeErr != nil {
-				log.Error("copying snapshots", zap.Error(closeErr))
-			}
-		}()
-	}
-	models, err := engine.Open(ctx, options)
+	endBackups := scheduled.start(ctx)
+	defer func() { endBackups(ctx) }() // After the engine's last snapshots.
+	models, err := engine.Open(ctx, engineOptions(c, log, disk, s.instruments))
 	if err != nil {
 		return fmt.Errorf("open the models: %w", err)
 	}
@@ -215,7 +201,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		}
 		return nil
 	})
-	group.Go(func() error { return serveControl(groupCtx, c.DataDir, disk, log.Named("control")) })
+	group.Go(func() error { return checkpoints.serve(groupCtx, c.DataDir) })
 	group.Go(func() error {
 		<-groupCtx.Done()
 		log.Info("draining")
@@ -281,19 +267,4 @@ func steadyClock(log *zap.Logger) *clock.Steady {
 		}
 		log.Warn("the clock of the machine has jumped: nothing expires by it for an hour, unless it comes back", zap.Duration("by", by))
 	})
-}
-
-// copies opens the bucket that snapshots are copied to; nil without one.
-func copies(ctx context.Context, c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*offsite.Copier, error) {
-	if c.SnapshotURL == "" {
-		return nil, nil
-	}
-	copier, err := offsite.Open(ctx, c.SnapshotURL, offsite.Options{Keep: c.SnapshotsKept, Log: log.Named("offsite")})
-	if err != nil {
-		return nil, fmt.Errorf("--snapshot-url: %w", err)
-	}
-	if err := watchCopies(instruments, copier); err != nil {
-		return nil, errors.Join(err, copier.Close(ctx))
-	}
-	return copier, nil
 }

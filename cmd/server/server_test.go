@@ -59,7 +59,8 @@ type process struct {
 	predictor  hindsightv1.PredictionServiceClient
 	models     hindsightv1.ModelServiceClient
 	mu         sync.Mutex
-	lines      []string // What it has logged.
+	lines      []string   // What it has logged.
+	grown      *sync.Cond // Of mu: a line was added.
 }
 
 // said is what the process has logged so far.
@@ -67,6 +68,33 @@ func (p *process) said() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
+}
+
+// logged waits until n lines of the log have a text, and returns how many have it.
+func (p *process) logged(t *testing.T, text string, n int) (count int) {
+	t.Helper()
+	late := time.AfterFunc(patience, func() {
+		p.grown.Broadcast()
+	})
+	defer late.Stop()
+	began := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		count = 0
+		for _, line := range p.lines {
+			if strings.Contains(line, text) {
+				count++
+			}
+		}
+		if count >= n {
+			return count
+		}
+		if time.Since(began) >= patience {
+			t.Fatalf("the log has %q %d times, want %d:\n%s", text, count, n, strings.Join(p.lines, "\n"))
+		}
+		p.grown.Wait()
+	}
 }
 
 // launch starts a server on the directory and waits until it serves.
@@ -91,6 +119,7 @@ func tryLaunch(t *testing.T, dir string, by []string, flags ...string) (*process
 	arguments := append([]string{"--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"}, flags...)
 	arguments = append(by[1:], arguments...)
 	p := &process{command: exec.CommandContext(context.WithoutCancel(t.Context()), by[0], arguments...), ended: make(chan error, 1)}
+	p.grown = sync.NewCond(&p.mu)
 	p.command.SysProcAttr = attributes()
 	stderr, err := p.command.StderrPipe()
 	if err != nil {
@@ -109,6 +138,7 @@ func tryLaunch(t *testing.T, dir string, by []string, flags ...string) (*process
 			}
 			p.mu.Lock()
 			p.lines = append(p.lines, scanner.Text())
+			p.grown.Broadcast()
 			p.mu.Unlock()
 			if json.Unmarshal(scanner.Bytes(), &line) == nil && line.Msg == "serving" {
 				serving <- [2]string{line.GRPCAddress, line.HTTPAddress}

@@ -142,8 +142,8 @@ func storage() Dashboard {
 			curves("The oldest snapshot", "s", "Of models that have learned since.", `max by (instance) (time() - hindsight_snapshot_timestamp_seconds`+of+` and hindsight_unsnapshotted_observations`+of+` > 0)`, "{{instance}}"),
 			curves("To learn again after a kill", "s", "An estimate for all models together.", `sum by (instance) (hindsight_replay_estimate_seconds`+of+`)`, "{{instance}}"),
 			curves("Snapshots", "ops", "", `rate(hindsight_snapshot_seconds_count`+of+`[$__rate_interval])`, "written {{instance}}",
-				`rate(hindsight_snapshot_failures_total`+of+`[$__rate_interval])`, "failed {{instance}}", `rate(hindsight_snapshot_copies_total`+of+`[$__rate_interval])`, "copied {{instance}}"),
-			curves("Copies that wait", "short", "For the bucket of --snapshot-url.", `hindsight_snapshot_copies_waiting`+of, "{{instance}}"),
+				`rate(hindsight_snapshot_failures_total`+of+`[$__rate_interval])`, "failed {{instance}}"),
+			curves("The newest backup", "s", "In the place of --backup-to.", `time() - hindsight_backup_last_success_timestamp_seconds`+of, "{{instance}}"),
 		}},
 		row{"Tables", 8, []*Panel{
 			share(curves("Writes that wait", "percentunit", "Share of the time.", `rate(hindsight_store_stall_seconds_total`+of+`[$__rate_interval])`, "{{instance}}")),

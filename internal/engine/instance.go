@@ -96,9 +96,6 @@ type Options struct {
 	// ReportCPU is the share of one processor that may go into reports in the
 	// background; 0 is none.
 	ReportCPU float64
-	// OnSnapshot is told every snapshot once it is on disk. It must not block,
-	// and may be nil.
-	OnSnapshot func(model string, created time.Time, sequence uint64, data []byte)
 	// Sweep is how often due snapshots, expired predictions and old ids are
 	// looked for.
 	Sweep time.Duration

@@ -148,9 +148,6 @@ func (c *capture) write(ctx context.Context) (err error) {
 	i.snapshotMade.Store(c.made)
 	i.snapshotBytes.Store(int64(len(data)))
 	i.o.Stages.Snapshot(took.Seconds())
-	if i.o.OnSnapshot != nil {
-		i.o.OnSnapshot(i.id, entryTime(i.entry.Load().Created), c.Sequence, data)
-	}
 	i.o.Log.Debug("snapshot written", zap.String("model", i.id), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
 	return i.errorf("drop what a snapshot makes unnecessary", recovery.StorageError(i.prune()))
 }

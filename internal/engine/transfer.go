@@ -178,9 +178,6 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err := e.host(i); err != nil {
 		return Info{}, err
 	}
-	if e.o.OnSnapshot != nil {
-		e.o.OnSnapshot(id, entryTime(entry.Created), from.Sequence, from.Snapshot)
-	}
 	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", i.name()), zap.Uint64("sequence", from.Sequence))
 	return i.info()
 }

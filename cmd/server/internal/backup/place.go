@@ -147,6 +147,16 @@ func (p *Place) Names(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
+// Newest is when the newest backup was begun; the zero time without one.
+func (p *Place) Newest(ctx context.Context) (time.Time, error) {
+	names, err := p.Names(ctx)
+	if err != nil || len(names) == 0 {
+		return time.Time{}, err
+	}
+	newest, _ := time.Parse(nameLayout, names[len(names)-1]) // Names are times.
+	return newest, nil
+}
+
 // isName tells whether a name is that of a backup: an unfinished object is none.
 func isName(name string) bool {
 	_, err := time.Parse(nameLayout, name)

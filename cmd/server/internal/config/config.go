@@ -43,7 +43,9 @@ type Config struct {
 	SnapshotReplay    time.Duration
 	SnapshotInterval  time.Duration
 	SnapshotsKept     int
-	SnapshotURL       string // "" is no copies.
+	BackupTo          string // "" takes no backups.
+	BackupEvery       time.Duration
+	BackupKeep        int
 	IDWindow          time.Duration
 	IDWindowMin       int
 	LabelTTL          time.Duration
@@ -269,9 +271,6 @@ func Usage() string {
                                         restore an empty data directory, as it was
                                         at a time; --list lists the backups;
                                         --model ID --export FILE takes one model out
-  hindsight-server restore --from-snapshots URL [flags]
-                                        make a data directory of what
-                                        --snapshot-url has copied
   hindsight-server verify --from PLACE [--backup NAME] [--json] [--progress]
                                         check a backup: digests, and fsck of it
   hindsight-server token create --tokens FILE --name N --role admin|write|read
@@ -284,6 +283,9 @@ func Usage() string {
 	sets := flagSets(settings(&Config{}))
 	sets[len(sets)-1].Bool("help", false, "print this text")
 	for _, set := range sets {
+		if set.Name() == removed {
+			continue
+		}
 		// The library leaves four columns for one-letter flags, of which there are none.
 		lines := strings.ReplaceAll("\n"+set.FlagUsagesWrapped(110), "\n    ", "\n")
 		fmt.Fprintf(&b, "\n%s:%s", set.Name(), lines)

@@ -69,7 +69,9 @@ func settings(c *Config) []setting {
 		{data, "snapshot-replay", "250ms", duration(time.Millisecond, time.Hour, &c.SnapshotReplay), "snapshot a model once its log would take so long to replay"},
 		{data, "snapshot-interval", "5m", duration(time.Millisecond, year, &c.SnapshotInterval), "snapshot a model that has learned after so long"},
 		{data, "snapshots-kept", "3", count(1, 1000, &c.SnapshotsKept), "snapshots kept of a model"},
-		{data, "snapshot-url", "", bucket(&c.SnapshotURL), "copy every snapshot here: s3://BUCKET or file:///DIR"},
+		{data, "backup-to", "", place(&c.BackupTo), "back up here while serving: a directory or s3://BUCKET"},
+		{data, "backup-every", "1h", duration(time.Second, year, &c.BackupEvery), "how often"},
+		{data, "backup-keep", "24", count(0, 1_000_000, &c.BackupKeep), "backups kept in backup-to; 0 is all"},
 		{data, "id-window", "24h", duration(time.Millisecond, year, &c.IDWindow), "how long an observation's id is remembered"},
 		{data, "id-window-min", "1000000", count(0, many, &c.IDWindowMin), "ids that are remembered however old"},
 		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction waits for its label"},
@@ -80,7 +82,17 @@ func settings(c *Config) []setting {
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "models with series of their own"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "send traces here: http://HOST:4317 or https://HOST:4317"},
 		{monitoring, "report-cpu", "0.05", share(&c.ReportCPU), "share of one CPU that may go into solving regrets in the background; 0 is never"},
-	}, accessSettings(c))
+	}, accessSettings(c), []setting{
+		{removed, "snapshot-url", "", nothing("backup-to and backup-every have replaced it"), ""},
+	})
+}
+
+// removed is the group of settings that this version refuses. No help text has them.
+const removed = "Removed"
+
+// nothing is a setting that may not be set, and why.
+func nothing(why string) kind {
+	return kind{"TEXT", "nothing: " + why, func(s string) bool { return s == "" }}
 }
 
 // word is a setting that is kept as it is written, if good says so.
@@ -121,15 +133,16 @@ func oneOf[T ~string](field *T, values ...T) kind {
 	return word(strings.Join(names, "|"), want, field, func(s string) bool { return slices.Contains(names, s) })
 }
 
-// bucket is the URL of a bucket, or nothing. A URL is refused of which the
-// bucket's driver would ignore a part: a path after the name of an S3 bucket (the
-// driver reads prefix= only), and a host before a directory.
-func bucket(field *string) kind {
-	return word("URL", "nothing, s3://BUCKET, s3://BUCKET?prefix=P/ or file:///DIR", field, func(s string) bool {
+// place is a directory, the URL of a bucket, or nothing. A URL with a part that the bucket's
+// driver ignores is refused: a path after the name of an S3 bucket (the driver reads prefix=
+// only), and a host before a directory.
+func place(field *string) kind {
+	return word("PLACE", "nothing, a directory, file:///DIR, s3://BUCKET or s3://BUCKET?prefix=P/", field, func(s string) bool {
+		if !strings.Contains(s, "://") {
+			return !strings.ContainsRune(s, 0)
+		}
 		u, err := url.Parse(s)
 		switch {
-		case s == "":
-			return true
 		case err != nil:
 			return false
 		case u.Scheme == "s3":

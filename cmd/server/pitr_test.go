@@ -2,7 +2,6 @@ package main_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -253,133 +251,6 @@ func (p *process) importAs(t *testing.T, id string, data []byte) {
 	}
 }
 
-// A burnt machine comes back from the bucket of --snapshot-url alone: states, metadata,
-// aliases and deletions. Lost are the observations since the last copy, the ids, and the
-// predictions that wait.
-func TestBurntMachine(t *testing.T) {
-	dir, bucket := t.TempDir(), t.TempDir()
-	url := "file://" + filepath.ToSlash(bucket)
-	p := launch(t, dir, "--snapshot-url", url)
-	for _, id := range []string{"m", "purged", "deleted", "leader", "young"} {
-		p.createAs(t, id, "")
-	}
-	p.createAs(t, "follower", "leader")
-	p.observeAs(t, "m", 0, 10)
-	if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: "m"}); err != nil {
-		t.Fatal(err)
-	}
-	before := p.digest(t, "m")
-	p.copied(t, bucket, "m", 10)
-	p.observeAs(t, "m", 10, 20)
-	for _, id := range []string{"purged", "deleted", "leader"} {
-		p.observeAs(t, id, 0, 20)
-	}
-	p.follows(t, 20)
-	update := &hindsightv1.UpdateModelRequest{
-		Model: &hindsightv1.Model{Id: "m", DisplayName: "the first"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
-	}
-	if _, err := p.models.UpdateModel(t.Context(), update); err != nil {
-		t.Fatal(err)
-	}
-	p.alias(t, "live", "m")
-	for _, id := range []string{"m", "purged"} {
-		if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: id}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.copied(t, bucket, "purged", 20)
-	for id, purge := range map[string]bool{"purged": true, "deleted": false} {
-		if _, err := p.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: id, Purge: purge}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := p.digest(t, "m")
-	p.terminate(t)
-	// The machine burns after it has learned a little more.
-	p = launch(t, dir, "--snapshot-url", url)
-	p.observeAs(t, "m", 20, 27)
-	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	p.kill(t)
-
-	restored := filepath.Join(t.TempDir(), "restored")
-	report := succeed[struct {
-		Models []struct {
-			ID       string
-			Sequence uint64
-			Note     string
-		}
-		Aliases int
-		Removed []string
-	}](t, "restore", "--from-snapshots", url, "--data-dir", restored)
-	if len(report.Models) != 5 || report.Aliases != 1 || len(report.Removed) != 1 || report.Removed[0] != "purged" {
-		t.Errorf("%+v", report)
-	}
-	p = launch(t, restored)
-	m := p.model(t, "live")
-	if m.GetId() != "m" || m.GetSequence() != 20 || m.GetDisplayName() != "the first" || p.digest(t, "m") != want {
-		t.Errorf("%v", m)
-	}
-	if s := p.stats(t); s.GetPendingLabels() != 0 {
-		t.Errorf("%d predictions wait", s.GetPendingLabels())
-	}
-	if y, f := p.model(t, "young"), p.model(t, "follower"); y.GetSequence() != 0 || f.GetSequence() != 20 || f.GetFollows() != "" {
-		t.Errorf("young %v, follower %v", y, f)
-	}
-	if _, err := p.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "deleted"}); err != nil {
-		t.Errorf("undelete: %v", err)
-	}
-	// Ids are lost: what is sent again is learned again.
-	if got := p.observeAs(t, "m", 0, 3); got != 0 {
-		t.Errorf("%d duplicates", got)
-	}
-	p.terminate(t)
-	if a := execute(t, "fsck", "--data-dir", restored, "--progress"); a.code != 0 || !strings.Contains(a.errors, "2/2 models: 5 of 5") || strings.Contains(a.out, "2/2") {
-		t.Errorf("fsck: %s%s", a.out, a.errors)
-	}
-	if a := execute(t, "fsck", "--data-dir", restored, "--json"); a.code != 0 || a.errors != "" || !strings.HasPrefix(a.out, "{") {
-		t.Errorf("fsck: %s%s", a.out, a.errors)
-	}
-
-	// A bucket of before has no registry: all models are there, and what is known of them
-	// is in their snapshots.
-	if err := os.Remove(filepath.Join(bucket, "_registry.json")); err != nil {
-		t.Fatal(err)
-	}
-	// So has one whose newest copy is damaged: the one before it is taken.
-	newest, err := filepath.Glob(filepath.Join(bucket, "m", "*", "*20.hs"))
-	if err != nil || len(newest) != 1 {
-		t.Fatalf("%v, %v", newest, err)
-	}
-	if err := os.Truncate(newest[0], 100); err != nil {
-		t.Fatal(err)
-	}
-	bare := filepath.Join(t.TempDir(), "bare")
-	if a := execute(t, "restore", "--from-snapshots", url, "--data-dir", bare); a.code != 0 || !strings.Contains(a.out, "no registry") || !strings.Contains(a.out, `model "m": sequence 10, 1 copies are bad`) {
-		t.Errorf("%+v", a)
-	}
-	p = launch(t, bare)
-	if m := p.model(t, "m"); m.GetSequence() != 10 || m.GetDisplayName() != "" || p.digest(t, "m") != before || p.model(t, "purged") == nil {
-		t.Errorf("%v", m)
-	}
-}
-
-// copied waits until a snapshot was copied.
-func (p *process) copied(t *testing.T, bucket, id string, sequence uint64) {
-	t.Helper()
-	for {
-		found, err := filepath.Glob(filepath.Join(bucket, id, "*", fmt.Sprintf("%020d.hs", sequence)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(found) == 1 {
-			return
-		}
-		p.model(t, id) // The server has something to do, and t.Context ends the wait.
-	}
-}
-
 // A server does not start on a directory that was not restored to its end.
 func TestHalfRestoredDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
@@ -422,17 +293,5 @@ func TestFarTime(t *testing.T) {
 	}
 	if a := execute(t, "restore", "--from", place, "--at", "0001-01-01T00:00:00Z", "--data-dir", t.TempDir()); a.code != 2 {
 		t.Errorf("the zero time: %+v", a)
-	}
-}
-
-// A bucket without copies and without a registry is the wrong one: no empty server is made.
-func TestRebuildOfAnEmptyBucket(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "restored")
-	a := execute(t, "restore", "--from-snapshots", "file://"+filepath.ToSlash(t.TempDir()), "--data-dir", dir)
-	if a.code != 1 || !strings.Contains(a.errors, "no copies of snapshots") {
-		t.Errorf("%+v", a)
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("made %s: %v", dir, err)
 	}
 }

@@ -1,0 +1,144 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+const backupTaken = `"msg":"backup taken"`
+
+// newestBackup is the newest backup of a place.
+func newestBackup(t *testing.T, place string) manifest {
+	t.Helper()
+	names := succeed[struct{ Backups []string }](t, "restore", "--list", "--from", place).Backups
+	if len(names) == 0 {
+		t.Fatal("the place has no backup")
+	}
+	return manifestOf(t, place, names[len(names)-1])
+}
+
+// A burnt machine comes back from the place of --backup-to alone: states, metadata, aliases,
+// deletions, followers, remembered ids and predictions that wait.
+func TestBurntMachine(t *testing.T) {
+	dir, place := t.TempDir(), filepath.Join(t.TempDir(), "made", "place")
+	p := launch(t, dir, "--backup-to", "file://"+filepath.ToSlash(place), "--backup-every", "1s", "--backup-keep", "2")
+	for _, id := range []string{"m", "deleted", "leader", "young"} {
+		p.createAs(t, id, "")
+	}
+	p.createAs(t, "follower", "leader")
+	for _, id := range []string{"m", "deleted", "leader"} {
+		p.observeAs(t, id, 0, 20)
+	}
+	p.follows(t, 20)
+	update := &hindsightv1.UpdateModelRequest{
+		Model: &hindsightv1.Model{Id: "m", DisplayName: "the first"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
+	}
+	if _, err := p.models.UpdateModel(t.Context(), update); err != nil {
+		t.Fatal(err)
+	}
+	p.alias(t, "live", "m")
+	if _, err := p.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	want := p.digest(t, "m")
+	// A backup in progress may have begun before. Another one has not.
+	p.logged(t, backupTaken, p.logged(t, backupTaken, 0)+2)
+	p.kill(t)
+
+	if found, err := filepath.Glob(filepath.Join(place, "backups", "*.json")); err != nil || len(found) == 0 || len(found) > 3 {
+		t.Errorf("backups %v, %v", found, err)
+	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	succeed[struct{}](t, "restore", "--from", place, "--data-dir", restored)
+	p = launch(t, restored)
+	m := p.model(t, "live")
+	if m.GetId() != "m" || m.GetSequence() != 20 || m.GetDisplayName() != "the first" || p.digest(t, "m") != want {
+		t.Errorf("%v", m)
+	}
+	if s := p.stats(t); s.GetPendingLabels() != 1 {
+		t.Errorf("%d predictions wait", s.GetPendingLabels())
+	}
+	if y, f := p.model(t, "young"), p.model(t, "follower"); y.GetSequence() != 0 || f.GetSequence() != 20 || f.GetFollows() != "leader" {
+		t.Errorf("young %v, follower %v", y, f)
+	}
+	if _, err := p.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "deleted"}); err != nil {
+		t.Errorf("undelete: %v", err)
+	}
+	if got := p.observeAs(t, "m", 0, 3); got != 3 {
+		t.Errorf("%d duplicates", got)
+	}
+	p.terminate(t)
+	if a := execute(t, "fsck", "--data-dir", restored, "--progress"); a.code != 0 || !strings.Contains(a.errors, "2/2 models: 5 of 5") || strings.Contains(a.out, "2/2") {
+		t.Errorf("fsck: %s%s", a.out, a.errors)
+	}
+	if a := execute(t, "fsck", "--data-dir", restored, "--json"); a.code != 0 || a.errors != "" || !strings.HasPrefix(a.out, "{") {
+		t.Errorf("fsck: %s%s", a.out, a.errors)
+	}
+}
+
+// A server takes no backup while the newest one is young, whoever took it, and takes one when
+// it ends.
+func TestBackupAtTheEnd(t *testing.T) {
+	dir, place := t.TempDir(), t.TempDir()
+	p := launch(t, dir)
+	p.createAs(t, "m", "")
+	p.terminate(t)
+	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
+	p = launch(t, dir, "--backup-to", place)
+	p.observeAs(t, "m", 0, 10)
+	if taken, last := p.gauge(t, "hindsight_backups_total"), p.gauge(t, "hindsight_backup_last_success_timestamp_seconds"); taken != 0 || last == 0 {
+		t.Errorf("%v backups, the last at %v", taken, last)
+	}
+	p.terminate(t)
+	if m := newestBackup(t, place); len(m.Models) != 1 || m.Models[0].Sequence != 10 {
+		t.Errorf("%+v", m.Models)
+	}
+}
+
+// A place that cannot be written stops nothing.
+func TestPlaceThatCannotBeWritten(t *testing.T) {
+	dir, place := t.TempDir(), t.TempDir()
+	// Where the files would be is a file.
+	if err := os.WriteFile(filepath.Join(place, "objects"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, dir, "--backup-to", place)
+	p.create(t)
+	if got := p.learn(t, 0, 200); got != 200 {
+		t.Errorf("stopped at %d", got)
+	}
+	p.logged(t, `"msg":"the backup failed"`, 1)
+	if failed := p.gauge(t, "hindsight_backup_failures_total"); failed != 1 {
+		t.Errorf("%v failures", failed)
+	}
+	p.terminate(t)
+}
+
+func TestBadPlaceIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ flag, value, says string }{
+		{"--backup-to", "s3://bucket/dir", "backup-to (from flag --backup-to)"},
+		{"--backup-to", filepath.Join(dir, "backups"), "--backup-to: " + filepath.Join(dir, "backups") + " is in the data directory"},
+		{"--backup-to", filepath.Join(os.Args[0], "place"), "--backup-to: backup: "},
+		{"--snapshot-url", "s3://bucket", `snapshot-url (from flag --snapshot-url): got "s3://bucket", want nothing: backup-to and backup-every have replaced it`},
+	} {
+		command := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", c.flag, c.value)
+		if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s %s: %v, %s", c.flag, c.value, err, out)
+		}
+	}
+	a := execute(t, "restore", "--from-snapshots", "s3://bucket", "--data-dir", filepath.Join(dir, "restored"))
+	if a.code != 2 || !strings.Contains(a.errors, "restore a backup with --from") {
+		t.Errorf("--from-snapshots: %+v", a)
+	}
+}
