@@ -100,7 +100,7 @@ func TestPageHasNoControlCharacters(t *testing.T) {
 func TestEmit(t *testing.T) {
 	act := func(p *command.Program) error {
 		answer := map[string]command.Finite{"known": 1.5, "unknown": command.Finite(math.NaN())}
-		if err := p.Emit(answer, func(w *command.Page) { w.Row("name", "value"); w.Float("a longer name", 1.0/3) }); err != nil {
+		if err := p.Emit(answer, func(w *command.Page) { w.Row("name", "value"); w.Row("a longer name", 1.0/3) }); err != nil {
 			return err
 		}
 		return errors.New("too late")

@@ -47,16 +47,36 @@ func (p *Page) Printf(format string, args ...any) {
 }
 
 // Row writes a name and a value.
-func (p *Page) Row(name string, value any) { p.Printf("%s\t%v\n", name, value) }
+func (p *Page) Row(name string, value any) { p.Printf("%s\t%s\n", name, cell(value)) }
 
-// Float writes a name and a number.
-func (p *Page) Float(name string, value float64) { p.Row(name, Number(value)) }
+// Text writes a name and a text, and nothing if the text is empty.
+func (p *Page) Text(name, text string) {
+	if text != "" {
+		p.Row(name, text)
+	}
+}
+
+// Known writes a name and a value, and nothing if the value is nil.
+func Known[T any](p *Page, name string, value *T) {
+	if value != nil {
+		p.Row(name, *value)
+	}
+}
+
+// Cells writes a line of a table, without the empty cells at its end.
+func (p *Page) Cells(values ...any) {
+	p.Printf("%s\n", strings.TrimRight(strings.Join(cells(values), "\t"), "\t"))
+}
+
+// Columns writes a line of a table, with the empty cells at its end: they keep the lines above
+// and below aligned.
+func (p *Page) Columns(values ...any) { p.Printf("%s\n", strings.Join(cells(values), "\t")) }
 
 // Rows writes a table with a header in capitals.
 func (p *Page) Rows(header []string, rows [][]any) {
 	p.Printf("%s\n", strings.ToUpper(strings.ReplaceAll(strings.Join(header, "\t"), "_", " ")))
 	for _, row := range rows {
-		p.Printf("%s\n", strings.TrimRight(strings.Join(cells(row), "\t"), "\t"))
+		p.Cells(row...)
 	}
 }
 
@@ -119,6 +139,8 @@ func cell(v any) string {
 		return Number(v)
 	case *float64:
 		return Optional(v, Number)
+	case bool:
+		return map[bool]string{false: "no", true: "yes"}[v]
 	default:
 		return fmt.Sprint(v)
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -43,13 +42,13 @@ const (
 	maxScrape      = 4 << 20
 )
 
-// newDemo builds "demo".
-func newDemo(e *env) *cobra.Command {
+// demo builds "demo".
+func (e *env) demo() verb {
 	d := &demo{}
-	cmd := &cobra.Command{
-		Use:   "demo --server PATH",
-		Short: "Start a server, stream a changing environment through it, show how well the model does",
-		Long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
+	return verb{
+		use:   "demo --server PATH",
+		short: "Start a server, stream a changing environment through it, show how well the model does",
+		long: `Start a server on free ports of 127.0.0.1 with a temporary directory. Stream a
 changing environment through a model (see simulate --stream drifting). The model
 picks its learner itself: its spec has a dimension and nothing else. Show the
 table, the curve of its served skill over the last 1000 rounds, and that of its regret.
@@ -58,8 +57,14 @@ follows, some twenty rounds a second, so that its page moves.
 
 The stream ends after --rounds rounds or after the time --for, whichever is
 first. The whole demo takes one minute at most, without --keep.`,
-		Args: command.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		flags: func(f *flagSet) {
+			f.StringVar(&d.server, "server", "", "path of the server program (required)")
+			f.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
+			f.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
+			f.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
+			f.BoolVar(&d.keep, "keep", false, "leave the server running and learning after the stream, until an interrupt")
+		},
+		before: func(c *call) error {
 			if d.server == "" {
 				return command.Usagef("--server is missing")
 			}
@@ -69,19 +74,12 @@ first. The whole demo takes one minute at most, without --keep.`,
 			if d.limit <= 0 {
 				return command.Usagef("--for must be positive, not %v", d.limit)
 			}
-			return d.run(cmd.Context(), e)
+			return d.run(c.ctx(), e)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&d.server, "server", "", "path of the server program (required)")
-	flags.IntVar(&d.rounds, "rounds", demoRounds, "number of rounds")
-	flags.Uint64Var(&d.seed, "seed", 1, "seed of the stream")
-	flags.DurationVar(&d.limit, "for", demoTime, "longest time of the stream")
-	flags.BoolVar(&d.keep, "keep", false, "leave the server running and learning after the stream, until an interrupt")
-	return cmd
 }
 
-// demo is what the flags of "demo" say.
+// demo has the flags of "demo".
 type demo struct {
 	server string
 	rounds int

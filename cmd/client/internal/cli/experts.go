@@ -11,12 +11,13 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// expert is one of the experts of auto, with the parts of its name: FEATURES,
-// LEARNER and so on, such as fourier_1/forgetting_0.99/value.
+// expert is one of the experts of auto.
 type expert struct {
 	*hindsightv1.Expert
+	// name has the parts of the name: FEATURES, LEARNER and so on, such as
+	// fourier_1/forgetting_0.99/value.
 	name []string
-	// several says that the name told the output too, because there are several.
+	// several: the model has several outputs, and the expert belongs to one of them.
 	several bool
 }
 

@@ -6,22 +6,20 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
 	"hindsight/cmd/internal/command"
 	"hindsight/cmd/internal/infer"
 )
 
-// newInfer builds "infer".
-func newInfer(e *env) *cobra.Command {
+// infer builds "infer".
+func (e *env) infer() verb {
 	var (
 		file    string
 		options infer.Options
 	)
-	cmd := &cobra.Command{
-		Use:   "infer --csv FILE",
-		Short: "Print a spec for the columns of a CSV file",
-		Long: `Read a whole CSV file and print a spec with its columns as named inputs, and a
+	return verb{
+		use:   "infer --csv FILE",
+		short: "Print a spec for the columns of a CSV file",
+		long: `Read a whole CSV file and print a spec with its columns as named inputs, and a
 line for each column on standard error that says why. It calls no server. The
 spec has no learner; add one, or leave it to auto.
 
@@ -38,10 +36,13 @@ is taken as UTC. A record has times in RFC 3339; replay converts them.
 empty --target says that there is none. Labels that are numbers are real, unless
 --classes says that they are classes. Labels that are texts are classes; the spec
 has max_classes for those that were seen. Rows may be without a label; see replay.`,
-		Example: `  hindsight infer --csv trips.csv --target duration > trips.json
+		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
-		Args: command.Exactly(),
-		RunE: func(*cobra.Command, []string) error {
+		flags: func(f *flagSet) {
+			f.file(&file, &options.Delimiter, &options.Target, "the file, plain or gzip (required)")
+			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
+		},
+		before: func(*call) error {
 			if file == "" {
 				return command.Usagef("--csv is missing")
 			}
@@ -52,16 +53,15 @@ has max_classes for those that were seen. Rows may be without a label; see repla
 			return e.emitInferred(result)
 		},
 	}
-	flags := cmd.Flags()
-	flags.Var((*delimiter)(&options.Delimiter), "delimiter", delimiterUsage)
-	flags.StringVar(&file, "csv", "", "the file, plain or gzip (required)")
-	flags.StringVar(&options.Target, "target", "y", "the column with the labels, or several columns with commas between them")
-	flags.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
-	return cmd
 }
 
-// delimiterUsage is the usage of the flag --delimiter.
-const delimiterUsage = "what separates the fields: one character, or tab; default: the comma, semicolon or tab that the header has most of"
+// file adds the flags that name a CSV file, its delimiter and its target.
+func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
+	f.StringVar(name, "csv", "", usage)
+	f.Var((*delimiter)(separator), "delimiter",
+		"what separates the fields: one character, or tab; default: the comma, semicolon or tab that the header has most of")
+	f.StringVar(target, "target", "y", "the column with the labels, or several columns with commas between them")
+}
 
 // delimiter is the value of the flag --delimiter.
 type delimiter rune

@@ -36,7 +36,7 @@ func moved(shift float64) string {
 	}
 }
 
-// cell is a name in a table: quoted if it has other than printed characters, and cut
+// cell is a name in a table. It is quoted if it has characters that are not printed, and cut
 // if it is long.
 func cell(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || strings.TrimSpace(name) != name {
@@ -55,18 +55,12 @@ func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
 	}
 	w.Printf("\ninput\tseen\tmissing\toutside\tmean\tdeviation\tshift\n")
 	for _, in := range inputs {
-		missing, outside := "", ""
+		missing := ""
 		if records := in.GetSeen() + in.GetMissing(); records > 0 {
 			missing = percent(float64(in.GetMissing()) / float64(records))
 		}
-		if in.OutsideShare != nil {
-			outside = percent(in.GetOutsideShare())
-		}
-		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
-			cell(in.GetName()), strconv.FormatUint(in.GetSeen(), 10), missing, outside,
-			command.Optional(in.Mean, command.Number), command.Optional(in.Deviation, command.Number),
-			command.Optional(in.Shift, digits3), command.Optional(in.Shift, moved),
-		}, "\t"), "\t"))
+		w.Cells(cell(in.GetName()), in.GetSeen(), missing, command.Optional(in.OutsideShare, percent),
+			in.Mean, in.Deviation, command.Optional(in.Shift, digits3), command.Optional(in.Shift, moved))
 	}
 }
 
@@ -86,14 +80,12 @@ func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
 		if several {
 			name += ", " + outputName(s, int(f.GetOutput()))
 		}
-		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
-			name, command.Number(f.GetWeight()), command.Optional(f.Effect, command.Number),
-		}, "\t"), "\t"))
+		w.Cells(name, f.GetWeight(), f.Effect)
 	}
 	writeRest(w, len(weights)-mostWeights)
 }
 
-// outputName is the class of an output of a classifier, the number of another.
+// outputName names an output: by its class, or by its number for a model without classes.
 func outputName(s *hindsightv1.ModelStats, output int) string {
 	if classes := s.GetClasses().GetClasses(); output < len(classes) {
 		return cell(classes[output].GetClass())

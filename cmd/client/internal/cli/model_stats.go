@@ -1,91 +1,66 @@
 package cli
 
 import (
-	"github.com/spf13/cobra"
-
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
-func newModelStats(e *env) *cobra.Command {
-	var effective, path bool
-	cmd := &cobra.Command{
-		Use:   "stats ID",
-		Short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
-		Long: `Show how a model is doing.
+func (e *env) modelStats() verb {
+	request := new(hindsightv1.GetModelStatsRequest)
+	return verb{
+		use:   "stats ID",
+		short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
+		long: `Show how a model is doing.
 
 ` + verdictHelp + `
 
 ` + inputsHelp,
-		Args:              command.Exactly("ID"),
-		ValidArgsFunction: e.completeModel,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withClient(func(c *client.Client) error {
-				stats, err := c.Model(args[0]).Stats(cmd.Context(), &hindsightv1.GetModelStatsRequest{
-					IncludeEffectiveDimension: effective, IncludeHindsightPath: path,
-				})
-				if err != nil {
-					return err
-				}
-				return e.emit(stats, func(w *command.Page) { writeStats(w, stats) })
-			})
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
+			f.BoolVar(&request.IncludeHindsightPath, "path", false,
+				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
 		},
+		run: func(c *call) error { return show(e, writeStats)(c.model().Stats(c.ctx(), request)) },
 	}
-	cmd.Flags().BoolVar(&effective, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
-	cmd.Flags().BoolVar(&path, "path", false, "also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
-	return cmd
 }
 
 // writeStats writes statistics for people.
 func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
-	line, float := w.Row, w.Float
-	line("model", s.GetModel())
-	line("learner", s.GetLearner())
-	line("observations", s.GetObservations())
-	if told := s.GetClasses().GetPerformance().GetPrequential(); told != nil {
-		line("error rate, prequential", rate(told.GetErrorRate()))
-	} else if s.MeanLoss != nil {
-		float("mean loss, prequential", s.GetMeanLoss())
+	w.Row("model", s.GetModel())
+	w.Row("learner", s.GetLearner())
+	w.Row("observations", s.GetObservations())
+	if all := s.GetClasses().GetPerformance().GetPrequential(); all != nil {
+		w.Row("error rate, prequential", rate(all.GetErrorRate()))
+	} else {
+		command.Known(w, "mean loss, prequential", s.MeanLoss)
 	}
-	float("loss sum, prequential", s.GetLossSum())
+	w.Row("loss sum, prequential", s.GetLossSum())
 	if s.GetServedObservations() > 0 {
-		line("served observations", s.GetServedObservations())
-		float("loss sum, served", s.GetServedLossSum())
+		w.Row("served observations", s.GetServedObservations())
+		w.Row("loss sum, served", s.GetServedLossSum())
 	}
-	if s.HindsightLoss != nil {
-		float("loss in hindsight", s.GetHindsightLoss())
-	}
+	command.Known(w, "loss in hindsight", s.HindsightLoss)
 	writeRegret(w, s)
-	if s.RegretUnpenalized != nil && len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
-		float("regret without the penalty", s.GetRegretUnpenalized())
+	if len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
+		command.Known(w, "regret without the penalty", s.RegretUnpenalized)
 	}
-	line("certified", yesNo(s.GetCertified()))
-	if s.LogDeterminant != nil {
-		float("log determinant", s.GetLogDeterminant())
-	}
-	if s.LabelBound != nil {
-		float("largest label", s.GetLabelBound())
-	}
-	line("features", s.GetFeatures())
-	if s.EffectiveDimension != nil {
-		float("effective dimension", s.GetEffectiveDimension())
-	}
-	if s.ParametricShare != nil {
-		line("explained by the parametric part", percent(s.GetParametricShare()))
-	}
-	if s.Dictionary != nil {
-		line("dictionary", s.GetDictionary())
-	}
-	line("pending labels", s.GetPendingLabels())
-	line("state bytes", s.GetStateBytes())
-	line("state digest", s.GetStateDigest())
-	line("durability", s.GetDurability())
-	line("snapshot at", s.GetSnapshotSequence())
+	w.Row("certified", s.GetCertified())
+	command.Known(w, "log determinant", s.LogDeterminant)
+	command.Known(w, "largest label", s.LabelBound)
+	w.Row("features", s.GetFeatures())
+	command.Known(w, "effective dimension", s.EffectiveDimension)
+	w.Text("explained by the parametric part", command.Optional(s.ParametricShare, percent))
+	command.Known(w, "dictionary", s.Dictionary)
+	w.Row("pending labels", s.GetPendingLabels())
+	w.Row("state bytes", s.GetStateBytes())
+	w.Row("state digest", s.GetStateDigest())
+	w.Row("durability", s.GetDurability())
+	w.Row("snapshot at", s.GetSnapshotSequence())
 	writePerformance(w, s)
 	writeClasses(w, s.GetClasses())
 	writeIntervals(w, s)
-	writeDrift(w, s)
+	writeDrift(w, s.GetDrift())
 	writeLabelGate(w, s.GetLabelGate())
 	writeInputs(w, s.GetInputs())
 	writeFeatureWeights(w, s)
@@ -93,8 +68,8 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeExperts(w, s)
 }
 
-// writeHindsightPath writes the losses in hindsight of the first m features for m = 0, of
-// the powers of two, and of all features.
+// writeHindsightPath writes the losses in hindsight of the first m features for m = 0, for
+// the powers of two, and for all features.
 func writeHindsightPath(w *command.Page, path []float64) {
 	if len(path) == 0 {
 		return
@@ -102,14 +77,7 @@ func writeHindsightPath(w *command.Page, path []float64) {
 	w.Printf("\nfirst features\tloss in hindsight\n")
 	last := len(path) - 1
 	for m := 0; m < last; m = max(1, 2*m) {
-		w.Printf("%d\t%s\n", m, command.Number(path[m]))
+		w.Cells(m, path[m])
 	}
-	w.Printf("%d\t%s\n", last, command.Number(path[last]))
-}
-
-func yesNo(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
+	w.Cells(last, path[last])
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -15,47 +14,47 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// newModelMove builds "model move".
-func newModelMove(e *env) *cobra.Command {
+func (e *env) modelMove() verb {
 	var to string
 	var cancel bool
-	cmd := &cobra.Command{
-		Use:   "move ID --to ADDRESS",
-		Short: "Move a model to another server, while both serve",
-		Long: `Move a model to another server with all that it has learned, the ids that it
-remembers and the predictions that wait for their labels. From the beginning of the
-move the model takes no observations here, and calls are answered MODEL_MOVING, which
-clients try again. When the other server has the model, which is then checked, they are
-answered MODEL_MOVED with its address. Predictions without remember go on here.
+	return verb{
+		use:   "move ID --to ADDRESS",
+		short: "Move a model to another server, while both serve",
+		long: `Move a model to another server with all that it has learned, the ids that it
+remembers and its pending predictions. From the beginning of the move the model takes
+no observations here: calls are answered MODEL_MOVING, and clients try them again. The
+command checks that the other server has the model. From then on calls are answered
+MODEL_MOVED with the other address. Predictions without remember go on here.
 
-If the command was interrupted, or a server was, give the same command again: it goes
-on where the move was. --cancel ends a move that the other server does not have yet,
+If the command or a server was interrupted, give the same command again: it goes on
+where the move was. --cancel ends a move that the other server does not have yet,
 and the model takes observations here again. Give it when no move is running.
 
 The model stays here until it is deleted. Aliases and followers stay here.`,
-		Example: `  hindsight --address old:50051 model move energy --to new:50051
+		example: `  hindsight --address old:50051 model move energy --to new:50051
   hindsight --address old:50051 model delete energy --yes`,
-		Args:              command.Exactly("ID"),
-		ValidArgsFunction: e.completeModel,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.StringVar(&to, "to", "", "the gRPC address of the other server, as clients reach it")
+			f.BoolVar(&cancel, "cancel", false, "end a move that the other server does not have yet")
+		},
+		before: func(*call) error {
 			if cancel == (to != "") {
 				return command.Usagef("give --to or --cancel")
 			}
-			return e.withClient(func(c *client.Client) error {
-				m, err := c.Model(args[0]).Get(cmd.Context())
-				if err != nil {
-					return err
-				}
-				if cancel {
-					return e.cancelMove(cmd.Context(), c, m)
-				}
-				return e.moveTo(cmd.Context(), c, m, to)
-			})
+			return nil
+		},
+		run: func(c *call) error {
+			m, err := c.model().Get(c.ctx())
+			if err != nil {
+				return err
+			}
+			if cancel {
+				return e.cancelMove(c.ctx(), c.client, m)
+			}
+			return e.moveTo(c.ctx(), c.client, m, to)
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "the gRPC address of the other server, as clients reach it")
-	cmd.Flags().BoolVar(&cancel, "cancel", false, "end a move that the other server does not have yet")
-	return cmd
 }
 
 // move is a model on its way from one server to another.
@@ -65,7 +64,7 @@ type move struct {
 	began, learnable time.Time
 }
 
-// movedModel is what the command tells of a move.
+// movedModel is the answer of the command.
 type movedModel struct {
 	Model       string  `json:"model"`
 	From        string  `json:"from"`
@@ -81,31 +80,37 @@ func (e *env) moveTo(ctx context.Context, source *client.Client, m *hindsightv1.
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
-	target, err := e.dialTo(address)
+	moved := movedModel{Model: m.GetId(), From: source.Address(), To: address}
+	err = e.withMove(source, m, address, func(v *move) error {
+		state, err := v.run(ctx, m)
+		moved.Sequence, moved.StateDigest = state.GetSequence(), state.GetStateDigest()
+		moved.Seconds = v.learnable.Sub(v.began).Seconds()
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	v := &move{id: m.GetId(), address: address, source: source, target: target}
-	state, err := v.run(ctx, m)
-	if err = errors.Join(err, target.Close()); err != nil {
-		return err
-	}
-	told := movedModel{
-		Model: v.id, From: source.Address(), To: address, Sequence: state.GetSequence(), StateDigest: state.GetStateDigest(),
-		Seconds: v.learnable.Sub(v.began).Seconds(),
-	}
-	return e.emit(told, func(w *command.Page) {
-		w.Printf("moved %s to %s\n", v.id, address)
-		w.Printf("observations\t%d\n", told.Sequence)
-		w.Row("state digest", told.StateDigest)
-		if told.Seconds > 0 {
-			w.Printf("took no observations for\t%.3f s\n", told.Seconds)
+	return e.emit(moved, func(w *command.Page) {
+		w.Printf("moved %s to %s\n", moved.Model, address)
+		w.Row("observations", moved.Sequence)
+		w.Row("state digest", moved.StateDigest)
+		if moved.Seconds > 0 {
+			w.Row("took no observations for", fmt.Sprintf("%.3f s", moved.Seconds))
 		}
 	})
 }
 
-// run does the steps of a move that are not done. At most one server takes observations
-// after each of them.
+// withMove calls do with a connection to the other server.
+func (e *env) withMove(source *client.Client, m *hindsightv1.Model, address string, do func(*move) error) error {
+	target, err := e.dialTo(address)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(&move{id: m.GetId(), address: address, source: source, target: target}), target.Close())
+}
+
+// run does the remaining steps of a move. After each step at most one server takes
+// observations.
 func (v *move) run(ctx context.Context, m *hindsightv1.Model) (*hindsightv1.ImportedState, error) {
 	begun := m.GetMove()
 	if begun != nil && begun.GetAddress() != v.address {
@@ -116,7 +121,7 @@ func (v *move) run(ctx context.Context, m *hindsightv1.Model) (*hindsightv1.Impo
 			return nil, err
 		}
 		v.began = time.Now()
-		// With the etag it is this command alone that begins the move.
+		// The etag makes sure that this command alone begins the move.
 		if err := v.set(ctx, &hindsightv1.Move{Address: v.address}, m.GetEtag()); err != nil {
 			return nil, v.interrupted(err)
 		}
@@ -147,14 +152,14 @@ func (v *move) run(ctx context.Context, m *hindsightv1.Model) (*hindsightv1.Impo
 	return state, v.interrupted(v.set(ctx, &hindsightv1.Move{Address: v.address, Complete: true}, ""))
 }
 
-// state is what the source has of the model, which its last snapshot has too.
+// state makes the source write a snapshot and returns its state.
 func (v *move) state(ctx context.Context) (*hindsightv1.ImportedState, error) {
 	s, err := v.source.Model(v.id).Snapshot(ctx)
 	return &hindsightv1.ImportedState{Sequence: s.GetSequence(), StateDigest: s.GetStateDigest()}, err
 }
 
-// ready refuses a move that the other server would refuse, before the model takes no
-// more observations.
+// ready refuses a move that the other server would refuse, while the model still takes
+// observations.
 func (v *move) ready(ctx context.Context, m *hindsightv1.Model) error {
 	there, err := v.validate(ctx, m)
 	if err == nil && there.GetCreateTime() != nil {
@@ -189,10 +194,10 @@ func (v *move) copy(ctx context.Context) (*hindsightv1.Model, error) {
 		_ = write.CloseWithError(err) // It returns no error.
 	}()
 	m, err := v.target.Model(v.id).Import(ctx, read)
-	_ = read.Close() // It returns no error, and ends the export.
+	_ = read.Close() // It ends the export and returns no error.
 	exportErr := <-exported
 	if errors.Is(err, client.ErrModelExists) {
-		// Of this move, maybe: a call whose answer was lost.
+		// The answer of an earlier import of this move may have been lost.
 		if there, getErr := v.target.Model(v.id).Get(ctx); getErr == nil {
 			return there, nil
 		}
@@ -215,7 +220,7 @@ func refused(err error) bool {
 	return false
 }
 
-// interrupted says how a move goes on that is not complete.
+// interrupted adds to an error how to go on with the move.
 func (v *move) interrupted(err error) error {
 	if err == nil {
 		return nil
@@ -233,20 +238,15 @@ func (e *env) cancelMove(ctx context.Context, source *client.Client, m *hindsigh
 	if m.GetMove() == nil {
 		return command.Usagef("%s is not being moved", m.GetId())
 	}
-	target, err := e.dialTo(m.GetMove().GetAddress())
+	err := e.withMove(source, m, m.GetMove().GetAddress(), func(v *move) error { return v.cancel(ctx, m) })
 	if err != nil {
 		return err
 	}
-	v := &move{id: m.GetId(), address: m.GetMove().GetAddress(), source: source, target: target}
-	err = errors.Join(v.cancel(ctx, m), target.Close())
-	if err != nil {
-		return err
-	}
-	told := struct {
+	canceled := struct {
 		Model    string `json:"model"`
 		Canceled bool   `json:"canceled"`
-	}{v.id, true}
-	return e.emit(told, func(w *command.Page) { w.Printf("%s takes observations here again\n", v.id) })
+	}{m.GetId(), true}
+	return e.emit(canceled, func(w *command.Page) { w.Printf("%s takes observations here again\n", m.GetId()) })
 }
 
 func (v *move) cancel(ctx context.Context, m *hindsightv1.Model) error {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/internal/command"
@@ -56,8 +55,8 @@ func level(coverage float64) string {
 	return strconv.FormatFloat(100*coverage, 'g', 6, 64) + " %"
 }
 
-// writePerformance writes how the model did beside the baselines: over all
-// rounds, over the last ones, and with the past discounted.
+// writePerformance writes the losses of the model beside the baselines: over all rounds, over
+// the last rounds, and with the past discounted.
 func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.GetClasses() != nil {
 		writeClassPerformance(w, s)
@@ -67,19 +66,21 @@ func writePerformance(w *command.Page, s *hindsightv1.ModelStats) {
 		return
 	}
 	w.Printf("\nmean loss\t\tmodel\trunning mean\tlast label\tskill\n")
-	for _, p := range []struct {
-		name   string
-		figure *hindsightv1.Performance
-	}{
-		{"all rounds", s.GetPerformance()},
-		{lastRounds(s.GetRecent().GetObservations()), s.GetRecent()},
-		{"discounted, about " + strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted()},
-	} {
-		writeFigures(w, p.name, prequential, p.figure.GetPrequential())
-		if s.GetServedObservations() > 0 {
-			writeFigures(w, "", served, p.figure.GetServed())
+	line := func(name, kind string, f *hindsightv1.PerformanceFigures) {
+		if f != nil {
+			w.Columns(name, kind, f.GetMeanLoss(), f.GetRunningMeanLoss(), f.GetLastLabelLoss(),
+				command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict))
 		}
 	}
+	rounds := func(name string, p *hindsightv1.Performance) {
+		line(name, prequential, p.GetPrequential())
+		if s.GetServedObservations() > 0 {
+			line("", served, p.GetServed())
+		}
+	}
+	rounds("all rounds", s.GetPerformance())
+	rounds(lastRounds(s.GetRecent().GetObservations()), s.GetRecent())
+	rounds("discounted, about "+strconv.FormatFloat(s.GetDiscounted().GetObservations(), 'f', 0, 64), s.GetDiscounted())
 }
 
 // The words that say of which predictions a figure is.
@@ -91,34 +92,18 @@ const (
 // lastRounds names the last rounds.
 func lastRounds(n float64) string { return "last " + strconv.FormatFloat(n, 'f', 0, 64) + " rounds" }
 
-// writeFigures writes the line of some rounds.
-func writeFigures(w *command.Page, name, kind string, f *hindsightv1.PerformanceFigures) {
-	if f == nil {
-		return
-	}
-	w.Printf("%s\n", strings.Join([]string{
-		name, kind, command.Number(f.GetMeanLoss()),
-		command.Number(f.GetRunningMeanLoss()), command.Number(f.GetLastLabelLoss()),
-		command.Optional(f.Skill, digits3), command.Optional(f.Skill, verdict),
-	}, "\t"))
-}
-
 // writeRegret writes the regret, that of the served predictions, and what the
 // theory promises of it.
 func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.Regret != nil {
 		w.Row("regret, prequential", command.Number(s.GetRegret())+", against "+yardstick(s))
-		if s.ServedRegret != nil {
-			w.Float("regret, served", s.GetServedRegret())
-		}
+		command.Known(w, "regret, served", s.ServedRegret)
 	}
 	if s.GetCertified() {
-		w.Float("guarantee", s.GetRegretBound())
-		w.Float("certificate", s.GetCertificate())
+		w.Row("guarantee", s.GetRegretBound())
+		w.Row("certificate", s.GetCertificate())
 	}
-	if s.CertificateOk != nil {
-		w.Row("certificate ok", yesNo(s.GetCertificateOk()))
-	}
+	command.Known(w, "certificate ok", s.CertificateOk)
 }
 
 // yardstick names what the regret of a model is measured against.
@@ -144,16 +129,13 @@ func writeIntervals(w *command.Page, s *hindsightv1.ModelStats) {
 		if several {
 			name += fmt.Sprintf(", output %d", i.GetOutput()+1)
 		}
-		w.Printf("%s\n", strings.TrimRight(strings.Join([]string{
-			name, command.Optional(i.Realised, percent), command.Optional(i.Recent, percent), command.Optional(i.Least, percent),
-			command.Optional(i.MeanWidth, command.Number), command.Optional(i.MeanScore, command.Number),
-		}, "\t"), "\t"))
+		w.Cells(name, command.Optional(i.Realised, percent), command.Optional(i.Recent, percent), command.Optional(i.Least, percent),
+			i.MeanWidth, i.MeanScore)
 	}
 }
 
-// writeDrift writes what is known of changes in the loss.
-func writeDrift(w *command.Page, s *hindsightv1.ModelStats) {
-	d := s.GetDrift()
+// writeDrift writes the changes that were found in the loss.
+func writeDrift(w *command.Page, d *hindsightv1.Drift) {
 	if d == nil {
 		return
 	}
@@ -161,13 +143,7 @@ func writeDrift(w *command.Page, s *hindsightv1.ModelStats) {
 	if d.GetDetected() > 0 {
 		w.Row("  of them rises", d.GetRises())
 	}
-	if d.LastChangeSequence != nil {
-		w.Row("  the last one at", d.GetLastChangeSequence())
-	}
-	if d.LossBefore != nil {
-		w.Float("  mean loss before it, served", d.GetLossBefore())
-	}
-	if d.LossAfter != nil {
-		w.Float("  mean loss after it, served", d.GetLossAfter())
-	}
+	command.Known(w, "  the last one at", d.LastChangeSequence)
+	command.Known(w, "  mean loss before it, served", d.LossBefore)
+	command.Known(w, "  mean loss after it, served", d.LossAfter)
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/cobra"
-
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/client/internal/drive"
@@ -18,13 +16,13 @@ import (
 	"hindsight/cmd/internal/infer"
 )
 
-// newReplay builds "replay".
-func newReplay(e *env) *cobra.Command {
+// replay builds "replay".
+func (e *env) replay() verb {
 	r := &replay{}
-	cmd := &cobra.Command{
-		Use:   "replay --csv FILE --model ID",
-		Short: "Take the rows of a CSV file through a model",
-		Long: `Take the rows of a CSV file through a model. The rows are observed in their order, in
+	return verb{
+		use:   "replay --csv FILE --model ID",
+		short: "Take the rows of a CSV file through a model",
+		long: `Take the rows of a CSV file through a model. The rows are observed in their order, in
 batches, and each is judged by its prequential prediction: the one from all rows before
 it. --pipeline, --delay and --delay-by serve the rows in place of that: each is
 predicted, then observed, and judged by what was served too. Where no label is late the
@@ -81,7 +79,7 @@ skipped. --limit counts rows after the offset.
 value. The range covers the rows from the first one of the file to the last one
 taken. A constant becomes 0. Labels are not scaled.
 ` + roundsHelp,
-		Example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
+		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
   hindsight replay --csv energy.csv.gz --model late --create '{}' --delay 10
   hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
       --time ordered_at --delay-by paid_at --features amount,items
@@ -92,32 +90,29 @@ taken. A constant becomes 0. Labels are not scaled.
       --create '{"pkawv_taylor": {"degree": 2}}' --out outcomes.csv
   hindsight replay --csv energy.csv.gz --model taylor --normalize minmax \
       --run r0f3 --offset 1200 --pipeline 64`,
-		Args: command.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("shuffle") {
+		flags: func(f *flagSet) {
+			r.flags(f)
+			f.file(&r.csv, &r.options.Delimiter, &r.options.Target, "the file, plain or gzip; - is standard input (required)")
+			f.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
+			f.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
+			f.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
+			f.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
+			f.StringSliceVar(&r.options.Features, "features", nil, "the columns that are features, with commas between them; default: all that are nothing else")
+			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "columns to leave out, with commas between them; '*': all that are neither a named input nor a target")
+			f.StringVar(&r.time, "time", "", "the column with the time of each row, for --delay-by")
+			f.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
+		},
+		before: func(c *call) error {
+			if c.given("shuffle") {
 				r.options.Shuffle = &r.seed
 			}
-			r.batches = !cmd.Flags().Changed("pipeline") && r.delay == 0 && r.time == ""
-			return r.execute(cmd.Context(), e)
+			r.batches = !c.given("pipeline") && r.delay == 0 && r.time == ""
+			return r.execute(c.ctx(), e)
 		},
 	}
-	r.flags(e, cmd)
-	flags := cmd.Flags()
-	flags.Var((*delimiter)(&r.options.Delimiter), "delimiter", delimiterUsage)
-	flags.StringVar(&r.csv, "csv", "", "the file, plain or gzip; - is standard input (required)")
-	flags.StringVar(&r.options.Target, "target", "y", "the column with the labels, or several columns with commas between them")
-	flags.StringVar(&r.normalize, "normalize", "", "minmax scales every feature to [0, 1]")
-	flags.IntVar(&r.options.Limit, "limit", 0, "take at most this many rows; 0: all")
-	flags.IntVar(&r.options.Offset, "offset", 0, "skip this many rows")
-	flags.Uint64Var(&r.seed, "shuffle", 0, "permute the rows with this seed")
-	flags.StringSliceVar(&r.options.Features, "features", nil, "the columns that are features, with commas between them; default: all that are nothing else")
-	flags.StringSliceVar(&r.options.Ignore, "ignore", nil, "columns to leave out, with commas between them; '*': all that are neither a named input nor a target")
-	flags.StringVar(&r.time, "time", "", "the column with the time of each row, for --delay-by")
-	flags.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
-	return cmd
 }
 
-// replay is what the flags of "replay" say.
+// replay has the flags of "replay".
 type replay struct {
 	rounds
 	csv, normalize  string
@@ -187,8 +182,8 @@ func (r *replay) execute(ctx context.Context, e *env) (err error) {
 	return e.withClient(func(c *client.Client) error { return r.through(ctx, e, c) })
 }
 
-// through takes the file through the model. All rows are read before the first one is
-// sent, and before the model is created.
+// through takes the file through the model. It reads all rows before it creates the model
+// and before it sends the first row.
 func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 	spec, err := r.spec(ctx, e, c)
 	if err != nil {
@@ -220,7 +215,7 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client) error {
 	return errors.Join(r.take(ctx, e, c, source), source.Close())
 }
 
-// isSameFile tells whether two names are of one file, which is there.
+// isSameFile tells whether two names are of one existing file.
 func isSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -242,7 +237,8 @@ func count(source rows) (n int, err error) {
 	}
 }
 
-// spool writes standard input to a temporary file: it is read several times.
+// spool writes standard input to a temporary file, because replay reads its rows several
+// times.
 func spool(in io.Reader) (name string, err error) {
 	file, err := os.CreateTemp("", "hindsight-*.csv")
 	if err != nil {
@@ -255,7 +251,7 @@ func spool(in io.Reader) (name string, err error) {
 	return file.Name(), nil
 }
 
-// spec is the spec of the model: that of --create, or that of the model that exists.
+// spec is the spec of --create, or without --create the spec of the existing model.
 func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsightv1.ModelSpec, error) {
 	if r.create != "" {
 		return e.createSpec(r.create)
@@ -264,8 +260,8 @@ func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsight
 	return m.GetSpec(), err
 }
 
-// open opens the file as the spec of a model asks for. The dimension is that of the
-// features, 0 for named inputs.
+// open opens the file for a model of a spec. The dimension is the number of features, 0 for
+// named inputs.
 func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, err error) {
 	r.options.Classes = isClassifier(spec)
 	if len(spec.GetInputs()) == 0 {

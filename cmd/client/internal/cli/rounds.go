@@ -9,9 +9,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
-
-	"github.com/spf13/cobra"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
@@ -76,16 +75,15 @@ type rounds struct {
 	observed                func(drive.Observed)
 }
 
-// flags adds the flags to a command.
-func (r *rounds) flags(e *env, cmd *cobra.Command) {
-	e.modelFlag(cmd, &r.model)
-	flags := cmd.Flags()
-	flags.StringVar(&r.create, "create", "", "create the model first; "+specUsage+"; a missing dimension is filled in")
-	flags.StringVar(&r.out, "out", "", "write a CSV file with one line for each round")
-	flags.StringVar(&r.run, "run", "", "prefix of the prediction ids; random if empty")
-	flags.IntVar(&r.delay, "delay", 0, "send each label this many rounds late")
-	flags.IntVar(&r.pipeline, "pipeline", 0, "serve the rounds with up to this many calls in flight in one session; 0: one call after another")
-	flags.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
+// flags adds the flags.
+func (r *rounds) flags(f *flagSet) {
+	f.model(&r.model)
+	f.StringVar(&r.create, "create", "", "create the model first; "+specUsage+"; a missing dimension is filled in")
+	f.StringVar(&r.out, "out", "", "write a CSV file with one line for each round")
+	f.StringVar(&r.run, "run", "", "prefix of the prediction ids; random if empty")
+	f.IntVar(&r.delay, "delay", 0, "send each label this many rounds late")
+	f.IntVar(&r.pipeline, "pipeline", 0, "serve the rounds with up to this many calls in flight in one session; 0: one call after another")
+	f.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
 }
 
 // check checks the flags and draws the run.
@@ -168,11 +166,11 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 	}
 	if err != nil {
 		s.unfinished(r, result)
-		told := s.progress
+		progress := s.progress
 		if s.remedy != "" {
-			told += "; " + s.remedy
+			progress += "; " + s.remedy
 		}
-		err = fmt.Errorf("unfinished: %s: %w", told, err)
+		err = fmt.Errorf("unfinished: %s: %w", progress, err)
 		s.Error = e.NewFailure(ctx, err)
 	}
 	return s, err
@@ -187,8 +185,8 @@ func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 	return spec, nil
 }
 
-// startModel creates a model. It fills in the dimension and the outputs if they are
-// missing in the spec and do not follow from named inputs or classes.
+// startModel creates a model. It fills in the dimension and the outputs that the spec leaves
+// out, unless they follow from named inputs or classes.
 func startModel(ctx context.Context, c *client.Client, id string, spec *hindsightv1.ModelSpec, dimension, outputs int) error {
 	if spec.GetDimension() == 0 && len(spec.GetInputs()) == 0 {
 		spec.Dimension = int32(dimension)
@@ -206,7 +204,6 @@ func startModel(ctx context.Context, c *client.Client, id string, spec *hindsigh
 type outcomes struct {
 	file   *os.File
 	csv    *csv.Writer
-	fields []string
 	header bool
 }
 
@@ -221,27 +218,26 @@ func newOutcomes(name string) (*outcomes, error) {
 	return &outcomes{file: file, csv: csv.NewWriter(file)}, nil
 }
 
-// begin writes the header.
+// begin writes the header above the first line.
 func (o *outcomes) begin(outputs int) error {
 	if o.header {
 		return nil
 	}
 	o.header = true
-	o.fields = append(o.fields[:0], "t")
+	fields := []string{"t"}
 	for _, name := range []string{"y", "prediction"} {
 		if outputs == 1 {
-			o.fields = append(o.fields, name)
+			fields = append(fields, name)
 			continue
 		}
 		for j := range outputs {
-			o.fields = append(o.fields, name+strconv.Itoa(j+1))
+			fields = append(fields, name+strconv.Itoa(j+1))
 		}
 	}
-	o.fields = append(o.fields, "loss", "regret")
-	return o.csv.Write(o.fields)
+	return o.csv.Write(append(fields, "loss", "regret"))
 }
 
-// write writes the line of one round.
+// write writes the line of one round. The regret is empty where the learner does not know it.
 func (o *outcomes) write(r drive.Observed) error {
 	if o.file == nil {
 		return nil
@@ -249,31 +245,22 @@ func (o *outcomes) write(r drive.Observed) error {
 	if err := o.begin(max(1, len(r.Labels))); err != nil {
 		return err
 	}
-	o.fields = append(o.fields[:0], strconv.Itoa(r.T))
+	fields := []string{strconv.Itoa(r.T)}
+	numbers := func(values ...float64) {
+		for _, v := range values {
+			fields = append(fields, exact(v))
+		}
+	}
 	switch {
 	case r.Class != "":
-		o.fields = append(o.fields, r.Class, r.Outcome.GetClass())
+		fields = append(fields, r.Class, r.Outcome.GetClass())
 	case r.Outcome.Prediction != nil:
-		o.numbers(r.Labels...)
-		o.numbers(r.Outcome.GetPrediction())
+		numbers(slices.Concat(r.Labels, []float64{r.Outcome.GetPrediction()})...)
 	default:
-		o.numbers(r.Labels...)
-		o.numbers(r.Outcome.GetPredictions()...)
+		numbers(slices.Concat(r.Labels, r.Outcome.GetPredictions())...)
 	}
-	o.numbers(r.Outcome.GetLoss())
-	if r.Outcome.Regret != nil {
-		o.numbers(r.Outcome.GetRegret())
-	} else { // The learner does not know it after every round.
-		o.fields = append(o.fields, "")
-	}
-	return o.csv.Write(o.fields)
-}
-
-// numbers adds fields to a line.
-func (o *outcomes) numbers(values ...float64) {
-	for _, v := range values {
-		o.fields = append(o.fields, exact(v))
-	}
+	numbers(r.Outcome.GetLoss())
+	return o.csv.Write(append(fields, command.Optional(r.Outcome.Regret, exact)))
 }
 
 func (o *outcomes) close() error {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"hindsight/client"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
@@ -17,13 +15,13 @@ const (
 	defaultDimension = 5
 )
 
-// newSimulate builds "simulate".
-func newSimulate(e *env) *cobra.Command {
+// simulate builds "simulate".
+func (e *env) simulate() verb {
 	s := &simulate{}
-	cmd := &cobra.Command{
-		Use:   "simulate --stream KIND --model ID",
-		Short: "Take a built-in stream through a model",
-		Long: fmt.Sprintf(`Take a built-in stream through a model: predict, then observe, round by round.
+	return verb{
+		use:   "simulate --stream KIND --model ID",
+		short: "Take a built-in stream through a model",
+		long: fmt.Sprintf(`Take a built-in stream through a model: predict, then observe, round by round.
 The same parameters and seed give the same stream.
 
 stationary   One random function of norm 2 in the space of a Gaussian kernel
@@ -43,22 +41,31 @@ adversarial  Four inputs in turn. Each label is 1 or -1, and its sign is not
              the sign of the prediction. No learner can do well; the guarantee
              holds.
 `, stream.MaxCentres) + roundsHelp,
-		Example: `  hindsight simulate --stream drifting --rounds 8000 --model drift \
+		example: `  hindsight simulate --stream drifting --rounds 8000 --model drift \
       --create '{"dimension": 4}'`,
-		Args: command.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return s.execute(cmd, e) },
+		flags: func(f *flagSet) {
+			s.flags(f)
+			f.StringVar(&s.kind, "stream", "", strings.Join(stream.Kinds(), ", ")+" (required)")
+			f.fixed("stream", stream.Kinds())
+			f.IntVar(&s.total, "rounds", defaultRounds, "number of rounds")
+			f.IntVar(&s.dimension, "dimension", 0, "dimension of the input; 0: that of the model")
+			f.Uint64Var(&s.seed, "seed", 1, "seed of the stream")
+		},
+		before: func(*call) error { return s.check() },
+		run: func(c *call) error {
+			if err := s.begin(c.ctx(), e, c.client); err != nil {
+				return err
+			}
+			source, err := stream.New(stream.Kind(s.kind), s.total, s.dimension, s.seed)
+			if err != nil {
+				return &command.UsageError{Err: err}
+			}
+			return s.take(c.ctx(), e, c.client, source)
+		},
 	}
-	s.flags(e, cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&s.kind, "stream", "", strings.Join(stream.Kinds(), ", ")+" (required)")
-	flags.IntVar(&s.total, "rounds", defaultRounds, "number of rounds")
-	flags.IntVar(&s.dimension, "dimension", 0, "dimension of the input; 0: that of the model")
-	flags.Uint64Var(&s.seed, "seed", 1, "seed of the stream")
-	fixed(cmd, "stream", stream.Kinds())
-	return cmd
 }
 
-// simulate is what the flags of "simulate" say.
+// simulate has the flags of "simulate".
 type simulate struct {
 	rounds
 	kind      string
@@ -66,14 +73,14 @@ type simulate struct {
 	seed      uint64
 }
 
-func (s *simulate) execute(cmd *cobra.Command, e *env) error {
+// check finds mistakes before the first call.
+func (s *simulate) check() error {
 	if s.kind == "" {
 		return command.Usagef("--stream is missing: one of %s", strings.Join(stream.Kinds(), ", "))
 	}
-	if err := s.check(); err != nil {
+	if err := s.rounds.check(); err != nil {
 		return err
 	}
-	// Mistakes are reported before the first call.
 	if _, err := stream.New(stream.Kind(s.kind), min(s.total, 0), max(s.dimension, 1), s.seed); err != nil {
 		return &command.UsageError{Err: err}
 	}
@@ -81,16 +88,7 @@ func (s *simulate) execute(cmd *cobra.Command, e *env) error {
 		return command.Usagef("--dimension %d is negative", s.dimension)
 	}
 	s.title = s.kind
-	return e.withClient(func(c *client.Client) error {
-		if err := s.begin(cmd.Context(), e, c); err != nil {
-			return err
-		}
-		source, err := stream.New(stream.Kind(s.kind), s.total, s.dimension, s.seed)
-		if err != nil {
-			return &command.UsageError{Err: err}
-		}
-		return s.take(cmd.Context(), e, c, source)
-	})
+	return nil
 }
 
 // begin creates the model if the flags say so, and sets the dimension.

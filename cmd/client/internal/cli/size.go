@@ -2,13 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/client"
 	"hindsight/cmd/internal/command"
 	"hindsight/cmd/internal/sizing"
 )
@@ -20,19 +16,20 @@ const defaultLabelTTL = 24 * time.Hour
 // each class, and rlsc allows 256 unless its spec says otherwise.
 const usualClasses = 10
 
-// newSize builds "size".
-func newSize(e *env) *cobra.Command {
+// size builds "size".
+func (e *env) size() verb {
 	var (
-		spec     string
+		text     string
+		spec     *hindsightv1.ModelSpec
 		ttl      time.Duration
 		classes  int
 		load     sizing.Load
 		settings = sizing.Defaults()
 	)
-	cmd := &cobra.Command{
-		Use:   "size --spec JSON|@FILE --rate R",
-		Short: "Tell what models of a spec need: memory, disk, processors, time of a recovery",
-		Long: `Tell what models of a spec need of a machine. A server is asked for the features,
+	return verb{
+		use:   "size --spec JSON|@FILE --rate R",
+		short: "Tell what models of a spec need: memory, disk, processors, time of a recovery",
+		long: `Tell what models of a spec need of a machine. A server is asked for the features,
 the memory and the multiply-adds of the spec; it creates nothing. The rest follows
 from the formulas and the constants of docs/sizing.md, which also says how far they
 were off.
@@ -44,14 +41,27 @@ defaults.
 
 The figures are those of the long run: ids are remembered for --id-window, and the
 history of a model is full.`,
-		Example: `  hindsight size --spec '{"dimension": 25}' --rate 10 --label-delay 1h
+		example: `  hindsight size --spec '{"dimension": 25}' --rate 10 --label-delay 1h
   hindsight size --spec @energy.json --rate 0.1 --ttl 48h --models 500 -o json`,
-		Args: command.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("rate") {
+		flags: func(f *flagSet) {
+			f.spec(&text)
+			f.Float64Var(&load.Rate, "rate", 0, "rounds a second of each model (required)")
+			f.IntVar(&load.Models, "models", 1, "number of models")
+			f.DurationVar(&ttl, "ttl", defaultLabelTTL, "how long a prediction waits for its label at most")
+			f.DurationVar(&load.LabelDelay, "label-delay", 0, "how long labels take to come; without it: as long as --ttl")
+			f.IntVar(&classes, "classes", usualClasses, "how many classes labels have, of those that the spec allows")
+			const setting = "setting of the server"
+			f.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, setting)
+			f.IntVar(&settings.IDWindowMin, "id-window-min", settings.IDWindowMin, setting)
+			f.IntVar(&settings.SnapshotsKept, "snapshots-kept", settings.SnapshotsKept, setting)
+			f.DurationVar(&settings.SnapshotInterval, "snapshot-interval", settings.SnapshotInterval, setting)
+			f.DurationVar(&settings.SnapshotReplay, "snapshot-replay", settings.SnapshotReplay, setting)
+		},
+		before: func(c *call) (err error) {
+			if !c.given("rate") {
 				return command.Usagef("--rate is missing")
 			}
-			if !cmd.Flags().Changed("label-delay") {
+			if !c.given("label-delay") {
 				load.LabelDelay = ttl
 			}
 			if load.LabelDelay > ttl {
@@ -63,35 +73,25 @@ history of a model is full.`,
 			if err := sizing.Check(load, settings); err != nil {
 				return &command.UsageError{Err: err}
 			}
-			s, err := e.spec(spec)
+			spec, err = e.spec(text)
+			return err
+		},
+		run: func(c *call) error {
+			v, err := c.client.Validate(c.ctx(), spec)
 			if err != nil {
 				return err
 			}
-			return e.withClient(func(c *client.Client) error {
-				v, err := c.Validate(cmd.Context(), s)
-				if err != nil {
-					return err
-				}
-				model := sizing.Of(v)
-				model.Classes = min(model.Classes, classes)
-				answer := sizing.Estimate(model, load, settings)
-				return e.emit(newSizeDocument(v, load, answer), func(w *command.Page) { writeSize(w, v, load, &answer) })
-			})
+			model := sizing.Of(v)
+			model.Classes = min(model.Classes, classes)
+			d := &sizeDocument{
+				Learner: learnerOf(v.GetSpec()), Features: v.GetFeatures(), StateBytes: v.GetStateBytes(),
+				PredictFlops: v.GetPredictFlops(), ObserveFlops: v.GetObserveFlops(),
+				Rate: load.Rate, Models: load.Models, LabelDelaySeconds: load.LabelDelay.Seconds(),
+				Answer: sizing.Estimate(model, load, settings),
+			}
+			return e.emit(d, d.write)
 		},
 	}
-	e.specFlag(cmd, &spec)
-	flags := cmd.Flags()
-	flags.Float64Var(&load.Rate, "rate", 0, "rounds a second of each model (required)")
-	flags.IntVar(&load.Models, "models", 1, "number of models")
-	flags.DurationVar(&ttl, "ttl", defaultLabelTTL, "how long a prediction waits for its label at most")
-	flags.DurationVar(&load.LabelDelay, "label-delay", 0, "how long labels take to come; without it: as long as --ttl")
-	flags.IntVar(&classes, "classes", usualClasses, "how many classes labels have, of those that the spec allows")
-	flags.DurationVar(&settings.IDWindow, "id-window", settings.IDWindow, "setting of the server")
-	flags.IntVar(&settings.IDWindowMin, "id-window-min", settings.IDWindowMin, "setting of the server")
-	flags.IntVar(&settings.SnapshotsKept, "snapshots-kept", settings.SnapshotsKept, "setting of the server")
-	flags.DurationVar(&settings.SnapshotInterval, "snapshot-interval", settings.SnapshotInterval, "setting of the server")
-	flags.DurationVar(&settings.SnapshotReplay, "snapshot-replay", settings.SnapshotReplay, "setting of the server")
-	return cmd
 }
 
 // sizeDocument is the answer as JSON.
@@ -107,14 +107,6 @@ type sizeDocument struct {
 	sizing.Answer
 }
 
-func newSizeDocument(v *hindsightv1.ValidateSpecResponse, l sizing.Load, a sizing.Answer) *sizeDocument {
-	return &sizeDocument{
-		Learner: learnerOf(v.GetSpec()), Features: v.GetFeatures(), StateBytes: v.GetStateBytes(),
-		PredictFlops: v.GetPredictFlops(), ObserveFlops: v.GetObserveFlops(),
-		Rate: l.Rate, Models: l.Models, LabelDelaySeconds: l.LabelDelay.Seconds(), Answer: a,
-	}
-}
-
 // learnerOf is the name of the learner of a completed spec.
 func learnerOf(spec *hindsightv1.ModelSpec) string {
 	m := spec.ProtoReflect()
@@ -124,13 +116,13 @@ func learnerOf(spec *hindsightv1.ModelSpec) string {
 	return ""
 }
 
-// writeSize writes the answer for people.
-func writeSize(w *command.Page, v *hindsightv1.ValidateSpecResponse, l sizing.Load, a *sizing.Answer) {
+// write writes the answer for people.
+func (a *sizeDocument) write(w *command.Page) {
 	models := "models"
-	if l.Models == 1 {
+	if a.Models == 1 {
 		models = "model"
 	}
-	w.Printf("%d %s of %s, %d features, %g rounds a second each\n", l.Models, models, learnerOf(v.GetSpec()), v.GetFeatures(), l.Rate)
+	w.Printf("%d %s of %s, %d features, %g rounds a second each\n", a.Models, models, a.Learner, a.Features, a.Rate)
 	for _, r := range []struct{ name, value, of string }{
 		{"memory", binary(a.Memory.Process), "the process, without a limit"},
 		{"  states", binary(a.Memory.States), binary(a.Memory.PerModel) + " a model"},
@@ -149,7 +141,7 @@ func writeSize(w *command.Page, v *hindsightv1.ValidateSpecResponse, l sizing.Lo
 		{"  a model", seconds(a.Recovery.Model), fmt.Sprintf("at its first use, %.0f observations replayed", a.Recovery.Replayed)},
 		{"  all models", seconds(a.Recovery.All), "one after the other"},
 	} {
-		w.Printf("%s\n", strings.TrimRight(r.name+"\t"+r.value+"\t"+r.of, "\t"))
+		w.Cells(r.name, r.value, r.of)
 	}
 	for _, note := range a.Notes {
 		w.Printf("note: %s\n", note)

@@ -2,18 +2,25 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
 	"hindsight/cmd/internal/nearest"
 )
 
-const orderUsage = "id, sequence, create_time, recent_loss, recent_skill, regret or observation_rate; with \" desc\" the largest first"
+const (
+	maxSpec   = 64 << 20
+	specUsage = "the spec as JSON; @FILE reads a file, @- standard input"
+)
 
 // learners are the names of the learners, as fields of a spec.
 func learners() []string {
@@ -26,37 +33,62 @@ func learners() []string {
 	return names
 }
 
-// specFlag adds the flag --spec. It completes to a spec of each learner.
-func (e *env) specFlag(cmd *cobra.Command, spec *string) {
-	cmd.Flags().StringVar(spec, "spec", "", specUsage+" (required)")
-	specs := make([]string, 0, len(learners()))
+// spec adds the flag --spec. It completes to a spec of each learner.
+func (f *flagSet) spec(spec *string) {
+	f.StringVar(spec, "spec", "", specUsage+" (required)")
+	var specs []string
 	for _, name := range learners() {
 		specs = append(specs, `{"dimension": 2, "`+name+`": {}}`)
 	}
-	fixed(cmd, "spec", specs)
+	f.fixed("spec", specs)
 }
 
-// learnerFlag completes the flag --learner.
-func (e *env) learnerFlag(cmd *cobra.Command) { fixed(cmd, "learner", learners()) }
-
-// orderFlag completes the flag --order-by.
-func (e *env) orderFlag(cmd *cobra.Command) {
-	var orders []string
-	for _, name := range []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate"} {
-		orders = append(orders, name, name+" desc")
+// spec parses the spec of a flag.
+func (e *env) spec(text string) (*hindsightv1.ModelSpec, error) {
+	if text == "" {
+		return nil, command.Usagef("--spec is missing")
 	}
-	fixed(cmd, "order-by", orders)
-}
-
-// fixed completes a flag by a list.
-func fixed(cmd *cobra.Command, flag string, list []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic("cli: " + err.Error()) // The flag was just added.
+	raw, err := e.argument(text)
+	if err != nil {
+		return nil, command.Usagef("spec: %w", err)
 	}
+	spec := new(hindsightv1.ModelSpec)
+	if err := protojson.Unmarshal(raw, spec); err != nil {
+		return nil, command.Usagef("spec: %s", specMistake(err))
+	}
+	return spec, nil
 }
 
-// specMistake describes a mistake in the JSON of a spec. To an unknown field it adds
-// the one that was meant, and to learner, which is no field, the learners.
+// argument is the JSON of a flag: the text itself, or the content of the file behind "@".
+func (e *env) argument(text string) ([]byte, error) {
+	name, isFile := strings.CutPrefix(text, "@")
+	if !isFile {
+		return []byte(text), nil
+	}
+	in := e.Stdin
+	if name != "-" {
+		f, err := os.Open(name) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // it was only read
+		in = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(in, maxSpec+1))
+	if err == nil && len(raw) > maxSpec {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxSpec)
+	}
+	return raw, err
+}
+
+// oneLine removes the special characters that protojson puts into its errors.
+func oneLine(err error) string {
+	s := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	return strings.TrimPrefix(s, "proto: ")
+}
+
+// specMistake describes a mistake in the JSON of a spec. To an unknown field it adds the field
+// that was meant, and to learner, which is no field, the learners.
 func specMistake(err error) string {
 	text := oneLine(err)
 	unknown := regexp.MustCompile(`unknown field "([^"]*)"`).FindStringSubmatch(text)
@@ -68,12 +100,7 @@ func specMistake(err error) string {
 	}
 	names := make(map[protoreflect.FullName][]string)
 	fields((&hindsightv1.ModelSpec{}).ProtoReflect().Descriptor(), names)
-	var all []string
-	for _, of := range names {
-		all = append(all, of...)
-	}
-	slices.Sort(all)
-	return text + nearest.Meant(unknown[1], all)
+	return text + nearest.Meant(unknown[1], slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(names))...))))
 }
 
 // fields collects the names of the fields of a message and of all below it.

@@ -54,32 +54,27 @@ type summary struct {
 // newSummary returns the account that the client kept.
 func newSummary(r *rounds, result *drive.Result) *summary {
 	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
-	quantile := func(l drive.Latency, q float64) *command.Finite {
-		if r.batches {
-			return nil // Nothing was predicted.
-		}
-		v := seconds(l.Quantile(q))
-		return &v
-	}
 	s := &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, Unlabelled: result.Unlabelled, NextOffset: result.NextOffset,
 		Duplicates: result.Duplicates, SetAside: result.SetAside, Retries: result.Retries, ServedRounds: result.Served,
 		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
-		Batches: result.Batches, PredictP50Seconds: quantile(result.Predict, 0.5), PredictP99Seconds: quantile(result.Predict, 0.99),
+		Batches:           result.Batches,
 		ObserveP50Seconds: seconds(result.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(result.Observe.Quantile(0.99)),
+	}
+	if !r.batches {
+		s.PredictP50Seconds = new(seconds(result.Predict.Quantile(0.5)))
+		s.PredictP99Seconds = new(seconds(result.Predict.Quantile(0.99)))
 	}
 	if r.delay == 0 && !r.timed {
 		s.LateBy = result.Behind
 	}
 	if result.Classes > 0 {
-		rate := command.Finite(float64(result.Errors) / float64(result.Classes))
-		s.ErrorRate = &rate
+		s.ErrorRate = new(command.Finite(float64(result.Errors) / float64(result.Classes)))
 	}
 	if result.Served > 0 {
-		mean := command.Finite(result.ServedLossSum / float64(result.Served))
-		s.ServedMeanLoss = &mean
+		s.ServedMeanLoss = new(command.Finite(result.ServedLossSum / float64(result.Served)))
 	}
 	return s
 }
@@ -107,101 +102,87 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 		return err
 	}
 	s.stats, s.Stats = stats, raw
-	own, told := skills(stats)
-	s.Skill, s.Verdict = judged(own)
+	all, classes := stats.GetPerformance(), stats.GetClasses().GetPerformance()
+	_, skill := judge(all.GetPrequential(), classes.GetPrequential())
+	s.Skill, s.Verdict = judged(skill)
 	if stats.GetServedObservations() > 0 {
-		s.ServedSkill, s.ServedVerdict = judged(told)
+		_, skill = judge(all.GetServed(), classes.GetServed())
+		s.ServedSkill, s.ServedVerdict = judged(skill)
 	}
 	return nil
 }
 
-// skills are those of the prequential predictions and of what was served, of a
-// classifier by its errors. They are nil if they are not known.
-func skills(s *hindsightv1.ModelStats) (prequential, served *float64) {
-	if c := s.GetClasses().GetPerformance(); c.GetPrequential() != nil {
-		return c.GetPrequential().Skill, c.GetServed().Skill
-	}
-	if p := s.GetPerformance(); p.GetPrequential() != nil {
-		return p.GetPrequential().Skill, p.GetServed().Skill
-	}
-	return nil, nil
-}
-
-// judged returns a skill and its verdict, nothing if it is not known.
+// judged returns a skill and its verdict, nothing of an unknown skill.
 func judged(known *float64) (*command.Finite, string) {
 	if known == nil {
 		return nil, ""
 	}
-	skill := command.Finite(*known)
-	return &skill, verdict(*known)
+	return new(command.Finite(*known)), verdict(*known)
 }
 
 // write writes the account for people.
 func (s *summary) write(w *command.Page) {
-	line := w.Row
 	if s.Unfinished {
-		line("UNFINISHED", s.progress)
-		if s.remedy != "" {
-			line("", s.remedy)
-		}
+		w.Row("UNFINISHED", s.progress)
+		w.Text("", s.remedy)
 	}
-	line("model", s.Model)
-	line("run", s.Run)
-	line("rounds", s.Rounds)
+	w.Row("model", s.Model)
+	w.Row("run", s.Run)
+	w.Row("rounds", s.Rounds)
 	if s.Unlabelled > 0 {
-		line("without a label", s.Unlabelled)
+		w.Row("without a label", s.Unlabelled)
 	}
 	if s.Acknowledged+s.Unlabelled != s.Rounds || s.Error != nil {
-		line("acknowledged", s.Acknowledged)
-		line("next offset", s.NextOffset)
+		w.Row("acknowledged", s.Acknowledged)
+		w.Row("next offset", s.NextOffset)
 	}
 	if s.Delay > 0 {
-		line("labels late by", fmt.Sprintf("%d rounds", s.Delay))
+		w.Row("labels late by", fmt.Sprintf("%d rounds", s.Delay))
 	}
 	if s.LateBy > 0 {
 		late := fmt.Sprintf("up to %d rounds, by --pipeline", s.LateBy)
 		if s.stats.GetLearner() == "auto" {
 			late += ": auto, which learns from what it served, learned otherwise than in turn"
 		}
-		line("labels late by", late)
+		w.Row("labels late by", late)
 	}
 	if s.Duplicates > 0 {
-		line("learned before", s.Duplicates)
+		w.Row("learned before", s.Duplicates)
 	}
 	if s.SetAside > 0 {
-		line("labels set aside", setAside(uint64(s.SetAside), float64(s.SetAside)/float64(s.Acknowledged)))
+		w.Row("labels set aside", setAside(uint64(s.SetAside), float64(s.SetAside)/float64(s.Acknowledged)))
 	}
 	if s.Retries > 0 {
-		line("calls retried", s.Retries)
+		w.Row("calls retried", s.Retries)
 	}
 	if s.ErrorRate != nil {
-		line("error rate, prequential", rate(float64(*s.ErrorRate)))
+		w.Row("error rate, prequential", rate(float64(*s.ErrorRate)))
 	} else {
-		w.Float("mean loss, prequential", float64(s.MeanLoss))
+		w.Row("mean loss, prequential", float64(s.MeanLoss))
 	}
-	w.Float("loss sum, prequential", float64(s.LossSum))
+	w.Row("loss sum, prequential", float64(s.LossSum))
 	if s.ServedMeanLoss != nil && s.ErrorRate == nil {
-		w.Float("mean loss, served", float64(*s.ServedMeanLoss))
+		w.Row("mean loss, served", float64(*s.ServedMeanLoss))
 	}
 	if s.stats != nil {
 		writeRegret(w, s.stats)
 	}
-	line("rounds/s", strconv.FormatFloat(float64(s.RoundsPerSecond), 'f', 1, 64))
+	w.Row("rounds/s", strconv.FormatFloat(float64(s.RoundsPerSecond), 'f', 1, 64))
 	name := "batch p50 / p99"
 	if s.PredictP50Seconds != nil {
 		name = "observe p50 / p99"
-		line("predict p50 / p99", latency(*s.PredictP50Seconds)+" / "+latency(*s.PredictP99Seconds))
+		w.Row("predict p50 / p99", latency(*s.PredictP50Seconds)+" / "+latency(*s.PredictP99Seconds))
 	}
-	line(name, latency(s.ObserveP50Seconds)+" / "+latency(s.ObserveP99Seconds))
+	w.Row(name, latency(s.ObserveP50Seconds)+" / "+latency(s.ObserveP99Seconds))
 	if s.stats == nil {
 		return
 	}
-	line("learner", s.stats.GetLearner())
-	line("features", s.stats.GetFeatures())
-	line("state digest", s.stats.GetStateDigest())
+	w.Row("learner", s.stats.GetLearner())
+	w.Row("features", s.stats.GetFeatures())
+	w.Row("state digest", s.stats.GetStateDigest())
 	writePerformance(w, s.stats)
 	writeIntervals(w, s.stats)
-	writeDrift(w, s.stats)
+	writeDrift(w, s.stats.GetDrift())
 }
 
 // latency writes a duration with three digits.

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
+	"hindsight/cmd/client/internal/document"
 	"hindsight/cmd/internal/command"
 )
 
@@ -18,16 +17,14 @@ const (
 	defaultTop      = 50
 )
 
-// newTop builds "top".
-func newTop(e *env) *cobra.Command {
-	var (
-		request  hindsightv1.ListModelsRequest
-		interval time.Duration
-	)
-	cmd := &cobra.Command{
-		Use:   "top",
-		Short: "Watch the models: observations, served loss and skill, regret, rate",
-		Long: `Show a table of the models, again every --interval, until q is pressed. Where
+// top builds "top".
+func (e *env) top() verb {
+	request := &hindsightv1.ListModelsRequest{IncludeSummary: true}
+	var interval time.Duration
+	return verb{
+		use:   "top",
+		short: "Watch the models: observations, served loss and skill, regret, rate",
+		long: `Show a table of the models, again every --interval, until q is pressed. Where
 standard output is no terminal, or with -o json or csv, the table is printed once.
 
 Loss and skill are of what was served for the last 1000 observations, of a classifier
@@ -35,40 +32,39 @@ the error rate. The regret is prequential. They are of the last time that the mo
 in memory.
 
 ` + verdictHelp,
-		Example: `  hindsight top --order-by 'observation_rate desc'
+		example: `  hindsight top --order-by 'observation_rate desc'
   hindsight top -o csv`,
-		Args: command.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		flags: func(f *flagSet) {
+			f.selection(request, "observation_rate desc")
+			f.Int32Var(&request.PageSize, "limit", defaultTop, "at most this many models")
+			f.DurationVar(&interval, "interval", defaultInterval, "how often the table is shown")
+		},
+		before: func(*call) error {
 			if interval < leastInterval {
 				return command.Usagef("--interval %v is less than %v", interval, leastInterval)
 			}
 			if request.GetPageSize() < 1 || request.GetPageSize() > pageSize {
 				return command.Usagef("--limit %d is not in 1..%d", request.GetPageSize(), pageSize)
 			}
-			request.IncludeSummary = true
-			return e.withClient(func(c *client.Client) error { return e.top(cmd.Context(), c, &request, interval) })
+			return nil
 		},
+		run: func(c *call) error { return e.showTop(c.ctx(), c.client, request, interval) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&request.OrderBy, "order-by", "observation_rate desc", orderUsage)
-	flags.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
-	flags.StringVar(&request.Learner, "learner", "", "only models with this learner")
-	flags.Int32Var(&request.PageSize, "limit", defaultTop, "at most this many models")
-	flags.DurationVar(&interval, "interval", defaultInterval, "how often the table is shown")
-	e.orderFlag(cmd)
-	e.learnerFlag(cmd)
-	return cmd
 }
 
-// top shows the table until the screen is left.
-func (e *env) top(ctx context.Context, c *client.Client, request *hindsightv1.ListModelsRequest, interval time.Duration) error {
+// showTop shows the table until the user leaves the screen.
+func (e *env) showTop(ctx context.Context, c *client.Client, request *hindsightv1.ListModelsRequest, interval time.Duration) error {
 	page, err := c.ListPage(ctx, request)
 	if err != nil {
 		return err
 	}
 	s, ctx := e.newScreen(ctx)
 	if s == nil {
-		return e.emitRows(page, topHeader(), topRows(page.GetModels()))
+		raw, err := document.Encode(page)
+		if err != nil {
+			return err
+		}
+		return e.EmitRows(raw, topHeader(), topRows(page.GetModels()))
 	}
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -100,32 +96,29 @@ func topRows(models []*hindsightv1.Model) [][]any {
 		s := m.GetSummary()
 		loss, skill := judge(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
 		var perSecond, regret any
+		state := ""
 		if s != nil {
-			perSecond = s.GetObservationRate()
-			if s.Regret != nil {
-				regret = s.GetRegret()
-			}
+			perSecond, regret = s.GetObservationRate(), s.Regret
 		}
-		state := strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
-		if s.GetState() == hindsightv1.ModelSummary_STATE_UNSPECIFIED {
-			state = ""
+		if s.GetState() != hindsightv1.ModelSummary_STATE_UNSPECIFIED {
+			state = strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
 		}
 		rows[i] = []any{m.GetId(), m.GetLearner(), m.GetSequence(), perSecond, loss, skill, regret, state}
 	}
 	return rows
 }
 
-// dispensable are the columns of the live table that a narrow terminal does not show, the
-// first to go first: the verdict, which follows from the skill, state, learner, rate, regret.
+// dispensable are the columns of the live table that a narrow terminal leaves out, in the order
+// in which they go: the verdict, which follows from the skill, state, learner, rate, regret.
 func dispensable() []int { return []int{8, 7, 1, 3, 6} }
 
 // writeTop writes a page of the live table.
 func writeTop(w *command.Page, page *hindsightv1.ListModelsResponse, address string, width int) {
 	w.Printf("%s, models: %d, shown: %d; q leaves\n\n", address, max(page.GetTotalSize(), int64(len(page.GetModels()))), len(page.GetModels()))
 	rows := topRows(page.GetModels())
-	for i, m := range page.GetModels() {
-		if _, skill := judge(m.GetSummary().GetRecent().GetServed(), m.GetSummary().GetRecentClasses().GetServed()); skill != nil {
-			rows[i] = append(rows[i], verdict(*skill))
+	for i, row := range rows {
+		if skill, _ := row[5].(*float64); skill != nil {
+			rows[i] = append(row, verdict(*skill))
 		}
 	}
 	w.RowsWithin(width, dispensable(), topHeader(), rows)

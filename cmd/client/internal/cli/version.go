@@ -10,26 +10,21 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// newVersion builds "version".
-func newVersion(e *env, number string) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Say which build this is",
-		Args:  command.Exactly(),
-		RunE: func(*cobra.Command, []string) error {
-			v := build(number)
-			return e.emit(v, func(w *command.Page) {
-				w.Row("version", v.Version)
-				if v.Revision != "" {
-					w.Row("revision", v.Revision)
-					w.Row("committed", v.Time)
-					w.Row("changed since", yesNo(v.Modified))
-				}
-				w.Row("go", v.Go)
-				w.Row("platform", v.Platform)
-			})
-		},
-	}
+// version builds "version".
+func (e *env) version(number string) verb {
+	return verb{use: "version", short: "Say which build this is", before: func(*call) error {
+		v := build(number)
+		return e.emit(v, func(w *command.Page) {
+			w.Row("version", v.Version)
+			if v.Revision != "" {
+				w.Row("revision", v.Revision)
+				w.Row("committed", v.Time)
+				w.Row("changed since", v.Modified)
+			}
+			w.Row("go", v.Go)
+			w.Row("platform", v.Platform)
+		})
+	}}
 }
 
 // version is what is known of a build.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -21,41 +20,39 @@ import (
 
 const mostPoints = 4096
 
-// newModelWatch builds "model watch".
-func newModelWatch(e *env) *cobra.Command {
+func (e *env) modelWatch() verb {
 	var (
 		interval time.Duration
 		events   int
 	)
-	cmd := &cobra.Command{
-		Use:   "watch ID",
-		Short: "Watch how a model does: curves of its loss and its regret",
-		Long: `Show the curves of a model's recent loss and of its regret, as it learns, until q is
+	return verb{
+		use:   "watch ID",
+		short: "Watch how a model does: curves of its loss and its regret",
+		long: `Show the curves of a model's recent loss and of its regret, as it learns, until q is
 pressed. The curves begin with the history of the model, whose losses are those of its
 points. Later losses are of the last 1000 observations. Losses and skill are of what was
 served, of the prequential prediction where nothing was. The regret is prequential.
 
-Where standard output is no terminal a line is printed for each statistics that
-come; with -o json each is one line of JSON.`,
-		Example: `  hindsight model watch energy
+Where standard output is no terminal, each statistics event is printed as a line; with
+-o json as one line of JSON.`,
+		example: `  hindsight model watch energy
   hindsight model watch energy --events 60 -o csv > minute.csv`,
-		Args:              command.Exactly("ID"),
-		ValidArgsFunction: e.completeModel,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.DurationVar(&interval, "interval", time.Second, "how often statistics come, if there was an observation")
+			f.IntVar(&events, "events", 0, "end after so many statistics; 0: never")
+		},
+		before: func(*call) error {
 			if interval < time.Second {
 				return command.Usagef("--interval %v is less than 1s", interval)
 			}
 			if events < 0 {
 				return command.Usagef("--events %d is negative", events)
 			}
-			return e.withClient(func(c *client.Client) error {
-				return e.watch(cmd.Context(), c.Model(args[0]), interval, events)
-			})
+			return nil
 		},
+		run: func(c *call) error { return e.watch(c.ctx(), c.model(), interval, events) },
 	}
-	cmd.Flags().DurationVar(&interval, "interval", time.Second, "how often statistics come, if there was an observation")
-	cmd.Flags().IntVar(&events, "events", 0, "end after so many statistics; 0: never")
-	return cmd
 }
 
 // watch shows what the model learns.
@@ -79,7 +76,7 @@ func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration
 
 // watchUntil shows statistics until there were enough of them.
 func (e *env) watchUntil(ctx context.Context, m *client.Model, w *watched, s *screen, interval time.Duration, events int) error {
-	// An outcome is not shown: the statistics tell of it.
+	// Outcomes are not shown, so the server sends as few as possible.
 	request := &hindsightv1.WatchModelRequest{StatsInterval: durationpb.New(interval), MaxOutcomesPerSecond: 1}
 	seen := 0
 	for event, err := range m.Watch(ctx, request) {
@@ -116,11 +113,8 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 		return err
 	}
 	loss, skill := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
-	row := []any{s.GetObservations(), loss, skill, nil}
-	if s.Regret != nil {
-		row[3] = s.GetRegret()
-	}
-	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"}, row, first)
+	return e.Line([]string{"observations", "served_loss", "served_skill", "regret"},
+		[]any{s.GetObservations(), loss, skill, s.Regret}, first)
 }
 
 // watched are the curves of a model.
@@ -135,7 +129,7 @@ type watched struct {
 func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 	for _, p := range points {
 		loss, _ := judge(p.GetPerformance().GetServed(), p.GetClasses().GetServed())
-		w.point(p.GetSequence(), known(loss), told(p.Regret != nil, p.GetRegret()))
+		w.point(p.GetSequence(), known(loss), known(p.Regret))
 	}
 }
 
@@ -143,15 +137,7 @@ func (w *watched) begin(points []*hindsightv1.HistoryPoint) {
 func (w *watched) add(s *hindsightv1.ModelStats) {
 	loss, _ := judge(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
 	w.stats = s
-	w.point(s.GetObservations(), known(loss), told(s.Regret != nil, s.GetRegret()))
-}
-
-// told is a figure of the server, NaN if it was not told.
-func told(is bool, v float64) float64 {
-	if !is {
-		return math.NaN()
-	}
-	return v
+	w.point(s.GetObservations(), known(loss), known(s.Regret))
 }
 
 // point adds a point. Of too many every second one is dropped.

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
+	"hindsight/cmd/internal/command"
+)
+
+func (e *env) modelExport() verb {
+	var (
+		request = new(hindsightv1.ExportModelRequest)
+		out     string
+		force   bool
+	)
+	return verb{
+		use:   "export ID --out FILE",
+		short: "Write a model to a file",
+		long: `Write the spec and the state of a model to a file, with the ids that it
+remembers and its pending predictions, or without them. A file
+that could not be written completely is removed. "-" is standard output.`,
+		example: `  hindsight model export energy --out energy.hs
+  hindsight model export energy --out - | hindsight --address other:50051 model import energy --in -`,
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.StringVar(&out, "out", "", "the file (required)")
+			f.BoolVar(&force, "force", false, "replace an existing file")
+			f.BoolVar(&request.WithoutIds, "without-ids", false, "leave out remembered ids and pending predictions")
+		},
+		before: func(c *call) error {
+			request.Model = c.args[0]
+			if out == "" {
+				return command.Usagef("--out is missing")
+			}
+			if out == "-" && e.JSON() {
+				return command.Usagef("--out - and --json both write to standard output")
+			}
+			return nil
+		},
+		run: func(c *call) error {
+			if out == "-" {
+				_, err := c.model().Export(c.ctx(), e.Stdout, request)
+				return err
+			}
+			return e.exportTo(c.ctx(), c.client, request, out, force)
+		},
+	}
+}
+
+// exportTo writes a temporary file and renames the file when it is complete.
+func (e *env) exportTo(
+	ctx context.Context, c *client.Client, request *hindsightv1.ExportModelRequest, name string, force bool,
+) (err error) {
+	if _, err := os.Stat(name); err == nil && !force {
+		return command.Usagef("--out: %s exists; --force replaces it", name)
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.tmp")
+	if err != nil {
+		return command.Usagef("--out: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name()) // The first error is the one to report.
+		}
+	}()
+	size, err := c.Model(request.GetModel()).Export(ctx, file, request)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), name); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	exported := struct {
+		Model string `json:"model"`
+		File  string `json:"file"`
+		Bytes int64  `json:"bytes"`
+	}{request.GetModel(), name, size}
+	return e.emit(exported, func(w *command.Page) { w.Printf("exported %s to %s, %d bytes\n", request.GetModel(), name, size) })
+}
+
+func (e *env) modelImport() verb {
+	var in string
+	return verb{
+		use:     "import ID --in FILE",
+		short:   "Create a model from an exported one",
+		long:    `Create a model from a file of export, under a new id. "-" is standard input.`,
+		example: `  hindsight model import energy-copy --in energy.hs`,
+		flags:   func(f *flagSet) { f.StringVar(&in, "in", "", "the file (required)") },
+		before: func(*call) error {
+			if in == "" {
+				return command.Usagef("--in is missing")
+			}
+			return nil
+		},
+		run: func(c *call) error {
+			from := e.Stdin
+			if in != "-" {
+				file, err := os.Open(in) //nolint:gosec // the user names the file
+				if err != nil {
+					return command.Usagef("--in: %w", err)
+				}
+				defer file.Close() //nolint:errcheck // it was only read
+				from = file
+			}
+			return e.showModel(c.model().Import(c.ctx(), from))
+		},
+	}
+}

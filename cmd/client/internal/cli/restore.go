@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
+)
+
+func (e *env) modelRestore() verb {
+	var (
+		request  = new(hindsightv1.RestoreModelRequest)
+		sequence uint64
+		at       string
+		yes      bool
+	)
+	return verb{
+		use:   "restore ID --sequence N|--at TIME --yes",
+		short: "Take a model back to an earlier sequence or time",
+		long: `Take a model back to the sequence of a snapshot, or to a later sequence or time
+that the server's log still contains. The observations after it are undone for ever, and
+their ids are forgotten: they can be learned again. Export the model first to
+keep both states. The command says what would be undone. On a terminal it asks;
+elsewhere it wants --yes.`,
+		example: `  hindsight model restore energy --sequence 12000 --yes
+  hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.Uint64Var(&sequence, "sequence", 0, "how many observations to keep")
+			f.StringVar(&at, "at", "", "keep what was learned up to this time")
+			f.BoolVar(&yes, "yes", false, "undo the later observations")
+		},
+		before: func(c *call) error {
+			switch byNumber := c.given("sequence"); {
+			case byNumber == (at != ""):
+				return command.Usagef("one of --sequence and --at is wanted (--sequence 0 undoes all observations)")
+			case byNumber:
+				request.Sequence = &sequence
+			default:
+				t, err := time.Parse(time.RFC3339Nano, at)
+				if err != nil {
+					return command.Usagef("--at: got %q, want a time such as 2026-03-01T09:30:00Z", at)
+				}
+				request.Time = timestamppb.New(t)
+			}
+			return nil
+		},
+		run: func(c *call) error {
+			if !yes {
+				if err := e.confirmRestore(c, request); err != nil {
+					return err
+				}
+			}
+			answer, err := c.model().Restore(c.ctx(), request)
+			if err != nil {
+				return err
+			}
+			e.Say("%d observations of %s are undone", answer.GetUndone(), answer.GetModel().GetId())
+			return e.showModel(answer.GetModel(), nil)
+		},
+	}
+}
+
+// confirmRestore says what a restore would undo, and asks.
+func (e *env) confirmRestore(c *call, request *hindsightv1.RestoreModelRequest) error {
+	answer, err := c.model().Restore(c.ctx(), &hindsightv1.RestoreModelRequest{
+		Sequence: request.Sequence, Time: request.GetTime(), ValidateOnly: true,
+	})
+	if err != nil {
+		return err
+	}
+	m := answer.GetModel()
+	return e.confirm(c.ctx(), fmt.Sprintf("%d of %d observations of %s would be undone", answer.GetUndone(), m.GetSequence(), m.GetId()))
+}

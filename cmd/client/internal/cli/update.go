@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
+)
+
+func (e *env) modelUpdate() verb {
+	m, mask := new(hindsightv1.Model), new(fieldmaskpb.FieldMask)
+	request := &hindsightv1.UpdateModelRequest{Model: m, UpdateMask: mask}
+	var (
+		without []string
+		ttl     time.Duration
+		pending int64
+	)
+	return verb{
+		use:   "update ID",
+		short: "Change the display name, labels, annotations and limits of a model",
+		long: `Change what may change of a model. The spec is fixed: another spec is another
+model. A limit of 0 means that of the server.`,
+		example: `  hindsight model update energy --label stage=live --display-name 'Energy of the north'
+  hindsight model update energy --without-label stage`,
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.StringVar(&m.DisplayName, "display-name", "", "a name for people")
+			f.StringToStringVar(&m.Labels, "label", nil, "KEY=VALUE, for selecting models; may be repeated")
+			f.StringSliceVar(&without, "without-label", nil, "the key of a label to remove; may be repeated")
+			f.StringToStringVar(&m.Annotations, "annotation", nil, "KEY=VALUE, a note; may be repeated")
+			f.DurationVar(&ttl, "label-ttl", 0, "how long a prediction waits for its label")
+			f.Int64Var(&pending, "max-pending-labels", 0, "how many predictions may wait")
+			f.StringVar(&m.Etag, "etag", "", "change the model only if it has this etag")
+			f.BoolVar(&request.ValidateOnly, "validate-only", false, "show the model as it would be, and change nothing")
+		},
+		before: func(c *call) error {
+			m.Id = c.args[0]
+			for flag, field := range map[string]string{
+				"display-name": "display_name", "label-ttl": "label_ttl", "max-pending-labels": "max_pending_labels",
+			} {
+				if c.given(flag) {
+					mask.Paths = append(mask.Paths, field)
+				}
+			}
+			for _, key := range append(slices.Collect(maps.Keys(m.GetLabels())), without...) {
+				mask.Paths = append(mask.Paths, "labels."+key)
+			}
+			for key := range m.GetAnnotations() {
+				mask.Paths = append(mask.Paths, "annotations."+key)
+			}
+			slices.Sort(mask.GetPaths())
+			if ttl > 0 {
+				m.LabelTtl = durationpb.New(ttl)
+			}
+			if pending > 0 {
+				m.MaxPendingLabels = &pending
+			}
+			if len(mask.GetPaths()) == 0 {
+				return command.Usagef("nothing to change: see --help for the flags")
+			}
+			return nil
+		},
+		run: func(c *call) error { return e.showModel(c.model().Update(c.ctx(), request)) },
+	}
+}
+
+func (e *env) modelCompare() verb {
+	return verb{
+		use:   "compare ID",
+		short: "Compare a model with those that follow it, on the same observations",
+		long: `Compare a model with the models that follow it. Each follower is judged by the
+observations that it has learned, beside the followed model on the same observations,
+by prequential predictions: a follower serves none. Of classifiers the losses are
+error rates.`,
+		complete: []completer{models},
+		run: func(c *call) error {
+			all := func(m []*hindsightv1.Comparison) proto.Message {
+				return &hindsightv1.CompareModelsResponse{Comparisons: m}
+			}
+			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill"}
+			return showList(e, all, header, func(m *hindsightv1.Comparison) []any {
+				loss, skill := judge(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
+				other, _ := judge(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
+				return []any{m.GetModel(), m.GetLearner(), m.GetObservations(), m.GetBehind(), loss, other, skill}
+			})(c.model().Compare(c.ctx()))
+		},
+	}
+}
+
+// judge returns the mean loss and the skill of figures, of a classifier the error rate. Both
+// are nil if neither message is given.
+func judge(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
+	switch {
+	case c != nil:
+		rate := c.GetErrorRate()
+		return &rate, c.Skill
+	case f != nil:
+		mean := f.GetMeanLoss()
+		return &mean, f.Skill
+	}
+	return nil, nil
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/proto"
+
+	"hindsight/client"
+	"hindsight/cmd/client/internal/document"
+	"hindsight/cmd/internal/command"
+)
+
+// verb declares a subcommand.
+type verb struct {
+	// use is the name, the arguments in capitals, all required, and the most important flags.
+	use, short, long, example string
+	// complete completes the arguments, in their order.
+	complete []completer
+	// numbers: the arguments are the features of an input, as many as the model has.
+	numbers bool
+	flags   func(*flagSet)
+	// before checks the flags. No connection exists yet.
+	before func(*call) error
+	// run calls the server. Nil for a command that calls none.
+	run func(*call) error
+}
+
+// call is one run of a subcommand.
+type call struct {
+	cmd    *cobra.Command
+	args   []string
+	client *client.Client // nil in verb.before
+}
+
+func (c *call) ctx() context.Context { return c.cmd.Context() }
+
+// model is the model of the first argument.
+func (c *call) model() *client.Model { return c.client.Model(c.args[0]) }
+
+// given tells whether the command line has the flag.
+func (c *call) given(flag string) bool { return c.cmd.Flags().Changed(flag) }
+
+// flagSet adds flags to a subcommand.
+type flagSet struct {
+	*pflag.FlagSet
+	cmd *cobra.Command
+	e   *env
+}
+
+// completes makes a flag complete to what the server answers.
+func (f *flagSet) completes(flag string, ask completer) {
+	complete := f.e.complete(ask)
+	must(f.cmd.RegisterFlagCompletionFunc(flag, complete))
+}
+
+// fixed makes a flag complete to a list.
+func (f *flagSet) fixed(flag string, list []string) {
+	must(f.cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+// must panics at a completion of a flag that does not exist.
+func must(err error) {
+	if err != nil {
+		panic("cli: " + err.Error())
+	}
+}
+
+// model adds the flag --model.
+func (f *flagSet) model(model *string) {
+	f.StringVar(model, "model", "", "id of the model (required)")
+	f.completes("model", models)
+}
+
+// group builds a command that holds subcommands.
+func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: command.Group}
+	for _, v := range verbs {
+		cmd.AddCommand(e.command(v))
+	}
+	return cmd
+}
+
+// command builds a subcommand.
+func (e *env) command(v verb) *cobra.Command {
+	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
+	if v.numbers {
+		cmd.Annotations = map[string]string{takesFeatures: "yes"}
+		cmd.Args = cobra.ArbitraryArgs
+	}
+	if len(v.complete) > 0 {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) >= len(v.complete) {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return e.complete(v.complete[len(args)])(cmd, args, prefix)
+		}
+	}
+	if v.flags != nil {
+		v.flags(&flagSet{cmd.Flags(), cmd, e})
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c := &call{cmd: cmd, args: args}
+		if v.before != nil {
+			if err := v.before(c); err != nil {
+				return err
+			}
+		}
+		if v.run == nil {
+			return nil
+		}
+		return e.withClient(func(server *client.Client) error {
+			c.client = server
+			return v.run(c)
+		})
+	}
+	return cmd
+}
+
+// arguments are the names of the arguments in the use of a command.
+func arguments(use string) []string {
+	var names []string
+	for _, word := range strings.Fields(use)[1:] {
+		if strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			break
+		}
+		names = append(names, word)
+	}
+	return names
+}
+
+// withClient calls do with a connection to the server.
+func (e *env) withClient(do func(*client.Client) error) error {
+	c, err := e.dial(e.Timeout)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), c.Close())
+}
+
+// emit writes the answer of a command; see command.Program.Emit. A message becomes the JSON
+// of the package document.
+func (e *env) emit(doc any, human func(*command.Page)) error {
+	if m, ok := doc.(proto.Message); ok {
+		raw, err := document.Encode(m)
+		if err != nil {
+			return err
+		}
+		doc = raw
+	}
+	return e.Emit(doc, human)
+}
+
+// show returns a function that writes the answer of a call, as human writes it for people.
+func show[M proto.Message](e *env, human func(*command.Page, M)) func(M, error) error {
+	return func(m M, err error) error {
+		if err != nil {
+			return err
+		}
+		return e.emit(m, func(w *command.Page) { human(w, m) })
+	}
+}
+
+// showList returns a function that writes a list of which the server answered the entries:
+// all of them as one message, each as a row below the header.
+func showList[M proto.Message](e *env, all func([]M) proto.Message, header []string, row func(M) []any) func([]M, error) error {
+	return func(list []M, err error) error {
+		if err != nil {
+			return err
+		}
+		raw, err := document.Encode(all(list))
+		if err != nil {
+			return err
+		}
+		rows := make([][]any, len(list))
+		for i, m := range list {
+			rows[i] = row(m)
+		}
+		return e.EmitRows(raw, header, rows)
+	}
+}
