@@ -67,12 +67,12 @@ func layers() []layer {
 		{"internal/model/awv", learner},
 		{"internal/model/raker", learner},
 		{"internal/model/kons", learner},
-		{"internal/model/mlpoly", []string{"internal/model", "internal/model/codec"}},
-		{"internal/model/auto", append([]string{"internal/model/mlpoly", "internal/model/trig", "internal/model/ziggurat"}, learner...)},
+		{"internal/model/mix", []string{"internal/model/codec", "internal/model/exponential"}},
+		{"internal/model/auto", append([]string{"internal/model/mix", "internal/model/moments", "internal/model/trig", "internal/model/ziggurat"}, learner...)},
 		{"internal/model/input", []string{
 			"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/trig",
 		}},
-		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential"}},
+		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential", "internal/model/mix"}},
 		{"internal/model/classifier", []string{
 			"internal/model", "internal/model/awv", "internal/model/calibration", "internal/model/codec", "internal/model/exponential",
 		}},
@@ -92,7 +92,7 @@ func layers() []layer {
 		{"internal/engine/machine", []string{"internal/engine/account/...", "internal/engine/record", "internal/model", "internal/model/codec", "internal/model/input"}},
 		{"internal/engine/account/recent", []string{"internal/model/codec"}},
 		{"internal/engine/account/drift", []string{"internal/model/codec"}},
-		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mlpoly"}},
+		{"internal/engine/account/interval", []string{"internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/mix"}},
 		{"internal/engine/account/classes", []string{"internal/engine/account/recent", "internal/model", "internal/model/codec", "internal/model/exponential"}},
 		{"internal/engine/recovery", []string{
 			"internal/engine/machine", "internal/engine/record", "internal/engine/storage",

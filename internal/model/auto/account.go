@@ -4,22 +4,21 @@ import (
 	"math"
 
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/ledger"
 )
 
-// account is what is known of the losses of an output: those of the experts, of
-// b and of the stacks against those of the learner.
+// account is the loss account of an output.
 type account struct {
-	// loss is Σ w(y−ŷ)², before that of the rounds in which the baselines slept,
-	// early that of those in which the other experts did.
+	// loss is the learner's Σ w(y−ŷ)², before its part in the rounds in which the baselines
+	// slept, early its part in the rounds in which the other experts slept.
 	loss, before, early compensated.Sum
-	// losses are those of each expert in the rounds in which it was awake, and
-	// leads the learner's of these rounds less those: the regret.
-	losses, leads []compensated.Sum
+	// experts compare the learner with each expert, with b and with each stack, over the
+	// rounds in which that one was awake.
+	experts []ledger.Comparison
 }
 
 func newAccount(experts int) account {
-	sums := make([]compensated.Sum, 2*(experts+finalists))
-	return account{losses: sums[:experts+finalists], leads: sums[experts+finalists:]}
+	return account{experts: make([]ledger.Comparison, experts+finalists)}
 }
 
 // add accounts for a round: the learner's loss, and the predictions of the
@@ -32,14 +31,13 @@ func (a *account) add(y, weight, loss float64, advice, final []float64, stage st
 	if stage != complete {
 		a.early.Add(loss)
 	}
-	for k := range a.losses {
+	for k := range a.experts {
 		if !stage.awake(k, len(advice)) {
 			continue
 		}
-		f := nth(k, advice, final)
-		own := squared(f, y, weight)
-		a.losses[k].Add(own)
-		a.leads[k].Add(loss - own)
+		own := squared(nth(k, advice, final), y, weight)
+		a.experts[k].Hindsight.Add(own)
+		a.experts[k].Regret.Add(loss - own)
 	}
 }
 
@@ -56,33 +54,36 @@ func squared(prediction, y, weight float64) float64 {
 	return float64(weight * float64(miss*miss))
 }
 
-// best is the expert with the largest regret. There is always one.
+// best is the expert with the largest regret.
 func (a *account) best(experts int) int {
 	best := 0
 	for k := 1; k < experts; k++ {
-		if a.leads[k].Value() > a.leads[best].Value() {
+		if a.experts[k].Regret.Value() > a.experts[best].Regret.Value() {
 			best = k
 		}
 	}
 	return best
 }
 
+// regret is the regret against the best expert.
+func (a *account) regret(experts int) float64 { return a.experts[a.best(experts)].Regret.Value() }
+
 // tolerance is the rounding that identities are allowed, relative to the sums
 // they are made of. It does not grow with the rounds: each difference of losses
 // rounds by ε of their sum at most, and the sums are compensated.
 const tolerance = 1e-8
 
-// holds tells whether the sums are those of the same losses: the learner's is
-// what it was while the expert slept, the expert's loss, and the regret.
-func (a *account) holds(experts int) bool {
+// reconciles tells whether the learner's loss is, for each expert, what it was while the
+// expert slept, the expert's loss, and the regret.
+func (a *account) reconciles(experts int) bool {
 	loss := a.loss.Value()
-	for k := range a.losses {
+	for k := range a.experts {
 		slept := a.before.Value()
 		if k >= baselines && k != experts {
 			slept = a.early.Value()
 		}
-		own, lead := a.losses[k].Value(), a.leads[k].Value()
-		if !(math.Abs(slept+own+lead-loss) <= tolerance*(loss+own)) {
+		own, regret := a.experts[k].Hindsight.Value(), a.experts[k].Regret.Value()
+		if !(math.Abs(slept+own+regret-loss) <= tolerance*(loss+own)) {
 			return false
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -39,7 +39,7 @@ type state struct {
 	// stackRounds counts what the stacks have learned since the last stage, at
 	// which they were built anew.
 	stackRounds    uint64
-	inputs, labels moments
+	inputs, labels columns
 	// lags are the last labels, newest first, by outputs.
 	lags       []float64
 	kept       []row
@@ -99,7 +99,7 @@ func New(o Options) *Learner {
 
 func newState(o Options, plan Plan, maps []*featureMap) state {
 	s := state{
-		inputs: newMoments(o.Dimension, o.Joint), labels: newMoments(o.Outputs, nil),
+		inputs: newColumns(o.Dimension, o.Joint), labels: newColumns(o.Outputs, nil),
 		lags: make([]float64, o.remembered()*o.Outputs), bandwidths: newBandwidths(plan, o),
 		experts: newExperts(o, plan, maps), mixers: make([]mixer, o.Outputs),
 	}
@@ -238,7 +238,7 @@ func (l *Learner) baselines(s *scratch) {
 	for j := range l.mixers {
 		m, advice := &l.mixers[j], s.advice[j*k:][:k]
 		clear(advice)
-		advice[meanBaseline] = within(l.labels.mean[j], m.low, m.high)
+		advice[meanBaseline] = within(l.labels.moments[j].Mean, m.low, m.high)
 		advice[lastBaseline] = within(s.lags[j], m.low, m.high)
 		advice[recentBaseline] = within(m.recent, m.low, m.high)
 	}
@@ -292,7 +292,7 @@ func (l *Learner) predictOutput(s *scratch, j int) {
 	k, now := l.plan.experts(), stageAfter(l.n)
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
 	m.base.Weights(s.weights, s.awake[now])
-	mixed := mlpoly.Mix(s.weights, advice)
+	mixed := mix.Mean(s.weights, advice)
 	for i := range final {
 		final[i] = mixed
 	}
@@ -301,7 +301,7 @@ func (l *Learner) predictOutput(s *scratch, j int) {
 		l.solveStacks(s, m, advice, final)
 	}
 	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
-	s.values[j] = mlpoly.Mix(s.weights[:finalists], final)
+	s.values[j] = mix.Mean(s.weights[:finalists], final)
 }
 
 // solveStacks writes what the stacks predict behind b.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -87,7 +87,7 @@ func (o Options) bytes(p Plan) uint64 {
 	for _, m := range p.descents {
 		total += 8 * uint64(descentCount*o.size(m)*k)
 	}
-	mixers := mlpoly.Bytes(experts) + mlpoly.Bytes(finalists) + stacks*factorBytes(stackSize(experts), 1) +
+	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*factorBytes(stackSize(experts), 1) +
 		8*uint64(4*(experts+finalists)+6+14)
 	if o.Gated {
 		mixers += 8 * uint64(2*experts+2*overshoots+2)

@@ -22,6 +22,3 @@ func PlanCosts(o Options) (flops []uint64, experts []int) {
 
 // Quantile is the k-th smallest.
 func Quantile(values []float64, k int) float64 { return quantile(values, k) }
-
-// StateBytes is what AppendBinary appends.
-func (l *Learner) StateBytes() int { return l.stateBytes() }

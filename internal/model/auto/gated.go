@@ -3,7 +3,6 @@ package auto
 import (
 	"math"
 
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 )
 
@@ -102,34 +101,4 @@ func (l *Learner) HindsightOf(y []float64, weight float64, advice []float64) flo
 		total += squared(experts[l.mixers[j].account.best(k)], y[j], weight)
 	}
 	return total
-}
-
-func (g *gated) appendBinary(dst []byte) []byte {
-	dst = codec.AppendFloats(dst, g.above[:]...)
-	dst = codec.AppendFloats(dst, g.below[:]...)
-	dst = codec.AppendFloats(dst, g.lowest, g.highest)
-	for i := range g.passed {
-		dst = codec.AppendFloats(dst, g.passed[i].High, g.passed[i].Low)
-	}
-	return dst
-}
-
-// stateNumbers is how many numbers appendBinary appends.
-func (g *gated) stateNumbers() int { return 2*overshoots + 2 + 2*len(g.passed) }
-
-// read reads what appendBinary wrote.
-func (g *gated) read(reader *codec.Reader) error {
-	reader.FloatsWithin(maxReach, g.above[:])
-	reader.FloatsWithin(maxReach, g.below[:])
-	reader.Within(maxReach, &g.lowest, &g.highest)
-	for i := range g.passed {
-		reader.Within(maxSum, &g.passed[i].High, &g.passed[i].Low)
-	}
-	if err := reader.Err(); err != nil {
-		return err
-	}
-	if least(g.above) < 0 || least(g.below) < 0 {
-		return corrupt("overshoots of %g above and %g below", g.above, g.below)
-	}
-	return nil
 }

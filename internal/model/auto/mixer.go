@@ -5,7 +5,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -18,7 +18,7 @@ const (
 // mixer is what an output has for itself: the mixture b of the experts, the
 // stacks over it and the final mixture.
 type mixer struct {
-	base, final *mlpoly.Mixture
+	base, final *mix.Mixture
 	// stacks are forecasters of y − b over the experts, see stackRow.
 	stacks [stacks]*qr.Factor
 	// residual is the last y − b.
@@ -41,7 +41,7 @@ type mixer struct {
 
 func newMixer(experts int, o Options) mixer {
 	m := mixer{
-		base: mlpoly.New(experts), final: mlpoly.New(finalists), scale: 1, signs: true,
+		base: mix.New(experts), final: mix.New(finalists), scale: 1, signs: true,
 		calibration: newCalibration(), account: newAccount(experts),
 	}
 	for i := range m.stacks {

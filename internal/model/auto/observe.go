@@ -5,7 +5,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -120,7 +120,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 	k, y := l.plan.experts(), r.y[j]
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
 	m.base.Weights(s.weights, s.awake[now])
-	mixed := mlpoly.Mix(s.weights, advice)
+	mixed := mix.Mean(s.weights, advice)
 	for i := range final {
 		final[i] = mixed
 	}
@@ -136,7 +136,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		l.solveStacks(s, m, advice, final)
 	}
 	m.final.Weights(s.weights[:finalists], s.finalAwake[now])
-	value := mlpoly.Mix(s.weights[:finalists], final)
+	value := mix.Mean(s.weights[:finalists], final)
 	s.values[j] = value
 	loss := squared(value, y, r.weight)
 	m.account.add(y, r.weight, loss, advice, final, now)

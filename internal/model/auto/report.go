@@ -7,9 +7,6 @@ import (
 	"hindsight/internal/model"
 )
 
-// regret is that against the best expert.
-func (a *account) regret(experts int) float64 { return a.leads[a.best(experts)].Value() }
-
 // promise is what ML-Poly says of the regret of an output against expert k: of
 // the final mixture against b, and of b against the expert.
 func (m *mixer) promise(k int) (certificate, bound float64) {
@@ -21,7 +18,7 @@ func (m *mixer) promise(k int) (certificate, bound float64) {
 // holds tells whether the certificate, if there is one, is between regret and
 // bound, and whether the sums are of the same losses.
 func (m *mixer) holds(experts int, certified bool) bool {
-	if !m.account.holds(experts) {
+	if !m.account.reconciles(experts) {
 		return false
 	}
 	if !certified {
@@ -29,7 +26,7 @@ func (m *mixer) holds(experts int, certified bool) bool {
 	}
 	k := m.account.best(experts)
 	certificate, bound := m.promise(k)
-	slack := tolerance * (m.account.loss.Value() + m.account.losses[k].Value() + bound)
+	slack := tolerance * (m.account.loss.Value() + m.account.experts[k].Hindsight.Value() + bound)
 	return certificate <= bound+slack && m.account.regret(experts) <= certificate+slack
 }
 
@@ -85,7 +82,7 @@ func (l *Learner) Report(model.ReportOptions) model.Report {
 		m.final.Weights(weights[k:], l.own.finalAwake[now])
 		for i, name := range names {
 			r.Experts = append(r.Experts, model.Expert{
-				Name: l.expertName(name, j), Loss: m.account.losses[i].Value(), Weight: weights[i], Awake: now.awake(i, k),
+				Name: l.expertName(name, j), Loss: m.account.experts[i].Hindsight.Value(), Weight: weights[i], Awake: now.awake(i, k),
 			})
 		}
 	}

@@ -34,12 +34,13 @@
 package calibration
 
 import (
-	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/mix"
 )
 
 const (
@@ -126,17 +127,7 @@ func (l *Link) Probabilities(dst, scores, counts []float64, total float64) {
 	for k, p := range s.mixed {
 		dst[k] = l.table.at(p)
 	}
-	normalise(dst)
-}
-
-func normalise(dst []float64) {
-	sum := 0.0
-	for _, v := range dst {
-		sum += v
-	}
-	for k := range dst {
-		dst[k] /= sum
-	}
+	mix.Normalize(dst)
 }
 
 // Learn takes the class that was observed, of the scores and counts before. It costs
@@ -166,57 +157,34 @@ func (l *Link) Learn(scores, counts []float64, total float64, truth int, weight 
 // remix moves the mixture towards what was right.
 func (l *Link) remix(s *scratch, truth int, weight float64) {
 	var gains [memories]float64
-	most := math.Inf(-1)
 	for i := range gains {
 		gains[i] = float64(weight * exponential.Log(s.each[i][truth]))
-		most = math.Max(most, gains[i])
 	}
-	for i := range gains {
-		gains[i] -= most
-	}
-	exponential.Exp(gains[:], gains[:])
+	mix.Exponential(gains[:])
 	for i := range gains {
 		gains[i] *= l.mixture[i]
 	}
-	normalise(gains[:])
+	mix.Normalize(gains[:])
 	for i, v := range gains {
 		l.mixture[i] = float64((1-share)*v) + share/memories
 	}
 }
 
-// Bytes is what AppendBinary appends.
-const Bytes = memories*softmaxBytes + 8*memories + tableBytes
-
-// AppendBinary appends θ and the lower triangle of A, by rows, of each memory, the
-// mixture, and the table to dst.
-func (l *Link) AppendBinary(dst []byte) []byte {
+// Visit visits θ and the lower triangle of A, by rows, of each memory, the mixture and the
+// table. Reading refuses what cannot be a calibration.
+func (l *Link) Visit(v *codec.Visitor) {
 	for i := range l.softmaxes {
-		dst = l.softmaxes[i].appendBinary(dst)
+		l.softmaxes[i].visit(v)
 	}
-	return l.table.appendBinary(codec.AppendFloats(dst, l.mixture[:]...))
-}
-
-// Read reads what AppendBinary wrote. It takes any bytes, and fails with
-// codec.ErrCorrupt on those that cannot be a calibration.
-func Read(r *codec.Reader) (*Link, error) {
-	l := New()
-	for i := range l.softmaxes {
-		if err := l.softmaxes[i].read(r); err != nil {
-			return nil, fmt.Errorf("calibration: memory %d: %w", i, err)
-		}
-	}
-	r.FloatsWithin(1, l.mixture[:])
-	ok := l.table.read(r)
-	if err := r.Err(); err != nil {
-		return nil, fmt.Errorf("calibration: %w", err)
+	v.FloatsWithin(1, l.mixture[:])
+	if l.table.visit(v); !v.Reading() {
+		return
 	}
 	sum := 0.0
-	for _, v := range l.mixture {
-		sum += v
-		ok = ok && v >= share/memories/2
+	for _, part := range l.mixture {
+		sum += part
 	}
-	if !ok || !(math.Abs(sum-1) <= 1e-9) {
-		return nil, fmt.Errorf("calibration: a mixture %g or table of no rounds: %w", l.mixture, codec.ErrCorrupt)
+	if slices.Min(l.mixture[:]) < share/memories/2 || !(math.Abs(sum-1) <= 1e-9) {
+		v.Corrupt("a mixture of calibrations %g", l.mixture)
 	}
-	return l, nil
 }

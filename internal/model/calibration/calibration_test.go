@@ -292,8 +292,21 @@ func TestLinkLearns(t *testing.T) {
 	}
 }
 
+func state(l *calibration.Link) []byte {
+	v := codec.Appending(nil)
+	l.Visit(&v)
+	out, _ := v.Appended() // It never fails.
+	return out
+}
+
+func restored(state []byte) (*calibration.Link, error) {
+	l, v := calibration.New(), codec.Reading(state)
+	l.Visit(&v)
+	return l, v.End()
+}
+
 // A state continues bit for bit.
-func TestRead(t *testing.T) {
+func TestVisit(t *testing.T) {
 	all := rounds(7, 4, 200)
 	p := make([]float64, 4)
 	learn := func(c *calibration.Link, rounds []round) {
@@ -306,30 +319,29 @@ func TestRead(t *testing.T) {
 	learn(whole, all)
 	first := calibration.New()
 	learn(first, all[:77])
-	state := first.AppendBinary(nil)
-	if len(state) != calibration.Bytes {
-		t.Fatalf("%d bytes, want %d", len(state), calibration.Bytes)
-	}
-	second, err := calibration.Read(codec.NewReader(state))
+	second, err := restored(state(first))
 	if err != nil {
 		t.Fatal(err)
 	}
 	learn(second, all[77:])
-	if !bytes.Equal(whole.AppendBinary(nil), second.AppendBinary(nil)) {
+	if !bytes.Equal(state(whole), state(second)) {
 		t.Error("restored, it ends elsewhere")
 	}
 }
 
-// Read takes any bytes. What it accepts can be learned with, and stays finite.
-func FuzzRead(f *testing.F) {
-	fresh := calibration.New()
-	f.Add(fresh.AppendBinary(nil))
-	f.Add(bytes.Repeat([]byte{0xff}, calibration.Bytes))
-	f.Add(make([]byte, calibration.Bytes))
-	f.Fuzz(func(t *testing.T, state []byte) {
-		c, err := calibration.Read(codec.NewReader(state))
+// Any bytes are refused or read. What is read can be learned with, and stays finite.
+func FuzzVisit(f *testing.F) {
+	fresh := state(calibration.New())
+	f.Add(fresh)
+	f.Add(bytes.Repeat([]byte{0xff}, len(fresh)))
+	f.Add(make([]byte, len(fresh)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := restored(data)
 		if err != nil {
 			return
+		}
+		if again := state(c); !bytes.Equal(again, data) {
+			t.Fatalf("% x\nread and appended\n% x", data, again)
 		}
 		p := make([]float64, 3)
 		for _, r := range rounds(8, 3, 20) {

@@ -1,11 +1,11 @@
 package calibration
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/mix"
 )
 
 const (
@@ -66,7 +66,7 @@ func (c *softmax) probabilities(dst []float64, classes []point) {
 		dst[k] = math.Max(dst[k]-most, -mostLogit)
 	}
 	exponential.Exp(dst, dst)
-	normalise(dst)
+	mix.Normalize(dst)
 }
 
 // learn takes the class that was observed, with the probabilities of all.
@@ -123,33 +123,22 @@ func (c *softmax) solve(b *point) (pivot float64) {
 	return pivot
 }
 
-// softmaxBytes is what appendBinary appends.
-const softmaxBytes = 8 * (parameters + parameters*(parameters+1)/2)
-
-// appendBinary appends θ and the lower triangle of A, by rows, to dst.
-func (c *softmax) appendBinary(dst []byte) []byte {
-	dst = codec.AppendFloats(dst, c.theta[:]...)
+// visit visits θ and the lower triangle of A, by rows.
+func (c *softmax) visit(v *codec.Visitor) {
+	v.FloatsWithin(mostTheta, c.theta[:])
 	for i := range c.a {
-		dst = codec.AppendFloats(dst, c.a[i][:i+1]...)
+		v.FloatsWithin(maxCurved, c.a[i][:i+1])
 	}
-	return dst
-}
-
-// read reads what appendBinary wrote.
-func (c *softmax) read(r *codec.Reader) error {
-	r.FloatsWithin(mostTheta, c.theta[:])
+	if !v.Reading() {
+		return
+	}
 	for i := range c.a {
-		r.FloatsWithin(maxCurved, c.a[i][:i+1])
 		for j := range i {
 			c.a[j][i] = c.a[i][j]
 		}
 	}
-	if err := r.Err(); err != nil {
-		return err
-	}
 	var b point
 	if pivot := c.solve(&b); !(pivot >= leastPivot) {
-		return fmt.Errorf("a curvature of %g: %w", pivot, codec.ErrCorrupt)
+		v.Corrupt("a curvature of %g", pivot)
 	}
-	return nil
 }

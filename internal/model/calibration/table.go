@@ -72,22 +72,15 @@ func (b *table) learn(p, observed, weight float64) {
 	}
 }
 
-const tableBytes = 3 * 8 * knots
-
-func (b *table) appendBinary(dst []byte) []byte {
-	return codec.AppendFloats(codec.AppendFloats(codec.AppendFloats(dst, b.n[:]...), b.p[:]...), b.t[:]...)
-}
-
-func (b *table) read(r *codec.Reader) (ok bool) {
-	r.FloatsWithin(maxTable, b.n[:])
-	r.FloatsWithin(maxTable, b.p[:])
-	r.FloatsWithin(maxTable, b.t[:])
+func (b *table) visit(v *codec.Visitor) {
+	v.FloatsWithin(maxTable, b.n[:])
+	v.FloatsWithin(maxTable, b.p[:])
+	v.FloatsWithin(maxTable, b.t[:])
 	const rounding = 1e-9
 	for j, n := range b.n {
 		most := n * (1 + rounding)
-		if !(n >= 0 && b.p[j] >= 0 && b.p[j] <= most && b.t[j] >= 0 && b.t[j] <= most) {
-			return false
+		if v.Reading() && !(n >= 0 && b.p[j] >= 0 && b.p[j] <= most && b.t[j] >= 0 && b.t[j] <= most) {
+			v.Corrupt("a table of no rounds")
 		}
 	}
-	return true
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 )
@@ -52,6 +53,9 @@ type Visitor struct {
 
 // Appending is a Visitor that appends to dst. See Appended.
 func Appending(dst []byte) Visitor { return Visitor{out: dst} }
+
+// Growing is Appending to dst with room for n more bytes, which Counting knows.
+func Growing(dst []byte, n int) Visitor { return Appending(slices.Grow(dst, n)) }
 
 // Reading is a Visitor that reads from data, which it does not copy. See End.
 func Reading(data []byte) Visitor { return ReadingFrom(NewReader(data)) }
@@ -113,6 +117,13 @@ func (v *Visitor) skip(n int) bool {
 		v.size += n
 	}
 	return v.counting
+}
+
+// Read reads all of a state by visit.
+func Read(state []byte, visit func(v *Visitor)) error {
+	v := Reading(state)
+	visit(&v)
+	return v.End()
 }
 
 // Uint64 visits numbers of 8 bytes.

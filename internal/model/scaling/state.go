@@ -44,7 +44,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	size := codec.Counting()
 	l.visit(&size)
-	v := codec.Appending(slices.Grow(dst, size.Size()))
+	v := codec.Growing(dst, size.Size())
 	l.visit(&v)
 	return v.Appended()
 }

@@ -3,7 +3,7 @@ package interval
 import (
 	"unsafe"
 
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 )
 
 // Trackers are the q_k of a level.
@@ -23,7 +23,7 @@ func Steps() []float64 { c := steps(); return c[:] }
 
 // Bytes is what Size says of the structs.
 func (s *State) Bytes() uint64 {
-	size := uint64(unsafe.Sizeof(*s)) + uint64(cap(s.levels))*uint64(unsafe.Sizeof(level{})+unsafe.Sizeof(mlpoly.Mixture{})+24*trackers) + 8*uint64(cap(s.ring))
+	size := uint64(unsafe.Sizeof(*s)) + uint64(cap(s.levels))*uint64(unsafe.Sizeof(level{})+unsafe.Sizeof(mix.Mixture{})+24*trackers) + 8*uint64(cap(s.ring))
 	for _, v := range s.levels {
 		size += 8 * uint64(cap(v.hits))
 	}

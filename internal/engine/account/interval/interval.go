@@ -35,7 +35,7 @@ import (
 
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 )
 
 const (
@@ -105,7 +105,7 @@ type level struct {
 	target, miss float64
 	q            [trackers]float64
 	// mixture weighs the trackers.
-	mixture *mlpoly.Mixture
+	mixture *mix.Mixture
 	// covered counts the observations that their interval covered, faded is the
 	// same where a round leaves fading of what was before.
 	covered uint64
@@ -128,7 +128,7 @@ func New(levels []float64) *State {
 			panic(fmt.Sprintf("interval: a level is %g, want it above 0 and below 1", l))
 		}
 		v := &s.levels[i]
-		v.target, v.miss, v.least, v.mixture = l, 1-l, window, mlpoly.New(trackers)
+		v.target, v.miss, v.least, v.mixture = l, 1-l, window, mix.New(trackers)
 		for k := range v.q {
 			// Where the residuals have the Laplace distribution this is it.
 			v.q[k] = -exponential.Log(v.miss)
@@ -157,7 +157,7 @@ func (s *State) Radius(level int) float64 {
 	v := &s.levels[level]
 	var weights [trackers]float64
 	v.mixture.Weights(weights[:], nil)
-	return mlpoly.Mix(weights[:], v.q[:])
+	return mix.Mean(weights[:], v.q[:])
 }
 
 // Observe takes the label of a prediction: miss is y less the value that was

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 )
 
 // AppendBinary appends the state to dst. It allocates nothing when dst has room.
@@ -17,27 +17,9 @@ import (
 // window, the two parts of the sum of widths and of that of scores; if any was judged: the ring of scores, and the
 // ring of bits of each level.
 func (s *State) AppendBinary(dst []byte) []byte {
-	dst = codec.AppendUint64(dst, s.known)
-	dst = codec.AppendUint64(dst, s.judged)
-	dst = codec.AppendFloats(dst, s.weighted, s.weight, s.total)
-	for i := range s.levels {
-		v := &s.levels[i]
-		dst = codec.AppendFloats(dst, v.q[:]...)
-		dst = v.mixture.AppendBinary(dst)
-		dst = codec.AppendUint64(dst, v.covered)
-		dst = codec.AppendFloats(dst, v.faded)
-		dst = codec.AppendUint64(dst, uint64(v.least))
-		dst = codec.AppendFloats(dst, v.width.High, v.width.Low, v.score.High, v.score.Low)
-	}
-	if s.judged == 0 {
-		return dst
-	}
-	dst = codec.AppendFloats(dst, s.ring...)
-	for i := range s.levels {
-		for _, w := range s.levels[i].hits {
-			dst = codec.AppendUint64(dst, w)
-		}
-	}
+	v := codec.Appending(dst)
+	s.visit(&v)
+	dst, _ = v.Appended() // Nothing in it fails.
 	return dst
 }
 
@@ -48,45 +30,53 @@ const (
 	maxWeight = 1 / (1 - decay) * (1 + 1e-9)
 )
 
-// Restore replaces the state by one that AppendBinary wrote for the same
-// levels. It takes any bytes, and fails with codec.ErrCorrupt on those that
-// cannot be a state. On an error the state is as it was.
+// Restore replaces the state by one that AppendBinary wrote for the same levels. It takes
+// any bytes, and fails with codec.ErrCorrupt on those that cannot be a state. On an error
+// the state is as it was.
 func (s *State) Restore(data []byte) error {
 	t := &State{levels: make([]level, len(s.levels))}
-	r := codec.NewReader(data)
-	t.known, t.judged = r.Uint64(), r.Uint64()
-	r.Within(maxSum, &t.weighted, &t.weight, &t.total)
 	for i := range t.levels {
-		v := &t.levels[i]
-		v.target, v.miss = s.levels[i].target, s.levels[i].miss
-		r.FloatsWithin(maxRadius, v.q[:])
-		v.mixture = mlpoly.New(trackers)
-		if err := v.mixture.Restore(r); err != nil {
-			return fmt.Errorf("interval: %w: %w", err, codec.ErrCorrupt)
-		}
-		v.covered = r.Uint64()
-		r.Within(1/(1-fading)*(1+1e-9), &v.faded)
-		least := r.Uint64()
-		v.least = uint16(min(least, math.MaxUint16))
-		r.Within(maxSum, &v.width.High, &v.width.Low, &v.score.High, &v.score.Low)
+		t.levels[i] = level{target: s.levels[i].target, miss: s.levels[i].miss, mixture: mix.New(trackers)}
 	}
-	if r.Err() == nil && t.judged > 0 {
-		t.allocate()
-		r.FloatsWithin(maxScore, t.ring)
-		for i := range t.levels {
-			for w := range t.levels[i].hits {
-				t.levels[i].hits[w] = r.Uint64()
-			}
-		}
-	}
-	if err := r.End(); err != nil {
-		return fmt.Errorf("interval: %w", err)
+	v := codec.Reading(data)
+	t.visit(&v)
+	if err := v.End(); err != nil {
+		return fmt.Errorf("interval: %w: %w", err, codec.ErrCorrupt)
 	}
 	if what := t.broken(); what != "" {
 		return fmt.Errorf("interval: %s: %w", what, codec.ErrCorrupt)
 	}
 	*s = *t
 	return nil
+}
+
+func (s *State) visit(v *codec.Visitor) {
+	v.Uint64(&s.known, &s.judged)
+	v.Within(maxSum, &s.weighted, &s.weight, &s.total)
+	for i := range s.levels {
+		s.levels[i].visit(v)
+	}
+	if v.Reading() && s.judged > 0 {
+		s.allocate()
+	}
+	v.FloatsWithin(maxScore, s.ring)
+	for i := range s.levels {
+		for w := range s.levels[i].hits {
+			v.Uint64(&s.levels[i].hits[w])
+		}
+	}
+}
+
+func (v *level) visit(c *codec.Visitor) {
+	c.FloatsWithin(maxRadius, v.q[:])
+	v.mixture.Visit(c)
+	c.Uint64(&v.covered)
+	c.Within(1/(1-fading)*(1+1e-9), &v.faded)
+	least := int(v.least)
+	if c.Int(math.MaxUint16, &least); c.Reading() {
+		v.least = uint16(least)
+	}
+	c.Within(maxSum, &v.width.High, &v.width.Low, &v.score.High, &v.score.Low)
 }
 
 // broken says what of a state that was read cannot be, and derives what is not

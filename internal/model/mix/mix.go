@@ -1,14 +1,52 @@
-// Package mlpoly mixes the predictions of experts by the polynomially weighted
-// averages with one learning rate an expert: ML-Poly.
-package mlpoly
+// Package mix mixes the predictions of experts.
+package mix
 
 import (
-	"fmt"
 	"math"
 
-	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/exponential"
 )
+
+// Normalize divides the weights by their sum.
+func Normalize(weights []float64) {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	for k := range weights {
+		weights[k] /= sum
+	}
+}
+
+// Exponential replaces the logarithms of weights by the weights, the largest being 1.
+func Exponential(logarithms []float64) {
+	most := math.Inf(-1)
+	for _, v := range logarithms {
+		most = math.Max(most, v)
+	}
+	for k := range logarithms {
+		logarithms[k] -= most
+	}
+	exponential.Exp(logarithms, logarithms)
+}
+
+// Mean is Σ w_k f_k for weights of sum 1, within the range of the advice of the experts
+// with a weight, and 0 without one.
+func Mean(weights, advice []float64) float64 {
+	sum, low, high := 0.0, math.Inf(1), math.Inf(-1)
+	for k, w := range weights {
+		if w > 0 {
+			f := advice[k]
+			sum += float64(w * f)
+			low, high = math.Min(low, f), math.Max(high, f)
+		}
+	}
+	if low > high {
+		return 0
+	}
+	return math.Max(low, math.Min(high, sum)) // Rounding leaves no hull.
+}
 
 // Mixture is ML-Poly over K experts whose loss is linearised. With the
 // prediction of the mixture b = Σ w_k f_k and a subgradient g of the loss at b,
@@ -88,22 +126,6 @@ func (m *Mixture) Weights(dst []float64, awake []bool) {
 			dst[k] = 1 / float64(count)
 		}
 	}
-}
-
-// Mix is Σ w_k f_k, within the range of the advice of those with a weight.
-func Mix(weights, advice []float64) float64 {
-	sum, low, high := 0.0, math.Inf(1), math.Inf(-1)
-	for k, w := range weights {
-		if w > 0 {
-			f := advice[k]
-			sum += float64(w * f)
-			low, high = math.Min(low, f), math.Max(high, f)
-		}
-	}
-	if low > high {
-		return 0
-	}
-	return math.Max(low, math.Min(high, sum)) // Rounding leaves no hull.
 }
 
 // Update learns one round: what the mixture said, what the experts said, and
@@ -189,57 +211,40 @@ func (m *Mixture) within(potential float64, k int) float64 {
 // Bytes is the memory of a mixture of k experts.
 func Bytes(k int) uint64 { return 8 * uint64(3*k+4) }
 
-// StateBytes is what AppendBinary appends.
-func StateBytes(k int) int { return 8 * (2*k + 4) }
-
-// AppendBinary appends the state to dst: R, V, the unit, B, S and T.
-func (m *Mixture) AppendBinary(dst []byte) []byte {
-	dst = codec.AppendFloats(dst, m.regrets...)
-	dst = codec.AppendFloats(dst, m.squares...)
-	dst = codec.AppendFloats(dst, m.unit, m.largest, m.sum)
-	return codec.AppendUint64(dst, m.rounds)
-}
-
 // Bounds of a state: rounds are counted in 53 bits, and gains are below 1e215.
 const (
 	maxRounds = 1 << 53
 	maxUnit   = 1e215
 )
 
-// Restore replaces the state by the next that AppendBinary wrote. It refuses
-// numbers that no gains lead to. After an error the mixture is of no use.
-func (m *Mixture) Restore(reader *codec.Reader) error {
-	reader.FloatsWithin(maxRounds, m.regrets)
-	reader.FloatsWithin(maxRounds, m.squares)
-	reader.Within(maxUnit, &m.unit)
-	reader.Within(1, &m.largest)
-	m.sum = reader.Float()
-	m.rounds = reader.Uint64()
-	if err := reader.Err(); err != nil {
-		return fmt.Errorf("mlpoly: restore: %w", err)
+// Visit visits the state: R, V, the unit, B, S and T. Reading refuses numbers that no gains
+// lead to. After a failure the mixture is of no use.
+func (m *Mixture) Visit(v *codec.Visitor) {
+	v.FloatsWithin(maxRounds, m.regrets)
+	v.FloatsWithin(maxRounds, m.squares)
+	v.Within(maxUnit, &m.unit)
+	v.Within(1, &m.largest)
+	v.Float(&m.sum)
+	if v.Uint64(&m.rounds); v.Reading() {
+		m.check(v)
 	}
-	if err := m.check(); err != nil {
-		return fmt.Errorf("mlpoly: restore: %w: %w", err, model.ErrCorruptState)
-	}
-	return nil
 }
 
-func (m *Mixture) check() error {
+func (m *Mixture) check(v *codec.Visitor) {
 	if most := float64(len(m.regrets)) * float64(m.rounds); m.rounds > maxRounds || !(m.sum >= 0 && m.sum <= most) {
-		return fmt.Errorf("a sum of %g after %d rounds of %d experts", m.sum, m.rounds, len(m.regrets))
+		v.Corrupt("a mixture with a sum of %g after %d rounds of %d experts", m.sum, m.rounds, len(m.regrets))
 	}
 	if fraction, _ := math.Frexp(m.unit); m.unit != 0 && fraction != 0.5 {
-		return fmt.Errorf("a unit of %g, want a power of two", m.unit)
+		v.Corrupt("a mixture with a unit of %g, want a power of two", m.unit)
 	}
 	if (m.unit == 0) != (m.largest == 0) || m.largest < 0 || (m.unit != 0 && m.largest < 0.25) {
-		return fmt.Errorf("a largest square of %g units of %g", m.largest, m.unit)
+		v.Corrupt("a mixture with a largest square of %g units of %g", m.largest, m.unit)
 	}
-	for k, v := range m.squares {
+	for k, square := range m.squares {
 		// |R_k| ≤ √(T V_k), and each of its T additions rounds.
-		most := math.Sqrt(float64(float64(m.rounds) * v))
-		if v < 0 || (m.unit == 0 && (v != 0 || m.regrets[k] != 0)) || !(math.Abs(m.regrets[k]) <= float64(most*(1+1e-6))+1e-150) {
-			return fmt.Errorf("expert %d: a regret of %g with squares of %g", k, m.regrets[k], v)
+		most := math.Sqrt(float64(float64(m.rounds) * square))
+		if square < 0 || (m.unit == 0 && (square != 0 || m.regrets[k] != 0)) || !(math.Abs(m.regrets[k]) <= float64(most*(1+1e-6))+1e-150) {
+			v.Corrupt("expert %d of a mixture: a regret of %g with squares of %g", k, m.regrets[k], square)
 		}
 	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package mlpoly_test
+package mix_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/mlpoly"
+	"hindsight/internal/model/mix"
 )
 
 // naive is ML-Poly as the paper writes it, from every gain so far.
@@ -128,7 +128,7 @@ func TestRegretBound(t *testing.T) {
 	for name, next := range streams() {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(7, 1))
-			m, oracle := mlpoly.New(5), &naive{}
+			m, oracle := mix.New(5), &naive{}
 			weights, regret, size := make([]float64, 5), make([]float64, 5), 0.0
 			for round := range 400 {
 				var before []float64
@@ -140,7 +140,7 @@ func TestRegretBound(t *testing.T) {
 						t.Fatalf("round %d: weight %d is %g, want %g", round, k, weights[k], want)
 					}
 				}
-				mixed := mlpoly.Mix(weights, advice)
+				mixed := mix.Mean(weights, advice)
 				gains := make([]float64, 5)
 				for k, f := range advice {
 					if awake[k] {
@@ -171,7 +171,7 @@ func TestRegretBound(t *testing.T) {
 // The units of the loss do not touch the weights, and no number overflows.
 func TestUnits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 2))
-	small, large := mlpoly.New(3), mlpoly.New(3)
+	small, large := mix.New(3), mix.New(3)
 	a, b := make([]float64, 3), make([]float64, 3)
 	factor := math.Ldexp(1, 500)
 	for range 200 {
@@ -184,10 +184,10 @@ func TestUnits(t *testing.T) {
 				t.Fatalf("weights %v and %v", a, b)
 			}
 		}
-		small.Update(gradient, mlpoly.Mix(a, advice), advice, nil)
-		large.Update(gradient*factor, mlpoly.Mix(b, advice), advice, nil)
+		small.Update(gradient, mix.Mean(a, advice), advice, nil)
+		large.Update(gradient*factor, mix.Mean(b, advice), advice, nil)
 	}
-	huge := mlpoly.New(2)
+	huge := mix.New(2)
 	for n := range 300 {
 		v := math.Pow(10, float64(n%100))
 		huge.Update(1e9*v, v, []float64{-v, v}, nil)
@@ -199,9 +199,9 @@ func TestUnits(t *testing.T) {
 }
 
 func TestNobodyIsAwake(t *testing.T) {
-	m, w := mlpoly.New(2), []float64{1, 1}
+	m, w := mix.New(2), []float64{1, 1}
 	m.Weights(w, []bool{false, false})
-	if w[0] != 0 || w[1] != 0 || mlpoly.Mix(w, []float64{3, 4}) != 0 {
+	if w[0] != 0 || w[1] != 0 || mix.Mean(w, []float64{3, 4}) != 0 {
 		t.Errorf("weights %v", w)
 	}
 	m.Update(1, 0, []float64{3, 4}, []bool{false, false})
@@ -210,46 +210,69 @@ func TestNobodyIsAwake(t *testing.T) {
 	}
 }
 
+func state(m *mix.Mixture) []byte {
+	v := codec.Appending(nil)
+	m.Visit(&v)
+	out, _ := v.Appended() // It never fails.
+	return out
+}
+
+func restore(m *mix.Mixture, state []byte) error {
+	v := codec.Reading(state)
+	m.Visit(&v)
+	return v.End()
+}
+
 func TestRestore(t *testing.T) {
-	m := mlpoly.New(3)
+	m := mix.New(3)
 	for n := range 50 {
 		x := math.Sin(float64(n))
 		m.Update(x, x*x, []float64{1, x, -x}, []bool{true, n > 9, true})
-		state := m.AppendBinary(nil)
-		if len(state) != mlpoly.StateBytes(3) {
-			t.Fatalf("%d bytes", len(state))
-		}
-		again := mlpoly.New(3)
-		if err := again.Restore(codec.NewReader(state)); err != nil {
+		before := state(m)
+		again := mix.New(3)
+		if err := restore(again, before); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(again.AppendBinary(nil), state) {
+		if !bytes.Equal(state(again), before) {
 			t.Fatal("another state is encoded than was restored")
 		}
 		m = again
 	}
-	good := m.AppendBinary(nil)
+	good := state(m)
 	for at := 0; at < len(good); at += 8 {
 		for _, v := range []float64{math.NaN(), math.Inf(1), -1e300} {
 			bad := append([]byte(nil), good...)
 			copy(bad[at:], codec.AppendFloats(nil, v))
-			if err := mlpoly.New(3).Restore(codec.NewReader(bad)); err == nil {
+			if err := restore(mix.New(3), bad); err == nil {
 				t.Errorf("%g at %d was restored", v, at)
 			}
 		}
 	}
-	if err := mlpoly.New(3).Restore(codec.NewReader(good[:8])); !errors.Is(err, codec.ErrCorrupt) {
+	if err := restore(mix.New(3), good[:8]); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("cut: %v", err)
 	}
 }
 
+func TestExponential(t *testing.T) {
+	for _, shift := range []float64{0, -3, 1e6} {
+		w := []float64{shift, shift - math.Ln2, shift - 2000}
+		mix.Exponential(w)
+		if w[0] != 1 || math.Abs(w[1]-0.5) > 1e-9 || w[2] != 0 {
+			t.Errorf("shifted by %g: %g", shift, w)
+		}
+		if mix.Normalize(w); math.Abs(w[0]-2.0/3) > 1e-9 || math.Abs(w[1]-1.0/3) > 1e-9 {
+			t.Errorf("shifted by %g: %g", shift, w)
+		}
+	}
+}
+
 func TestAllocations(t *testing.T) {
-	m, w := mlpoly.New(40), make([]float64, 40)
+	m, w := mix.New(40), make([]float64, 40)
 	advice := make([]float64, 40)
 	advice[3] = 1
 	if n := testing.AllocsPerRun(100, func() {
 		m.Weights(w, nil)
-		m.Update(1, mlpoly.Mix(w, advice), advice, nil)
+		m.Update(1, mix.Mean(w, advice), advice, nil)
 		_ = m.Potential()
 	}); n != 0 {
 		t.Errorf("a round allocates %g times", n)
