@@ -70,7 +70,7 @@ func layers() []layer {
 		{"internal/model/mix", []string{"internal/model/codec", "internal/model/exponential"}},
 		{"internal/model/auto", append([]string{"internal/model/mix", "internal/model/moments", "internal/model/trig", "internal/model/ziggurat"}, learner...)},
 		{"internal/model/input", []string{
-			"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/trig",
+			"internal/model", "internal/model/codec", "internal/model/compensated", "internal/model/exponential", "internal/model/moments", "internal/model/trig",
 		}},
 		{"internal/model/calibration", []string{"internal/model/codec", "internal/model/exponential", "internal/model/mix"}},
 		{"internal/model/classifier", []string{

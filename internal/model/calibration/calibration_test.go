@@ -300,9 +300,8 @@ func state(l *calibration.Link) []byte {
 }
 
 func restored(state []byte) (*calibration.Link, error) {
-	l, v := calibration.New(), codec.Reading(state)
-	l.Visit(&v)
-	return l, v.End()
+	l := calibration.New()
+	return l, codec.Read(state, l.Visit)
 }
 
 // A state continues bit for bit.

@@ -24,9 +24,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 // refuses numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
 	fresh := &Learner{o: l.o, numbers: map[string]int{}, calibration: calibration.New()}
-	v := codec.Reading(state)
-	fresh.visit(&v)
-	if err := v.End(); err != nil {
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("classifier: restore: %w", err)
 	}
 	*l = *fresh

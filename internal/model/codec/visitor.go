@@ -29,9 +29,7 @@ import (
 //
 //	func (l *Learner) Restore(state []byte) error {
 //		fresh := New(l.o)
-//		v := codec.Reading(state)
-//		fresh.visit(&v)
-//		if err := v.End(); err != nil {
+//		if err := codec.Read(state, fresh.visit); err != nil {
 //			return fmt.Errorf("learner: restore: %w", err)
 //		}
 //		*l = *fresh

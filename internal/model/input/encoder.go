@@ -1,10 +1,10 @@
 package input
 
 import (
-	"math"
 	"slices"
 
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/moments"
 	"hindsight/internal/model/trig"
 )
 
@@ -244,15 +244,12 @@ func (e *Encoder) addNumber(l *learned, v float64) {
 	e.grown += l.shift.size() - before // Modulo 2⁶⁴, when the sample goes.
 }
 
-// summary is the range, the mean and the squared deviations of numbers.
-//
-// Source: Welford, Technometrics 4 (1962), with a compensated mean, so that it is
-// exact to its own rounding however many numbers there were.
+// summary is the range and the moments of n numbers.
 type summary struct {
+	moments.Exact
+
 	n         uint64
 	low, high float64
-	mean      compensated.Sum
-	squares   float64
 }
 
 // excludes tells whether a number lies outside of the range so far.
@@ -264,18 +261,7 @@ func (s *summary) add(v float64) {
 		s.low, s.high = v, v
 	}
 	s.low, s.high = min(s.low, v), max(s.high, v)
-	n := float64(s.n)
-	off := (v - s.mean.High) - s.mean.Low
-	s.mean.Add(off / n)
-	s.squares += float64(float64(off*off) * ((n - 1) / n))
-}
-
-// deviation is the root of the mean squared deviation.
-func (s *summary) deviation() float64 {
-	if s.n == 0 {
-		return 0
-	}
-	return math.Sqrt(s.squares / float64(s.n))
+	s.Add(v, s.n)
 }
 
 // categories are those of one input, in the order of their first appearance.

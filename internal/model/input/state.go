@@ -141,8 +141,8 @@ func (s *summary) visit(v *codec.Visitor, f *field, seen uint64) {
 	default:
 	}
 	v.Within(limit, &s.low, &s.high)
-	v.Within(2*limit, &s.mean.High, &s.mean.Low)
-	v.Within(maxSquares, &s.squares)
+	v.Within(2*limit, &s.Mean.High, &s.Mean.Low)
+	v.Within(maxSquares, &s.Squares)
 	if !v.Reading() {
 		return
 	}
@@ -150,8 +150,8 @@ func (s *summary) visit(v *codec.Visitor, f *field, seen uint64) {
 	if f.kind == vector {
 		s.n *= uint64(f.limit)
 	}
-	if !(s.low <= s.high) || !(s.squares >= 0) {
-		v.Corrupt("a range from %g to %g, a sum of squares of %g", s.low, s.high, s.squares)
+	if !(s.low <= s.high) || !(s.Squares >= 0) {
+		v.Corrupt("a range from %g to %g, a sum of squares of %g", s.low, s.high, s.Squares)
 	}
 }
 

@@ -217,12 +217,6 @@ func state(m *mix.Mixture) []byte {
 	return out
 }
 
-func restore(m *mix.Mixture, state []byte) error {
-	v := codec.Reading(state)
-	m.Visit(&v)
-	return v.End()
-}
-
 func TestRestore(t *testing.T) {
 	m := mix.New(3)
 	for n := range 50 {
@@ -230,7 +224,7 @@ func TestRestore(t *testing.T) {
 		m.Update(x, x*x, []float64{1, x, -x}, []bool{true, n > 9, true})
 		before := state(m)
 		again := mix.New(3)
-		if err := restore(again, before); err != nil {
+		if err := codec.Read(before, again.Visit); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(state(again), before) {
@@ -243,12 +237,12 @@ func TestRestore(t *testing.T) {
 		for _, v := range []float64{math.NaN(), math.Inf(1), -1e300} {
 			bad := append([]byte(nil), good...)
 			copy(bad[at:], codec.AppendFloats(nil, v))
-			if err := restore(mix.New(3), bad); err == nil {
+			if err := codec.Read(bad, mix.New(3).Visit); err == nil {
 				t.Errorf("%g at %d was restored", v, at)
 			}
 		}
 	}
-	if err := restore(mix.New(3), good[:8]); !errors.Is(err, codec.ErrCorrupt) {
+	if err := codec.Read(good[:8], mix.New(3).Visit); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("cut: %v", err)
 	}
 }

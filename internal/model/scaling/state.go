@@ -56,9 +56,7 @@ func (l *Learner) Restore(state []byte) error {
 		return l.inner.Restore(state)
 	}
 	fresh := New(l.o)
-	v := codec.Reading(state)
-	fresh.visit(&v)
-	if err := v.End(); err != nil {
+	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("scaling: restore: %w", err)
 	}
 	l.inner, l.warm, l.affine, l.extra, l.owed = fresh.inner, fresh.warm, fresh.affine, fresh.extra, fresh.owed
