@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -21,109 +22,90 @@ func Encode(m proto.Message) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}
-	var out bytes.Buffer
-	if err := message(&out, m.ProtoReflect().Descriptor(), canonical); err != nil {
+	w := new(writer)
+	if err := w.message(m.ProtoReflect().Descriptor(), canonical); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}
-	return out.Bytes(), nil
+	return w.Bytes(), nil
 }
 
-// message writes the canonical JSON of a message of the given type.
-func message(out *bytes.Buffer, md protoreflect.MessageDescriptor, canonical json.RawMessage) error {
+// writer rewrites canonical JSON, by the descriptors of its messages.
+type writer struct{ bytes.Buffer }
+
+// message writes a message.
+func (w *writer) message(md protoreflect.MessageDescriptor, canonical json.RawMessage) error {
 	if md.FullName().Parent() == "google.protobuf" {
-		return json.Compact(out, canonical) // It has its own JSON form.
+		return json.Compact(&w.Buffer, canonical) // The type has a JSON form of its own.
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(canonical, &members); err != nil {
 		return err
 	}
-	out.WriteByte('{')
-	first := true
+	var present []protoreflect.FieldDescriptor
 	for i := range md.Fields().Len() {
-		fd := md.Fields().Get(i)
-		raw, ok := members[fd.JSONName()]
-		if !ok {
-			continue
-		}
-		if !first {
-			out.WriteByte(',')
-		}
-		first = false
-		fmt.Fprintf(out, "%q:", fd.JSONName())
-		if err := field(out, fd, raw); err != nil {
-			return err
+		if fd := md.Fields().Get(i); members[fd.JSONName()] != nil {
+			present = append(present, fd)
 		}
 	}
-	out.WriteByte('}')
-	return nil
+	return w.join('{', '}', len(present), func(i int) error {
+		fmt.Fprintf(w, "%q:", present[i].JSONName())
+		return w.field(present[i], members[present[i].JSONName()])
+	})
 }
 
-// field writes the canonical JSON of a field: a list, a map or one value.
-func field(out *bytes.Buffer, fd protoreflect.FieldDescriptor, raw json.RawMessage) error {
+// field writes a field: a list, a map ordered by key, or one value.
+func (w *writer) field(fd protoreflect.FieldDescriptor, raw json.RawMessage) error {
 	switch {
 	case fd.IsList():
 		var items []json.RawMessage
 		if err := json.Unmarshal(raw, &items); err != nil {
 			return err
 		}
-		out.WriteByte('[')
-		for i, item := range items {
-			if i > 0 {
-				out.WriteByte(',')
-			}
-			if err := value(out, fd, item); err != nil {
+		return w.join('[', ']', len(items), func(i int) error { return w.value(fd, items[i]) })
+	case fd.IsMap():
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return err
+		}
+		keys := slices.Sorted(maps.Keys(members))
+		return w.join('{', '}', len(keys), func(i int) error {
+			name, err := json.Marshal(keys[i])
+			if err != nil {
 				return err
 			}
-		}
-		out.WriteByte(']')
-		return nil
-	case fd.IsMap():
-		return mapping(out, fd.MapValue(), raw)
+			w.Write(append(name, ':'))
+			return w.value(fd.MapValue(), members[keys[i]])
+		})
 	default:
-		return value(out, fd, raw)
+		return w.value(fd, raw)
 	}
 }
 
-// mapping writes the canonical JSON of a map, ordered by key.
-func mapping(out *bytes.Buffer, fd protoreflect.FieldDescriptor, raw json.RawMessage) error {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return err
-	}
-	keys := make([]string, 0, len(members))
-	for k := range members {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	out.WriteByte('{')
-	for i, k := range keys {
+// join writes elements with commas between them.
+func (w *writer) join(begin, end byte, n int, element func(int) error) error {
+	w.WriteByte(begin)
+	for i := range n {
 		if i > 0 {
-			out.WriteByte(',')
+			w.WriteByte(',')
 		}
-		name, err := json.Marshal(k)
-		if err != nil {
-			return err
-		}
-		out.Write(name)
-		out.WriteByte(':')
-		if err := value(out, fd, members[k]); err != nil {
+		if err := element(i); err != nil {
 			return err
 		}
 	}
-	out.WriteByte('}')
+	w.WriteByte(end)
 	return nil
 }
 
-// value writes the canonical JSON of one value.
-func value(out *bytes.Buffer, fd protoreflect.FieldDescriptor, raw json.RawMessage) error {
+// value writes one value.
+func (w *writer) value(fd protoreflect.FieldDescriptor, raw json.RawMessage) error {
 	switch fd.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return message(out, fd.Message(), raw)
+		return w.message(fd.Message(), raw)
 	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind,
 		protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		out.Write(bytes.Trim(raw, `"`))
+		w.Write(bytes.Trim(raw, `"`))
 		return nil
 	default:
-		return json.Compact(out, raw)
+		return json.Compact(&w.Buffer, raw)
 	}
 }

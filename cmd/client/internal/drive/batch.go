@@ -25,10 +25,9 @@ const (
 // the rows of a batch in order. The outcome of a row has its prequential prediction,
 // which is what Predict would have answered just before the row was learned.
 //
-// A batch is learned whole or not at all. One that is refused is sent again in halves:
-// the rows before a wrong one are learned, and the error names its round.
+// The server learns a batch whole or not at all. A refused batch is sent again in halves, so
+// that the rows before a wrong row are learned and the error names the round of the wrong row.
 func (d *driver) batches(ctx context.Context, m *client.Model) error {
-	// The end of ctx ends no call.
 	calling := context.WithoutCancel(ctx)
 	d.calls = inTurn(calling, m)
 	size, limit := firstBatch, maxBatch
@@ -53,18 +52,18 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 		outcomes, err := m.ObserveBatch(calling, observations)
 		took := time.Since(start)
 		var refused *client.Error
-		switch {
-		case errors.As(err, &refused) && refused.Reason != "" && len(batch) > 1:
+		switch several := len(batch) > 1; {
+		case several && errors.As(err, &refused) && refused.Reason != "":
 			limit = len(batch) / 2
 			size = limit
 			continue
-		case err != nil && len(batch) > 1:
+		case several && err != nil:
 			return fmt.Errorf("rounds %d to %d: observe: %w", batch[0].t, batch[len(batch)-1].t, err)
 		case err != nil:
 			return fmt.Errorf("round %d: observe: %w", batch[0].t, err)
 		}
 		d.result.Batches++
-		d.result.Observe.Add(took)
+		d.result.Observe = append(d.result.Observe, took)
 		for i, f := range batch {
 			if err := d.acknowledge(f, outcomes[i]); err != nil {
 				return err

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -168,8 +170,8 @@ type flight struct {
 	round     stream.Round
 	predicted bool
 	labels    []float64
-	known     bool   // the server knows no prediction, or the label had been observed before
-	learned   uint64 // the prediction had learned so many observations
+	known     bool   // observe by the input: the server knows no prediction, or the label already
+	learned   uint64 // how many observations the prediction had learned
 	at        float64
 	due       float64 // the time at which the label is sent
 }
@@ -184,7 +186,6 @@ type sent struct {
 
 // run takes the rounds through the model.
 func (d *driver) run(ctx context.Context, m *client.Model) error {
-	// The end of ctx ends no call.
 	calling := context.WithoutCancel(ctx)
 	d.calls = inTurn(calling, m)
 	if d.options.Pipeline > 0 {
@@ -241,7 +242,7 @@ func (d *driver) choose(ctx context.Context) *sent {
 	return d.begin(f)
 }
 
-// interruption is the end of a run by its context.
+// interruption is the error of a run that its context ended.
 type interruption struct{ cause error }
 
 // Error implements error.
@@ -299,13 +300,14 @@ func (d *driver) begin(f *flight) *sent {
 	if f.round.Unlabelled {
 		return d.predictAlone(f)
 	}
-	at := len(d.due)
-	for at > 0 && d.due[at-1].due > f.due {
-		at--
-	}
-	d.due = append(d.due, nil)
-	copy(d.due[at+1:], d.due[at:])
-	d.due[at] = f
+	// Labels of the same time stay in the order of their rounds.
+	at, _ := slices.BinarySearchFunc(d.due, f.due, func(g *flight, due float64) int {
+		if g.due <= due {
+			return -1
+		}
+		return 1
+	})
+	d.due = slices.Insert(d.due, at, f)
 	return &sent{flight: f, start: time.Now(), prediction: d.calls.predict(f.input(), client.PredictionID(f.id))}
 }
 
@@ -329,7 +331,7 @@ func (d *driver) finish(c *sent) error {
 	case err != nil:
 		return fmt.Errorf("round %d: predict: %w", c.t, err)
 	default:
-		d.result.Predict.Add(time.Since(c.start))
+		d.result.Predict = append(d.result.Predict, time.Since(c.start))
 	}
 	if c.round.Unlabelled {
 		d.result.Unlabelled++
@@ -352,7 +354,7 @@ func (d *driver) observed(c *sent) error {
 	if err != nil {
 		return fmt.Errorf("round %d: observe: %w", c.t, err)
 	}
-	d.result.Observe.Add(time.Since(c.start))
+	d.result.Observe = append(d.result.Observe, time.Since(c.start))
 	if !c.known && !outcome.GetDuplicate() && outcome.GetSequence() > c.learned {
 		d.result.Behind = max(d.result.Behind, int(outcome.GetSequence()-1-c.learned))
 	}
@@ -424,4 +426,49 @@ func (f *flight) observation() client.Observation {
 		o.Target = client.Labels(f.labels...)
 	}
 	return o
+}
+
+// calls makes calls. Its functions return a function that waits for the answer.
+type calls struct {
+	predict func(client.Input, client.PredictOption) func() (*hindsightv1.Prediction, error)
+	observe func(client.Observation) func() (*hindsightv1.Outcome, error)
+}
+
+// inTurn makes a call when its answer is waited for.
+func inTurn(ctx context.Context, m *client.Model) calls {
+	return calls{
+		predict: func(input client.Input, o client.PredictOption) func() (*hindsightv1.Prediction, error) {
+			return func() (*hindsightv1.Prediction, error) { return m.Predict(ctx, input, o) }
+		},
+		observe: func(o client.Observation) func() (*hindsightv1.Outcome, error) {
+			return func() (*hindsightv1.Outcome, error) { return m.Observe(ctx, o) }
+		},
+	}
+}
+
+// pipelined makes calls in a session.
+func pipelined(ctx context.Context, s *client.Session) calls {
+	return calls{
+		predict: func(input client.Input, o client.PredictOption) func() (*hindsightv1.Prediction, error) {
+			return later(ctx, s.Predict(ctx, input, o))
+		},
+		observe: func(o client.Observation) func() (*hindsightv1.Outcome, error) { return later(ctx, s.Observe(ctx, o)) },
+	}
+}
+
+// later waits for a future.
+func later[T any](ctx context.Context, future *client.Future[T]) func() (T, error) {
+	return func() (T, error) { return future.Wait(ctx) }
+}
+
+// Latency are durations of calls.
+type Latency []time.Duration
+
+// Quantile returns the quantile q of the durations, 0 without a duration.
+func (l Latency) Quantile(q float64) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	rank := max(1, int(math.Ceil(q*float64(len(l)))))
+	return slices.Sorted(slices.Values(l))[rank-1]
 }

@@ -3,8 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
@@ -26,24 +24,17 @@ type RecordOptions struct {
 	Inputs []*hindsightv1.Input
 }
 
-// Records yields rows of a CSV file as records of named inputs. Times and categories
-// need a first pass over the file; see infer.Declared. A shuffle holds the whole
-// file in memory; without one the rows are read one by one. It is not safe for
-// concurrent use.
+// Records yields rows of a CSV file as records of named inputs. Times and categories need a
+// first pass over the file; see infer.Declared. A shuffle holds the whole file in memory. It is
+// not safe for concurrent use.
 type Records struct {
-	path     string
-	options  RecordOptions
-	total    int // rows that Next yields in all, -1 if not known
-	position int
+	rows[[]string]
 
-	file    *os.File
-	table   *dataset.Table
-	targets []int
-	inputs  []placed
-	leftOut []*infer.Column
-
-	rows  [][]string // of a shuffled file; all of them can be converted
-	order []int
+	declared []*hindsightv1.Input
+	table    *dataset.Table
+	targets  []int
+	inputs   []placed
+	leftOut  []*infer.Column
 }
 
 // placed is an input and its column of the file.
@@ -59,25 +50,22 @@ var (
 
 // OpenRecords opens a file. Close must be called.
 func OpenRecords(path string, o RecordOptions) (*Records, error) {
+	rows, err := newRows[[]string](path, o.FileOptions)
 	switch {
-	case o.Offset < 0 || o.Limit < 0:
-		return nil, fmt.Errorf("offset %d and limit %d cannot be negative", o.Offset, o.Limit)
+	case err != nil:
+		return nil, err
 	case o.MinMax:
 		return nil, errScaled
 	case len(o.Features) > 0:
 		return nil, errFeatures
 	}
-	r := &Records{path: path, options: o, total: -1}
+	r := &Records{rows: rows, declared: o.Inputs}
+	r.read, r.round = r.readRow, r.convert
 	if err := r.open(); err != nil {
 		return nil, err
 	}
-	err := r.place()
-	switch {
-	case err != nil:
-	case o.Shuffle != nil:
-		err = r.load()
-	default:
-		err = r.skip()
+	if err = r.place(); err == nil {
+		err = r.begin()
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -86,18 +74,14 @@ func OpenRecords(path string, o RecordOptions) (*Records, error) {
 }
 
 // CheckHeader checks the header of a file and that the targets are in it.
-func CheckHeader(path, target string, delimiter rune) (err error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
+func CheckHeader(path, target string, delimiter rune) error {
+	return withFile(path, func(file *os.File) error {
+		table, err := dataset.NewTable(file, path, delimiter)
+		if err == nil {
+			_, err = table.Targets(target)
+		}
 		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	table, err := dataset.NewTable(file, path, delimiter)
-	if err != nil {
-		return err
-	}
-	_, err = table.Targets(target)
-	return err
+	})
 }
 
 // open opens the file and reads its header.
@@ -121,8 +105,8 @@ func (r *Records) open() error {
 
 // place finds the columns of the inputs, and how their cells are written.
 func (r *Records) place() error {
-	columns, names := r.table.Columns(), make([]string, len(r.options.Inputs))
-	for i, in := range r.options.Inputs {
+	columns, names := r.table.Columns(), make([]string, len(r.declared))
+	for i, in := range r.declared {
 		names[i] = in.GetName()
 	}
 	for _, name := range r.options.Ignore {
@@ -156,8 +140,8 @@ func (r *Records) place() error {
 		}
 	}
 	var how *infer.Conventions
-	err := r.survey(func(file *os.File) (err error) {
-		how, err = infer.Declared(file, r.path, r.options.Delimiter, r.options.Inputs)
+	err := withFile(r.path, func(file *os.File) (err error) {
+		how, err = infer.Declared(file, r.path, r.options.Delimiter, r.declared)
 		return err
 	})
 	if err != nil {
@@ -172,20 +156,11 @@ func (r *Records) place() error {
 	return nil
 }
 
-// survey opens the file once more.
-func (r *Records) survey(read func(*os.File) error) error {
-	file, err := os.Open(r.path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(read(file), file.Close())
-}
-
-// leaveOut leaves out what infer leaves out of the columns that are neither inputs nor
-// targets, and refuses the first other one.
+// leaveOut leaves out the unknown columns that infer leaves out, and refuses the first other
+// unknown column. A column is unknown if it is neither an input nor a target.
 func (r *Records) leaveOut(unknown []string) error {
 	var inferred *infer.Result
-	err := r.survey(func(file *os.File) (err error) {
+	err := withFile(r.path, func(file *os.File) (err error) {
 		inferred, err = infer.Read(file, r.path, infer.Options{Delimiter: r.options.Delimiter})
 		return err
 	})
@@ -208,7 +183,7 @@ func (r *Records) leaveOut(unknown []string) error {
 // LeftOut are the columns that were left out as infer leaves them out.
 func (r *Records) LeftOut() []*infer.Column { return r.leftOut }
 
-// argument is the name of a column as a shell and the flag --ignore, a list of CSV, read it.
+// argument quotes the name of a column for a shell and for the flag --ignore, a list of CSV.
 func argument(name string) string {
 	if strings.ContainsAny(name, `,"`) {
 		name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
@@ -219,52 +194,22 @@ func argument(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// count says how many rows the file has.
-func (r *Records) count(rows int) { r.total = max(0, min(rows, r.options.end())-r.options.Offset) }
-
-// Total returns the number of rows that Next yields in all, or -1 if the file was
-// not read to its end.
-func (r *Records) Total() int { return r.total }
-
 // Outputs returns the number of labels.
 func (r *Records) Outputs() int { return len(r.targets) }
 
-// Close closes the file.
-func (r *Records) Close() error {
-	if r.file == nil {
-		return nil
+// readRow reads the next row of the file. A row to be shuffled is checked here, where the
+// table knows its line.
+func (r *Records) readRow() ([]string, error) {
+	row, err := r.table.Read()
+	if err == nil && r.options.Shuffle != nil {
+		row = slices.Clone(row)
+		_, err = r.convert(row)
 	}
-	err := r.file.Close()
-	r.file = nil
-	return err
+	return row, err
 }
 
-// Next returns the next row, or io.EOF after the last.
-func (r *Records) Next() (Round, error) {
-	if r.position >= r.options.end() {
-		return Round{}, io.EOF
-	}
-	row, err := r.row()
-	if err != nil {
-		return Round{}, err
-	}
-	r.position++
-	return r.round(row)
-}
-
-// row returns the next row.
-func (r *Records) row() ([]string, error) {
-	if r.options.Shuffle == nil {
-		return r.table.Read()
-	}
-	if r.position >= len(r.order) {
-		return nil, io.EOF
-	}
-	return r.rows[r.order[r.position]], nil
-}
-
-// round converts a row. The place of a mistake is in the row that was read last.
-func (r *Records) round(row []string) (Round, error) {
+// convert converts a row. The place of a mistake is in the row that was read last.
+func (r *Records) convert(row []string) (Round, error) {
 	values := make(map[string]*structpb.Value, len(r.inputs))
 	for _, in := range r.inputs {
 		v, err := in.Value(row[in.at])
@@ -297,44 +242,4 @@ func (r *Records) round(row []string) (Round, error) {
 		out.labels, out.Class = nil, ""
 	}
 	return out, nil
-}
-
-// load reads the whole file, so that its mistakes are found, and draws the
-// permutation.
-func (r *Records) load() error {
-	for {
-		row, err := r.table.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			_, err = r.round(row)
-		}
-		if err != nil {
-			return err
-		}
-		r.rows = append(r.rows, slices.Clone(row))
-	}
-	if len(r.rows) == 0 {
-		return &dataset.Error{File: r.path, Err: errNoRow}
-	}
-	r.order = rand.New(rand.NewPCG(*r.options.Shuffle, 0)).Perm(len(r.rows))
-	r.count(len(r.rows))
-	r.position = r.options.Offset
-	return nil
-}
-
-// skip skips the rows before the offset.
-func (r *Records) skip() error {
-	for ; r.position < r.options.Offset; r.position++ {
-		_, err := r.table.Read()
-		if errors.Is(err, io.EOF) {
-			r.position = r.options.end()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -14,9 +13,9 @@ import (
 	"hindsight/cmd/internal/infer"
 )
 
-// Times are the two columns of times of a CSV file: when the input of a row is there,
-// and when its label is. A column has numbers, or times of a form that infer knows. They
-// are read beside the rows of the same file. It is not safe for concurrent use.
+// Times are two columns of a CSV file: when the input of a row is known, and when its label is.
+// A column has numbers, or times of a form that infer knows. Times reads them beside the rows
+// of the same file. It is not safe for concurrent use.
 type Times struct {
 	file    *os.File
 	table   *dataset.Table
@@ -99,47 +98,45 @@ func (m *moments) parse(cell string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	whole, rest := at.Unix(), at.Nanosecond()
-	return float64(whole) + float64(rest)/math.Pow10(9), nil
+	return float64(at.Unix()) + float64(at.Nanosecond())/1e9, nil
 }
 
 // surveyTimes finds out how a column writes its times.
-func surveyTimes(path, name string, delimiter rune) (m *moments, err error) {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	table, err := dataset.NewTable(file, path, delimiter)
-	if err != nil {
-		return nil, err
-	}
-	m = &moments{numbers: true}
-	if m.at, err = table.Column(name); err != nil {
-		return nil, err
-	}
-	for m.numbers {
-		record, err := table.Read()
-		if errors.Is(err, io.EOF) {
-			return m, nil
-		}
+func surveyTimes(path, name string, delimiter rune) (*moments, error) {
+	m := &moments{numbers: true}
+	err := withFile(path, func(file *os.File) error {
+		table, err := dataset.NewTable(file, path, delimiter)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		_, err = dataset.Number(record[m.at])
-		m.numbers = err == nil || strings.TrimSpace(record[m.at]) == ""
+		if m.at, err = table.Column(name); err != nil {
+			return err
+		}
+		name = table.Columns()[m.at]
+		for m.numbers {
+			record, err := table.Read()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			_, err = dataset.Number(record[m.at])
+			m.numbers = err == nil || strings.TrimSpace(record[m.at]) == ""
+		}
+		return nil
+	})
+	if err != nil || m.numbers {
+		return m, err
 	}
-	again, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, again.Close()) }()
-	how, err := infer.Declared(again, path, delimiter, []*hindsightv1.Input{{
-		Name: table.Columns()[m.at], Kind: &hindsightv1.Input_Time{Time: &hindsightv1.TimeInput{}},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	m.column = how.Columns[table.Columns()[m.at]]
-	return m, nil
+	err = withFile(path, func(file *os.File) error {
+		how, err := infer.Declared(file, path, delimiter, []*hindsightv1.Input{{
+			Name: name, Kind: &hindsightv1.Input_Time{Time: &hindsightv1.TimeInput{}},
+		}})
+		if err == nil {
+			m.column = how.Columns[name]
+		}
+		return err
+	})
+	return m, err
 }

@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/cmd/internal/command"
+)
+
+func (e *env) modelStats() verb {
+	request := new(hindsightv1.GetModelStatsRequest)
+	return verb{
+		use:   "stats ID",
+		short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
+		long: `Show how a model is doing.
+
+` + verdictHelp + `
+
+` + inputsHelp,
+		complete: []completer{models},
+		flags: func(f *flagSet) {
+			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
+			f.BoolVar(&request.IncludeHindsightPath, "path", false,
+				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
+		},
+		run: func(c *call) error { return show(e, writeStats)(c.model().Stats(c.ctx(), request)) },
+	}
+}
+
+// writeStats writes statistics for people.
+func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
+	w.Row("model", s.GetModel())
+	w.Row("learner", s.GetLearner())
+	w.Row("observations", s.GetObservations())
+	if all := s.GetClasses().GetPerformance().GetPrequential(); all != nil {
+		w.Row("error rate, prequential", rate(all.GetErrorRate()))
+	} else {
+		command.Known(w, "mean loss, prequential", s.MeanLoss)
+	}
+	w.Row("loss sum, prequential", s.GetLossSum())
+	if s.GetServedObservations() > 0 {
+		w.Row("served observations", s.GetServedObservations())
+		w.Row("loss sum, served", s.GetServedLossSum())
+	}
+	command.Known(w, "loss in hindsight", s.HindsightLoss)
+	writeRegret(w, s)
+	if len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
+		command.Known(w, "regret without the penalty", s.RegretUnpenalized)
+	}
+	w.Row("certified", s.GetCertified())
+	command.Known(w, "log determinant", s.LogDeterminant)
+	command.Known(w, "largest label", s.LabelBound)
+	w.Row("features", s.GetFeatures())
+	command.Known(w, "effective dimension", s.EffectiveDimension)
+	w.Text("explained by the parametric part", command.Optional(s.ParametricShare, percent))
+	command.Known(w, "dictionary", s.Dictionary)
+	w.Row("pending labels", s.GetPendingLabels())
+	w.Row("state bytes", s.GetStateBytes())
+	w.Row("state digest", s.GetStateDigest())
+	w.Row("durability", s.GetDurability())
+	w.Row("snapshot at", s.GetSnapshotSequence())
+	writePerformance(w, s)
+	writeClasses(w, s.GetClasses())
+	writeIntervals(w, s)
+	writeDrift(w, s.GetDrift())
+	writeLabelGate(w, s.GetLabelGate())
+	writeInputs(w, s.GetInputs())
+	writeFeatureWeights(w, s)
+	writeHindsightPath(w, s.GetHindsightPath())
+	writeExperts(w, s)
+}
+
+// writeHindsightPath writes the losses in hindsight of the first m features for m = 0, for
+// the powers of two, and for all features.
+func writeHindsightPath(w *command.Page, path []float64) {
+	if len(path) == 0 {
+		return
+	}
+	w.Printf("\nfirst features\tloss in hindsight\n")
+	last := len(path) - 1
+	for m := 0; m < last; m = max(1, 2*m) {
+		w.Cells(m, path[m])
+	}
+	w.Cells(last, path[last])
+}
+
+// alarmingShare is the share of labels set aside above which the statistics warn.
+const alarmingShare = 0.01
+
+// writeLabelGate writes what the label gate of a model did, nothing for a model without a
+// gate.
+func writeLabelGate(w *command.Page, g *hindsightv1.LabelGateStats) {
+	if g == nil {
+		return
+	}
+	w.Printf("\n")
+	w.Row("labels set aside", setAside(g.GetSetAside(), g.GetShare()))
+	if g.GetSetAside() > 0 {
+		w.Row("  the last one at", g.GetLastSetAside())
+		w.Row("  loss on those not learned", g.GetSetAsideLoss())
+		if g.RegretBeside != nil {
+			w.Row("  regret on those not learned", command.Number(g.GetRegretBeside())+", beside the regret above")
+		}
+	}
+	w.Row("new starts", g.GetStarts())
+	if g.GetStarts() > 0 {
+		w.Row("  the last one at", g.GetLastStart())
+	}
+}
+
+// setAside writes how many labels were set aside, with a warning above alarmingShare.
+func setAside(count uint64, share float64) string {
+	text := fmt.Sprintf("%d, %s %%", count, digits3(100*share))
+	if share > alarmingShare {
+		text += ": more than one label in a hundred cannot be right: look where the labels come from"
+	}
+	return text
+}
+
+// inputsHelp explains the tables of the inputs and of the weights.
+const inputsHelp = `Of a named input "outside" is the share of values that lay outside of what had been
+learned when they came: outside of the range of a number, and categories that were
+not known. "shift" is the population stability index of the last 512 records against
+all before: above 0.1 the input has moved, above 0.25 much. The effect of a feature is
+its weight times its deviation.`
+
+const (
+	// Above these population stability indices an input has moved, and much.
+	movedShift, largeShift = 0.1, 0.25
+	// How many weights a table shows, and how many characters of a name.
+	mostWeights, longestCell = 20, 40
+)
+
+// moved says in words what a population stability index means.
+func moved(shift float64) string {
+	switch {
+	case shift > largeShift:
+		return "moved much"
+	case shift > movedShift:
+		return "moved"
+	default:
+		return "steady"
+	}
+}
+
+// cell is a name in a table. It is quoted if it has characters that are not printed, and cut
+// if it is long.
+func cell(name string) string {
+	if strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) || strings.TrimSpace(name) != name {
+		name = strconv.Quote(name)
+	}
+	if all := []rune(name); len(all) > longestCell {
+		return string(all[:longestCell-1]) + "…"
+	}
+	return name
+}
+
+// writeInputs writes what has been seen of the named inputs.
+func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
+	if len(inputs) == 0 {
+		return
+	}
+	w.Printf("\ninput\tseen\tmissing\toutside\tmean\tdeviation\tshift\n")
+	for _, in := range inputs {
+		missing := ""
+		if records := in.GetSeen() + in.GetMissing(); records > 0 {
+			missing = percent(float64(in.GetMissing()) / float64(records))
+		}
+		w.Cells(cell(in.GetName()), in.GetSeen(), missing, command.Optional(in.OutsideShare, percent),
+			in.Mean, in.Deviation, command.Optional(in.Shift, digits3), command.Optional(in.Shift, moved))
+	}
+}
+
+// writeFeatureWeights writes the weights with the largest effects.
+func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
+	weights := s.GetWeights()
+	if len(weights) == 0 {
+		return
+	}
+	several := slices.ContainsFunc(weights, func(f *hindsightv1.FeatureWeight) bool { return f.GetOutput() > 0 })
+	w.Printf("\nfeature\tweight\teffect\n")
+	for _, f := range weights[:min(len(weights), mostWeights)] {
+		name := "constant"
+		if f.GetFeature() != "" {
+			name = cell(f.GetFeature())
+		}
+		if several {
+			name += ", " + outputName(s, int(f.GetOutput()))
+		}
+		w.Cells(name, f.GetWeight(), f.Effect)
+	}
+	writeRest(w, len(weights)-mostWeights)
+}
+
+// outputName names an output: by its class, or by its number for a model without classes.
+func outputName(s *hindsightv1.ModelStats, output int) string {
+	if classes := s.GetClasses().GetClasses(); output < len(classes) {
+		return cell(classes[output].GetClass())
+	}
+	return fmt.Sprintf("output %d", output+1)
+}
+
+// expert is one of the experts of auto.
+type expert struct {
+	*hindsightv1.Expert
+	// name has the parts of the name: FEATURES, LEARNER and so on, such as
+	// fourier_1/forgetting_0.99/value.
+	name []string
+	// several: the model has several outputs, and the expert belongs to one of them.
+	several bool
+}
+
+func newExpert(e *hindsightv1.Expert) expert {
+	name := strings.Split(e.GetName(), "/")
+	several := strings.HasPrefix(name[0], "output_") && len(name) > 1
+	if several {
+		name = name[1:]
+	}
+	return expert{e, name, several}
+}
+
+// final tells whether an expert is mixed last: the prediction mixes a mixture of
+// the other experts, and stacks over them.
+func (e expert) final() bool { return e.name[0] == "mixture" || e.name[0] == "stack" }
+
+// writeExperts writes the experts that a model mixes, with their weights added up
+// by parts of their names.
+func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
+	var mixed, awake, last []expert
+	for _, one := range s.GetExperts() {
+		e := newExpert(one)
+		switch {
+		case e.final():
+			last = append(last, e)
+		case e.GetAwake():
+			awake = append(awake, e)
+			fallthrough
+		default:
+			mixed = append(mixed, e)
+		}
+	}
+	if len(mixed) == 0 {
+		return
+	}
+	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(mixed))
+	if len(awake) > 0 && !awake[0].several {
+		best := slices.MinFunc(awake, func(a, b expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
+		w.Row("least loss sum", command.Number(best.GetLossSum())+", of "+best.GetName())
+	}
+	writeWeights(w, "weights in the prediction", last, func(e expert) string { return strings.Join(e.name, "/") })
+	writeWeights(w, "weights in the mixture, by features", awake, func(e expert) string { return e.name[0] })
+	writeWeights(w, "weights in the mixture, by forgetting or step", awake, func(e expert) string { return e.name[min(1, len(e.name)-1)] })
+}
+
+// writeWeights writes the weights of the experts, added up by a key, in shares of
+// their sum, the largest first.
+func writeWeights(w *command.Page, title string, experts []expert, key func(expert) string) {
+	sums, whole := make(map[string]float64), 0.0
+	for _, e := range experts {
+		sums[key(e)] += e.GetWeight()
+		whole += e.GetWeight()
+	}
+	if whole == 0 {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
+	})
+	w.Row(title, "")
+	for _, name := range names {
+		w.Row("  "+name, fmt.Sprintf("%.3f", sums[name]/whole))
+	}
+}
