@@ -163,18 +163,18 @@ fmt: $(GOLANGCI_LINT) $(BUF) ## format Go and proto files in place
 proto: $(BUF) $(PROTOC_PLUGINS) ## lint the proto files and generate what belongs to them
 	$(BUF_RUN) lint
 	$(BUF_RUN) generate
-	$(GO) run ./internal/gateway/openapi/finish .tools/openapi >.tools/openapi.json
-	cp .tools/openapi.json internal/gateway/openapi/openapi.json
+	$(GO) run ./api/openapi/finish .tools/openapi >.tools/openapi.json
+	cp .tools/openapi.json api/openapi/openapi.json
 
 .PHONY: proto-check
 proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to the proto files
 	$(BUF_RUN) lint
 	@new=$$(mktemp -d) || exit 1; trap 'rm -rf "$$new"' EXIT; \
 	$(BUF_RUN) generate -o "$$new" || exit 1; \
-	$(GO) run ./internal/gateway/openapi/finish "$$new/.tools/openapi" >"$$new/openapi.json" || exit 1; \
+	$(GO) run ./api/openapi/finish "$$new/.tools/openapi" >"$$new/openapi.json" || exit 1; \
 	{ diff -ru --exclude='*.proto' api/proto "$$new/api/proto" && \
 	diff -ru internal/gateway/routes "$$new/internal/gateway/routes" && \
-	diff -u internal/gateway/openapi/openapi.json "$$new/openapi.json"; } || \
+	diff -u api/openapi/openapi.json "$$new/openapi.json"; } || \
 	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
 
 # The baseline is a file, so that a clone of any depth has it.

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/gateway/openapi"
+	"hindsight/api/openapi"
 	routes "hindsight/internal/gateway/routes/hindsight/v1"
 )
 

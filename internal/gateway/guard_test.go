@@ -68,7 +68,7 @@ func roles() map[string]auth.Role {
 		"GET /v1/models/{model}/stats": auth.Read, "GET /v1/models/{model}:export": auth.Admin, "POST /v1/models/{model}:observe": auth.Write,
 		"POST /v1/models/{model}:observeBatch": auth.Write, "POST /v1/models/{model}:predict": auth.Write, "POST /v1/models/{model}:predictBatch": auth.Write,
 		"POST /v1/models/{model}:restore": auth.Admin, "POST /v1/models/{model}:undelete": auth.Admin, "POST /v1/models:import": auth.Admin,
-		"POST /v1/specs:validate": auth.Read, "GET /v1/aliases": auth.Read, "PUT /v1/aliases/{alias}": auth.Admin, "DELETE /v1/aliases/{alias}": auth.Admin,
+		"POST /v1/specs:validate": auth.Read, "GET /v1/learners": auth.Read, "GET /v1/aliases": auth.Read, "PUT /v1/aliases/{alias}": auth.Admin, "DELETE /v1/aliases/{alias}": auth.Admin,
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"hindsight/internal/gateway/openapi"
+	"hindsight/api/openapi"
 )
 
 // contract checks requests and answers against the OpenAPI document.
@@ -115,6 +115,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 		t.Errorf("a seed of 64 bits came back as %v", got)
 	}
 	c.good(t, "ValidateSpec", "POST", "/v1/specs:validate", `{"spec":`+spec+`}`)
+	c.good(t, "ListLearners", "GET", "/v1/learners", "")
 	predicted := c.good(t, "Predict", "POST", "/v1/models/m:predict", `{"features":[0.5,0.25],"predictionId":"p"}`)
 	if predicted.at("prediction", "predictionId") != "p" || predicted.at("prediction", "stateSequence") != number("0") {
 		t.Errorf("predicted %s", predicted.body)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"hindsight/internal/auth"
-	"hindsight/internal/gateway/openapi"
+	"hindsight/api/openapi"
 )
 
 // What pages may do: ask this host for scripts, styles and answers. The pages that this

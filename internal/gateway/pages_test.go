@@ -12,7 +12,7 @@ import (
 	"testing/fstest"
 
 	"hindsight/internal/gateway"
-	"hindsight/internal/gateway/openapi"
+	"hindsight/api/openapi"
 )
 
 // The pages ask this host alone, and have no script.

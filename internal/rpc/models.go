@@ -14,6 +14,8 @@ type models struct {
 	engine *engine.Engine
 	// transfers counts the models that are exported and imported.
 	transfers *budget
+	// learners are those of ListLearners, described at the first call.
+	learners func() ([]*hindsightv1.Learner, error)
 	// draining is closed when watchers are to end.
 	draining chan struct{}
 }

@@ -129,7 +129,9 @@ func New(o Options) *Server {
 	}
 	registered := registrar{s.Server, s.methods}
 	hindsightv1.RegisterPredictionServiceServer(registered, s.predictions)
-	hindsightv1.RegisterModelServiceServer(registered, &models{engine: o.Engine, transfers: &admission.transfers, draining: draining})
+	hindsightv1.RegisterModelServiceServer(registered, &models{
+		engine: o.Engine, transfers: &admission.transfers, draining: draining, learners: sync.OnceValues(describeLearners),
+	})
 	healthv1.RegisterHealthServer(registered, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)
 	if o.Reflection {

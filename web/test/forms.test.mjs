@@ -161,13 +161,13 @@ const creating = (does, options) => visit(it, "#/create", options ?? {}, async (
 test("the spec is judged as it is typed, beside its fields, and its cost is told", () => creating(async (page, create) => {
   const features = page.locator('[data-name="features"]');
   await features.waitFor();
-  await page.getByRole("combobox", { name: "Learner" }).selectOption("linearAwv");
+  await page.getByRole("combobox", { name: "Learner" }).selectOption("linear_awv");
   await page.getByLabel("Dimension").fill("7");
   await until("the cost follows", async () => (await features.textContent()) === "8");
   const { stateBytes, observeFlops } = await it.server.call("POST", "specs:validate", { spec: { dimension: 7, linearAwv: {} } });
   assert.equal(await page.locator('[data-name="stateBytes"]').getAttribute("title"), `${stateBytes} bytes`);
   assert.ok((await page.locator('[data-name="observeFlops"]').textContent()).startsWith(observeFlops.toLocaleString("en-US")));
-  const ridge = page.getByLabel("Ridge λ");
+  const ridge = page.getByLabel("lambda", { exact: true });
   await ridge.fill("-1");
   await until("the ridge is wrong", async () => (await ridge.getAttribute("aria-invalid")) === "true");
   const below = page.locator(`#${(await ridge.getAttribute("aria-describedby")).replace(/[:]/g, "\\:")}`);
@@ -196,8 +196,8 @@ test("a model with every choice of the form is created as it was described", () 
   await page.getByLabel("Most classes").fill("4");
   await page.getByLabel("Seed").fill("18446744073709551615");
   await page.getByRole("combobox", { name: "Learner" }).selectOption("rlsc");
-  await page.getByLabel("Kernel").selectOption("KIND_LAPLACIAN");
-  await page.getByLabel("Bandwidth σ").fill("2");
+  await page.getByLabel("kernel", { exact: true }).selectOption("KIND_LAPLACIAN");
+  await page.getByLabel("kernel.sigma").fill("2");
   await until("the spec is valid", async () => !(await create.isDisabled()));
   await create.click();
   await page.getByRole("heading", { level: 1, name: "riders" }).waitFor();
@@ -214,7 +214,9 @@ test("a model with every choice of the form is created as it was described", () 
 }, { refusals: [400] }));
 
 test("every learner of the form is one of the server", () => creating(async (page) => {
-  const learners = await page.getByRole("combobox", { name: "Learner" }).locator("option").allTextContents();
+  const options = page.getByRole("combobox", { name: "Learner" }).locator("option");
+  await options.first().waitFor({ state: "attached" });
+  const learners = await options.allTextContents();
   for (const name of learners) {
     await page.getByRole("combobox", { name: "Learner" }).selectOption({ label: name });
     await until(`${name} is judged`, async () => (await page.locator(".cost").getAttribute("aria-busy")) === "false");

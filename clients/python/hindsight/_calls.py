@@ -267,6 +267,10 @@ def validate(given: Spec) -> Call[messages.SpecCost]:
     return _models("ValidateSpec", model_pb2.ValidateSpecRequest(spec=spec(given)), messages.SpecCost.of)
 
 
+def learners() -> Call[list[messages.Learner]]:
+    return _models("ListLearners", model_pb2.ListLearnersRequest(), lambda a: [messages.Learner.of(x) for x in a.learners])
+
+
 def snapshot(model: str) -> Call[messages.Snapshot]:
     r = model_pb2.SnapshotModelRequest(model=model)
     return _models("SnapshotModel", r, lambda a: messages.Snapshot.of(a.snapshot))

@@ -68,6 +68,10 @@ class Client(Connection):
                 return
             request.page_token = page.next_page_token
 
+    def learners(self) -> list[messages.Learner]:
+        """Lists the learners of a spec and their fields."""
+        return self.run(_calls.learners())
+
     def validate(self, spec: Spec) -> messages.SpecCost:
         """Fills in the defaults of a spec, and tells its features, memory and cost."""
         return self.run(_calls.validate(spec))

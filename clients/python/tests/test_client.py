@@ -27,6 +27,12 @@ class ClientTest(unittest.TestCase):
     def model(self, spec=None):
         return self.client.create(self.id().rsplit(".", 1)[1].replace("_", "-").lower(), spec or {"dimension": 2, "linear_awv": {}})
 
+    def test_learners(self):
+        learners = {l.name: l for l in self.client.learners()}
+        self.assertIn("lambda", [f.name for f in learners["linear_awv"].fields])
+        for name in learners:
+            self.client.validate({"dimension": 2, name: {}})
+
     def test_a_round(self):
         model = self.model()
         prediction = model.predict([0.5, 1])

@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2
 MODULES = {
     "predictions": ["Prediction", "Outcome"],
     "performance": ["Comparison"],
-    "models": ["Model", "ValidateSpecResponse", "Snapshot", "RestoreModelResponse", "Alias"],
+    "models": ["Model", "ValidateSpecResponse", "Learner", "Snapshot", "RestoreModelResponse", "Alias"],
     "stats": ["ModelStats"],
     "history": ["GetModelHistoryResponse", "WatchModelResponse"],
 }

@@ -1,6 +1,6 @@
 import { reach, refused } from "./refusal";
 import type {
-  Alias, Comparison, CreateBody, History, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
+  Alias, Comparison, CreateBody, History, Learner, Model, ModelPage, ObserveBody, Outcome, PredictBody, Prediction, Snapshot, Spec,
   SpecCost, Stats,
 } from "./types";
 import { parse } from "./exact";
@@ -86,6 +86,10 @@ export async function getHistory(model: string, signal?: AbortSignal): Promise<H
 
 export async function createModel(body: CreateBody): Promise<Model> {
   return (await json<{ model: Model }>("POST", "v1/models", body)).model;
+}
+
+export async function listLearners(signal?: AbortSignal): Promise<Learner[]> {
+  return (await json<{ learners?: Learner[] }>("GET", "v1/learners", undefined, signal)).learners ?? [];
 }
 
 export async function validateSpec(spec: Spec, signal?: AbortSignal): Promise<SpecCost> {

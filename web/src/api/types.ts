@@ -307,6 +307,22 @@ export interface Comparison {
   followedClasses?: ClassPerformance;
 }
 
+/** Learner describes a learner of a spec, in the words of the proto files. */
+export interface Learner {
+  name: string;
+  description: string;
+  fields?: LearnerField[];
+}
+
+export interface LearnerField {
+  name: string;
+  type: string;
+  repeated?: boolean;
+  /** The values of an enum, or the kinds of a kernel. */
+  values?: string[];
+  description: string;
+}
+
 export interface SpecCost {
   spec?: Spec;
   features?: number;

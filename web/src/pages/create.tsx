@@ -1,14 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
-import { createModel, validateSpec } from "../api/client";
+import { createModel, listLearners, validateSpec } from "../api/client";
 import { parse as exact, written } from "../api/exact";
 import { Refusal } from "../api/refusal";
-import type { Spec, SpecCost } from "../api/types";
+import type { Learner, LearnerField, Spec, SpecCost } from "../api/types";
 import { bytes, count, number } from "../format";
 import { go, modelHref } from "../router";
+import { useLoad } from "../ui/load";
 import { useNotice } from "../ui/notice";
 import { Busy, Choice, Failure, Field, Panel } from "../ui/parts";
 import { EMPTY, bodyOf, specOf, type Draft, type InputDraft } from "./draft";
-import { KERNELS, LEARNERS, snake, type Option } from "./learners";
+import { kindOf, spoken } from "./learners";
 
 const TYPING = 250;
 const ID = /^[a-z0-9][a-z0-9._-]{0,62}$/;
@@ -28,7 +29,8 @@ export function CreatePage() {
     setRefused(undefined);
   };
 
-  const made = written(specOf(draft));
+  const learners = useLoad(listLearners, []);
+  const made = written(specOf(draft, learners.value ?? []));
   const { spec, broken } = parse(text ?? made);
   const { cost, error, checking } = useValidation(spec);
   // A server that was not reached has not judged: the call itself tells whether it is back.
@@ -49,7 +51,7 @@ export function CreatePage() {
     }
   };
 
-  const form = text === undefined ? <Form draft={draft} set={set} wrong={wrong} /> : null;
+  const form = text === undefined ? <Form draft={draft} learners={learners.value ?? []} set={set} wrong={wrong} /> : null;
   return (
     <>
       <div class="heading"><h1>Create a model</h1></div>
@@ -85,7 +87,7 @@ export function CreatePage() {
               : <textarea aria-label="Spec as JSON" class="spec" rows={16} spellcheck={false} value={text} onInput={(e) => { setText(e.currentTarget.value); setRefused(undefined); }} />}
             <Verdict cost={cost} checking={checking} />
             {broken && <p class="failure" role="alert">{broken}</p>}
-            <Failure error={refused ?? error} />
+            <Failure error={refused ?? error ?? learners.error} />
             <div class="actions">
               <Busy submit kind="primary" run={create} disabled={!spec || !draft.id || idWrong !== undefined || judged}>Create</Busy>
             </div>
@@ -141,8 +143,8 @@ function Verdict({ cost, checking }: { cost: SpecCost | undefined; checking: boo
   );
 }
 
-function Form({ draft, set, wrong }: { draft: Draft; set: Set; wrong: Wrong }) {
-  const learner = LEARNERS.find((l) => l.name === draft.learner) ?? LEARNERS[0];
+function Form({ draft, learners, set, wrong }: { draft: Draft; learners: Learner[]; set: Set; wrong: Wrong }) {
+  const learner = learners.find((l) => l.name === draft.learner);
   return (
     <>
       <Panel title="Inputs and labels">
@@ -197,17 +199,17 @@ function Form({ draft, set, wrong }: { draft: Draft; set: Set; wrong: Wrong }) {
       </Panel>
       <Panel title="Learner">
         <div class="fields">
-          <Field label="Learner" wrong={wrong("spec.learner") ?? wrong(`spec.${snake(draft.learner)}`)} hint={learner?.about}>
+          <Field label="Learner" wrong={wrong("spec.learner") ?? wrong(`spec.${draft.learner}`)} hint={learner?.description}>
             {(a) => (
               <select {...a} value={draft.learner} onChange={(e) => set({ learner: e.currentTarget.value, options: {} })}>
-                {LEARNERS.map((l) => <option key={l.name} value={l.name}>{l.label}</option>)}
+                {learners.map((l) => <option key={l.name} value={l.name}>{l.name}</option>)}
               </select>
             )}
           </Field>
-          {learner?.options.map((o) => (
-            <OptionField
-              key={`${learner.name}.${o.name}`} option={o} value={draft.options[o.name] ?? ""} wrong={wrong} path={`spec.${snake(learner.name)}.${snake(o.name)}`}
-              set={(v) => set({ options: { ...draft.options, [o.name]: v } })}
+          {learner?.fields?.map((f) => (
+            <LearnerInput
+              key={`${learner.name}.${f.name}`} field={f} value={draft.options[f.name] ?? ""} wrong={wrong} path={`spec.${learner.name}.${f.name}`}
+              set={(v) => set({ options: { ...draft.options, [f.name]: v } })}
             />
           ))}
         </div>
@@ -216,10 +218,12 @@ function Form({ draft, set, wrong }: { draft: Draft; set: Set; wrong: Wrong }) {
   );
 }
 
-function OptionField({ option, value, set, wrong, path }: {
-  option: Option; value: string; set: (v: string) => void; wrong: Wrong; path: string;
+function LearnerInput({ field, value, set, wrong, path }: {
+  field: LearnerField; value: string; set: (v: string) => void; wrong: Wrong; path: string;
 }) {
-  const { kind, label, hint } = option;
+  const kind = kindOf(field), { name: label, description: hint } = field;
+  if (!kind) return null;
+  const values = (field.values ?? []).map((v) => <option key={v} value={v}>{spoken(v)}</option>);
   if (kind === "kernel") {
     const [name = "", sigma = ""] = value.split(" ");
     return (
@@ -228,24 +232,23 @@ function OptionField({ option, value, set, wrong, path }: {
           {(a) => (
             <select {...a} value={name} onChange={(e) => set(`${e.currentTarget.value} ${sigma}`)}>
               <option value="">default</option>
-              {KERNELS.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
+              {values}
             </select>
           )}
         </Field>
-        <Field label="Bandwidth σ" hint="Default 1." wrong={wrong(`${path}.sigma`)}>
+        <Field label={`${label}.sigma`} hint="The bandwidth of the kernel. Default 1." wrong={wrong(`${path}.sigma`)}>
           {(a) => <input {...a} inputMode="decimal" value={sigma} onInput={(e) => set(`${name} ${e.currentTarget.value}`)} />}
         </Field>
       </>
     );
   }
-  const choices = kind === "boolean" ? [["true", "yes"], ["false", "no"]] as const : option.choices;
   return (
-    <Field label={label} hint={hint} wrong={wrong(path) ?? wrong(`${path}[0]`)}>
-      {(a) => (choices
+    <Field label={label} hint={kind === "kernels" ? `${hint} Bandwidths of Gaussian kernels.` : hint} wrong={wrong(path) ?? wrong(`${path}[0]`)}>
+      {(a) => (kind === "boolean" || kind === "choice"
         ? (
           <select {...a} value={value} onChange={(e) => set(e.currentTarget.value)}>
             <option value="">default</option>
-            {choices.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
+            {kind === "choice" ? values : [<option key="true" value="true">yes</option>, <option key="false" value="false">no</option>]}
           </select>
         )
         : <input {...a} inputMode={kind === "number" ? "decimal" : "text"} value={value} onInput={(e) => set(e.currentTarget.value)} />

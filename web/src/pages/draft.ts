@@ -1,5 +1,5 @@
-import type { CreateBody, Spec, Typed } from "../api/types";
-import { LEARNERS } from "./learners";
+import type { CreateBody, Learner, Spec, Typed } from "../api/types";
+import { camel, kindOf, type Kind } from "./learners";
 
 /** InputDraft is a row of the form's named inputs. */
 export interface InputDraft {
@@ -45,12 +45,13 @@ export function list(text: string): Typed[] {
   return text.split(/[\s,;]+/).filter(Boolean).map(typed);
 }
 
-function option(kind: string, text: string): unknown {
+function option(kind: Kind, text: string): unknown {
   switch (kind) {
     case "number": return typed(text);
     case "numbers": return list(text);
     case "boolean": return text === "true";
     case "kernel": return kernelOf(text);
+    case "texts": return text.split(/[\s,;]+/);
     case "kernels": return list(text).map((sigma) => ({ kind: "KIND_GAUSSIAN", sigma }));
     default: return text;
   }
@@ -63,7 +64,7 @@ function kernelOf(text: string): object {
 }
 
 /** specOf is the spec that the form describes. What is left empty is left to the server. */
-export function specOf(d: Draft): Spec {
+export function specOf(d: Draft, learners: Learner[]): Spec {
   const spec: Record<string, unknown> = {};
   if (d.by === "dimension") {
     if (d.dimension.trim()) spec["dimension"] = typed(d.dimension);
@@ -78,13 +79,12 @@ export function specOf(d: Draft): Spec {
   if (d.classes) spec["classes"] = d.maxClasses.trim() ? { maxClasses: typed(d.maxClasses) } : {};
   if (d.coverage.trim()) spec["coverage"] = list(d.coverage);
   if (d.scaling) spec["scaling"] = { [d.scaling]: d.scaling === "warmup" ? { observations: 100 } : {} };
-  const learner = LEARNERS.find((l) => l.name === d.learner);
   const options: Record<string, unknown> = {};
-  for (const o of learner?.options ?? []) {
-    const text = (d.options[o.name] ?? "").trim();
-    if (text) options[o.name] = option(o.kind, text);
+  for (const field of learners.find((l) => l.name === d.learner)?.fields ?? []) {
+    const kind = kindOf(field), text = (d.options[field.name] ?? "").trim();
+    if (kind && text) options[camel(field.name)] = option(kind, text);
   }
-  spec[d.learner] = options;
+  spec[camel(d.learner)] = options;
   return spec as Spec;
 }
 

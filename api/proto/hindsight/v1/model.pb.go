@@ -3047,6 +3047,235 @@ func (x *Expert) GetAwake() bool {
 	return false
 }
 
+// ListLearnersRequest asks for the learners.
+type ListLearnersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLearnersRequest) Reset() {
+	*x = ListLearnersRequest{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLearnersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLearnersRequest) ProtoMessage() {}
+
+func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
+func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+}
+
+// ListLearnersResponse answers ListLearners.
+type ListLearnersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The learners, the default one first.
+	Learners      []*Learner `protobuf:"bytes,1,rep,name=learners,proto3" json:"learners,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLearnersResponse) Reset() {
+	*x = ListLearnersResponse{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLearnersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLearnersResponse) ProtoMessage() {}
+
+func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
+func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ListLearnersResponse) GetLearners() []*Learner {
+	if x != nil {
+		return x.Learners
+	}
+	return nil
+}
+
+// Learner describes a learner of a spec.
+type Learner struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The field of ModelSpec that names it, such as linear_awv.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it is.
+	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// The fields of its message.
+	Fields        []*LearnerField `protobuf:"bytes,3,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Learner) Reset() {
+	*x = Learner{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Learner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Learner) ProtoMessage() {}
+
+func (x *Learner) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Learner.ProtoReflect.Descriptor instead.
+func (*Learner) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Learner) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Learner) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Learner) GetFields() []*LearnerField {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// LearnerField describes a field of a learner's message.
+type LearnerField struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name, such as lambda.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// double, int32, int64, bool, string, enum, or the name of a message, such as Kernel.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// The field is a list.
+	Repeated bool `protobuf:"varint,3,opt,name=repeated,proto3" json:"repeated,omitempty"`
+	// The values of an enum, such as LOSS_SQUARED, or the kinds of a Kernel.
+	Values []string `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
+	// What the field is, and its default.
+	Description   string `protobuf:"bytes,5,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LearnerField) Reset() {
+	*x = LearnerField{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LearnerField) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LearnerField) ProtoMessage() {}
+
+func (x *LearnerField) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
+func (*LearnerField) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *LearnerField) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LearnerField) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *LearnerField) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
+func (x *LearnerField) GetValues() []string {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *LearnerField) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
 // ValidateSpecRequest carries a spec.
 type ValidateSpecRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3058,7 +3287,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3299,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3312,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3112,7 +3341,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3353,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3366,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -3192,7 +3421,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3204,7 +3433,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3217,7 +3446,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -3259,7 +3488,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3500,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3513,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -3305,7 +3534,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3546,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3559,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -3351,7 +3580,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3363,7 +3592,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3376,7 +3605,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -3397,7 +3626,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3409,7 +3638,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3422,7 +3651,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -3450,7 +3679,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3691,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3704,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -3519,7 +3748,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3760,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3773,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -3574,7 +3803,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3586,7 +3815,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3599,7 +3828,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -3627,7 +3856,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3639,7 +3868,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3652,7 +3881,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -3675,7 +3904,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3687,7 +3916,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3700,7 +3929,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -3728,7 +3957,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3740,7 +3969,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3753,7 +3982,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -3774,7 +4003,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +4015,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +4028,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -3827,7 +4056,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +4068,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +4081,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -3906,7 +4135,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3918,7 +4147,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3931,7 +4160,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4012,7 +4241,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4024,7 +4253,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4037,7 +4266,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4077,7 +4306,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4089,7 +4318,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4102,7 +4331,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -4143,7 +4372,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4155,7 +4384,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4168,7 +4397,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -4251,7 +4480,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4263,7 +4492,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4276,7 +4505,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -4325,7 +4554,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4337,7 +4566,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4350,7 +4579,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -4372,7 +4601,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4613,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4626,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -4432,7 +4661,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4444,7 +4673,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4457,7 +4686,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Comparison) GetModel() string {
@@ -4534,7 +4763,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4775,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4788,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Alias) GetAlias() string {
@@ -4605,7 +4834,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4617,7 +4846,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4630,7 +4859,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -4665,7 +4894,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4677,7 +4906,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4690,7 +4919,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -4709,7 +4938,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4721,7 +4950,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4734,7 +4963,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -4748,7 +4977,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4989,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +5002,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -4794,7 +5023,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4806,7 +5035,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4819,7 +5048,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -4838,7 +5067,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4850,7 +5079,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4863,7 +5092,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -5191,7 +5420,20 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05awake\x18\x04 \x01(\bR\x05awake\"B\n" +
+	"\x05awake\x18\x04 \x01(\bR\x05awake\"\x15\n" +
+	"\x13ListLearnersRequest\"I\n" +
+	"\x14ListLearnersResponse\x121\n" +
+	"\blearners\x18\x01 \x03(\v2\x15.hindsight.v1.LearnerR\blearners\"s\n" +
+	"\aLearner\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x122\n" +
+	"\x06fields\x18\x03 \x03(\v2\x1a.hindsight.v1.LearnerFieldR\x06fields\"\x8c\x01\n" +
+	"\fLearnerField\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x1a\n" +
+	"\brepeated\x18\x03 \x01(\bR\brepeated\x12\x16\n" +
+	"\x06values\x18\x04 \x03(\tR\x06values\x12 \n" +
+	"\vdescription\x18\x05 \x01(\tR\vdescription\"B\n" +
 	"\x13ValidateSpecRequest\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\"\xca\x01\n" +
 	"\x14ValidateSpecResponse\x12+\n" +
@@ -5306,7 +5548,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aaliases\x18\x01 \x03(\v2\x13.hindsight.v1.AliasR\aaliases\"*\n" +
 	"\x12DeleteAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\"\x15\n" +
-	"\x13DeleteAliasResponse2\xb6\x15\n" +
+	"\x13DeleteAliasResponse2\xa9\x16\n" +
 	"\fModelService\x12\x95\x01\n" +
 	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"A\xca\xf3\x18(\b\x03\x1a\x02id\x1a\afollows \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/models\x12\x89\x01\n" +
@@ -5322,7 +5564,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"WatchModel\x12\x1f.hindsight.v1.WatchModelRequest\x1a .hindsight.v1.WatchModelResponse\".\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/models/{model}/events0\x01\x12\x9a\x01\n" +
 	"\rCompareModels\x12\".hindsight.v1.CompareModelsRequest\x1a#.hindsight.v1.CompareModelsResponse\"@\xca\xf3\x18\x17\b\x01\x1a\x05model*\fother models\x82\xd3\xe4\x93\x02\x1f\x12\x1d/v1/models/{model}/comparison\x12z\n" +
-	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"#\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12\x90\x01\n" +
+	"\fValidateSpec\x12!.hindsight.v1.ValidateSpecRequest\x1a\".hindsight.v1.ValidateSpecResponse\"#\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/specs:validate\x12q\n" +
+	"\fListLearners\x12!.hindsight.v1.ListLearnersRequest\x1a\".hindsight.v1.ListLearnersResponse\"\x1a\xca\xf3\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/learners\x12\x90\x01\n" +
 	"\rSnapshotModel\x12\".hindsight.v1.SnapshotModelRequest\x1a#.hindsight.v1.SnapshotModelResponse\"6\xca\xf3\x18\v\b\x03\x1a\x05model \x01\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/models/{model}/snapshots\x12\x8b\x01\n" +
 	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"1\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12\xa2\x01\n" +
 	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\"K\xca\xf3\x18\"\b\x03\x1a\x05model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:restore\x12e\n" +
@@ -5345,7 +5588,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(*Model)(nil),                   // 1: hindsight.v1.Model
@@ -5382,57 +5625,61 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*IntervalStats)(nil),           // 32: hindsight.v1.IntervalStats
 	(*Drift)(nil),                   // 33: hindsight.v1.Drift
 	(*Expert)(nil),                  // 34: hindsight.v1.Expert
-	(*ValidateSpecRequest)(nil),     // 35: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 36: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 37: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 38: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 39: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 40: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 41: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 42: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 43: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 44: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 45: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 46: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 47: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 48: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 49: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 50: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 51: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 52: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 53: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 54: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 55: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 56: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 57: hindsight.v1.Comparison
-	(*Alias)(nil),                   // 58: hindsight.v1.Alias
-	(*SetAliasRequest)(nil),         // 59: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 60: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 61: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 62: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 63: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 64: hindsight.v1.DeleteAliasResponse
-	nil,                             // 65: hindsight.v1.Model.LabelsEntry
-	nil,                             // 66: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 67: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 68: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 69: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 70: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 72: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 73: google.protobuf.FieldMask
-	(*Outcome)(nil),                 // 74: hindsight.v1.Outcome
+	(*ListLearnersRequest)(nil),     // 35: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 36: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 37: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 38: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 39: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 40: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 41: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 42: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 43: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 44: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 45: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 46: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 47: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 48: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 49: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 50: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 51: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 52: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 53: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 54: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 55: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 56: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 57: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 58: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 59: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 60: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 61: hindsight.v1.Comparison
+	(*Alias)(nil),                   // 62: hindsight.v1.Alias
+	(*SetAliasRequest)(nil),         // 63: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 64: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 65: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 66: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 67: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 68: hindsight.v1.DeleteAliasResponse
+	nil,                             // 69: hindsight.v1.Model.LabelsEntry
+	nil,                             // 70: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 71: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 72: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 73: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 74: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 75: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 76: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 77: google.protobuf.FieldMask
+	(*Outcome)(nil),                 // 78: hindsight.v1.Outcome
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	70, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	71, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	74, // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	75, // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	5,  // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	65, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	66, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	72, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	71, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	71, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	71, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	69, // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	70, // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	76, // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	75, // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	75, // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	75, // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	4,  // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	2,  // 10: hindsight.v1.Model.move:type_name -> hindsight.v1.Move
 	3,  // 11: hindsight.v1.Model.imported:type_name -> hindsight.v1.ImportedState
@@ -5440,16 +5687,16 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	30, // 13: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
 	25, // 14: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
 	6,  // 15: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	70, // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	67, // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	68, // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	72, // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	74, // 16: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	71, // 17: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	72, // 18: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	76, // 19: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	1,  // 20: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	1,  // 21: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	69, // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	73, // 22: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	1,  // 23: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	1,  // 24: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	73, // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	77, // 25: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	1,  // 26: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	1,  // 27: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	1,  // 28: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
@@ -5472,77 +5719,81 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	26, // 45: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
 	31, // 46: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
 	31, // 47: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	70, // 48: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	70, // 49: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	71, // 50: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	37, // 51: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	37, // 52: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	71, // 53: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	1,  // 54: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	1,  // 55: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	50, // 56: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	51, // 57: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	71, // 58: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	30, // 59: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	25, // 60: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	71, // 61: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	72, // 62: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	54, // 63: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	21, // 64: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	50, // 65: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	74, // 66: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	71, // 67: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	57, // 68: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	30, // 69: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	30, // 70: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	25, // 71: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	25, // 72: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	71, // 73: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	58, // 74: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	58, // 75: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	7,  // 76: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	9,  // 77: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	11, // 78: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	13, // 79: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	15, // 80: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	17, // 81: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	19, // 82: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	48, // 83: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	52, // 84: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	55, // 85: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	35, // 86: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	38, // 87: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	40, // 88: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	42, // 89: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	44, // 90: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	46, // 91: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	59, // 92: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	61, // 93: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	63, // 94: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	8,  // 95: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	10, // 96: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	12, // 97: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	14, // 98: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	16, // 99: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	18, // 100: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	20, // 101: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	49, // 102: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	53, // 103: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	56, // 104: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	36, // 105: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	39, // 106: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	41, // 107: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	43, // 108: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	45, // 109: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	47, // 110: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	60, // 111: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	62, // 112: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	64, // 113: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	95, // [95:114] is the sub-list for method output_type
-	76, // [76:95] is the sub-list for method input_type
-	76, // [76:76] is the sub-list for extension type_name
-	76, // [76:76] is the sub-list for extension extendee
-	0,  // [0:76] is the sub-list for field type_name
+	37, // 48: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	38, // 49: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	74, // 50: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	74, // 51: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	75, // 52: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	41, // 53: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	41, // 54: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	75, // 55: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	1,  // 56: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	1,  // 57: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	54, // 58: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	55, // 59: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	75, // 60: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	30, // 61: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	25, // 62: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	75, // 63: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	76, // 64: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	58, // 65: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	21, // 66: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	54, // 67: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	78, // 68: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	75, // 69: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	61, // 70: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	30, // 71: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	30, // 72: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	25, // 73: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	25, // 74: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	75, // 75: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	62, // 76: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	62, // 77: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	7,  // 78: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	9,  // 79: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	11, // 80: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	13, // 81: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	15, // 82: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	17, // 83: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	19, // 84: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	52, // 85: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	56, // 86: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	59, // 87: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	39, // 88: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	35, // 89: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	42, // 90: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	44, // 91: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	46, // 92: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	48, // 93: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	50, // 94: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	63, // 95: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	65, // 96: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	67, // 97: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	8,  // 98: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	10, // 99: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	12, // 100: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	14, // 101: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	16, // 102: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	18, // 103: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	20, // 104: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	53, // 105: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	57, // 106: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	60, // 107: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	40, // 108: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	36, // 109: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	43, // 110: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	45, // 111: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	47, // 112: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	49, // 113: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	51, // 114: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	64, // 115: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	66, // 116: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	68, // 117: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	98, // [98:118] is the sub-list for method output_type
+	78, // [78:98] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -5566,9 +5817,9 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[41].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[49].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[52].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[45].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[53].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[56].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -5579,7 +5830,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   69,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	ModelService_WatchModel_FullMethodName      = "/hindsight.v1.ModelService/WatchModel"
 	ModelService_CompareModels_FullMethodName   = "/hindsight.v1.ModelService/CompareModels"
 	ModelService_ValidateSpec_FullMethodName    = "/hindsight.v1.ModelService/ValidateSpec"
+	ModelService_ListLearners_FullMethodName    = "/hindsight.v1.ModelService/ListLearners"
 	ModelService_SnapshotModel_FullMethodName   = "/hindsight.v1.ModelService/SnapshotModel"
 	ModelService_ListSnapshots_FullMethodName   = "/hindsight.v1.ModelService/ListSnapshots"
 	ModelService_RestoreModel_FullMethodName    = "/hindsight.v1.ModelService/RestoreModel"
@@ -74,6 +75,8 @@ type ModelServiceClient interface {
 	CompareModels(ctx context.Context, in *CompareModelsRequest, opts ...grpc.CallOption) (*CompareModelsResponse, error)
 	// ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
 	ValidateSpec(ctx context.Context, in *ValidateSpecRequest, opts ...grpc.CallOption) (*ValidateSpecResponse, error)
+	// ListLearners lists the learners of a spec and their fields.
+	ListLearners(ctx context.Context, in *ListLearnersRequest, opts ...grpc.CallOption) (*ListLearnersResponse, error)
 	// SnapshotModel writes a snapshot now.
 	SnapshotModel(ctx context.Context, in *SnapshotModelRequest, opts ...grpc.CallOption) (*SnapshotModelResponse, error)
 	// ListSnapshots lists a model's snapshots.
@@ -224,6 +227,16 @@ func (c *modelServiceClient) ValidateSpec(ctx context.Context, in *ValidateSpecR
 	return out, nil
 }
 
+func (c *modelServiceClient) ListLearners(ctx context.Context, in *ListLearnersRequest, opts ...grpc.CallOption) (*ListLearnersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLearnersResponse)
+	err := c.cc.Invoke(ctx, ModelService_ListLearners_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *modelServiceClient) SnapshotModel(ctx context.Context, in *SnapshotModelRequest, opts ...grpc.CallOption) (*SnapshotModelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SnapshotModelResponse)
@@ -350,6 +363,8 @@ type ModelServiceServer interface {
 	CompareModels(context.Context, *CompareModelsRequest) (*CompareModelsResponse, error)
 	// ValidateSpec fills in a spec's defaults and returns its cost. It creates nothing.
 	ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error)
+	// ListLearners lists the learners of a spec and their fields.
+	ListLearners(context.Context, *ListLearnersRequest) (*ListLearnersResponse, error)
 	// SnapshotModel writes a snapshot now.
 	SnapshotModel(context.Context, *SnapshotModelRequest) (*SnapshotModelResponse, error)
 	// ListSnapshots lists a model's snapshots.
@@ -413,6 +428,9 @@ func (UnimplementedModelServiceServer) CompareModels(context.Context, *CompareMo
 }
 func (UnimplementedModelServiceServer) ValidateSpec(context.Context, *ValidateSpecRequest) (*ValidateSpecResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ValidateSpec not implemented")
+}
+func (UnimplementedModelServiceServer) ListLearners(context.Context, *ListLearnersRequest) (*ListLearnersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLearners not implemented")
 }
 func (UnimplementedModelServiceServer) SnapshotModel(context.Context, *SnapshotModelRequest) (*SnapshotModelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SnapshotModel not implemented")
@@ -650,6 +668,24 @@ func _ModelService_ValidateSpec_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ModelService_ListLearners_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLearnersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ModelServiceServer).ListLearners(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ModelService_ListLearners_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ModelServiceServer).ListLearners(ctx, req.(*ListLearnersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ModelService_SnapshotModel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SnapshotModelRequest)
 	if err := dec(in); err != nil {
@@ -822,6 +858,10 @@ var ModelService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ValidateSpec",
 			Handler:    _ModelService_ValidateSpec_Handler,
+		},
+		{
+			MethodName: "ListLearners",
+			Handler:    _ModelService_ListLearners_Handler,
 		},
 		{
 			MethodName: "SnapshotModel",

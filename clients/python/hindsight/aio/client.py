@@ -67,6 +67,10 @@ class Client(Connection):
                 return
             request.page_token = page.next_page_token
 
+    async def learners(self) -> list[messages.Learner]:
+        """Lists the learners of a spec and their fields."""
+        return await self.run(_calls.learners())
+
     async def validate(self, spec: Spec) -> messages.SpecCost:
         """Fills in the defaults of a spec, and tells its features, memory and cost."""
         return await self.run(_calls.validate(spec))

@@ -12,6 +12,8 @@ from hindsight.messages.models import (
     Category,
     ImportedState,
     LearnedInput,
+    Learner,
+    LearnerField,
     ModelInfo,
     ModelSummary,
     Move,
@@ -47,7 +49,7 @@ from hindsight.messages.stats import (
 __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassStats", "Comparison",
     "Drift", "DriftMark", "Event", "Expert", "FeatureWeight", "History", "HistoryPoint", "ImportedState",
-    "InputStats", "Interval", "IntervalStats", "LabelGateStats", "LearnedInput", "ModelInfo", "ModelStats",
-    "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures", "Prediction",
-    "ReliabilityBin", "Restored", "Snapshot", "SpecCost",
+    "InputStats", "Interval", "IntervalStats", "LabelGateStats", "LearnedInput", "Learner", "LearnerField",
+    "ModelInfo", "ModelStats", "ModelSummary", "Move", "Outcome", "OutcomeEvent", "Performance",
+    "PerformanceFigures", "Prediction", "ReliabilityBin", "Restored", "Snapshot", "SpecCost",
 ]

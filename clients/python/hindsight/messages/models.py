@@ -234,6 +234,54 @@ class SpecCost:
 
 
 @dataclass(frozen=True)
+class LearnerField:
+    """LearnerField describes a field of a learner's message."""
+
+    #: Its name, such as lambda.
+    name: str
+    #: double, int32, int64, bool, string, enum, or the name of a message, such as Kernel.
+    type: str
+    #: The field is a list.
+    repeated: bool
+    #: The values of an enum, such as LOSS_SQUARED, or the kinds of a Kernel.
+    values: tuple[str, ...]
+    #: What the field is, and its default.
+    description: str
+
+    @classmethod
+    def of(cls, m: model_pb2.LearnerField) -> LearnerField:
+        """Reads the message of the API."""
+        return cls(
+            name=m.name,
+            type=m.type,
+            repeated=m.repeated,
+            values=tuple(m.values),
+            description=m.description,
+        )
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Learner describes a learner of a spec."""
+
+    #: The field of ModelSpec that names it, such as linear_awv.
+    name: str
+    #: What it is.
+    description: str
+    #: The fields of its message.
+    fields: tuple[LearnerField, ...]
+
+    @classmethod
+    def of(cls, m: model_pb2.Learner) -> Learner:
+        """Reads the message of the API."""
+        return cls(
+            name=m.name,
+            description=m.description,
+            fields=tuple(LearnerField.of(e) for e in m.fields),
+        )
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Snapshot is a stored state of a model."""
 

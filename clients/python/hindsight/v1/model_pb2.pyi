@@ -416,6 +416,30 @@ class LearnedInput(_message.Message):
     name: str
     def __init__(self, name: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[_Union[Category, _Mapping]]] = ..., mean: _Optional[float] = ..., deviation: _Optional[float] = ...) -> None: ...
 
+class Learner(_message.Message):
+    __slots__ = ["description", "fields", "name"]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    description: str
+    fields: _containers.RepeatedCompositeFieldContainer[LearnerField]
+    name: str
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., fields: _Optional[_Iterable[_Union[LearnerField, _Mapping]]] = ...) -> None: ...
+
+class LearnerField(_message.Message):
+    __slots__ = ["description", "name", "repeated", "type", "values"]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    description: str
+    name: str
+    repeated: bool
+    type: str
+    values: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., repeated: bool = ..., values: _Optional[_Iterable[str]] = ..., description: _Optional[str] = ...) -> None: ...
+
 class ListAliasesRequest(_message.Message):
     __slots__ = []
     def __init__(self) -> None: ...
@@ -425,6 +449,16 @@ class ListAliasesResponse(_message.Message):
     ALIASES_FIELD_NUMBER: _ClassVar[int]
     aliases: _containers.RepeatedCompositeFieldContainer[Alias]
     def __init__(self, aliases: _Optional[_Iterable[_Union[Alias, _Mapping]]] = ...) -> None: ...
+
+class ListLearnersRequest(_message.Message):
+    __slots__ = []
+    def __init__(self) -> None: ...
+
+class ListLearnersResponse(_message.Message):
+    __slots__ = ["learners"]
+    LEARNERS_FIELD_NUMBER: _ClassVar[int]
+    learners: _containers.RepeatedCompositeFieldContainer[Learner]
+    def __init__(self, learners: _Optional[_Iterable[_Union[Learner, _Mapping]]] = ...) -> None: ...
 
 class ListModelsRequest(_message.Message):
     __slots__ = ["contains", "include_summary", "labels", "learner", "order_by", "page_size", "page_token", "prefix", "show_deleted"]

@@ -70,6 +70,11 @@ class ModelServiceStub(object):
                 request_serializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecRequest.SerializeToString,
                 response_deserializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecResponse.FromString,
                 )
+        self.ListLearners = channel.unary_unary(
+                '/hindsight.v1.ModelService/ListLearners',
+                request_serializer=hindsight_dot_v1_dot_model__pb2.ListLearnersRequest.SerializeToString,
+                response_deserializer=hindsight_dot_v1_dot_model__pb2.ListLearnersResponse.FromString,
+                )
         self.SnapshotModel = channel.unary_unary(
                 '/hindsight.v1.ModelService/SnapshotModel',
                 request_serializer=hindsight_dot_v1_dot_model__pb2.SnapshotModelRequest.SerializeToString,
@@ -199,6 +204,13 @@ class ModelServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLearners(self, request, context):
+        """ListLearners lists the learners of a spec and their fields.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def SnapshotModel(self, request, context):
         """SnapshotModel writes a snapshot now.
         """
@@ -317,6 +329,11 @@ def add_ModelServiceServicer_to_server(servicer, server):
                     servicer.ValidateSpec,
                     request_deserializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecRequest.FromString,
                     response_serializer=hindsight_dot_v1_dot_model__pb2.ValidateSpecResponse.SerializeToString,
+            ),
+            'ListLearners': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLearners,
+                    request_deserializer=hindsight_dot_v1_dot_model__pb2.ListLearnersRequest.FromString,
+                    response_serializer=hindsight_dot_v1_dot_model__pb2.ListLearnersResponse.SerializeToString,
             ),
             'SnapshotModel': grpc.unary_unary_rpc_method_handler(
                     servicer.SnapshotModel,
@@ -553,6 +570,23 @@ class ModelService(object):
         return grpc.experimental.unary_unary(request, target, '/hindsight.v1.ModelService/ValidateSpec',
             hindsight_dot_v1_dot_model__pb2.ValidateSpecRequest.SerializeToString,
             hindsight_dot_v1_dot_model__pb2.ValidateSpecResponse.FromString,
+            options, channel_credentials,
+            insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
+
+    @staticmethod
+    def ListLearners(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(request, target, '/hindsight.v1.ModelService/ListLearners',
+            hindsight_dot_v1_dot_model__pb2.ListLearnersRequest.SerializeToString,
+            hindsight_dot_v1_dot_model__pb2.ListLearnersResponse.FromString,
             options, channel_credentials,
             insecure, call_credentials, compression, wait_for_ready, timeout, metadata)
 

@@ -511,6 +511,27 @@ func local_request_ModelService_ValidateSpec_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
+func request_ModelService_ListLearners_0(ctx context.Context, marshaler runtime.Marshaler, client extHindsightv1.ModelServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extHindsightv1.ListLearnersRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.ListLearners(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ModelService_ListLearners_0(ctx context.Context, marshaler runtime.Marshaler, server extHindsightv1.ModelServiceServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extHindsightv1.ListLearnersRequest
+		metadata runtime.ServerMetadata
+	)
+	msg, err := server.ListLearners(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_ModelService_SnapshotModel_0(ctx context.Context, marshaler runtime.Marshaler, client extHindsightv1.ModelServiceClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extHindsightv1.SnapshotModelRequest
@@ -958,6 +979,26 @@ func RegisterModelServiceHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ModelService_ValidateSpec_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_ModelService_ListLearners_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/hindsight.v1.ModelService/ListLearners", runtime.WithHTTPPathPattern("/v1/learners"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ModelService_ListLearners_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ModelService_ListLearners_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_ModelService_SnapshotModel_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1305,6 +1346,23 @@ func RegisterModelServiceHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ModelService_ValidateSpec_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_ModelService_ListLearners_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/hindsight.v1.ModelService/ListLearners", runtime.WithHTTPPathPattern("/v1/learners"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ModelService_ListLearners_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ModelService_ListLearners_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_ModelService_SnapshotModel_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1422,6 +1480,7 @@ var (
 	pattern_ModelService_WatchModel_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "models", "model", "events"}, ""))
 	pattern_ModelService_CompareModels_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "models", "model", "comparison"}, ""))
 	pattern_ModelService_ValidateSpec_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "specs"}, "validate"))
+	pattern_ModelService_ListLearners_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "learners"}, ""))
 	pattern_ModelService_SnapshotModel_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "models", "model", "snapshots"}, ""))
 	pattern_ModelService_ListSnapshots_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "models", "model", "snapshots"}, ""))
 	pattern_ModelService_RestoreModel_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "models", "model"}, "restore"))
@@ -1442,6 +1501,7 @@ var (
 	forward_ModelService_WatchModel_0      = runtime.ForwardResponseStream
 	forward_ModelService_CompareModels_0   = runtime.ForwardResponseMessage
 	forward_ModelService_ValidateSpec_0    = runtime.ForwardResponseMessage
+	forward_ModelService_ListLearners_0    = runtime.ForwardResponseMessage
 	forward_ModelService_SnapshotModel_0   = runtime.ForwardResponseMessage
 	forward_ModelService_ListSnapshots_0   = runtime.ForwardResponseMessage
 	forward_ModelService_RestoreModel_0    = runtime.ForwardResponseMessage

@@ -1,7 +1,7 @@
 // The finish of the OpenAPI document: it merges what protoc-gen-openapiv3 wrote for each
 // proto file, and makes it say what is served.
 //
-//	go run ./internal/gateway/openapi/finish DIR >internal/gateway/openapi/openapi.json
+//	go run ./api/openapi/finish DIR >api/openapi/openapi.json
 package main
 
 import (
