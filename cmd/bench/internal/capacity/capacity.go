@@ -24,19 +24,20 @@ import (
 
 // Case is a kind of model that is measured.
 type Case struct {
-	Name, Spec string
-	// Models is how many there are.
-	Models int
-	// Bulk is how many observations are learned in batches at the end, so that the memory
-	// tables of the store have been full. Without them the memory of the process is not that of
+	Name string `csv:"case"`
+	Spec string
+	// Models is the number of models.
+	Models int `csv:"models"`
+	// Bulk is the number of observations that are learned in batches at the end, which fill
+	// the memory tables of the store. Without them the memory of the process is not that of
 	// the long run, and is not compared.
-	Bulk int
-	// Calls is how many calls of a kind are measured; 0: as many as take some seconds.
+	Bulk int `csv:"bulk"`
+	// Calls is the number of measured calls of a kind; 0 is as many as take some seconds.
 	Calls int
 	// Alone says that calls to an idle server are measured too.
 	Alone bool
 	// Unseen cases were not looked at when the constants of package sizing were chosen.
-	Unseen bool
+	Unseen bool `csv:"unseen"`
 }
 
 // Cases are those that "make sizing" measures.
@@ -66,31 +67,45 @@ func Cases() []Case {
 	}
 }
 
-// Row is what was measured of a case. CPU is in seconds of one processor a call.
+// Row is what was measured of a case. CPU is in seconds of one processor a call. A tag names
+// the column of a field in the table.
 type Row struct {
 	Case
 
-	// Validated is the answer of ValidateSpec.
-	Validated *hindsightv1.ValidateSpecResponse
-	// Measured is how many calls of a kind were measured.
-	Measured float64
-	// PredictCPU and ObserveCPU are those of 16 callers, EchoPredictCPU and
-	// EchoObserveCPU those of the bare gRPC server. AloneCPU is that of a call at 100 calls a
-	// second, EchoAloneCPU the same.
-	PredictCPU, ObserveCPU, EchoPredictCPU, EchoObserveCPU, AloneCPU, EchoAloneCPU float64
-	// StateBytes is what a model says of its state, ModelsBytes what the server says of all.
-	StateBytes, ModelsBytes float64
-	// EmptyBytes is the resident memory before a model is made, ResidentBytes at the end.
-	EmptyBytes, ResidentBytes float64
-	// LogBytes and PendingBytes are the two databases: after Waiting predictions, and at the
-	// end with IDs remembered and Logged observations in the log.
-	LogBytes, Logged, IDs, PendingBytes, Waiting float64
+	// Validated is the answer of ValidateSpec, as JSON.
+	Validated string `csv:"validated"`
+	// Measured is the number of measured calls of a kind.
+	Measured float64 `csv:"calls"`
+	// PredictCPU and ObserveCPU are those of 16 callers, EchoPredictCPU and EchoObserveCPU
+	// those of the bare gRPC server. AloneCPU and EchoAloneCPU are those at 100 calls a second.
+	PredictCPU     float64 `csv:"predict_cpu_seconds"`
+	ObserveCPU     float64 `csv:"observe_cpu_seconds"`
+	EchoPredictCPU float64 `csv:"echo_predict_cpu_seconds"`
+	EchoObserveCPU float64 `csv:"echo_observe_cpu_seconds"`
+	AloneCPU       float64 `csv:"alone_cpu_seconds"`
+	EchoAloneCPU   float64 `csv:"echo_alone_cpu_seconds"`
+	// StateBytes is what a model reports of its state, ModelsBytes what the server reports of
+	// all models.
+	StateBytes  float64 `csv:"state_bytes"`
+	ModelsBytes float64 `csv:"models_bytes"`
+	// EmptyBytes is the resident memory without models, ResidentBytes that at the end.
+	EmptyBytes    float64 `csv:"empty_resident_bytes"`
+	ResidentBytes float64 `csv:"resident_bytes"`
+	// LogBytes is the database log at the end, with IDs remembered and Logged observations.
+	// PendingBytes is the database pending after Pending predictions.
+	LogBytes     float64 `csv:"log_bytes"`
+	Logged       float64 `csv:"logged_observations"`
+	IDs          float64 `csv:"ids"`
+	PendingBytes float64 `csv:"pending_bytes"`
+	Pending      float64 `csv:"waiting_predictions"`
 	// SnapshotBytes is the mean size of a snapshot.
-	SnapshotBytes float64
-	// StartSeconds is the time until a server that was killed serves again. RecoveryCPU is the
-	// processor time until all its models are there, with Replayed observations after their
-	// snapshots; it does not depend on what else the machine does.
-	StartSeconds, RecoveryCPU, Replayed float64
+	SnapshotBytes float64 `csv:"snapshot_bytes"`
+	// StartSeconds is the time until a killed server serves again. RecoveryCPU is the
+	// processor time until all its models are loaded, with Replayed observations after their
+	// snapshots. Other processes of the machine do not change RecoveryCPU.
+	StartSeconds float64 `csv:"start_seconds"`
+	RecoveryCPU  float64 `csv:"recovery_cpu_seconds"`
+	Replayed     float64 `csv:"replayed_observations"`
 }
 
 // How much is measured.
@@ -112,7 +127,6 @@ type Bench struct {
 	// Program is the server, Echo the address of a bare gRPC server and EchoMetrics the URL
 	// of its metrics.
 	Program, Echo, EchoMetrics string
-	Say                        func(format string, args ...any)
 }
 
 // Measure measures a case on a server of its own, which it kills once.
@@ -190,10 +204,15 @@ func (b *Bench) loaded(ctx context.Context, s *host, models []string, dir string
 	if err := protojson.Unmarshal([]byte(row.Spec), spec); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
-	var err error
-	if row.Validated, err = s.client.Validate(ctx, spec); err != nil {
+	validated, err := s.client.Validate(ctx, spec)
+	if err != nil {
 		return err
 	}
+	text, err := protojson.Marshal(validated)
+	if err != nil {
+		return fmt.Errorf("write the spec: %w", err)
+	}
+	row.Validated = string(text)
 	empty, err := s.scrape(ctx)
 	if err != nil {
 		return err
@@ -204,10 +223,10 @@ func (b *Bench) loaded(ctx context.Context, s *host, models []string, dir string
 			return err
 		}
 	}
-	rows := load.Rows(row.Validated.GetSpec(), drawn, 1)
+	rows := load.Rows(validated.GetSpec(), drawn, 1)
 	row.Measured = float64(row.Calls)
 	if row.Calls == 0 {
-		row.Measured = math.Round(min(mostCalls, max(leastCalls, flopsOfCall/float64(row.Validated.GetObserveFlops()))))
+		row.Measured = math.Round(min(mostCalls, max(leastCalls, flopsOfCall/float64(validated.GetObserveFlops()))))
 	}
 	if err := b.calls(ctx, s, models, rows, dir, row); err != nil {
 		return err
@@ -220,16 +239,15 @@ func (b *Bench) loaded(ctx context.Context, s *host, models []string, dir string
 
 // calls measures the processor time of calls.
 func (b *Bench) calls(ctx context.Context, s *host, models []string, rows []load.Row, dir string, row *Row) (err error) {
-	own := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{s.client.Predictions()}, Models: models, Rows: rows, Timeout: longestWait})
-	defer own.Close()
-	beside, err := client.Dial(b.Echo, client.WithRetry(client.Retry{}))
+	beside, err := client.Dial(b.Echo, client.WithRetry(client.Retry{}), client.WithTimeout(longestWait))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, beside.Close()) }()
-	echo := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{beside.Predictions()}, Models: models, Rows: rows, Timeout: longestWait})
+	own := load.New(load.Target{Clients: []*client.Client{s.client}, Models: models, Rows: rows})
+	defer own.Close()
+	echo := load.New(load.Target{Clients: []*client.Client{beside}, Models: models, Rows: rows})
 	defer echo.Close()
-	metrics := "http://" + s.server.HTTP + "/metrics"
 	warm := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: max(warmup, 4*int64(len(models)))}
 	if row.Measured < mostCalls {
 		warm.Calls = int64(row.Measured) / 2
@@ -237,58 +255,40 @@ func (b *Bench) calls(ctx context.Context, s *host, models []string, rows []load
 	if _, err := own.Run(ctx, warm); err != nil {
 		return err
 	}
-	predict := load.Options{Mix: load.Mix{Predict: 1}, Callers: callers, Calls: int64(row.Measured)}
-	observe := load.Options{Mix: load.Mix{Observe: 1}, Callers: callers, Calls: int64(row.Measured)}
-	alone := load.Options{Mix: load.Mix{Predict: 1, Observe: 1}, Rate: aloneRate, Callers: callers, Duration: aloneTime}
-	for _, run := range []struct {
-		load    *load.Load
-		options load.Options
-		metrics string
-		to      *float64
-	}{
-		{echo, predict, b.EchoMetrics, &row.EchoPredictCPU},
-		{own, predict, metrics, &row.PredictCPU},
-		{nil, load.Options{}, "", nil},
-		{own, observe, metrics, &row.ObserveCPU},
-		{echo, observe, b.EchoMetrics, &row.EchoObserveCPU},
-		{own, alone, metrics, &row.AloneCPU},
-		{echo, alone, b.EchoMetrics, &row.EchoAloneCPU},
-	} {
-		if run.options.Rate > 0 && !row.Alone {
-			continue
+	measure := func(mix load.Mix, rate float64, server, bare *float64) error {
+		o := load.Options{Mix: mix, Rate: rate, Callers: callers, Calls: int64(row.Measured)}
+		if rate > 0 {
+			o.Calls, o.Duration = 0, aloneTime
 		}
-		if run.load == nil {
-			row.Waiting = row.Measured
-			if row.PendingBytes, err = bytesBelow(filepath.Join(dir, "pending")); err != nil {
-				return err
-			}
-			continue
+		*server, err = perCall(ctx, own, o, "http://"+s.server.HTTP+"/metrics")
+		if err == nil {
+			*bare, err = perCall(ctx, echo, o, b.EchoMetrics)
 		}
-		if *run.to, err = perCall(ctx, run.load, run.options, run.metrics); err != nil {
-			return err
-		}
+		return err
 	}
-	return nil
+	if err := measure(load.Mix{Predict: 1}, 0, &row.PredictCPU, &row.EchoPredictCPU); err != nil {
+		return err
+	}
+	row.Pending = row.Measured
+	if row.PendingBytes, err = bytesBelow(filepath.Join(dir, "pending")); err != nil {
+		return err
+	}
+	if err := measure(load.Mix{Observe: 1}, 0, &row.ObserveCPU, &row.EchoObserveCPU); err != nil || !row.Alone {
+		return err
+	}
+	return measure(load.Mix{Predict: 1, Observe: 1}, aloneRate, &row.AloneCPU, &row.EchoAloneCPU)
 }
 
-// perCall is the processor time of a call of a load.
+// perCall returns the processor time of a call of a load.
 func perCall(ctx context.Context, l *load.Load, o load.Options, metrics string) (float64, error) {
-	before, err := scrape.Read(ctx, metrics)
-	if err != nil {
-		return 0, err
-	}
-	r, err := l.Run(ctx, o)
+	r, err := l.Measure(ctx, o, metrics)
 	if err != nil {
 		return 0, err
 	}
 	if r.Calls == 0 || len(r.Errors) > 0 {
 		return 0, fmt.Errorf("%d calls were answered, errors: %v", r.Calls, r.Errors)
 	}
-	after, err := scrape.Read(ctx, metrics)
-	if err != nil {
-		return 0, err
-	}
-	return (after[scrape.CPUSeconds] - before[scrape.CPUSeconds]) / float64(r.Calls), nil
+	return *r.CPUSecondsPerCall, nil
 }
 
 // bulk fills the store with rounds, in batches.

@@ -1,8 +1,12 @@
 package capacity
 
 import (
+	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/bench/internal/load"
 	"hindsight/cmd/internal/sizing"
 )
@@ -17,25 +21,29 @@ type Figure struct {
 func (f Figure) Ratio() float64 { return f.Answered / f.Measured }
 
 // Figures are those of a row that package sizing speaks of.
-func (r *Row) Figures() []Figure {
-	m := sizing.Of(r.Validated)
+func (r *Row) Figures() ([]Figure, error) {
+	validated := new(hindsightv1.ValidateSpecResponse)
+	if err := protojson.Unmarshal([]byte(r.Validated), validated); err != nil {
+		return nil, fmt.Errorf("%s: read the spec: %w", r.Name, err)
+	}
+	m := sizing.Of(validated)
 	m.Classes = min(m.Classes, load.Classes)
-	all := sizing.Estimate(m, sizing.Load{Rate: aloneRate, Models: r.Models}, sizing.Defaults())
-	disk := m.Disk(sizing.Held{Observations: r.Logged, IDs: r.IDs, Waiting: r.Waiting, Learned: r.IDs, Predicted: r.Waiting})
+	answer := sizing.Estimate(m, sizing.Load{Rate: aloneRate, Models: r.Models}, sizing.Defaults())
+	disk := m.Disk(sizing.Held{Observations: r.Logged, IDs: r.IDs, Waiting: r.Pending, Learned: r.IDs, Predicted: r.Pending})
 	recovery := sizing.Start(r.IDs) + float64(r.Models)*m.Recover(r.Replayed/float64(r.Models))
-	found := []Figure{
-		{predictCPU, r.PredictCPU, all.CPU.Predict},
-		{observeCPU, r.ObserveCPU, all.CPU.Observe},
-		{idleCPU, 2 * r.AloneCPU, all.CPU.Alone / (aloneRate * float64(r.Models))},
-		{modelsMemory, r.ModelsBytes, all.Memory.States},
-		{processMemory, r.ResidentBytes, all.Memory.Process},
+	all := []Figure{
+		{predictCPU, r.PredictCPU, answer.CPU.Predict},
+		{observeCPU, r.ObserveCPU, answer.CPU.Observe},
+		{idleCPU, 2 * r.AloneCPU, answer.CPU.Alone / (aloneRate * float64(r.Models))},
+		{modelsMemory, r.ModelsBytes, answer.Memory.States},
+		{processMemory, r.ResidentBytes, answer.Memory.Process},
 		{rowsDisk, r.LogBytes + r.PendingBytes, disk.Total},
-		{snapshotDisk, r.SnapshotBytes, all.Memory.PerModel},
+		{snapshotDisk, r.SnapshotBytes, answer.Memory.PerModel},
 		{recoveryCPU, r.RecoveryCPU, recovery},
 	}
-	return slices.DeleteFunc(found, func(f Figure) bool {
+	return slices.DeleteFunc(all, func(f Figure) bool {
 		return f.Measured == 0 || f.Name == processMemory && r.Bulk == 0
-	})
+	}), nil
 }
 
 // The figures.

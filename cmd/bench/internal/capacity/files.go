@@ -2,108 +2,68 @@ package capacity
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-
-	"google.golang.org/protobuf/encoding/protojson"
-
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"reflect"
 )
 
 // TableName is the file of the measurements in the directory of the results.
 const TableName = "sizing.csv"
 
-// column is a number of a row in the table.
+// column is a field of a Row that the table has.
 type column struct {
-	name string
-	of   func(*Row) *float64
+	name  string
+	index []int
 }
 
-func columns() []column {
-	return []column{
-		{"calls", func(r *Row) *float64 { return &r.Measured }},
-		{"predict_cpu_seconds", func(r *Row) *float64 { return &r.PredictCPU }},
-		{"observe_cpu_seconds", func(r *Row) *float64 { return &r.ObserveCPU }},
-		{"echo_predict_cpu_seconds", func(r *Row) *float64 { return &r.EchoPredictCPU }},
-		{"echo_observe_cpu_seconds", func(r *Row) *float64 { return &r.EchoObserveCPU }},
-		{"alone_cpu_seconds", func(r *Row) *float64 { return &r.AloneCPU }},
-		{"echo_alone_cpu_seconds", func(r *Row) *float64 { return &r.EchoAloneCPU }},
-		{"state_bytes", func(r *Row) *float64 { return &r.StateBytes }},
-		{"models_bytes", func(r *Row) *float64 { return &r.ModelsBytes }},
-		{"empty_resident_bytes", func(r *Row) *float64 { return &r.EmptyBytes }},
-		{"resident_bytes", func(r *Row) *float64 { return &r.ResidentBytes }},
-		{"log_bytes", func(r *Row) *float64 { return &r.LogBytes }},
-		{"logged_observations", func(r *Row) *float64 { return &r.Logged }},
-		{"ids", func(r *Row) *float64 { return &r.IDs }},
-		{"pending_bytes", func(r *Row) *float64 { return &r.PendingBytes }},
-		{"waiting_predictions", func(r *Row) *float64 { return &r.Waiting }},
-		{"snapshot_bytes", func(r *Row) *float64 { return &r.SnapshotBytes }},
-		{"start_seconds", func(r *Row) *float64 { return &r.StartSeconds }},
-		{"recovery_cpu_seconds", func(r *Row) *float64 { return &r.RecoveryCPU }},
-		{"replayed_observations", func(r *Row) *float64 { return &r.Replayed }},
+// columns lists the fields of a Row with a tag, in their order.
+func columns() (all []column) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Row]()) {
+		if name, ok := f.Tag.Lookup("csv"); ok {
+			all = append(all, column{name, f.Index})
+		}
 	}
+	return all
 }
 
-// texts are the columns before the numbers.
-func texts() []string { return []string{"case", "models", "bulk", "unseen", "validated"} }
-
-// WriteTable writes rows as CSV, with all that Read needs.
+// WriteTable writes rows as CSV.
 func WriteTable(to io.Writer, rows []*Row) error {
-	w := csv.NewWriter(to)
-	header := texts()
+	var header []string
 	for _, c := range columns() {
 		header = append(header, c.name)
 	}
-	if err := w.Write(header); err != nil {
-		return err
-	}
+	table := [][]string{header}
 	for _, r := range rows {
-		validated, err := protojson.Marshal(r.Validated)
-		if err != nil {
-			return fmt.Errorf("write the spec: %w", err)
-		}
-		cells := []string{r.Name, strconv.Itoa(r.Models), strconv.Itoa(r.Bulk), strconv.FormatBool(r.Unseen), string(validated)}
+		var cells []string
 		for _, c := range columns() {
-			cells = append(cells, strconv.FormatFloat(*c.of(r), 'g', -1, 64))
+			cells = append(cells, fmt.Sprint(reflect.ValueOf(r).Elem().FieldByIndex(c.index)))
 		}
-		if err := w.Write(cells); err != nil {
-			return err
-		}
+		table = append(table, cells)
 	}
-	w.Flush()
-	return w.Error()
+	return csv.NewWriter(to).WriteAll(table)
 }
 
 // ReadTable reads what WriteTable wrote.
-func ReadTable(from io.Reader) ([]*Row, error) {
+func ReadTable(from io.Reader) (rows []*Row, err error) {
 	r := csv.NewReader(from)
-	r.FieldsPerRecord = len(texts()) + len(columns())
+	r.FieldsPerRecord = len(columns())
 	records, err := r.ReadAll()
 	if err != nil {
 		return nil, fmt.Errorf("read the table: %w", err)
 	}
-	var rows []*Row
-	for n, record := range records {
-		if n == 0 {
-			continue
-		}
-		row := &Row{Case: Case{Name: record[0]}, Validated: new(hindsightv1.ValidateSpecResponse)}
-		row.Models, err = strconv.Atoi(record[1])
-		var failed error
-		row.Bulk, failed = strconv.Atoi(record[2])
-		err = errors.Join(err, failed)
-		row.Unseen, failed = strconv.ParseBool(record[3])
-		err = errors.Join(err, failed, protojson.Unmarshal([]byte(record[4]), row.Validated))
+	for n, record := range records[min(1, len(records)):] {
+		row := &Row{}
 		for i, c := range columns() {
-			*c.of(row), failed = strconv.ParseFloat(record[len(texts())+i], 64)
-			err = errors.Join(err, failed)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n+1, err)
+			field := reflect.ValueOf(row).Elem().FieldByIndex(c.index)
+			if field.Kind() == reflect.String {
+				field.SetString(record[i])
+			} else if err := json.Unmarshal([]byte(record[i]), field.Addr().Interface()); err != nil {
+				return nil, fmt.Errorf("row %d, column %s: %w", n+1, c.name, err)
+			}
 		}
 		rows = append(rows, row)
 	}

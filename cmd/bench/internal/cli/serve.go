@@ -16,7 +16,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
-	"hindsight/cmd/bench/internal/echo"
 	"hindsight/cmd/bench/internal/load"
 	"hindsight/cmd/bench/internal/scrape"
 	"hindsight/cmd/internal/child"
@@ -90,23 +89,6 @@ before and after. It is known with --server, and else the port ` + defaultHTTPPo
 	flags.DurationVar(&f.labelTTL, "label-ttl", serveLabelTTL, "how long the server waits for a label")
 	flags.Uint64Var(&f.Seed, "seed", 1, "seed of the inputs and of the order of calls")
 	flags.BoolVar(&f.echo, "echo", true, "measure a bare gRPC server beside it")
-	return cmd
-}
-
-// newEcho builds "echo", the process that "serve" measures beside a server.
-func newEcho(p *command.Program) *cobra.Command {
-	var grpcAddress, httpAddress string
-	cmd := &cobra.Command{
-		Use:    "echo",
-		Short:  "Run the bare gRPC server that serve measures beside a server",
-		Hidden: true,
-		Args:   command.Exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return echo.Serve(cmd.Context(), grpcAddress, httpAddress, p.Stderr)
-		},
-	}
-	cmd.Flags().StringVar(&grpcAddress, "grpc-address", "127.0.0.1:0", "where gRPC listens")
-	cmd.Flags().StringVar(&httpAddress, "http-address", "127.0.0.1:0", "where the metrics are served")
 	return cmd
 }
 
@@ -187,17 +169,21 @@ func (f *serveFlags) run(cmd *cobra.Command, p *command.Program) error {
 	plain := func(address string) dialer {
 		return func() (*client.Client, error) { return client.Dial(address, options...) }
 	}
-	at := func(address string, dial dialer, metrics string) error {
+	measure := func(address string, dial dialer, metrics string) error {
 		p.Say("serve: %s, %s", address, f.what())
 		if err := f.measure(ctx, p, spec, dial, metrics, document); err != nil || !f.echo {
 			return err
 		}
-		return f.beside(ctx, p, plain, document)
+		return withEcho(ctx, func(echo *child.Server) (err error) {
+			p.Say("serve: the same on a bare gRPC server")
+			document.Echo, err = f.load(ctx, p, plain(echo.GRPC), metricsOf(echo), document)
+			return err
+		})
 	}
 	if f.server != "" {
-		err = child.Serve(ctx, f.server, func(s *child.Server) error { return at(s.GRPC, plain(s.GRPC), "http://"+s.HTTP+"/metrics") })
+		err = child.Serve(ctx, f.server, func(s *child.Server) error { return measure(s.GRPC, plain(s.GRPC), metricsOf(s)) })
 	} else {
-		err = at(p.Address, func() (*client.Client, error) { return p.Dial(options...) }, f.metricsOf(p.Address))
+		err = measure(p.Address, func() (*client.Client, error) { return p.Dial(options...) }, f.metricsURL(p.Address))
 	}
 	if err != nil {
 		return err
@@ -205,11 +191,11 @@ func (f *serveFlags) run(cmd *cobra.Command, p *command.Program) error {
 	return p.Emit(document, document.write)
 }
 
-// dialer makes a connection to one server.
+// dialer connects to one server.
 type dialer func() (*client.Client, error)
 
-// metricsOf is where the metrics of a server are.
-func (f *serveFlags) metricsOf(address string) string {
+// metricsURL returns the URL of the metrics of a server, empty if it is not known.
+func (f *serveFlags) metricsURL(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	switch {
 	case f.metrics != "":
@@ -221,7 +207,15 @@ func (f *serveFlags) metricsOf(address string) string {
 	}
 }
 
-// measure puts the load on models of a server, which it makes and removes.
+// what describes the load.
+func (f *serveFlags) what() string {
+	if f.Rate > 0 {
+		return fmt.Sprintf("an open loop of %g calls a second for %v", f.Rate, f.Duration)
+	}
+	return fmt.Sprintf("a closed loop of %d callers for %v", f.Callers, f.Duration)
+}
+
+// measure creates models on a server, puts the load on them and deletes them.
 func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hindsightv1.ModelSpec, dial dialer, metrics string, to *serveDocument) (err error) {
 	c, err := dial()
 	if err != nil {
@@ -250,46 +244,16 @@ func (f *serveFlags) measure(ctx context.Context, p *command.Program, spec *hind
 	return err
 }
 
-// beside puts the load on an echo.
-func (f *serveFlags) beside(ctx context.Context, p *command.Program, dial func(address string) dialer, to *serveDocument) (err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("start the echo: %w", err)
-	}
-	starting, cancel := context.WithTimeout(ctx, echoLimit)
-	defer cancel()
-	echo, err := child.Start(starting, self, "echo")
-	if err != nil {
-		return fmt.Errorf("start the echo: %w", err)
-	}
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), echoLimit)
-		defer cancel()
-		err = errors.Join(err, echo.Stop(stopping))
-	}()
-	p.Say("serve: the same on a bare gRPC server")
-	to.Echo, err = f.load(ctx, p, dial(echo.GRPC), "http://"+echo.HTTP+"/metrics", to)
-	return err
-}
-
-// what describes the load.
-func (f *serveFlags) what() string {
-	if f.Rate > 0 {
-		return fmt.Sprintf("an open loop of %g calls a second for %v", f.Rate, f.Duration)
-	}
-	return fmt.Sprintf("a closed loop of %d callers for %v", f.Callers, f.Duration)
-}
-
 // load puts the load on one server, warmed up.
-func (f *serveFlags) load(ctx context.Context, p *command.Program, dial dialer, metrics string, of *serveDocument) (side *serveSide, err error) {
-	t := load.Target{Models: of.models, Rows: of.rows, LabelTTL: f.labelTTL, Timeout: p.Timeout}
+func (f *serveFlags) load(ctx context.Context, p *command.Program, dial dialer, metrics string, of *serveDocument) (r *load.Result, err error) {
+	t := load.Target{Models: of.models, Rows: of.rows, LabelTTL: f.labelTTL}
 	for range f.connections {
 		c, err := dial()
 		if err != nil {
 			return nil, &command.UsageError{Err: err}
 		}
 		defer func() { err = errors.Join(err, c.Close()) }()
-		t.Services = append(t.Services, c.Predictions())
+		t.Clients = append(t.Clients, c)
 	}
 	l := load.New(t)
 	defer l.Close()
@@ -300,22 +264,9 @@ func (f *serveFlags) load(ctx context.Context, p *command.Program, dial dialer, 
 			return nil, err
 		}
 	}
-	before, err := scrape.Read(ctx, metrics)
-	if err != nil {
+	if _, err := scrape.Read(ctx, metrics); err != nil {
 		p.Say("serve: no figures of the process: %v", err)
+		return l.Run(ctx, f.Options)
 	}
-	r, err := l.Run(ctx, f.Options)
-	if err != nil {
-		return nil, err
-	}
-	side = newServeSide(r)
-	if before == nil {
-		return side, nil
-	}
-	after, err := scrape.Read(ctx, metrics)
-	if err != nil {
-		return nil, err
-	}
-	side.process(before, after)
-	return side, nil
+	return l.Measure(ctx, f.Options, metrics)
 }

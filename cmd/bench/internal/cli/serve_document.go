@@ -8,84 +8,30 @@ import (
 	"time"
 
 	"hindsight/cmd/bench/internal/load"
-	"hindsight/cmd/bench/internal/scrape"
 	"hindsight/cmd/internal/command"
 )
 
 // serveDocument is the answer of "serve", as JSON.
 type serveDocument struct {
-	Server *serveSide `json:"server"`
-	Echo   *serveSide `json:"echo,omitempty"`
+	Server *load.Result `json:"server"`
+	Echo   *load.Result `json:"echo,omitempty"`
 
-	// The models and observations that both were measured with.
+	// models and rows are those that both servers are measured with.
 	models []string
 	rows   []load.Row
 }
 
-// serveSide is what one server did.
-type serveSide struct {
-	Calls          int64            `json:"calls"`
-	Seconds        float64          `json:"seconds"`
-	CallsPerSecond float64          `json:"callsPerSecond"`
-	Errors         map[string]int64 `json:"errors"`
-	// Of the process, null if its metrics could not be read.
-	CPUSecondsPerCall *float64         `json:"cpuSecondsPerCall"`
-	ResidentBytes     *float64         `json:"residentBytes"`
-	Operations        []serveOperation `json:"operations"`
-}
-
-// serveOperation is what came of one kind of call.
-type serveOperation struct {
-	Operation string         `json:"operation"`
-	Calls     int64          `json:"calls"`
-	Latency   serveQuantiles `json:"latencySeconds"`
-	Service   serveQuantiles `json:"serviceSeconds"`
-}
-
-// serveQuantiles are those of a duration, in seconds.
-type serveQuantiles struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-}
-
-func newServeQuantiles(q load.Quantiles) serveQuantiles {
-	return serveQuantiles{q.P50.Seconds(), q.P90.Seconds(), q.P99.Seconds(), q.P999.Seconds(), q.Max.Seconds()}
-}
-
-func newServeSide(r *load.Result) *serveSide {
-	s := &serveSide{Calls: r.Calls, Seconds: r.Elapsed.Seconds(), Errors: r.Errors, CallsPerSecond: float64(r.Calls) / r.Elapsed.Seconds()}
-	for _, o := range r.Operations {
-		s.Operations = append(s.Operations, serveOperation{
-			Operation: o.Name, Calls: o.Service.Count, Latency: newServeQuantiles(o.Latency), Service: newServeQuantiles(o.Service),
-		})
-	}
-	return s
-}
-
-// process adds the figures of the process.
-func (s *serveSide) process(before, after scrape.Sample) {
-	resident := after[scrape.ResidentBytes]
-	s.ResidentBytes = &resident
-	if s.Calls > 0 {
-		cpu := (after[scrape.CPUSeconds] - before[scrape.CPUSeconds]) / float64(s.Calls)
-		s.CPUSecondsPerCall = &cpu
-	}
-}
-
 // write writes the answer for people: a column for the server, one for the echo and one
-// for the ratio.
+// for their ratio.
 func (d *serveDocument) write(w *command.Page) {
 	header := []string{"", "hindsight"}
 	if d.Echo != nil {
 		header = append(header, "echo", "ratio")
 	}
 	w.Printf("%s\n", strings.Join(header, "\t"))
-	d.row(w, "calls a second", rounded, func(s *serveSide) *float64 { return &s.CallsPerSecond })
-	d.row(w, "CPU a call", duration, func(s *serveSide) *float64 { return s.CPUSecondsPerCall })
-	d.row(w, "memory, MiB", rounded, func(s *serveSide) *float64 {
+	d.row(w, "calls a second", rounded, func(s *load.Result) *float64 { return &s.CallsPerSecond })
+	d.row(w, "CPU a call", duration, func(s *load.Result) *float64 { return s.CPUSecondsPerCall })
+	d.row(w, "memory, MiB", rounded, func(s *load.Result) *float64 {
 		if s.ResidentBytes == nil {
 			return nil
 		}
@@ -93,22 +39,13 @@ func (d *serveDocument) write(w *command.Page) {
 		return &mib
 	})
 	for n, o := range d.Server.Operations {
-		for _, q := range []struct {
-			name string
-			of   func(*serveQuantiles) float64
-		}{
-			{"p50", func(q *serveQuantiles) float64 { return q.P50 }},
-			{"p90", func(q *serveQuantiles) float64 { return q.P90 }},
-			{"p99", func(q *serveQuantiles) float64 { return q.P99 }},
-			{"p99.9", func(q *serveQuantiles) float64 { return q.P999 }},
-			{"max", func(q *serveQuantiles) float64 { return q.Max }},
-		} {
-			d.row(w, o.Operation+" "+q.name, duration, func(s *serveSide) *float64 {
-				if n >= len(s.Operations) || s.Operations[n].Operation != o.Operation {
+		for q, name := range []string{"p50", "p90", "p99", "p99.9", "max"} {
+			d.row(w, o.Name+" "+name, duration, func(s *load.Result) *float64 {
+				if n >= len(s.Operations) || s.Operations[n].Name != o.Name {
 					return nil
 				}
-				v := q.of(&s.Operations[n].Latency)
-				return &v
+				l := s.Operations[n].Latency
+				return []*float64{&l.P50, &l.P90, &l.P99, &l.P999, &l.Max}[q]
 			})
 		}
 	}
@@ -118,7 +55,7 @@ func (d *serveDocument) write(w *command.Page) {
 }
 
 // row writes one figure of both servers and its ratio.
-func (d *serveDocument) row(w *command.Page, name string, show func(float64) string, of func(*serveSide) *float64) {
+func (d *serveDocument) row(w *command.Page, name string, show func(float64) string, of func(*load.Result) *float64) {
 	cells := []string{name, command.Optional(of(d.Server), show)}
 	if d.Echo != nil {
 		server, echo := of(d.Server), of(d.Echo)

@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +12,6 @@ import (
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
 )
-
-// echoLimit bounds the start and the end of the echo.
-const echoLimit = time.Minute
 
 // newSizing builds "sizing".
 func newSizing(p *command.Program) *cobra.Command {
@@ -62,34 +56,22 @@ sizing.csv, all that was measured. All cases take about ten minutes.`,
 
 // measureSizes measures cases with an echo beside, and writes the results after each.
 func measureSizes(ctx context.Context, p *command.Program, program, out string, cases []capacity.Case) (rows []*capacity.Row, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("start the echo: %w", err)
-	}
-	starting, cancel := context.WithTimeout(ctx, echoLimit)
-	defer cancel()
-	echo, err := child.Start(starting, self, "echo")
-	if err != nil {
-		return nil, fmt.Errorf("start the echo: %w", err)
-	}
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), echoLimit)
-		defer cancel()
-		err = errors.Join(err, echo.Stop(stopping))
-	}()
-	b := &capacity.Bench{Program: program, Echo: echo.GRPC, EchoMetrics: "http://" + echo.HTTP + "/metrics", Say: p.Say}
-	for n, c := range cases {
-		p.Say("sizing: %s, %d of %d", c.Name, n+1, len(cases))
-		row, err := b.Measure(ctx, c)
-		if err != nil {
-			return nil, err
+	err = withEcho(ctx, func(echo *child.Server) error {
+		b := &capacity.Bench{Program: program, Echo: echo.GRPC, EchoMetrics: metricsOf(echo)}
+		for n, c := range cases {
+			p.Say("sizing: %s, %d of %d", c.Name, n+1, len(cases))
+			row, err := b.Measure(ctx, c)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row)
+			if err := capacity.Save(out, rows); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
 		}
-		rows = append(rows, row)
-		if err := capacity.Save(out, rows); err != nil {
-			return nil, fmt.Errorf("--out: %w", err)
-		}
-	}
-	return rows, nil
+		return nil
+	})
+	return rows, err
 }
 
 // sizesEntry is a figure of a case, as JSON.
@@ -109,7 +91,11 @@ func emitSizes(p *command.Program, rows []*capacity.Row) error {
 	}{}
 	var table [][]any
 	for _, r := range rows {
-		for _, f := range r.Figures() {
+		figures, err := r.Figures()
+		if err != nil {
+			return err
+		}
+		for _, f := range figures {
 			document.Entries = append(document.Entries, sizesEntry{r.Name, f.Name, f.Measured, f.Answered, command.Finite(f.Ratio()), r.Unseen})
 			table = append(table, []any{r.Name, f.Name, f.Measured, f.Answered, f.Ratio()})
 		}

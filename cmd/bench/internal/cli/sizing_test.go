@@ -34,7 +34,7 @@ func TestSizing(t *testing.T) {
 	}
 	// 100 warm the models up. The ids of the newest records are not in the store yet.
 	learned := 100 + 200 + 256.0
-	if r.Measured != 200 || r.Waiting != 200 || r.Logged != learned || r.Replayed != learned || r.IDs < 200 || r.IDs > learned {
+	if r.Measured != 200 || r.Pending != 200 || r.Logged != learned || r.Replayed != learned || r.IDs < 200 || r.IDs > learned {
 		t.Errorf("%+v", r)
 	}
 	for what, v := range map[string]float64{

@@ -2,45 +2,44 @@ package load
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 )
 
-// kind is a kind of call.
-type kind int
-
+// The kinds of calls, by the names of a result.
 const (
-	predict kind = iota
-	observe
-	sessionPredict
-	sessionObserve
+	predict        = "Predict"
+	observe        = "Observe"
+	sessionPredict = "Session Predict"
+	sessionObserve = "Session Observe"
 )
 
-// String is the name of the kind in a result.
-func (k kind) String() string {
-	return [...]string{"Predict", "Observe", "Session Predict", "Session Observe"}[k]
-}
-
-// random is the generator of one caller.
-func random(seed uint64, caller int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(caller))) }
-
-// caller makes calls, one after the other.
+// caller makes calls, one after the other, over one client.
 type caller struct {
-	load   *Load
-	number int
-	random *rand.Rand
-	mix    Mix
+	load    *Load
+	client  int
+	random  *rand.Rand
+	mix     Mix
+	options []client.PredictOption
 }
 
-// choose draws the kind of the next call. A call in a session is a sessionPredict until
-// its turn says otherwise.
-func (c *caller) choose() kind {
+func newCaller(l *Load, o Options, number int) *caller {
+	c := &caller{load: l, client: number % len(l.Clients), random: rand.New(rand.NewPCG(o.Seed, uint64(number))), mix: o.Mix}
+	if l.LabelTTL > 0 {
+		c.options = append(c.options, client.LabelTTL(l.LabelTTL))
+	}
+	return c
+}
+
+// choose draws the kind of the next call. A call in a session is a sessionPredict until its
+// turn is known.
+func (c *caller) choose() string {
 	switch n := c.random.IntN(c.mix.total()); {
 	case n < c.mix.Predict:
 		return predict
@@ -53,77 +52,154 @@ func (c *caller) choose() kind {
 
 // call makes one call that was due at a time, and records it.
 func (c *caller) call(ctx context.Context, r *recorder, due time.Time) {
-	k := c.choose()
-	number := c.random.IntN(len(c.load.models))
-	m := c.load.models[number]
-	if k == sessionPredict && m.turns.Add(1)%2 == 0 {
-		k = sessionObserve
+	kind := c.choose()
+	number := c.random.IntN(len(c.load.Models))
+	p, s := c.load.pending[number], c.load.sessions[c.client][number]
+	if kind == sessionPredict && p.turns.Add(1)%2 == 0 {
+		kind = sessionObserve
 	}
-	if c.load.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.load.Timeout)
-		defer cancel()
-	}
-	at := c.number % len(c.load.Services)
-	begun := time.Now()
+	begin := time.Now()
 	var err error
-	switch k {
+	switch kind {
 	case predict, sessionPredict:
-		err = c.predict(ctx, m, k, at, number)
-	case observe, sessionObserve:
-		err = c.observe(ctx, m, k, at, number)
+		err = c.predict(ctx, s, p, kind)
+	default:
+		err = c.observe(ctx, s, p, kind)
 	}
 	answered := time.Now()
 	if err != nil {
 		r.failed(reason(err))
 		return
 	}
-	r.answered(k.String(), answered.Sub(due), answered.Sub(begun))
+	r.answered(kind, answered.Sub(due), answered.Sub(begin))
 }
 
-// predict asks for a prediction, whose label is sent by a later call.
-func (c *caller) predict(ctx context.Context, m *model, k kind, service, number int) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("draw an id: %w", err)
-	}
+// predict asks for a prediction. A later call sends its label.
+func (c *caller) predict(ctx context.Context, s *session, p *pending, kind string) (err error) {
 	row := c.random.IntN(len(c.load.Rows))
-	request := &hindsightv1.PredictRequest{
-		Model: m.id, PredictionId: id.String(), Features: c.load.Rows[row].Features, Inputs: c.load.Rows[row].Inputs,
-	}
-	if c.load.LabelTTL > 0 {
-		request.LabelTtl = durationpb.New(c.load.LabelTTL)
-	}
-	if k == sessionPredict {
-		err = c.load.sessions[service][number].call(ctx, &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Predict{Predict: request}})
+	input := c.load.Rows[row].Input()
+	var answer *hindsightv1.Prediction
+	if kind == predict {
+		answer, err = s.model.Predict(ctx, input, c.options...)
 	} else {
-		_, err = c.load.Services[service].Predict(ctx, request)
+		err = s.do(ctx, func(open *client.Session) (err error) {
+			answer, err = open.Predict(ctx, input, c.options...).Wait(ctx)
+			return err
+		})
 	}
 	if err == nil {
-		m.add(prediction{id.String(), row})
+		p.add(prediction{answer.GetPredictionId(), row})
 	}
 	return err
 }
 
-// observe sends a label.
-func (c *caller) observe(ctx context.Context, m *model, k kind, service, number int) error {
-	request := &hindsightv1.ObserveRequest{Model: m.id}
-	waiting, ok := m.take()
-	if ok {
-		request.PredictionId = waiting.id
+// observe sends the label of a pending prediction, or an observation with its features.
+func (c *caller) observe(ctx context.Context, s *session, p *pending, kind string) (err error) {
+	var o client.Observation
+	if oldest, ok := p.take(); ok {
+		o = client.ByPrediction(oldest.id, c.load.Rows[oldest.row].Target())
 	} else {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return fmt.Errorf("draw an id: %w", err)
-		}
-		waiting.row = c.random.IntN(len(c.load.Rows))
-		request.ObservationId = id.String()
-		request.Features, request.Inputs = c.load.Rows[waiting.row].Features, c.load.Rows[waiting.row].Inputs
+		row := &c.load.Rows[c.random.IntN(len(c.load.Rows))]
+		o = client.ByInput(row.Input(), row.Target())
 	}
-	c.load.Rows[waiting.row].label(request)
-	if k == sessionObserve {
-		return c.load.sessions[service][number].call(ctx, &hindsightv1.SessionRequest{Call: &hindsightv1.SessionRequest_Observe{Observe: request}})
+	if kind == observe {
+		_, err = s.model.Observe(ctx, o)
+		return err
 	}
-	_, err := c.load.Services[service].Observe(ctx, request)
+	return s.do(ctx, func(open *client.Session) error {
+		_, err := open.Observe(ctx, o).Wait(ctx)
+		return err
+	})
+}
+
+// reason returns the word that an error is counted under.
+func reason(err error) string {
+	e := client.FromError(err)
+	switch {
+	case e == nil && errors.Is(err, context.DeadlineExceeded):
+		return "DEADLINE_EXCEEDED"
+	case e == nil:
+		return "UNKNOWN"
+	case e.Reason != "":
+		return e.Reason
+	default:
+		return client.CodeName(e.Code)
+	}
+}
+
+// prediction is a prediction whose label was not sent.
+type prediction struct {
+	id  string
+	row int
+}
+
+// mostPending bounds the pending predictions of a model. Later ones never get a label.
+const mostPending = 1 << 16
+
+// pending is the queue of the pending predictions of a model.
+type pending struct {
+	turns atomic.Int64 // calls in sessions
+	mu    struct {
+		sync.Mutex
+
+		oldestFirst []prediction
+	}
+}
+
+func (q *pending) add(p prediction) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.mu.oldestFirst) < mostPending {
+		q.mu.oldestFirst = append(q.mu.oldestFirst, p)
+	}
+}
+
+// take takes the oldest prediction.
+func (q *pending) take() (p prediction, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.mu.oldestFirst) == 0 {
+		return p, false
+	}
+	p = q.mu.oldestFirst[0]
+	q.mu.oldestFirst = q.mu.oldestFirst[1:]
+	return p, true
+}
+
+// window is the largest number of calls in flight in a session.
+const window = 1 << 14
+
+// session is the session of one model over one client. Callers share it.
+type session struct {
+	model *client.Model
+	mu    sync.Mutex
+	open  *client.Session // nil before the first call, and after the session was lost
+}
+
+// do makes a call in the session. The first call begins the session, and so does the first
+// call after the session was lost.
+func (s *session) do(ctx context.Context, call func(*client.Session) error) error {
+	s.mu.Lock()
+	if s.open == nil {
+		s.open = s.model.Session(context.WithoutCancel(ctx), window)
+	}
+	open := s.open
+	s.mu.Unlock()
+	err := call(open)
+	if e := client.FromError(err); err != nil && (e == nil || e.Reason == "") {
+		s.end(open) // Only a refusal of the server has a reason: the session was lost.
+	}
 	return err
+}
+
+// end closes a session of this model, which may be nil.
+func (s *session) end(open *client.Session) {
+	s.mu.Lock()
+	if s.open == open {
+		s.open = nil
+	}
+	s.mu.Unlock()
+	if open != nil {
+		_ = open.Close() // The error of a lost session is that of its calls.
+	}
 }

@@ -1,26 +1,25 @@
-// Package load makes calls of a server, by a rate or by a number of callers, and
-// measures how long they wait for their answers.
+// Package load calls a server, at a rate or by a number of callers, and measures how long the
+// callers wait for their answers.
 package load
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
+	"hindsight/cmd/bench/internal/scrape"
 )
 
 // Mix says how often each kind of call is made, relative to the others.
 type Mix struct {
-	// Predict asks for a prediction that is remembered.
+	// Predict asks for a prediction that the server remembers.
 	Predict int
-	// Observe sends the label of the prediction that has waited longest, or an
-	// observation with its features where none waits.
+	// Observe sends the label of the oldest pending prediction. If no prediction is pending,
+	// Observe sends an observation with its features.
 	Observe int
 	// Session makes a call in a session: a Predict and an Observe in turn.
 	Session int
@@ -32,12 +31,12 @@ func (m Mix) total() int { return m.Predict + m.Observe + m.Session }
 // Options say what load is made.
 type Options struct {
 	Mix Mix
-	// Rate is how many calls are to begin in a second, in an open loop: call n is due
-	// n/Rate seconds after the begin, whatever became of the calls before it. 0 is a
-	// closed loop: every caller makes its next call when it has the answer to the last.
+	// Rate is the number of calls that begin in a second, in an open loop: call n is due
+	// n/Rate seconds after the begin, whatever became of the calls before it. If Rate is 0,
+	// the loop is closed: every caller makes its next call when it has the answer to the last.
 	Rate float64
-	// Callers is how many calls may be in flight. In an open loop a call that is due
-	// while so many are in flight waits for its caller, and its latency counts that.
+	// Callers is the largest number of calls in flight. In an open loop a call that is due
+	// while all callers are busy waits for a caller, and its latency includes the wait.
 	Callers int
 	// Duration is how long calls begin. Calls bounds their number, if it is not 0.
 	Duration time.Duration
@@ -46,7 +45,7 @@ type Options struct {
 	Seed uint64
 }
 
-// Check tells what is wrong with options.
+// Check returns an error that says what is wrong with the options.
 func (o *Options) Check() error {
 	switch {
 	case min(o.Mix.Predict, o.Mix.Observe, o.Mix.Session) < 0 || o.Mix.total() == 0:
@@ -63,69 +62,56 @@ func (o *Options) Check() error {
 
 // Target is what the calls are made of.
 type Target struct {
-	// Services are connections to the server; callers share them.
-	Services []hindsightv1.PredictionServiceClient
+	// Clients are connections to the server. Callers share them.
+	Clients []*client.Client
 	// Models are the ids of the models.
 	Models []string
 	// Rows are the observations that are sent, over and over.
 	Rows []Row
-	// LabelTTL is how long the server waits for a label. Timeout bounds a call.
-	LabelTTL, Timeout time.Duration
+	// LabelTTL is how long the server waits for a label; 0 is the server's default.
+	LabelTTL time.Duration
 }
 
-// Load makes calls of a target. Close must be called.
+// Load calls a target. Close must be called.
 type Load struct {
 	Target
 
-	models   []*model
-	sessions [][]*session // of each service and model
+	pending  []*pending   // of each model
+	sessions [][]*session // of each client and model
 }
 
-// New prepares calls of a target. It makes none.
+// New prepares calls of a target. New makes no call.
 func New(t Target) *Load {
 	l := &Load{Target: t}
-	for _, id := range t.Models {
-		l.models = append(l.models, &model{id: id})
+	for range t.Models {
+		l.pending = append(l.pending, &pending{})
 	}
-	for _, service := range t.Services {
-		of := make([]*session, len(t.Models))
-		for i := range of {
-			of[i] = &session{service: service}
+	for _, c := range t.Clients {
+		sessions := make([]*session, len(t.Models))
+		for i, id := range t.Models {
+			sessions[i] = &session{model: c.Model(id)}
 		}
-		l.sessions = append(l.sessions, of)
+		l.sessions = append(l.sessions, sessions)
 	}
 	return l
 }
 
 // Close ends the sessions.
 func (l *Load) Close() {
-	for _, of := range l.sessions {
-		for _, s := range of {
-			s.close()
+	for _, sessions := range l.sessions {
+		for _, s := range sessions {
+			s.end(s.open)
 		}
 	}
 }
 
-// Result is what came of a load.
-type Result struct {
-	// Elapsed is the time from the begin to the last answer.
-	Elapsed time.Duration
-	// Calls is how many calls were answered without an error.
-	Calls int64
-	// Errors counts the calls that were not, by the reason of the server, by the code
-	// where it gave none, and Unsent.
-	Errors map[string]int64
-	// Operations are the kinds of calls that were made.
-	Operations []Operation
-}
-
-// Unsent is the reason of calls that were due in an open loop and not made: when as much
-// time again as the load was to take had passed, all callers still waited for answers.
-// Their latencies are counted as what they had waited by then.
+// Unsent is the reason of calls that were due in an open loop and not made, because all callers
+// still waited for answers when twice the duration had passed. The latency of such a call is
+// its wait until then.
 const Unsent = "UNSENT"
 
-// Run makes calls until the options say that it is enough, and waits for the answers.
-// An end of ctx ends it too.
+// Run makes calls for the duration and number of the options, and waits for the answers.
+// The end of ctx ends Run with an error.
 func (l *Load) Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -135,10 +121,10 @@ func (l *Load) Run(ctx context.Context, o Options) (*Result, error) {
 	var callers sync.WaitGroup
 	for n := range o.Callers {
 		callers.Go(func() {
-			c := &caller{load: l, number: n, random: random(o.Seed, n), mix: o.Mix}
+			c := newCaller(l, o, n)
 			for due, sent := range p.due(ctx) {
 				if !sent {
-					r.unsent(c.choose().String(), time.Since(due))
+					r.unsent(c.choose(), time.Since(due))
 					continue
 				}
 				c.call(ctx, r, due)
@@ -152,6 +138,29 @@ func (l *Load) Run(ctx context.Context, o Options) (*Result, error) {
 	return r.result(time.Since(p.begin)), nil
 }
 
+// Measure is Run, and reads what the process of the server takes from its metrics.
+func (l *Load) Measure(ctx context.Context, o Options, metrics string) (*Result, error) {
+	before, err := scrape.Read(ctx, metrics)
+	if err != nil {
+		return nil, err
+	}
+	r, err := l.Run(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	after, err := scrape.Read(ctx, metrics)
+	if err != nil {
+		return nil, err
+	}
+	resident := after[scrape.ResidentBytes]
+	r.ResidentBytes = &resident
+	if r.Calls > 0 {
+		cpu := (after[scrape.CPUSeconds] - before[scrape.CPUSeconds]) / float64(r.Calls)
+		r.CPUSecondsPerCall = &cpu
+	}
+	return r, nil
+}
+
 // pacer says when calls are due.
 type pacer struct {
 	options Options
@@ -159,8 +168,8 @@ type pacer struct {
 	next    atomic.Int64 // the number of the next call
 }
 
-// due yields the calls of one caller: when each is due, at the moment at which it is.
-// Sent is false of a call that comes too late to be made.
+// due yields the calls of one caller, each when it is due. If sent is false, the call is too
+// late to be made.
 func (p *pacer) due(ctx context.Context) func(yield func(due time.Time, sent bool) bool) {
 	return func(yield func(time.Time, bool) bool) {
 		timer := time.NewTimer(0)
@@ -193,64 +202,4 @@ func (p *pacer) due(ctx context.Context) func(yield func(due time.Time, sent boo
 			}
 		}
 	}
-}
-
-// reason is what an error is counted under.
-func reason(err error) string {
-	e := client.FromError(err)
-	switch {
-	case e == nil && errors.Is(err, context.DeadlineExceeded):
-		return "DEADLINE_EXCEEDED"
-	case e == nil:
-		return "UNKNOWN"
-	case e.Reason != "":
-		return e.Reason
-	default:
-		return client.CodeName(e.Code)
-	}
-}
-
-// model is what is known of a model by its callers.
-type model struct {
-	id    string
-	turns atomic.Int64 // calls in sessions
-	mu    struct {
-		sync.Mutex
-
-		waiting []prediction // those whose labels were not sent, the oldest first
-	}
-}
-
-// prediction is one whose label was not sent.
-type prediction struct {
-	id  string
-	row int
-}
-
-// mostWaiting bounds the predictions that wait for their labels here. Those beyond it
-// never get one.
-const mostWaiting = 1 << 16
-
-// add adds a prediction.
-func (m *model) add(p prediction) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.mu.waiting) < mostWaiting {
-		m.mu.waiting = append(m.mu.waiting, p)
-	}
-}
-
-// take takes the oldest prediction.
-func (m *model) take() (p prediction, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.mu.waiting) == 0 {
-		return p, false
-	}
-	p = m.mu.waiting[0]
-	m.mu.waiting = m.mu.waiting[1:]
-	if len(m.mu.waiting) == 0 {
-		m.mu.waiting = slices.Clip(m.mu.waiting)
-	}
-	return p, true
 }

@@ -37,7 +37,7 @@ func (s *stall) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
 
 // serve serves calls of an echo over pipes in memory, calls do with a connection to it,
 // and ends all.
-func serve(t *testing.T, server *grpc.Server, do func(hindsightv1.PredictionServiceClient)) {
+func serve(t *testing.T, server *grpc.Server, do func(*client.Client)) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)
@@ -47,7 +47,7 @@ func serve(t *testing.T, server *grpc.Server, do func(hindsightv1.PredictionServ
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(c.Predictions())
+	do(c)
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
@@ -66,8 +66,8 @@ func rows() []load.Row { return load.Rows(&hindsightv1.ModelSpec{Dimension: 3}, 
 func TestCoordinatedOmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stall{at: 21, long: 500 * time.Millisecond}
-		serve(t, echo.New(grpc.UnaryInterceptor(s.unary)), func(service hindsightv1.PredictionServiceClient) {
-			l := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{service}, Models: []string{"m"}, Rows: rows()})
+		serve(t, echo.New(grpc.UnaryInterceptor(s.unary)), func(c *client.Client) {
+			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
 			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1}, Rate: 100, Callers: 1, Duration: time.Second})
 			if err != nil {
@@ -89,8 +89,9 @@ func TestCoordinatedOmission(t *testing.T) {
 }
 
 // near compares a duration with the precision of the histogram.
-func near(t *testing.T, what string, got, want time.Duration) {
+func near(t *testing.T, what string, seconds float64, want time.Duration) {
 	t.Helper()
+	got := time.Duration(seconds * float64(time.Second))
 	if d := got - want; max(d, -d) > want/500+time.Microsecond {
 		t.Errorf("%s %v, want %v", what, got, want)
 	}
@@ -104,8 +105,8 @@ func TestOverload(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return handle(ctx, request)
 		}
-		serve(t, echo.New(grpc.UnaryInterceptor(slow)), func(service hindsightv1.PredictionServiceClient) {
-			l := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{service}, Models: []string{"m"}, Rows: rows()})
+		serve(t, echo.New(grpc.UnaryInterceptor(slow)), func(c *client.Client) {
+			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
 			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Observe: 1}, Rate: 100, Callers: 1, Duration: time.Second})
 			if err != nil {
@@ -145,8 +146,8 @@ func TestMix(t *testing.T) {
 			}
 			return handle(ctx, request)
 		}
-		serve(t, echo.New(grpc.UnaryInterceptor(count)), func(service hindsightv1.PredictionServiceClient) {
-			l := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{service, service}, Models: []string{"a", "b"}, Rows: rows()})
+		serve(t, echo.New(grpc.UnaryInterceptor(count)), func(c *client.Client) {
+			l := load.New(load.Target{Clients: []*client.Client{c, c}, Models: []string{"a", "b"}, Rows: rows()})
 			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1, Observe: 2, Session: 1}, Callers: 4, Calls: 4000})
 			if err != nil {
@@ -190,8 +191,8 @@ func TestErrors(t *testing.T) {
 			return handle(service, stream)
 		}
 		server := echo.New(grpc.UnaryInterceptor(refuse), grpc.StreamInterceptor(once))
-		serve(t, server, func(service hindsightv1.PredictionServiceClient) {
-			l := load.New(load.Target{Services: []hindsightv1.PredictionServiceClient{service}, Models: []string{"m"}, Rows: rows()})
+		serve(t, server, func(c *client.Client) {
+			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
 			defer l.Close()
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1}, Callers: 2, Calls: 10})
 			if err != nil {

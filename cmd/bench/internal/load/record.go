@@ -9,24 +9,47 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
+// Result is what came of a load.
+type Result struct {
+	// Calls is the number of calls that were answered without an error.
+	Calls int64 `json:"calls"`
+	// Seconds is the time from the begin to the last answer.
+	Seconds        float64 `json:"seconds"`
+	CallsPerSecond float64 `json:"callsPerSecond"`
+	// Errors counts the calls without an answer: by the reason of the server, by the code if
+	// the server gave no reason, and Unsent.
+	Errors map[string]int64 `json:"errors"`
+	// CPUSecondsPerCall and ResidentBytes are those of the server's process, nil if they are
+	// not known.
+	CPUSecondsPerCall *float64 `json:"cpuSecondsPerCall"`
+	ResidentBytes     *float64 `json:"residentBytes"`
+	// Operations are the kinds of calls that were made, by name.
+	Operations []Operation `json:"operations"`
+}
+
 // Operation is what came of the calls of one kind.
 type Operation struct {
 	// Name is the kind: Predict, Observe, Session Predict or Session Observe. The calls
 	// of a session that were not sent count as Session Predict.
-	Name string
+	Name string `json:"operation"`
+	// Calls is the number of calls that were made and answered.
+	Calls int64 `json:"calls"`
 	// Latency is from when a call was due to its answer. In an open loop that is
 	// corrected for coordinated omission: a server that stalls delays the calls that are
-	// due meanwhile, and their waiting counts. In a closed loop a call is due when it is
-	// made.
-	Latency Quantiles
+	// due meanwhile, and their wait counts. In a closed loop a call is due when it is made.
+	Latency Quantiles `json:"latencySeconds"`
 	// Service is from when a call was made to its answer.
-	Service Quantiles
+	Service Quantiles `json:"serviceSeconds"`
 }
 
-// Quantiles are those of a distribution of durations, to three digits.
+// Quantiles are those of a distribution of durations, in seconds, to three digits.
 type Quantiles struct {
-	Count                    int64
-	P50, P90, P99, P999, Max time.Duration
+	Count int64   `json:"-"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
 }
 
 // recorder collects what came of calls. It is safe for concurrent use.
@@ -40,7 +63,7 @@ type recorder struct {
 	}
 }
 
-// longest is the longest duration that is told from longer ones, in nanoseconds.
+// longest bounds the durations that a histogram tells apart, in nanoseconds.
 const longest = int64(10 * time.Minute)
 
 func newRecorder() *recorder {
@@ -58,7 +81,7 @@ func (r *recorder) answered(name string, latency, service time.Duration) {
 	record(r.mu.service, name, service)
 }
 
-// unsent records a call that was not made after it had waited.
+// unsent records a call that was not made after a wait.
 func (r *recorder) unsent(name string, waited time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +89,8 @@ func (r *recorder) unsent(name string, waited time.Duration) {
 	record(r.mu.latency, name, waited)
 }
 
-// failed records a call that was answered with an error. It has no latency: a refusal is
-// fast.
+// failed records a call that was answered with an error. The latency is not recorded, because
+// a refusal is fast.
 func (r *recorder) failed(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,27 +104,27 @@ func record(to map[string]*hdrhistogram.Histogram, name string, d time.Duration)
 		h = hdrhistogram.New(1, longest, 3)
 		to[name] = h
 	}
-	// Within the bounds no value is refused.
-	_ = h.RecordValue(min(max(int64(d), 1), longest))
+	_ = h.RecordValue(min(max(int64(d), 1), longest)) // A value within the bounds is never refused.
 }
 
-// result is what came of all calls.
+// result returns what came of all calls.
 func (r *recorder) result(elapsed time.Duration) *Result {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := &Result{Elapsed: elapsed, Calls: r.mu.calls, Errors: r.mu.errors}
+	out := &Result{Calls: r.mu.calls, Seconds: elapsed.Seconds(), CallsPerSecond: float64(r.mu.calls) / elapsed.Seconds(), Errors: r.mu.errors}
 	for name, latency := range r.mu.latency {
-		out.Operations = append(out.Operations, Operation{Name: name, Latency: quantiles(latency), Service: quantiles(r.mu.service[name])})
+		o := Operation{Name: name, Latency: quantiles(latency)}
+		if service := r.mu.service[name]; service != nil {
+			o.Service = quantiles(service)
+			o.Calls = o.Service.Count
+		}
+		out.Operations = append(out.Operations, o)
 	}
 	slices.SortFunc(out.Operations, func(a, b Operation) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-// quantiles reads a distribution, which may be nil.
 func quantiles(h *hdrhistogram.Histogram) Quantiles {
-	if h == nil {
-		return Quantiles{}
-	}
-	at := func(q float64) time.Duration { return time.Duration(h.ValueAtQuantile(q)) }
-	return Quantiles{Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max())}
+	at := func(q float64) float64 { return time.Duration(h.ValueAtQuantile(q)).Seconds() }
+	return Quantiles{Count: h.TotalCount(), P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()).Seconds()}
 }

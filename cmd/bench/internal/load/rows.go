@@ -22,30 +22,18 @@ type Row struct {
 	Class  string
 }
 
-// label puts the label into a request.
-func (r *Row) label(to *hindsightv1.ObserveRequest) {
-	switch {
-	case r.Class != "":
-		to.Target = &hindsightv1.ObserveRequest_Class{Class: r.Class}
-	case len(r.Labels) == 1:
-		to.Target = &hindsightv1.ObserveRequest_Label{Label: r.Labels[0]}
-	default:
-		to.Target = &hindsightv1.ObserveRequest_Labels{Labels: &hindsightv1.Labels{Values: r.Labels}}
-	}
-}
-
-// Classes is how many classes labels have.
+// Classes is the number of classes that Rows draws.
 const Classes = 4
 
-// What is drawn: the deviation of the noise in a label, and the categories of an input.
+// The deviation of the noise in a label, and the number of categories of an input.
 const (
 	noise      = 0.1
 	categories = 8
 )
 
-// Rows draws observations for a completed spec: features uniform in [-1, 1], and a label
-// that is a function of them and noise, or its sign for a loss of signs, or one of four
-// classes. Values of named inputs follow from what they are.
+// Rows draws observations for a completed spec. Features are uniform in [-1, 1]. A label is a
+// function of the features plus noise; the sign of this for a loss of signs; or one of four
+// classes. The values of named inputs are of their kinds.
 func Rows(spec *hindsightv1.ModelSpec, count int, seed uint64) []Row {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	signs := strings.Contains(spec.String(), "LOSS_LOGISTIC") || strings.Contains(spec.String(), "HINGE")
@@ -82,7 +70,7 @@ func Rows(spec *hindsightv1.ModelSpec, count int, seed uint64) []Row {
 	return rows
 }
 
-// repeated is a label for each output.
+// repeated returns the label y for each output.
 func repeated(y float64, spec *hindsightv1.ModelSpec) []float64 {
 	labels := make([]float64, max(1, spec.GetOutputs()))
 	for i := range labels {
@@ -91,7 +79,7 @@ func repeated(y float64, spec *hindsightv1.ModelSpec) []float64 {
 	return labels
 }
 
-// drawn draws a value of a named input, and a number that stands for it.
+// drawn draws a value of a named input, and a number for the label to depend on.
 func drawn(input *hindsightv1.Input, draw *rand.Rand) (value *structpb.Value, size float64) {
 	x := 2*draw.Float64() - 1
 	switch kind := input.GetKind().(type) {
