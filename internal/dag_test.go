@@ -106,8 +106,24 @@ func layers() []layer {
 		{"internal/offline/pitr", []string{
 			"internal/engine/record", "internal/engine/recovery", "internal/engine/storage", "internal/model/catalog",
 		}},
+		{"internal/engine/hosted", []string{
+			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery",
+			"internal/engine/storage", "internal/model", "internal/model/codec", "internal/model/input",
+		}},
+		{"internal/engine/alias", []string{
+			"internal/engine/hosted", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
+		}},
+		{"internal/engine/watch", []string{"internal/engine/account/history", "internal/engine/machine", "internal/engine/record"}},
+		{"internal/engine/figures", []string{
+			"internal/engine/account/...", "internal/engine/hosted", "internal/engine/machine", "internal/engine/record",
+			"internal/model", "internal/model/codec", "internal/model/input",
+		}},
+		{"internal/engine/replica", []string{
+			"internal/engine/account/...", "internal/engine/hosted", "internal/engine/record", "internal/model", "internal/model/codec",
+		}},
 		{"internal/engine", []string{
-			"internal/engine/account/...", "internal/engine/machine", "internal/engine/mailbox", "internal/engine/record", "internal/engine/recovery", "internal/engine/storage",
+			"internal/engine/alias", "internal/engine/figures", "internal/engine/hosted", "internal/engine/machine", "internal/engine/record",
+			"internal/engine/recovery", "internal/engine/replica", "internal/engine/storage", "internal/engine/watch",
 			"internal/model", "internal/model/catalog", "internal/model/codec", "internal/model/input",
 		}},
 		{"internal/auth", nil},

@@ -17,9 +17,13 @@ import (
 func order() map[string][]string {
 	return map[string][]string{
 		"engine": {
-			"errors", "trace", "call", "metadata", "info", "ids", "rate", "watchers", "instance", "admission", "move", "alias", "residency", "waiting", "follow", "snapshot", "commit", "report",
-			"table", "route", "engine", "predict", "observe", "shadow", "stats", "history", "watch", "update", "deletion", "list", "following", "aliases", "travel", "transfer", "lifecycle",
+			"api", "engine", "claims", "targets", "update", "replicas", "aliases", "create", "import", "delete", "restore", "read", "upkeep", "start",
 		},
+		"engine/hosted": {
+			"errors", "trace", "rate", "memory", "env", "call", "journal", "pending", "snapshots", "model", "residency", "capture", "predict",
+			"commit", "observe", "follow", "restore",
+		},
+		"engine/figures": {"info", "report", "stats", "list"},
 	}
 }
 

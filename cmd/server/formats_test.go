@@ -267,12 +267,14 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	}
 	ids := 0
 	models, err := engine.Open(t.Context(), engine.Options{
-		Store: disk, Now: func() time.Time { return at }, Log: zap.NewNop(),
-		NewID:   func() (string, error) { ids++; return fmt.Sprint("new-", ids), nil },
+		ModelOptions: engine.ModelOptions{
+			Limits: engine.Limits{Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000},
+			Store:  disk, Now: func() time.Time { return at }, Log: zap.NewNop(),
+			NewID:          func() (string, error) { ids++; return fmt.Sprint("new-", ids), nil },
+			SnapshotReplay: time.Hour, SnapshotInterval: time.Hour, SnapshotsKept: 3, LabelTTL: time.Hour,
+		},
 		Timings: func(string, string) engine.Timings { return noTimings{} }, ForgetTimings: func(string, string) {},
-		Durability: "sync", SnapshotReplay: time.Hour, SnapshotInterval: time.Hour, SnapshotsKept: 3,
-		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour, DeletedKept: 24 * time.Hour,
-		Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelLimit: 1000, Sweep: time.Hour,
+		Durability: "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, DeletedKept: 24 * time.Hour, ModelLimit: 1000, Sweep: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(errors.Join(err, disk.Close()))

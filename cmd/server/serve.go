@@ -229,32 +229,31 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 
 func engineOptions(c config.Config, log *zap.Logger, disk *store.Store, instruments *metrics.Metrics) engine.Options {
 	return engine.Options{
-		Store: disk, Now: steadyClock(log).Now, Log: log.Named("engine"),
-		NewID: func() (string, error) {
-			id, err := uuid.NewV7()
-			if err != nil {
-				return "", fmt.Errorf("new id: %w", err)
-			}
-			return id.String(), nil
+		ModelOptions: engine.ModelOptions{
+			Limits: engine.Limits{
+				Queue: c.Queue, PendingLimit: int64(c.MaxPending), PendingTotalLimit: int64(c.MaxPendingTotal), ModelMemory: c.MemoryLimit / 2,
+			},
+			Store: disk, Now: steadyClock(log).Now, Log: log.Named("engine"),
+			NewID: func() (string, error) {
+				id, err := uuid.NewV7()
+				if err != nil {
+					return "", fmt.Errorf("new id: %w", err)
+				}
+				return id.String(), nil
+			},
+			Stages:         instruments.Stages,
+			SnapshotReplay: c.SnapshotReplay, SnapshotInterval: c.SnapshotInterval, SnapshotsKept: c.SnapshotsKept,
+			LabelTTL: c.LabelTTL,
 		},
-		Timings:           func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
-		ForgetTimings:     instruments.Forget,
-		Stages:            instruments.Stages,
-		Durability:        string(c.Durability),
-		SnapshotReplay:    c.SnapshotReplay,
-		SnapshotInterval:  c.SnapshotInterval,
-		SnapshotsKept:     c.SnapshotsKept,
-		IDWindow:          c.IDWindow,
-		IDWindowMin:       c.IDWindowMin,
-		LabelTTL:          c.LabelTTL,
-		DeletedKept:       c.DeletedKept,
-		Queue:             c.Queue,
-		PendingLimit:      int64(c.MaxPending),
-		PendingTotalLimit: int64(c.MaxPendingTotal),
-		ModelLimit:        c.MaxModels,
-		ModelMemory:       c.MemoryLimit / 2,
-		ReportCPU:         c.ReportCPU,
-		Sweep:             sweepInterval,
+		Timings:       func(model, learner string) engine.Timings { return instruments.Timings(model, learner) },
+		ForgetTimings: instruments.Forget,
+		Durability:    string(c.Durability),
+		IDWindow:      c.IDWindow,
+		IDWindowMin:   c.IDWindowMin,
+		DeletedKept:   c.DeletedKept,
+		ModelLimit:    c.MaxModels,
+		ReportCPU:     c.ReportCPU,
+		Sweep:         sweepInterval,
 	}
 }
 

@@ -34,7 +34,7 @@ func (h *host) send(ctx context.Context, o engine.Observation) (string, engine.A
 	target, err := route.For(o.PredictionID, o.ObservationID)
 	var ticket *engine.Ticket
 	if err == nil {
-		ticket, err = h.SubmitTo(ctx, target, []engine.Observation{o})
+		ticket, err = target.Submit(ctx, []engine.Observation{o})
 	}
 	route.Done()
 	if err != nil {

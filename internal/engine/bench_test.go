@@ -27,13 +27,14 @@ func openReal(b *testing.B, dir string) (*engine.Engine, *store.Store) {
 		b.Fatal(err)
 	}
 	e, err := engine.Open(b.Context(), engine.Options{
-		Store: s, Now: time.Now, Log: zap.NewNop(),
-		NewID:         func() (string, error) { return "", nil },
+		ModelOptions: engine.ModelOptions{
+			Limits: engine.Limits{Queue: 100_000, PendingLimit: 1000, PendingTotalLimit: 1000},
+			Store:  s, Now: time.Now, Log: zap.NewNop(), NewID: func() (string, error) { return "", nil },
+			SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3, LabelTTL: time.Hour,
+		},
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3,
-		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 100_000, PendingLimit: 1000, PendingTotalLimit: 1000, ModelLimit: 1000, Sweep: time.Hour,
+		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 1000, Sweep: time.Hour,
 	})
 	if err != nil {
 		b.Fatal(err)

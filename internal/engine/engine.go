@@ -1,293 +1,311 @@
-// Package engine hosts the models. A model's mailbox gives jobs their turn; an
-// observation is appended to the log, made durable, learned and answered at its
-// turn. The log is the one truth: the learner's state and the remembered ids
-// are derived from it, and recovery derives them again. A snapshot is written
-// only after all that is derived from the records before it is durable.
-//
-// A model is recovered when it is first used, and its state may leave memory
-// again while it is idle.
-//
-// Files point one way: each uses what is declared in itself and in the files
-// before it in the list of internal/files_test.go.
+// Package engine hosts the models of a server: it creates, finds, deletes, imports and restores them, lets
+// idle ones leave memory, and routes calls to them. Package hosted runs one model; alias, watch, figures and
+// replica see a model through narrow interfaces.
 package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"reflect"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"go.uber.org/zap"
-
-	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/alias"
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/record"
-	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/replica"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model"
-	"hindsight/internal/model/catalog"
+	"hindsight/internal/engine/watch"
 )
 
-// checkMemory refuses a model whose state may not fit into memory.
-func (e *Engine) checkMemory(bytes uint64) error {
-	if e.o.ModelMemory <= 0 || bytes <= uint64(e.o.ModelMemory) {
-		return nil
-	}
-	return &model.FieldError{
-		Field: "spec", Err: model.ErrSpecTooLarge,
-		Got:  fmt.Sprintf("a state of up to %d bytes", bytes),
-		Want: fmt.Sprintf("at most %d, what the states of all models may take in memory", e.o.ModelMemory),
+// Options of an engine. Every field is required unless it says otherwise.
+type Options struct {
+	ModelOptions
+	// Timings returns the instruments of a model. ForgetTimings is called when the model is deleted.
+	Timings       func(model, learner string) Timings
+	ForgetTimings func(model, learner string)
+	// Durability is reported in the statistics: sync or async.
+	Durability string
+	// Ids are remembered for IDWindow, and longer while fewer than IDWindowMin over all models are.
+	IDWindow    time.Duration
+	IDWindowMin int
+	// ModelLimit bounds the models, soft-deleted ones among them.
+	ModelLimit int
+	// DeletedKept is how long a model stays soft-deleted; 0 purges it at once.
+	DeletedKept time.Duration
+	// ReportCPU is the share of one processor that may go into reports nobody asked for; 0 is none.
+	ReportCPU float64
+	// Sweep is how often the engine looks for due snapshots, expired predictions, old ids, idle models and
+	// due purges.
+	Sweep time.Duration
+}
+
+// Engine hosts models. Any number of goroutines may call its methods.
+type Engine struct {
+	o   Options
+	env *hosted.Env
+	// end ends the lifetime of env.
+	end      context.CancelFunc
+	table    table
+	aliases  *alias.Table
+	watchers watch.Hub
+	replicas *replica.Set
+	reporter *figures.Reporter
+	start    startup
+	// registryDamaged is set at the start when an entry could not be decoded. A lookup that misses may then
+	// be a damaged model, not an unknown one.
+	registryDamaged bool
+	// upkeep counts the goroutines of the engine, writing the writer of snapshots, which ends last.
+	upkeep, writing sync.WaitGroup
+}
+
+// startup counts the models that the start loads.
+type startup struct {
+	starting, started, failed atomic.Int64
+	done                      atomic.Bool
+}
+
+// entry is a model in the table, with what the packages around it keep of it. Only replace ends its use.
+type entry struct {
+	*hosted.Model
+	engine *Engine
+	// timings is nil of a soft-deleted model.
+	timings  Timings
+	watchers watch.Set
+	reader   figures.Reader
+	replica  replica.Replica
+}
+
+// Timings is that of hosted.Owner, as are the next ones.
+func (m *entry) Timings() Timings { return m.timings }
+
+// Learned reports a learned record to watchers and wakes the replicas.
+func (m *entry) Learned(r *record.Record, answers []record.Answer) {
+	m.watchers.Learned(r, answers)
+	m.engine.replicas.Wake()
+}
+
+// Restored reports a restore.
+func (m *entry) Restored(sequence uint64) {
+	m.replica.Restored()
+	m.watchers.Restored(sequence)
+}
+
+// KeepFrom is the first sequence that replicas need, at most through.
+func (m *entry) KeepFrom(through uint64) uint64 {
+	return m.engine.replicas.KeepFrom(m.Ref(), through)
+}
+
+func (m *entry) overdue(now time.Time) bool {
+	registered := m.Entry()
+	return registered.Deleted != 0 && registered.Purge <= now.UnixNano()
+}
+
+// table has the models of an engine.
+//
+//	models[order[n].ID()] == order[n], byHandle[order[n].Handle()] == order[n], order is sorted by id
+//	deleted == the entries of order that are soft-deleted
+//	len(models) + making <= limit
+type table struct {
+	limit int
+	mu    struct {
+		sync.RWMutex
+		models   map[string]*entry
+		order    []*entry
+		deleted  int
+		byHandle map[storage.Model]*entry
+		// claims are the names that calls have for themselves, each closed when it is given up.
+		claims map[string]chan struct{}
+		// making counts the reserved slots.
+		making int
+		closed bool
+		// created is when the newest model was created, in nanoseconds since 1970.
+		created int64
 	}
 }
 
-// CreateOptions say what a new model is beside its spec.
-type CreateOptions struct {
-	Metadata
-	// Follows names a model, by its id or an alias, whose observations the new model
-	// learns, from the next one on. It learns no others.
-	Follows string
-	// ValidateOnly answers the model as it would be, and creates nothing.
-	ValidateOnly bool
+func (t *table) init(limit int) {
+	t.limit = limit
+	t.mu.models, t.mu.byHandle = map[string]*entry{}, map[storage.Model]*entry{}
+	t.mu.claims = map[string]chan struct{}{}
 }
 
-// CreateModel starts a model. The same id and spec again answer the model
-// that is there, with the metadata that it has; another spec is ErrModelExists. A
-// spec without a scaling has that of the model that is there, and so have categories
-// without one: the defaults may be others than when the model was created.
-func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
-	_, _, err := catalog.Complete(spec)
-	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
-		return Info{}, err
-	}
-	leader, release, err := e.claimNew(ctx, id, o.Follows)
-	if err != nil {
-		return Info{}, err
-	}
-	defer release()
-	if there, err := e.free(id); err != nil {
-		return Info{}, err
-	} else if there != nil {
-		if f := there.follows(); (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.ref()) {
-			return Info{}, fmt.Errorf("model %q: %w: it follows %q", id, ErrModelExists, there.description().Follows)
-		}
-		if !isOf(there.Spec, spec) {
-			return Info{}, fmt.Errorf("model %q: %w: it has another spec", id, ErrModelExists)
-		}
-		return there.info()
-	}
-	made, err := e.room()
-	if err != nil {
-		return Info{}, err
-	}
-	defer made()
-	spec, cost, err := catalog.Create(spec)
-	if err != nil {
-		return Info{}, err
-	}
-	if err := e.checkMemory(cost.StateBytes); err != nil {
-		return Info{}, err
-	}
-	var learner *machine.Machine
-	if !o.ValidateOnly {
-		var admitted func()
-		if learner, admitted, err = e.admitNew(ctx, id, spec); err != nil {
-			return Info{}, err
-		}
-		defer admitted()
-	}
-	var follow *record.Follow
-	followed := ""
-	if leader != nil {
-		followed = leader.id
-		if err := model.JoinFields(leads(leader), sameQuestion(&spec, &leader.Spec)); err != nil {
-			return Info{}, err
-		}
-		var begun func()
-		if follow, begun, err = leader.beginAt(ctx); err != nil {
-			return Info{}, err
-		}
-		defer begun()
-	}
-	if o.ValidateOnly {
-		if err := e.o.Store.Failed(); err != nil {
-			return Info{}, registerError(id, err)
-		}
-		return Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata, Follows: followed}, nil
-	}
-	return e.create(ctx, id, spec, learner, &o.Metadata, follow)
+// close refuses calls from now on. It is false if the table was closed before.
+func (t *table) close() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	open := !t.mu.closed
+	t.mu.closed = true
+	return open
 }
 
-// admitNew makes what learns for a new model, and reserves the memory that it takes until
-// admitted. Few are made at once, and none while there are loads enough.
-func (e *Engine) admitNew(ctx context.Context, id string, spec model.Spec) (m *machine.Machine, admitted func(), err error) {
-	if err := take(ctx, e.loading, "other models to be loaded"); err != nil {
-		return nil, nil, err
-	}
-	defer func() { <-e.loading }()
-	if m, err = machine.New(spec, e.learners); err != nil {
-		return nil, nil, fmt.Errorf("engine: model %q: %w", id, err)
-	}
-	admitted, err = e.reserve(ctx, int64(m.Size())+instanceBytes)
-	return m, admitted, err
+// closed tells whether the engine refuses calls.
+func (t *table) closed() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.closed
 }
 
-// claimNew claims the name of a new model and that of the model that it is to follow,
-// which is nil if none is named.
-func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *instance, release func(), err error) {
-	if follows == "" {
-		release, err = e.claim(ctx, id)
-		return nil, release, err
-	}
-	if leader, err = e.find(ctx, follows); err == nil && leader.id == id {
-		err = &model.FieldError{Field: "follows", Err: ErrInvalidRequest, Got: "the model itself", Want: "another model"}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	if release, err = e.claimAll(ctx, id, leader.id); err != nil {
-		return nil, nil, err
-	}
-	if leader, err = e.findID(leader.id); err != nil {
-		release()
-		return nil, nil, err
-	}
-	return leader, release, nil
+// get returns the model of an id, nil if there is none.
+func (t *table) get(id string) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.models[id]
 }
 
-// free is the model that has a claimed name already, nil if there is none. The name of a
-// deleted model is refused.
-func (e *Engine) free(id string) (*instance, error) {
-	i, err := e.lookUp(id)
-	switch {
-	case errors.Is(err, ErrModelNotFound):
-		return nil, e.noAlias(id)
-	case err != nil:
-		return nil, err
-	case i.isDeleted():
-		return nil, fmt.Errorf("model %q: %w; UndeleteModel brings it back until %s, DeleteModel with purge frees its id", id, ErrModelDeleted, purgeTime(i))
-	}
-	return i, nil
+// referred returns the model of a reference, nil if it no longer exists. It may be soft-deleted.
+func (t *table) referred(r record.Ref) *entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.referredLocked(r)
 }
 
-// noAlias refuses a name that an alias has.
-func (e *Engine) noAlias(name string) error {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if a := e.mu.aliases[name]; a != nil {
-		return fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", name, ErrAliasExists, a.Model.ID)
+// referredLocked is referred with the lock held.
+func (t *table) referredLocked(r record.Ref) *entry {
+	if m := t.mu.models[r.ID]; m != nil && m.Ref() == r {
+		return m
 	}
 	return nil
 }
 
-// create registers a checked model under a claimed name.
-func (e *Engine) create(ctx context.Context, id string, spec model.Spec, learner *machine.Machine, m *Metadata, follow *record.Follow) (Info, error) {
-	entry, value, err := e.newEntry(m, spec, follow, nil)
-	if err != nil {
-		return Info{}, err
+// expired counts an expired prediction of a model.
+func (t *table) expired(handle storage.Model) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if m := t.mu.byHandle[handle]; m != nil {
+		m.CountExpired()
 	}
-	kept, err := e.o.Store.Create(ctx, id, value)
-	if err != nil {
-		return Info{}, registerError(id, err)
-	}
-	i := newInstance(&e.shared, id, recovery.Source{Kept: kept, Spec: spec, Learners: e.learners}, entry)
-	i.used.Store(entry.Created)
-	i.publish(recovery.Recovered{Machine: learner}, 0)
-	if err := e.host(i); err != nil {
-		return Info{}, err
-	}
-	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", i.name()))
-	return i.info()
 }
 
-// newEntry is the registry entry of a new model, and its bytes.
-func (e *Engine) newEntry(m *Metadata, spec model.Spec, follow *record.Follow, imported *Imported) (*record.Entry, []byte, error) {
-	now := e.distinct(e.o.Now().UnixNano())
-	entry := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow, Imported: imported}
-	value, err := encodeEntry(entry, spec)
-	return entry, value, err
-}
-
-// distinct is a time of creation, in nanoseconds, that no other model has: a coarse clock
-// may show one time twice, and a record.Ref tells models of one id apart by it.
-func (e *Engine) distinct(now int64) int64 {
-	for {
-		last := e.created.Load()
-		if now <= last && last-now < int64(time.Second) {
-			now = last + 1
-		}
-		if e.created.CompareAndSwap(last, now) {
-			return now
+// live returns the models that are not soft-deleted, in the order of their ids.
+func (t *table) live() []*entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	models := make([]*entry, 0, len(t.mu.order)-t.mu.deleted)
+	for _, m := range t.mu.order {
+		if !m.Deleted() {
+			models = append(models, m)
 		}
 	}
+	return models
 }
 
-// isOf tells whether a model of the completed spec there is one of a given spec,
-// created by this version or by one that completed specs otherwise.
-func isOf(there, given model.Spec) bool {
-	if given.Scaling == nil {
-		given.Scaling = there.Scaling
+// all returns every model, soft-deleted ones among them.
+func (t *table) all() []*entry {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Clone(t.mu.order)
+}
+
+// overdue returns the ids of the soft-deleted models that are to be purged.
+func (t *table) overdue(now time.Time) (ids []string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.mu.deleted == 0 {
+		return nil
 	}
-	there.Inputs = model.WithJointScale(there.Inputs, func(_ int, joint *bool) *bool {
-		if joint == nil {
-			joint = new(bool) // Before the field there was none.
+	for _, m := range t.mu.order {
+		if m.overdue(now) {
+			ids = append(ids, m.ID())
 		}
-		return joint
-	})
-	given.Inputs = model.WithJointScale(given.Inputs, func(i int, joint *bool) *bool {
-		if joint == nil && i < len(there.Inputs) && there.Inputs[i].Categorical != nil {
-			joint = there.Inputs[i].Categorical.JointScale
+	}
+	return ids
+}
+
+func compareID(m *entry, id string) int { return strings.Compare(m.ID(), id) }
+
+// within is the part of order whose ids have a prefix. The lock is held.
+func (t *table) within(prefix string) []*entry {
+	from, _ := slices.BinarySearchFunc(t.mu.order, prefix, compareID)
+	rest := t.mu.order[from:]
+	return rest[:sort.Search(len(rest), func(n int) bool { return !strings.HasPrefix(rest[n].ID(), prefix) })]
+}
+
+// All is that of figures.Table.
+func (t *table) All(prefix string) ([]*figures.Reader, error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.mu.closed {
+		return nil, ErrClosed
+	}
+	return readers(t.within(prefix)), nil
+}
+
+func readers(models []*entry) []*figures.Reader {
+	out := make([]*figures.Reader, len(models))
+	for n, m := range models {
+		out[n] = &m.reader
+	}
+	return out
+}
+
+// Slice is that of figures.Table.
+func (t *table) Slice(prefix, after string, deleted bool, limit int) (rows []*figures.Reader, total int, err error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.mu.closed {
+		return nil, 0, ErrClosed
+	}
+	all := t.within(prefix)
+	switch total = len(all); {
+	case deleted || t.mu.deleted == 0:
+	case len(all) == len(t.mu.order):
+		total -= t.mu.deleted
+	default:
+		for _, m := range all {
+			if m.Deleted() {
+				total--
+			}
 		}
-		return joint
-	})
-	created, _, err := catalog.Create(given)
-	if err == nil && reflect.DeepEqual(there, created) {
-		return true
 	}
-	completed, _, err := catalog.Complete(given)
-	return err == nil && reflect.DeepEqual(there, completed)
+	if after != "" {
+		from, found := slices.BinarySearchFunc(all, after, compareID)
+		if found {
+			from++
+		}
+		all = all[from:]
+	}
+	for _, m := range all {
+		if len(rows) == limit {
+			break
+		}
+		if deleted || !m.Deleted() {
+			rows = append(rows, &m.reader)
+		}
+	}
+	return rows, total, nil
 }
 
-// registerError says of an error of the registry what it is to the caller.
-func registerError(id string, err error) error {
-	if errors.Is(err, storage.ErrExists) {
-		return fmt.Errorf("model %q: %w", id, ErrModelExists)
+// distinct is a time of creation, in nanoseconds since 1970, that no other model has: a coarse clock may show
+// a time twice, and a record.Ref tells models of one id apart by it.
+func (t *table) distinct(now int64) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last := t.mu.created; now <= last && last-now < int64(time.Second) {
+		now = last + 1
 	}
-	return fmt.Errorf("engine: register model %q: %w", id, recovery.StorageError(err))
+	t.mu.created = now
+	return now
 }
 
-// GetModel tells what a model is.
-// What has been learned of named inputs and of classes is read from the state, which
-// is loaded for it.
-func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
-	i, err := e.find(ctx, id)
-	if err != nil {
-		return Info{}, err
+// drop takes a model out of the table.
+func (t *table) drop(m *entry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at, found := slices.BinarySearchFunc(t.mu.order, m.ID(), compareID); found {
+		t.count(m, -1)
+		t.mu.order = slices.Delete(t.mu.order, at, at+1)
 	}
-	info, err := i.info()
-	info.Aliases = e.aliasesOf(i.ref())
-	if err != nil || (i.schema == nil && i.Spec.Classes == nil) {
-		return info, err
-	}
-	if err := i.lockLoaded(ctx); err != nil {
-		return Info{}, err
-	}
-	defer i.mu.RUnlock()
-	m := i.mu.machine
-	info.Sequence, info.Classes = m.Sequence(), m.Classes()
-	info.Inputs = learnedInputs(m.Encoder())
-	return info, nil
+	delete(t.mu.models, m.ID())
+	delete(t.mu.byHandle, m.Handle())
 }
 
-// ValidateSpec fills in a spec's defaults and tells what it would cost.
-func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
-	return catalog.Create(spec)
-}
-
-// instanceOf makes the model of a registry entry, not yet in memory.
-func (s *shared) instanceOf(registered storage.Entry) (*instance, error) {
-	from, entry, err := recovery.DecodeEntry(registered, s.learners)
-	if err != nil {
-		return nil, err
+// count counts a model that comes or goes. The lock is held.
+func (t *table) count(m *entry, n int) {
+	if m.Deleted() {
+		t.mu.deleted += n
 	}
-	return newInstance(s, registered.Name, from, &entry), nil
 }

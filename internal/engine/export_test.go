@@ -1,48 +1,81 @@
 package engine
 
-import "context"
+import (
+	"context"
+
+	"hindsight/internal/engine/alias"
+	"hindsight/internal/engine/hosted"
+)
 
 // ReadCost is what a record counts for beside the time that it took to learn.
-const ReadCost = readCost
+const ReadCost = hosted.ReadCost
 
 // OpenWith is Open with learners of any origin.
 var OpenWith = open
 
 // Hibernate lets a model go, and tells whether it is gone.
 func (e *Engine) Hibernate(id string) bool {
-	i, err := e.find(context.Background(), id)
+	m, err := e.find(context.Background(), id)
 	if err != nil {
 		return false
 	}
-	gone, _, _ := i.hibernate()
-	return gone
+	resident := m.Resident()
+	return m.Hibernate() == hosted.HibernatedNow && resident
 }
 
 // AliasLimit bounds the aliases.
-const AliasLimit = aliasLimit
+const AliasLimit = alias.Limit
 
-// Pause keeps followers from learning of a model.
+// Pause keeps replicas from learning of a model.
 func (e *Engine) Pause(id string, paused bool) {
-	if i, err := e.find(context.Background(), id); err == nil {
-		i.paused.Store(paused)
+	m, err := e.find(context.Background(), id)
+	if err != nil {
+		return
+	}
+	if resume := m.Pause(); !paused {
+		resume()
 	}
 }
 
 // What a call without a tracer costs.
 var (
-	TraceID = traceID
-	Begin   = begin
+	TraceID = hosted.TraceID
+	Begin   = hosted.StartSpan
 )
 
-// Behind is how many observations of its leader a follower has not learned, -1 if that is
-// not known.
+// Behind is how many observations of its leader a replica has not learned, -1 if that is not
+// known.
 func (e *Engine) Behind(id string) int64 {
-	i, err := e.find(context.Background(), id)
+	m, err := e.find(context.Background(), id)
 	if err != nil {
 		return -1
 	}
-	return e.behindOf(i)
+	return e.behind(m)
 }
 
-// NeededBy is what the log has to keep for followers.
-var NeededBy = neededBy
+// Predict is Target.Predict by the name of a model.
+func (e *Engine) Predict(ctx context.Context, name string, rows []Row, o PredictOptions) ([]Prediction, error) {
+	t, err := e.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.Predict(ctx, rows, o)
+}
+
+// Submit is Target.Submit by the id of a model.
+func (e *Engine) Submit(ctx context.Context, id string, observations []Observation) (*Ticket, error) {
+	m, err := e.findID(id)
+	if err != nil {
+		return nil, err
+	}
+	return m.Submit(ctx, observations)
+}
+
+// Observe is Submit and Wait.
+func (e *Engine) Observe(ctx context.Context, id string, observations []Observation) ([]Answer, error) {
+	t, err := e.Submit(ctx, id, observations)
+	if err != nil {
+		return nil, err
+	}
+	return t.Wait(ctx)
+}

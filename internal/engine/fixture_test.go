@@ -135,13 +135,15 @@ func tryStart(t *testing.T, d disk, c *clock, options ...option) (*host, error) 
 		return nil, err
 	}
 	o := engine.Options{
-		Store: s, Now: c.now, Log: zap.NewNop(),
-		NewID:         func() (string, error) { return fmt.Sprint("p-", c.ids.Add(1)), nil },
+		ModelOptions: engine.ModelOptions{
+			Limits: engine.Limits{Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000},
+			Store:  s, Now: c.now, Log: zap.NewNop(),
+			NewID:          func() (string, error) { return fmt.Sprint("p-", c.ids.Add(1)), nil },
+			SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3, LabelTTL: time.Hour,
+		},
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {},
-		Durability:    "sync", SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3,
-		IDWindow: 24 * time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelLimit: 100_000, Sweep: time.Millisecond,
+		Durability:    "sync", IDWindow: 24 * time.Hour, IDWindowMin: 1000, ModelLimit: 100_000, Sweep: time.Millisecond,
 	}
 	for _, set := range options {
 		set(&o)

@@ -185,10 +185,13 @@ func BenchmarkListModels(b *testing.B) {
 	const models = 100_000
 	s := memory.New(time.Now)
 	o := engine.Options{
-		Store: s, Now: time.Now, Log: zap.NewNop(), NewID: func() (string, error) { return "", nil },
+		ModelOptions: engine.ModelOptions{
+			Limits: engine.Limits{Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelMemory: 1 << 20},
+			Store:  s, Now: time.Now, Log: zap.NewNop(), NewID: func() (string, error) { return "", nil },
+			SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3, LabelTTL: time.Hour,
+		},
 		Timings: func(string, string) engine.Timings { return noTimings{} }, ForgetTimings: func(string, string) {},
-		SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3, IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelLimit: models, Sweep: time.Hour, ModelMemory: 1 << 20,
+		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: models, Sweep: time.Hour,
 	}
 	e, err := engine.OpenWith(context.Background(), o, catalog.New)
 	if err != nil {

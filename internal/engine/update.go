@@ -3,65 +3,169 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
+
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
 )
+
+var idPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// idForm says in words what idPattern accepts.
+const idForm = "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit"
+
+// CheckID accepts a model id: [a-z0-9]([a-z0-9._-]{0,62}).
+func CheckID(id string) error { return checkName("id", id) }
+
+func checkName(field, name string) error {
+	if idPattern.MatchString(name) {
+		return nil
+	}
+	got := fmt.Sprintf("%q", hosted.Brief(name))
+	if name == "" && field == "id" {
+		got = "nothing"
+	}
+	return &model.FieldError{Field: field, Got: got, Err: ErrInvalidID, Want: idForm}
+}
+
+// Limits of metadata. Texts are measured in characters, annotations in bytes.
+const (
+	maxDisplayName     = 63
+	maxLabels          = 64
+	maxLabelValue      = 63
+	maxAnnotations     = 64
+	maxAnnotationKey   = 63
+	maxAnnotationBytes = 16 << 10
+	maxPendingLimit    = 1_000_000_000
+	maxAddress         = 300
+	// MaxLabelTTL bounds how long a prediction may be pending.
+	MaxLabelTTL = 366 * 24 * time.Hour
+)
+
+// CheckMetadata refuses metadata, with all that is wrong.
+func CheckMetadata(m *Metadata) error {
+	var errs []error
+	refuse := func(field, got, want string) {
+		errs = append(errs, &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want})
+	}
+	atMost := func(field string, n, most int, what string) {
+		if n > most {
+			refuse(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("at most %d", most))
+		}
+	}
+	atMost("display_name", utf8.RuneCountInString(m.DisplayName), maxDisplayName, "characters")
+	atMost("labels", len(m.Labels), maxLabels, "labels")
+	for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
+		if !idPattern.MatchString(key) {
+			refuse("labels", fmt.Sprintf("the key %q", hosted.Brief(key)), "keys of "+idForm)
+			continue
+		}
+		atMost("labels."+key, utf8.RuneCountInString(m.Labels[key]), maxLabelValue, "characters")
+	}
+	atMost("annotations", len(m.Annotations), maxAnnotations, "annotations")
+	bytes := 0
+	for _, key := range slices.Sorted(maps.Keys(m.Annotations)) {
+		bytes += len(key) + len(m.Annotations[key])
+		if n := utf8.RuneCountInString(key); n == 0 || n > maxAnnotationKey {
+			refuse("annotations", fmt.Sprintf("the key %q", hosted.Brief(key)), fmt.Sprintf("keys of 1 to %d characters", maxAnnotationKey))
+		}
+	}
+	atMost("annotations", bytes, maxAnnotationBytes, "bytes")
+	if m.LabelTTL < 0 || m.LabelTTL > int64(MaxLabelTTL) {
+		refuse("label_ttl", time.Duration(m.LabelTTL).String(), fmt.Sprintf("above 0 and at most %s", MaxLabelTTL))
+	}
+	if m.MaxPending < 0 || m.MaxPending > maxPendingLimit {
+		refuse("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), fmt.Sprintf("1 to %d", maxPendingLimit))
+	}
+	if m.Move != nil {
+		if n := len(m.Move.Address); n == 0 || n > maxAddress {
+			refuse("move.address", fmt.Sprintf("%d bytes", n), fmt.Sprintf("the address of a server, at most %d bytes", maxAddress))
+		}
+	}
+	return model.JoinFields(errs...)
+}
 
 // UpdateOptions say what UpdateModel changes.
 type UpdateOptions struct {
-	// ETag has to be the model's, unless it is empty.
+	// ETag must be the model's, unless it is empty.
 	ETag string
-	// Edit changes the metadata, of which it is given a copy. It is pure.
+	// Edit changes a copy of the metadata. It is pure.
 	Edit func(*Metadata)
-	// ValidateOnly answers the model as it would be, with the etag that it has, and
-	// changes nothing.
+	// ValidateOnly describes the model as it would be, with the etag that it has, and changes nothing.
 	ValidateOnly bool
 }
 
-// UpdateModel changes the metadata of a model, durably. It neither loads the model nor
-// waits for its turn, unless the model is moved: then what it had accepted is learned or
-// refused on return, and nothing is afterwards. Metadata that is as it was changes nothing.
+// UpdateModel changes the metadata of a model, durably. It neither loads the model nor waits for its turn,
+// unless the model gets a Move: then the accepted observations are learned or refused on return, and none is
+// learned afterwards. Equal metadata is a no-op.
 func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (Info, error) {
 	named, err := e.find(ctx, id)
 	if err != nil {
 		return Info{}, err
 	}
-	i, release, err := e.own(ctx, named.id)
+	m, release, err := e.own(ctx, named.ID())
 	if err != nil {
 		return Info{}, err
 	}
 	defer release()
-	if i.isDeleted() {
-		return Info{}, deletedError(i)
+	if m.Deleted() {
+		return Info{}, deletedError(m)
 	}
-	entry := i.entry.Load()
-	if err := checkEtag(i.id, o.ETag, entry); err != nil {
+	registered := m.Entry()
+	if err := checkETag(m, o.ETag); err != nil {
 		return Info{}, err
 	}
-	metadata := entry.Clone()
+	metadata := registered.Clone()
 	o.Edit(&metadata)
 	if err := CheckMetadata(&metadata); err != nil {
 		return Info{}, err
 	}
-	if f := i.follows(); f != nil && metadata.Move != nil {
-		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", i.id, ErrFollows, f.Leader.ID)
+	if f := registered.Follow; f != nil && metadata.Move != nil {
+		return Info{}, fmt.Errorf("model %q: %w: only %q can be moved, or set an alias of it to this one first", m.ID(), ErrFollows, f.Leader.ID)
 	}
 	if o.ValidateOnly {
-		info, err := i.info()
+		info, err := figures.Describe(m)
 		info.Metadata = metadata
 		return info, err
 	}
-	if !metadata.Equal(&entry.Metadata) {
-		next := changed(entry, e.o.Now())
+	if !metadata.Equal(&registered.Metadata) {
+		next := changed(registered, e.o.Now())
 		next.Metadata = metadata
-		if err := i.register(ctx, next); err != nil {
+		if err := m.Register(ctx, next); err != nil {
 			return Info{}, err
 		}
-		i.change(next)
-		e.o.Log.Info("model updated", zap.String("model", i.id))
+		m.SetMetadata(next)
+		e.o.Log.Info("model updated", zap.String("model", m.ID()))
 	}
-	if err := i.settle(ctx); err != nil {
-		return Info{}, err
+	if metadata.Move != nil {
+		if err := m.Settle(ctx); err != nil {
+			return Info{}, fmt.Errorf("engine: wait for the observations of model %q: %w", m.ID(), err)
+		}
 	}
-	return i.info()
+	return figures.Describe(m)
+}
+
+// changed is a registry entry that changes at a time.
+func changed(registered *record.Entry, now time.Time) *record.Entry {
+	next := *registered
+	next.Updated = max(now.UnixNano(), registered.Updated)
+	next.Revision++
+	return &next
+}
+
+// checkETag refuses an etag that is given and is not the model's.
+func checkETag(m *entry, given string) error {
+	if now := figures.ETag(m.Entry()); given != "" && given != now {
+		return fmt.Errorf("model %q: %w: the etag is %s, got %s; read the model again", m.ID(), ErrEtag, now, hosted.Brief(given))
+	}
+	return nil
 }

@@ -73,13 +73,15 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 	}
 	var ids atomic.Int64
 	e, err := engine.Open(tb.Context(), engine.Options{
-		Store: disk, Now: time.Now, Log: zap.NewNop(),
-		NewID:         func() (string, error) { return fmt.Sprint("p-", ids.Add(1)), nil },
+		ModelOptions: engine.ModelOptions{
+			Limits: engine.Limits{Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelMemory: 64 << 20},
+			Store:  disk, Now: time.Now, Log: zap.NewNop(),
+			NewID:          func() (string, error) { return fmt.Sprint("p-", ids.Add(1)), nil },
+			SnapshotReplay: 10 * time.Millisecond, SnapshotInterval: time.Hour, SnapshotsKept: 2, LabelTTL: time.Hour,
+		},
 		Timings:       func(string, string) engine.Timings { return noTimings{} },
 		ForgetTimings: func(string, string) {}, Durability: "sync",
-		SnapshotReplay: 10 * time.Millisecond, SnapshotInterval: time.Hour, SnapshotsKept: 2,
-		IDWindow: time.Hour, IDWindowMin: 1000, LabelTTL: time.Hour,
-		Queue: 10_000, PendingLimit: 10_000, PendingTotalLimit: 1_000_000, ModelLimit: 1000, ModelMemory: 64 << 20, Sweep: time.Hour, DeletedKept: time.Hour,
+		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: 1000, Sweep: time.Hour, DeletedKept: time.Hour,
 	})
 	if err != nil {
 		tb.Fatal(err)

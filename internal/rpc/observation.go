@@ -62,7 +62,7 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 		return s, err
 	}
 	defer p.records.giveBack(o.Inputs)
-	t, err := p.engine.SubmitTo(ctx, target, []engine.Observation{o})
+	t, err := target.Submit(ctx, []engine.Observation{o})
 	if err != nil {
 		return s, alone(err)
 	}
@@ -149,7 +149,7 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 		}
 	}
 	for _, b := range parts {
-		if b.ticket, err = p.engine.SubmitTo(ctx, b.target, b.observations); err != nil {
+		if b.ticket, err = b.target.Submit(ctx, b.observations); err != nil {
 			return parts, b.rowOf(err)
 		}
 	}

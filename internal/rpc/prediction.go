@@ -58,7 +58,7 @@ func (p *predictions) predict(ctx context.Context, r *hindsightv1.PredictRequest
 		return nil, err
 	}
 	defer p.records.giveBack(record)
-	answers, err := p.engine.PredictAt(ctx, target, []engine.Row{{Features: r.GetFeatures(), Inputs: record}}, o)
+	answers, err := target.Predict(ctx, []engine.Row{{Features: r.GetFeatures(), Inputs: record}}, o)
 	if err != nil {
 		return nil, alone(err)
 	}
@@ -109,7 +109,7 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 			Got: fmt.Sprintf("%d ids", len(o.IDs)), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
 		}
 	}
-	answers, err := p.engine.PredictAt(ctx, target, rows, o)
+	answers, err := target.Predict(ctx, rows, o)
 	if err != nil {
 		return nil, atRow(err, list)
 	}

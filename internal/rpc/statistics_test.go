@@ -146,17 +146,16 @@ func order(weights []*hindsightv1.FeatureWeight) string {
 // size. Equal ones keep their order.
 func TestStatsOfWeights(t *testing.T) {
 	nan := math.NaN()
-	s := engine.Stats{
-		FeatureNames: []string{"load", "city=Oslo"},
-		Weights: []model.Weight{
-			{Input: 0, Value: 1, Effect: 0.5},
-			{Input: 1, Value: 0.1, Effect: -2},
-			{Input: 2, Value: -3, Effect: nan},
-			{Input: model.NoInput, Value: 4, Effect: nan},
-			{Output: 1, Input: 0, Value: -1, Effect: -0.5},
-			{Output: 1, Input: 1, Value: 0, Effect: 0},
-			{Output: 1, Input: 2, Value: 4, Effect: nan},
-		},
+	s := engine.Stats{}
+	s.FeatureNames = []string{"load", "city=Oslo"}
+	s.Weights = []model.Weight{
+		{Input: 0, Value: 1, Effect: 0.5},
+		{Input: 1, Value: 0.1, Effect: -2},
+		{Input: 2, Value: -3, Effect: nan},
+		{Input: model.NoInput, Value: 4, Effect: nan},
+		{Output: 1, Input: 0, Value: -1, Effect: -0.5},
+		{Output: 1, Input: 1, Value: 0, Effect: 0},
+		{Output: 1, Input: 2, Value: 4, Effect: nan},
 	}
 	got := rpc.StatsToProto(s).GetWeights()
 	if want := "0:city=Oslo=0.1 0:load=1 1:load=-1 1:city=Oslo=0 0:=4 1:x[2]=4 0:x[2]=-3"; order(got) != want {

@@ -1,0 +1,273 @@
+// Package alias keeps the names that stand for models, and routes each observation sent by such a
+// name to the model that knows its id.
+package alias
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+)
+
+// Limit bounds the aliases of a Table. A list returns all of them.
+const Limit = 1000
+
+// NoModel is the expected model of an alias that must not exist.
+const NoModel = "-"
+
+// Errors of aliases.
+var (
+	ErrNotFound = errors.New("no such alias")
+	ErrExists   = errors.New("an alias has the id")
+	ErrChanged  = errors.New("the alias names another model")
+	ErrLimit    = errors.New("as many aliases as the server may hold")
+)
+
+// Alias is a name that stands for a model.
+type Alias struct {
+	Name, Model string
+	// Previous is the model that the alias named before, empty if the alias is new.
+	Previous string
+	Updated  time.Time
+}
+
+// Binding is what an alias stands for from one change to the next.
+type Binding struct {
+	record.Alias
+	name string
+	// routing counts the requests that found this binding and have not queued their
+	// observations. Begin raises it while the table has the binding, and nobody afterwards.
+	routing sync.WaitGroup
+	// settled is closed after every observation sent by the previous binding is learned or
+	// refused: the previous model then knows their ids.
+	settled chan struct{}
+}
+
+func newBinding(name string, a record.Alias) *Binding {
+	return &Binding{Alias: a, name: name, settled: make(chan struct{})}
+}
+
+// Public is the alias as a caller sees it.
+func (b *Binding) Public() Alias {
+	return Alias{Name: b.name, Model: b.Model.ID, Previous: b.Previous.ID, Updated: time.Unix(0, b.Updated)}
+}
+
+// Stored is the alias as a store keeps it.
+func (b *Binding) Stored() storage.Alias { return storage.Alias{Name: b.name, Value: b.Encode()} }
+
+// Model is the model that an alias named before.
+type Model interface {
+	// Remembers tells whether an observation, or a pending prediction, has the id.
+	Remembers(id string) (bool, error)
+	// DeriveIDs makes Remembers complete: after a start the ids of the last records are in the log
+	// alone.
+	DeriveIDs(ctx context.Context) error
+	// Settle waits until every observation queued before is learned or refused.
+	Settle(ctx context.Context) error
+}
+
+// Table holds the aliases of an engine.
+type Table struct {
+	store storage.Aliases
+	log   *zap.Logger
+	// lifetime ends before Close.
+	lifetime context.Context //nolint:containedctx // It is that of the table's own goroutines.
+	settling sync.WaitGroup
+	mu       struct {
+		sync.RWMutex
+		bindings map[string]*Binding
+		closed   bool
+	}
+}
+
+// NewTable returns an empty table.
+func NewTable(lifetime context.Context, store storage.Aliases, log *zap.Logger) *Table {
+	t := &Table{store: store, log: log, lifetime: lifetime}
+	t.mu.bindings = map[string]*Binding{}
+	return t
+}
+
+// Load reads the stored aliases. Created gives the time of creation of the model that has an id, or
+// 0. Load leaves out, and logs, an alias that cannot be decoded or that has the id of a model.
+func (t *Table) Load(ctx context.Context, created func(id string) int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
+		a, err := record.DecodeAlias(value)
+		if err == nil && created(name) != 0 {
+			err = fmt.Errorf("%w: a model has the id", hosted.ErrCorrupt)
+		}
+		if err != nil {
+			t.log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
+			return nil
+		}
+		a.Bind(created)
+		b := newBinding(strings.Clone(name), a)
+		close(b.settled)
+		t.mu.bindings[b.name] = b
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("engine: read the aliases: %w", err)
+	}
+	return nil
+}
+
+// Close waits for the goroutines of the table. No alias can be set afterwards.
+func (t *Table) Close() {
+	t.mu.Lock()
+	t.mu.closed = true
+	t.mu.Unlock()
+	t.settling.Wait()
+}
+
+// Find returns the binding of a name, nil if no alias has it. It allocates nothing.
+func (t *Table) Find(name string) *Binding {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.mu.bindings[name]
+}
+
+// Begin is Find for a request that queues observations. The caller calls End on a binding that it got.
+func (t *Table) Begin(name string) *Binding {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	b := t.mu.bindings[name]
+	if b != nil {
+		b.routing.Add(1)
+	}
+	return b
+}
+
+// Settled waits until the previous model of a binding knows every id that was sent by the alias
+// before. Previous is nil if that model no longer exists.
+func (t *Table) Settled(ctx context.Context, b *Binding, previous Model) error {
+	select {
+	case <-b.settled:
+	case <-ctx.Done():
+		return fmt.Errorf("engine: wait for the alias %q to be set: %w", b.name, context.Cause(ctx))
+	case <-t.lifetime.Done():
+		return hosted.ErrClosed
+	}
+	if previous == nil {
+		return nil
+	}
+	return previous.DeriveIDs(ctx)
+}
+
+// End ends a request that Begin began.
+func (b *Binding) End() { b.routing.Done() }
+
+// Len is the number of aliases.
+func (t *Table) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.mu.bindings)
+}
+
+// Of returns the names of the aliases of a model in order.
+func (t *Table) Of(model record.Ref) (names []string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for name, b := range t.mu.bindings {
+		if b.Model == model {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// List returns the aliases in the order of their names.
+func (t *Table) List() []Alias {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	all := make([]Alias, 0, len(t.mu.bindings))
+	for _, name := range slices.Sorted(maps.Keys(t.mu.bindings)) {
+		all = append(all, t.mu.bindings[name].Public())
+	}
+	return all
+}
+
+// Plan returns the current binding of a name, nil if there is none, and the binding to store. If the
+// current binding already names the model, the two are the same. Unless expected is empty, the alias
+// must name that model now, or must not exist if expected is NoModel. No other call changes aliases
+// until Put.
+func (t *Table) Plan(name string, model record.Ref, expected string, now time.Time) (current, next *Binding, err error) {
+	t.mu.RLock()
+	current, n := t.mu.bindings[name], len(t.mu.bindings)
+	t.mu.RUnlock()
+	next = newBinding(name, record.Alias{Model: model, Updated: now.UnixNano()})
+	switch {
+	case current == nil && n >= Limit:
+		return nil, nil, fmt.Errorf("%w: there are %d", ErrLimit, n)
+	case current == nil && expected != "" && expected != NoModel:
+		return nil, nil, fmt.Errorf("alias %q: %w: it is not there, expected %q", name, ErrChanged, hosted.Brief(expected))
+	case current == nil:
+		return nil, next, nil
+	case expected != "" && expected != current.Model.ID:
+		return nil, nil, fmt.Errorf("alias %q: %w: it names %q, expected %q", name, ErrChanged, current.Model.ID, hosted.Brief(expected))
+	case current.Model == model:
+		return current, current, nil
+	}
+	next.Previous = current.Model
+	return current, next, nil
+}
+
+// Put stores a planned binding and serves it. Previous is as in Serve.
+func (t *Table) Put(ctx context.Context, current, next *Binding, previous Model) error {
+	if err := t.store.PutAlias(ctx, next.name, next.Encode()); err != nil {
+		return fmt.Errorf("engine: set the alias %q: %w", next.name, recovery.StorageError(err))
+	}
+	return t.Serve(current, next, previous)
+}
+
+// Serve lets requests find a stored binding in place of the current one. Previous is the model of
+// next.Previous, nil if that model no longer exists.
+func (t *Table) Serve(current, next *Binding, previous Model) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		return hosted.ErrClosed
+	}
+	t.mu.bindings[next.name] = next
+	if current == nil || previous == nil {
+		close(next.settled)
+		return nil
+	}
+	t.settling.Go(func() {
+		// Observations sent by the binding before current may still be on their way too.
+		<-current.settled
+		current.routing.Wait()
+		if err := previous.Settle(t.lifetime); err != nil {
+			t.log.Debug("the previous model of an alias has ended", zap.String("alias", next.name), zap.Error(err))
+		}
+		close(next.settled)
+	})
+	return nil
+}
+
+// Delete removes an alias, durably.
+func (t *Table) Delete(ctx context.Context, name string) error {
+	if t.Find(name) == nil {
+		return fmt.Errorf("alias %q: %w", hosted.Brief(name), ErrNotFound)
+	}
+	if err := t.store.RemoveAlias(ctx, name); err != nil {
+		return fmt.Errorf("engine: delete the alias %q: %w", name, recovery.StorageError(err))
+	}
+	t.mu.Lock()
+	delete(t.mu.bindings, name)
+	t.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"errors"
+
+	"hindsight/internal/engine/alias"
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/replica"
+	"hindsight/internal/engine/watch"
+)
+
+// What the packages below declare and callers of the engine use.
+type (
+	ModelOptions    = hosted.Options
+	Limits          = hosted.Limits
+	Timings         = hosted.Timings
+	Stages          = hosted.Stages
+	Row             = hosted.Row
+	Prediction      = hosted.Prediction
+	PredictOptions  = hosted.PredictOptions
+	Observation     = hosted.Observation
+	Answer          = hosted.Answer
+	Ticket          = hosted.Ticket
+	Snapshot        = hosted.Snapshot
+	ExportOptions   = hosted.ExportOptions
+	RowError        = hosted.RowError
+	MovedError      = hosted.MovedError
+	Info            = figures.Info
+	Figures         = figures.Figures
+	LearnedInput    = figures.LearnedInput
+	Stats           = figures.Stats
+	StatsOptions    = figures.StatsOptions
+	InputStatistics = figures.InputStatistics
+	ClassStatistics = figures.ClassStatistics
+	Live            = figures.Live
+	History         = figures.History
+	ListOptions     = figures.ListOptions
+	Order           = figures.Order
+	Cursor          = figures.Cursor
+	Page            = figures.Page
+	Learned         = watch.Learned
+	Alias           = alias.Alias
+	Comparison      = replica.Comparison
+	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.
+	Metadata = record.Metadata
+	// Move says where a model is moved to. A model with a Move learns nothing, keeps no predictions and is not
+	// restored, so that an export has everything that it accepted. It goes on predicting.
+	Move = record.Move
+)
+
+// The orders of a list, and the states of a model.
+const (
+	ByID          = figures.ByID
+	BySequence    = figures.BySequence
+	ByCreated     = figures.ByCreated
+	ByRecentLoss  = figures.ByRecentLoss
+	ByRecentSkill = figures.ByRecentSkill
+	ByRegret      = figures.ByRegret
+	ByRate        = figures.ByRate
+
+	StateLoaded     = figures.StateLoaded
+	StateHibernated = figures.StateHibernated
+	StateReadOnly   = figures.StateReadOnly
+	StateFailed     = figures.StateFailed
+	StateDeleted    = figures.StateDeleted
+
+	// NoModel is the expected model of an alias that must not exist.
+	NoModel = alias.NoModel
+	// WatcherLimit bounds the watchers of an engine.
+	WatcherLimit = watch.Limit
+)
+
+// Reasons to refuse a call, with those of the packages below.
+var (
+	ErrModelExists  = errors.New("model exists")
+	ErrModelDeleted = errors.New("a deleted model has the id")
+	ErrModelLimit   = errors.New("as many models as the server may hold")
+	ErrAliased      = errors.New("aliases name the model")
+	ErrEtag         = errors.New("the model has changed")
+	ErrLabelMissing = errors.New("label missing")
+
+	ErrModelNotFound      = hosted.ErrModelNotFound
+	ErrInvalidID          = hosted.ErrInvalidID
+	ErrInvalidRequest     = hosted.ErrInvalidRequest
+	ErrSnapshotNotFound   = hosted.ErrSnapshotNotFound
+	ErrPredictionNotFound = hosted.ErrPredictionNotFound
+	ErrConflict           = hosted.ErrConflict
+	ErrOverloaded         = hosted.ErrOverloaded
+	ErrPendingLimit       = hosted.ErrPendingLimit
+	ErrFollows            = hosted.ErrFollows
+	ErrMoving             = hosted.ErrMoving
+	ErrMoved              = hosted.ErrMoved
+	ErrUnknown            = hosted.ErrUnknown
+	ErrClosed             = hosted.ErrClosed
+	ErrCorrupt            = hosted.ErrCorrupt
+	ErrStorage            = hosted.ErrStorage
+	ErrWatcherLimit       = watch.ErrLimit
+	ErrAliasNotFound      = alias.ErrNotFound
+	ErrAliasExists        = alias.ErrExists
+	ErrAliasChanged       = alias.ErrChanged
+	ErrAliasLimit         = alias.ErrLimit
+)

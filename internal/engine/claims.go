@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/model"
+)
+
+// claim waits until no other call has the name for itself. Models are created, changed, deleted, undeleted
+// and purged by the holder of the claim on their name.
+func (t *table) claim(ctx context.Context, name string) (release func(), err error) {
+	for {
+		t.mu.Lock()
+		other := t.mu.claims[name]
+		if t.mu.closed || other == nil {
+			break
+		}
+		t.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("engine: wait for the name %q: %w", name, context.Cause(ctx))
+		}
+	}
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		return nil, ErrClosed
+	}
+	claim := make(chan struct{})
+	t.mu.claims[name] = claim
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.mu.claims, name)
+		close(claim)
+	}, nil
+}
+
+// claimAll claims names in their order, so that two calls cannot wait for each other.
+func (t *table) claimAll(ctx context.Context, names ...string) (release func(), err error) {
+	slices.Sort(names)
+	var held []func()
+	release = func() {
+		for _, give := range held {
+			give()
+		}
+	}
+	for _, name := range slices.Compact(names) {
+		give, err := t.claim(ctx, name)
+		if err != nil {
+			release()
+			return nil, err
+		}
+		held = append(held, give)
+	}
+	return release, nil
+}
+
+// reserveSlot reserves one of the ModelLimit slots for a model under construction, or returns ErrModelLimit.
+// The caller holds the claim on the name. Soft-deleted models occupy their slot until they are purged.
+func (t *table) reserveSlot() (release func(), err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.mu.models); n+t.mu.making >= t.limit {
+		return nil, fmt.Errorf("%w: there are %d, %d of them deleted", ErrModelLimit, n, t.mu.deleted)
+	}
+	t.mu.making++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.mu.making--
+	}, nil
+}
+
+// findID returns the model of an id. It takes no alias, as no call does that could undo what is meant for
+// another model.
+func (e *Engine) findID(id string) (*entry, error) {
+	m, err := e.lookUp(id)
+	if err == nil && m.Deleted() {
+		return nil, deletedError(m)
+	}
+	return m, err
+}
+
+// lookUp is findID for a model that may be soft-deleted.
+func (e *Engine) lookUp(id string) (*entry, error) {
+	e.table.mu.RLock()
+	m, closed := e.table.mu.models[id], e.table.mu.closed
+	e.table.mu.RUnlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case m != nil:
+		return m, nil
+	case id == "":
+		return nil, &model.FieldError{Field: "model", Err: ErrInvalidID, Got: "nothing", Want: "the id of a model"}
+	}
+	if b := e.aliases.Find(id); b != nil {
+		return nil, fmt.Errorf("%w: %q is an alias, and this call takes none: name the model itself, %q", hosted.NotFound(id), id, b.Model.ID)
+	}
+	return nil, hosted.NotFound(id)
+}
+
+// own is lookUp, with the claim on the model's name.
+func (e *Engine) own(ctx context.Context, id string) (m *entry, release func(), err error) {
+	if _, err := e.lookUp(id); err != nil {
+		return nil, nil, err
+	}
+	if release, err = e.table.claim(ctx, id); err != nil {
+		return nil, nil, err
+	}
+	// Another model may have the id now.
+	if m, err = e.lookUp(id); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return m, release, nil
+}
+
+// deletedError refuses a soft-deleted model and says how it comes back.
+func deletedError(m *entry) error {
+	return fmt.Errorf("%w; it was deleted, and UndeleteModel brings it back until %s", hosted.NotFound(m.ID()), purgeTime(m))
+}
+
+// purgeTime is when a soft-deleted model is purged, as a text.
+func purgeTime(m *entry) string {
+	return hosted.TimeOf(m.Entry().Purge).UTC().Format(time.RFC3339)
+}
+
+// turnClaimed runs work at the model's turn. It releases the claim on the name when the work has ended, also
+// after the caller has left.
+func (m *entry) turnClaimed(ctx context.Context, release func(), work func(context.Context) error) error {
+	var begun atomic.Bool
+	err := m.Turn(ctx, func(ctx context.Context) error {
+		if !begun.CompareAndSwap(false, true) {
+			return nil // The caller has left.
+		}
+		defer release()
+		return work(ctx)
+	})
+	if begun.CompareAndSwap(false, true) {
+		release()
+	}
+	return err
+}
+
+// newEntry is a model that is not in memory and not in the table.
+func (e *Engine) newEntry(id string, from recovery.Source, registered *record.Entry) *entry {
+	m := &entry{engine: e}
+	return m.init(hosted.New(e.env, id, from, registered, m))
+}
+
+// successor is the same model with another registry entry, as after a start: no call that found m before is
+// of use to it.
+func (m *entry) successor(next *record.Entry) *entry {
+	out := &entry{engine: m.engine}
+	return out.init(m.Successor(next, out))
+}
+
+func (m *entry) init(model *hosted.Model) *entry {
+	m.Model = model
+	m.reader.Init(model, m.engine.reporter)
+	m.replica.Init(model)
+	return m
+}
+
+// host puts a model into the table, in place of a model of the same id. The caller holds the claim on the
+// name.
+func (e *Engine) host(m *entry) error {
+	t := &e.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.mu.closed {
+		return ErrClosed
+	}
+	if at, found := slices.BinarySearchFunc(t.mu.order, m.ID(), compareID); found {
+		t.count(t.mu.order[at], -1)
+		t.mu.order[at] = m
+	} else {
+		t.mu.order = slices.Insert(t.mu.order, at, m)
+	}
+	t.count(m, 1)
+	t.mu.models[m.ID()], t.mu.byHandle[m.Handle()] = m, m
+	if !m.Deleted() {
+		m.timings = e.o.Timings(m.ID(), m.Learner())
+	}
+	e.replicas.Enlist(&m.replica, !m.Deleted() && m.Entry().Follow != nil)
+	return nil
+}
+
+// replace puts next in the place of m, or takes m out of the table if next is nil, and releases what the entry
+// of m owns: its jobs and its memory, its watchers, its timings and its place among the replicas. A call that
+// found m before gets why. It runs at m's turn, and the caller holds the claim on the name.
+func (e *Engine) replace(m, next *entry, why error) error {
+	m.Retire(why)
+	m.watchers.End(why)
+	if m.timings != nil {
+		e.o.ForgetTimings(m.ID(), m.Learner())
+	}
+	if next != nil {
+		return e.host(next)
+	}
+	e.table.drop(m)
+	e.replicas.Enlist(&m.replica, false)
+	return nil
+}

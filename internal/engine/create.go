@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/replica"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/catalog"
+)
+
+// CreateOptions say what a new model is beside its spec.
+type CreateOptions struct {
+	Metadata
+	// Follows names a leader, by its id or an alias: the new model is its replica. It learns what the leader
+	// learns from now on, and nothing else.
+	Follows string
+	// ValidateOnly describes the model as it would be, and creates nothing.
+	ValidateOnly bool
+}
+
+// CreateModel creates a model. The same id and spec again return the existing model, with the metadata that
+// it has; another spec is ErrModelExists. If the spec omits scaling, or categories omit theirs, the existing
+// model's are used: the defaults may have changed since that model was created.
+func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o CreateOptions) (Info, error) {
+	_, _, err := catalog.Complete(spec)
+	if err := model.JoinFields(CheckID(id), err, CheckMetadata(&o.Metadata)); err != nil {
+		return Info{}, err
+	}
+	leader, release, err := e.claimNew(ctx, id, o.Follows)
+	if err != nil {
+		return Info{}, err
+	}
+	defer release()
+	if existing, err := e.existing(id); err != nil {
+		return Info{}, err
+	} else if existing != nil {
+		return describeSame(existing, spec, leader)
+	}
+	releaseSlot, err := e.table.reserveSlot()
+	if err != nil {
+		return Info{}, err
+	}
+	defer releaseSlot()
+	spec, cost, err := catalog.Create(spec)
+	if err != nil {
+		return Info{}, err
+	}
+	if err := e.checkMemory(cost.StateBytes); err != nil {
+		return Info{}, err
+	}
+	var learner *machine.Machine
+	if !o.ValidateOnly {
+		var admitted func()
+		if learner, admitted, err = e.admitNew(ctx, id, spec); err != nil {
+			return Info{}, err
+		}
+		defer admitted()
+	}
+	described := Info{ID: id, Learner: spec.Name(), Spec: spec, Metadata: o.Metadata}
+	var follow *record.Follow
+	if leader != nil {
+		described.Follows = leader.ID()
+		if err := replica.CheckLeader(&spec, leader); err != nil {
+			return Info{}, err
+		}
+		var releaseLog func()
+		if follow, releaseLog, err = replica.Begin(ctx, leader, leader.HoldLog); err != nil {
+			return Info{}, err
+		}
+		defer releaseLog()
+	}
+	if o.ValidateOnly {
+		if err := e.o.Store.Failed(); err != nil {
+			return Info{}, registryError(id, err)
+		}
+		return described, nil
+	}
+	registered, value, err := e.newRegistryEntry(&o.Metadata, spec, follow, nil)
+	if err != nil {
+		return Info{}, err
+	}
+	handle, err := e.o.Store.Create(ctx, id, value)
+	if err != nil {
+		return Info{}, registryError(id, err)
+	}
+	m, err := e.hostNew(id, spec, handle, registered, recovery.Recovered{Machine: learner})
+	if err != nil {
+		return Info{}, err
+	}
+	e.o.Log.Info("model created", zap.String("model", id), zap.String("learner", m.Learner()))
+	return figures.Describe(m)
+}
+
+// describeSame describes the existing model of an id, or refuses it if it has another spec or leader.
+func describeSame(existing *entry, spec model.Spec, leader *entry) (Info, error) {
+	f := existing.Entry().Follow
+	if (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.Ref()) {
+		follows := ""
+		if f != nil {
+			follows = f.Leader.ID
+		}
+		return Info{}, fmt.Errorf("model %q: %w: it follows %q", existing.ID(), ErrModelExists, follows)
+	}
+	if !sameSpec(*existing.Spec(), spec) {
+		return Info{}, fmt.Errorf("model %q: %w: it has another spec", existing.ID(), ErrModelExists)
+	}
+	return figures.Describe(existing)
+}
+
+// hostNew hosts a model that the store has just created, with its machine.
+func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.Entry, r recovery.Recovered) (*entry, error) {
+	m := e.newEntry(id, recovery.Source{Kept: handle, Spec: spec, Learners: e.env.Learners}, registered)
+	m.Touch(hosted.TimeOf(registered.Created))
+	m.Publish(r, 0)
+	return m, e.host(m)
+}
+
+// checkMemory refuses a model whose state may not fit into memory.
+func (e *Engine) checkMemory(bytes uint64) error {
+	if e.o.ModelMemory <= 0 || bytes <= uint64(e.o.ModelMemory) {
+		return nil
+	}
+	return &model.FieldError{
+		Field: "spec", Err: model.ErrSpecTooLarge,
+		Got:  fmt.Sprintf("a state of up to %d bytes", bytes),
+		Want: fmt.Sprintf("at most %d, what the states of all models may take in memory", e.o.ModelMemory),
+	}
+}
+
+// admitNew returns the machine of a new model, and reserves its memory until release. Few machines are made
+// at once, and none while as many models are loaded.
+func (e *Engine) admitNew(ctx context.Context, id string, spec model.Spec) (m *machine.Machine, release func(), err error) {
+	if err := e.env.Loading.Take(ctx, "other models to be loaded"); err != nil {
+		return nil, nil, err
+	}
+	defer e.env.Loading.Free()
+	if m, err = machine.New(spec, e.env.Learners); err != nil {
+		return nil, nil, fmt.Errorf("engine: model %q: %w", id, err)
+	}
+	release, err = e.env.Memory.Reserve(ctx, int64(m.Size())+hosted.InstanceBytes)
+	return m, release, err
+}
+
+// claimNew claims the name of a new model, and that of its leader, which is nil if none is named.
+func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *entry, release func(), err error) {
+	if follows == "" {
+		release, err = e.table.claim(ctx, id)
+		return nil, release, err
+	}
+	if leader, err = e.find(ctx, follows); err == nil && leader.ID() == id {
+		err = &model.FieldError{Field: "follows", Err: ErrInvalidRequest, Got: "the model itself", Want: "another model"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if release, err = e.table.claimAll(ctx, id, leader.ID()); err != nil {
+		return nil, nil, err
+	}
+	if leader, err = e.findID(leader.ID()); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return leader, release, nil
+}
+
+// existing returns the model of a claimed name, nil if there is none. It refuses the name of a soft-deleted
+// model and of an alias.
+func (e *Engine) existing(id string) (*entry, error) {
+	m, err := e.lookUp(id)
+	if errors.Is(err, ErrModelNotFound) {
+		if b := e.aliases.Find(id); b != nil {
+			return nil, fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", id, ErrAliasExists, b.Model.ID)
+		}
+		return nil, nil
+	}
+	if err == nil && m.Deleted() {
+		return nil, fmt.Errorf("model %q: %w; UndeleteModel brings it back until %s, DeleteModel with purge frees its id", id, ErrModelDeleted, purgeTime(m))
+	}
+	return m, err
+}
+
+// newRegistryEntry is the registry entry of a new model, and its bytes.
+func (e *Engine) newRegistryEntry(m *Metadata, spec model.Spec, follow *record.Follow, imported *record.Imported) (*record.Entry, []byte, error) {
+	now := e.table.distinct(e.o.Now().UnixNano())
+	registered := &record.Entry{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow, Imported: imported}
+	value, err := hosted.EncodeEntry(registered, spec)
+	return registered, value, err
+}
+
+// sameSpec tells whether a given spec is that of an existing model, which this version created, or one that
+// completed specs otherwise.
+func sameSpec(existing, given model.Spec) bool {
+	if given.Scaling == nil {
+		given.Scaling = existing.Scaling
+	}
+	existing.Inputs = model.WithJointScale(existing.Inputs, func(_ int, joint *bool) *bool {
+		if joint == nil {
+			joint = new(bool) // Before the field existed no scale was joint.
+		}
+		return joint
+	})
+	given.Inputs = model.WithJointScale(given.Inputs, func(i int, joint *bool) *bool {
+		if joint == nil && i < len(existing.Inputs) && existing.Inputs[i].Categorical != nil {
+			joint = existing.Inputs[i].Categorical.JointScale
+		}
+		return joint
+	})
+	created, _, err := catalog.Create(given)
+	if err == nil && reflect.DeepEqual(existing, created) {
+		return true
+	}
+	completed, _, err := catalog.Complete(given)
+	return err == nil && reflect.DeepEqual(existing, completed)
+}
+
+// registryError says of an error of the registry what it is to the caller.
+func registryError(id string, err error) error {
+	if errors.Is(err, storage.ErrExists) {
+		return fmt.Errorf("model %q: %w", id, ErrModelExists)
+	}
+	return fmt.Errorf("engine: register model %q: %w", id, recovery.StorageError(err))
+}
+
+// ValidateSpec fills in a spec's defaults and estimates what the model would cost.
+func (e *Engine) ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
+	return catalog.Create(spec)
+}

@@ -1,0 +1,214 @@
+// Package figures reads models: what a model is, how it does, reports that are solved on a copy of its
+// state, lists, histories and comparisons.
+package figures
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/history"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/input"
+)
+
+// Model is what is read of a model.
+type Model interface {
+	Identity() hosted.Identity
+	// Sequence does not load the model.
+	Sequence() (uint64, error)
+	// View loads the model and calls f with its machine, which does not change during f.
+	View(ctx context.Context, f func(*machine.Machine) error) error
+	// Peek calls f with the state, which does not change during f. It does not load the model.
+	Peek(f func(hosted.State))
+	// Gauges costs O(1).
+	Gauges() hosted.Gauges
+	// CopyState copies the state of a resident model, and calls f with the machine that is copied.
+	CopyState(ctx context.Context, f func(*machine.Machine) error) (s codec.Snapshot, release func(), resident bool, err error)
+}
+
+// Info is what a model is.
+type Info struct {
+	ID       string
+	Learner  string
+	Spec     model.Spec
+	Sequence uint64
+	record.Metadata
+	// ETag changes with every change of the metadata and of the deletion.
+	ETag string
+	Times
+	// Figures are nil unless they were asked for.
+	Figures *Figures
+	// Follows is the model whose observations this model learns, empty if none.
+	Follows string
+	// Imported is nil unless the model was imported.
+	Imported *record.Imported
+	// Aliases are those that name the model. Describe leaves them empty.
+	Aliases []string
+	Learned
+}
+
+// Times are those of a model. A time that is not set is zero.
+type Times struct {
+	// Created is zero of a model that would be created, Updated the time of the last change of ETag.
+	Created, Updated time.Time
+	// Deleted is when the model was soft-deleted, Purge when it is to be purged.
+	Deleted, Purge time.Time
+}
+
+// Learned is what has been learned of named inputs, and the classes of a classifier by their numbers.
+// Describe leaves both empty.
+type Learned struct {
+	Inputs  []LearnedInput
+	Classes []string
+}
+
+// LearnedInput is what has been learned of one named input.
+type LearnedInput struct {
+	Name string
+	// Features are the names of its features, in their order.
+	Features []string
+	// Categories have a feature, in the order of first appearance.
+	Categories []Category
+	Statistics input.Statistics
+}
+
+// Category is a category of an input, with how often it was observed.
+type Category struct {
+	Name         string
+	Observations uint64
+}
+
+// ETag names the state of an entry. It changes with every change, and differs after the model was
+// created again.
+func ETag(e *record.Entry) string {
+	return strconv.FormatInt(e.Created, 36) + "-" + strconv.FormatUint(e.Revision, 10)
+}
+
+// describe is Describe without the sequence.
+func describe(m Model) Info {
+	is := m.Identity()
+	e := is.Entry
+	info := Info{
+		ID: is.ID, Learner: is.Spec.Name(), Spec: *is.Spec, Metadata: e.Metadata, ETag: ETag(e), Imported: e.Imported,
+		Times: Times{
+			Created: hosted.TimeOf(e.Created), Updated: hosted.TimeOf(e.Updated), Deleted: hosted.TimeOf(e.Deleted), Purge: hosted.TimeOf(e.Purge),
+		},
+	}
+	if e.Follow != nil {
+		info.Follows = e.Follow.Leader.ID
+	}
+	return info
+}
+
+// Describe tells what a model is, without loading it. It is ErrModelNotFound once the removal of the model
+// has begun.
+func Describe(m Model) (info Info, err error) {
+	info = describe(m)
+	info.Sequence, err = m.Sequence()
+	return info, err
+}
+
+// DescribeLearned is Describe with what has been learned of named inputs and of classes. It loads a model
+// that has either.
+func DescribeLearned(ctx context.Context, m Model) (Info, error) {
+	info, err := Describe(m)
+	if is := m.Identity(); err != nil || (is.Schema == nil && is.Spec.Classes == nil) {
+		return info, err
+	}
+	err = m.View(ctx, func(loaded *machine.Machine) error {
+		info.Sequence, info.Classes = loaded.Sequence(), loaded.Classes()
+		info.Inputs = learnedInputs(loaded.Encoder())
+		return nil
+	})
+	if err != nil {
+		return Info{}, err
+	}
+	return info, nil
+}
+
+// learnedInputs is what an encoder has learned, nil without an encoder.
+func learnedInputs(e *input.Encoder) []LearnedInput {
+	if e == nil {
+		return nil
+	}
+	schema, names := e.Schema(), e.Names()
+	all := make([]LearnedInput, schema.Len())
+	for n := range all {
+		from, to := schema.Span(n)
+		all[n] = LearnedInput{Name: schema.Name(n), Features: names[from:to:to], Statistics: e.Statistics(n)}
+		for k := range all[n].Statistics.Categories {
+			name, count := e.Category(n, k)
+			all[n].Categories = append(all[n].Categories, Category{Name: name, Observations: count})
+		}
+	}
+	return all
+}
+
+// State is where a model is.
+type State int
+
+// A StateReadOnly model is in memory, but its log could not be written. A StateFailed model cannot be
+// recovered.
+const (
+	StateLoaded State = iota + 1
+	StateHibernated
+	StateReadOnly
+	StateFailed
+	StateDeleted
+)
+
+// Figures are how a model does, in the few figures of a list.
+type Figures struct {
+	State State
+	// Known: the model was in memory since the start, so that the figures below are known. They are of the
+	// last time that it was.
+	Known bool
+	// Recent is the performance over the newest observations, Classes that of a classifier, else nil.
+	Recent  account.Performance
+	Classes *classes.Performance
+	// Regret is NaN if it is not known.
+	Regret float64
+	// Rate is the observations a second over the last minute.
+	Rate float64
+}
+
+// History is how a model did over its life.
+type History struct {
+	// Points are oldest first. The last one may be of fewer observations than the others.
+	Points []history.Point
+	// Experts are the names of the experts, in the order of the weights of a point.
+	Experts []string
+	// Changes are those of the loss, oldest first.
+	Changes []history.Mark
+}
+
+// HistoryOf loads a model and returns its history.
+func HistoryOf(ctx context.Context, m Model) (h History, err error) {
+	var kept *history.History
+	var now *history.Moment
+	err = m.View(ctx, func(m *machine.Machine) error {
+		kept, now, h.Experts = m.History(), m.Moment(), m.ExpertNames()
+		return nil
+	})
+	if err != nil {
+		return History{}, err
+	}
+	h.Points, h.Changes = kept.Points(0, now), kept.Marks()
+	return h, nil
+}
+
+// errorf says what was being done to a model when err came. It is nil if err is nil.
+func errorf(m Model, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("engine: %s of model %q: %w", doing, m.Identity().ID, err)
+}

@@ -1,0 +1,258 @@
+package figures
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+const (
+	// A report of at least expensiveFlops multiply-adds, about a tenth of a second, waits until no other
+	// expensive report is being solved.
+	expensiveFlops = 1e8
+	// A report of more than unaskedFlops multiply-adds is solved only for a caller that asks for it.
+	unaskedFlops = 1e9
+)
+
+// Options of a Reporter.
+type Options struct {
+	Now        func() time.Time
+	Log        *zap.Logger
+	Durability string
+	Learners   machine.Learners
+	// Panicked takes the errors of reports.
+	Panicked func(error)
+}
+
+// Reporter bounds and counts the reports and lists of an engine.
+type Reporter struct {
+	o Options
+	// reporting bounds the reports, expensive those of many operations, lists the lists that look at every
+	// model.
+	reporting, expensive, lists hosted.Slots
+	count, nanoseconds          atomic.Int64
+}
+
+// NewReporter returns a Reporter without reports.
+func NewReporter(o Options) *Reporter {
+	return &Reporter{o: o, reporting: make(hosted.Slots, hosted.CopiesAtOnce), expensive: make(hosted.Slots, 1), lists: make(hosted.Slots, listsAtOnce)}
+}
+
+// ReportCounts count the reports solved.
+type ReportCounts struct {
+	Reports       int64   `metric:"hindsight_reports_total" help:"Reports that were solved."`
+	ReportSeconds float64 `metric:"hindsight_report_seconds_total" help:"Time spent solving reports."`
+}
+
+// Counts returns the present counts.
+func (r *Reporter) Counts() ReportCounts {
+	return ReportCounts{Reports: r.count.Load(), ReportSeconds: time.Duration(r.nanoseconds.Load()).Seconds()}
+}
+
+// Reader reads the figures of one model, and keeps its newest report.
+type Reader struct {
+	Model    Model
+	reporter *Reporter
+	newest   atomic.Pointer[report]
+}
+
+// Init makes r the reader of a model.
+func (r *Reader) Init(m Model, reporter *Reporter) { r.Model, r.reporter = m, reporter }
+
+// StatsOptions say which figures statistics have that they leave out otherwise.
+type StatsOptions struct {
+	// EffectiveDimension costs O(r³) to solve, HindsightPath is r + 1 numbers.
+	EffectiveDimension, HindsightPath bool
+}
+
+// report is a solved report, with the state that it is of.
+type report struct {
+	sequence, epoch uint64
+	hosted.Figures
+	intervals [][]interval.Statistics
+	digest    [32]byte
+	solved    model.Report
+	// features are the names of the features that solved has weights of.
+	features []string
+	// asked is what was asked for beside the rest.
+	asked StatsOptions
+	at    time.Time
+}
+
+// serves tells whether the report is of a state and has what is asked for.
+func (r *report) serves(sequence, epoch uint64, o StatsOptions) bool {
+	return r.sequence == sequence && r.epoch == epoch &&
+		(r.asked.EffectiveDimension || !o.EffectiveDimension) && (r.asked.HindsightPath || !o.HindsightPath)
+}
+
+// keep takes over what was asked of an earlier report of the same state.
+func (r *report) keep(earlier *report) {
+	if earlier == nil || earlier.sequence != r.sequence {
+		return
+	}
+	if earlier.asked.EffectiveDimension && !r.asked.EffectiveDimension {
+		r.asked.EffectiveDimension, r.solved.EffectiveDimension = true, earlier.solved.EffectiveDimension
+	}
+	if earlier.asked.HindsightPath && !r.asked.HindsightPath {
+		r.asked.HindsightPath, r.solved.HindsightPath = true, earlier.solved.HindsightPath
+	}
+}
+
+// current is the newest report, nil if there is none or if the model was restored since.
+func (r *Reader) current(epoch uint64) *report {
+	if newest := r.newest.Load(); newest != nil && newest.epoch == epoch {
+		return newest
+	}
+	return nil
+}
+
+var errLeft = errors.New("the model has left memory")
+
+// report returns the report of the present state: the newest report if that is of the present state, else
+// one solved on a copy, which holds up neither Predict nor Observe.
+func (r *Reader) report(ctx context.Context, o StatsOptions) (*report, error) {
+	for {
+		solved, err := r.tryReport(ctx, o)
+		if !errors.Is(err, errLeft) {
+			return solved, err
+		}
+	}
+}
+
+// tryReport is report. It is errLeft if the model leaves memory before it is copied.
+func (r *Reader) tryReport(ctx context.Context, o StatsOptions) (*report, error) {
+	newest, expensive := r.newest.Load(), false
+	err := r.Model.View(ctx, func(m *machine.Machine) error {
+		if newest != nil && newest.serves(m.Sequence(), r.Model.Gauges().Epoch, o) {
+			return nil
+		}
+		stats, err := m.Stats()
+		newest, expensive = nil, flops(stats, o) >= expensiveFlops
+		return err
+	})
+	if err != nil || newest != nil {
+		return newest, err
+	}
+	if expensive {
+		if err := r.reporter.expensive.Take(ctx, "other reports that take long"); err != nil {
+			return nil, err
+		}
+		defer r.reporter.expensive.Free()
+	}
+	if err := r.reporter.reporting.Take(ctx, "other reports"); err != nil {
+		return nil, err
+	}
+	defer r.reporter.reporting.Free()
+	return r.reportCopy(ctx, o)
+}
+
+// reportCopy solves a report on a copy of the state, and keeps it as the newest.
+func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error) {
+	s := &report{asked: o, at: r.reporter.o.Now()}
+	copied, release, resident, err := r.Model.CopyState(ctx, func(m *machine.Machine) error {
+		s.intervals, s.sequence, s.epoch = m.Intervals(), m.Sequence(), r.Model.Gauges().Epoch
+		stats, err := m.Stats()
+		s.Figures = hosted.FiguresOf(m, stats)
+		return err
+	})
+	switch {
+	case err == nil && !resident:
+		return nil, errLeft
+	case !resident:
+		return nil, err
+	case err == nil:
+		defer release()
+		err = r.solve(s, copied)
+	}
+	if err != nil {
+		r.reporter.o.Panicked(err)
+		return nil, errorf(r.Model, "report", err)
+	}
+	if s.epoch == r.Model.Gauges().Epoch {
+		s.keep(r.current(s.epoch))
+		r.newest.Store(s)
+	}
+	return s, nil
+}
+
+// solve solves what the report asks for on a copied state.
+func (r *Reader) solve(s *report, copied codec.Snapshot) error {
+	started := r.reporter.o.Now()
+	s.digest = codec.Digest(copied.Learner)
+	m, err := machine.Restore(*r.Model.Identity().Spec, r.reporter.o.Learners, copied)
+	if err != nil {
+		return err
+	}
+	s.solved, err = m.Report(model.ReportOptions{
+		EffectiveDimension: s.asked.EffectiveDimension, HindsightPath: s.asked.HindsightPath, Pause: runtime.Gosched,
+	})
+	if err != nil {
+		return err
+	}
+	if e := m.Encoder(); e != nil && len(s.solved.Weights) > 0 {
+		s.features = e.Names()
+	}
+	r.reporter.count.Add(1)
+	r.reporter.nanoseconds.Add(int64(r.reporter.o.Now().Sub(started)))
+	return nil
+}
+
+// flops estimates the multiply-adds of a report.
+func flops(s model.Stats, o StatsOptions) float64 {
+	work := float64(s.ReportFlops)
+	if o.EffectiveDimension {
+		work += math.Pow(float64(s.Features), 3) / 3
+	}
+	return work
+}
+
+// Refresh solves one report that nobody asked for: the oldest one that a scrape would show and that is not
+// of its model's present state. It tells whether there was one.
+func (r *Reporter) Refresh(ctx context.Context, readers []*Reader) (worked bool) {
+	var next *Reader
+	var oldest time.Time
+	for _, reader := range readers {
+		at, stale := reader.stale()
+		if stale && (next == nil || at.Before(oldest)) {
+			next, oldest = reader, at
+		}
+	}
+	if next == nil {
+		return false
+	}
+	if _, err := next.report(ctx, StatsOptions{}); err != nil && ctx.Err() == nil {
+		r.o.Log.Warn("report failed", zap.String("model", next.Model.Identity().ID), zap.Error(err))
+	}
+	return true
+}
+
+// stale tells whether a scrape would show a regret of an earlier state, or none, and since when.
+func (r *Reader) stale() (since time.Time, stale bool) {
+	r.Model.Peek(func(s hosted.State) {
+		if s.Machine == nil || s.Broken != nil {
+			return
+		}
+		stats, err := s.Machine.Stats()
+		if err != nil || stats.ReportFlops == 0 || stats.ReportFlops > unaskedFlops {
+			return
+		}
+		newest := r.newest.Load()
+		if newest == nil {
+			stale = s.Machine.Sequence() > 0
+			return
+		}
+		since, stale = newest.at, newest.sequence != s.Machine.Sequence()
+	})
+	return since, stale
+}

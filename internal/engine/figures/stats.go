@@ -1,0 +1,232 @@
+package figures
+
+import (
+	"context"
+	"math"
+
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/interval"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+// Stats tells how a model does, all of one state. Regret, HindsightLoss and CertificateOK come from a
+// report where the learner does not track them.
+type Stats struct {
+	Info
+	model.Stats
+	account.Summary
+	Reported
+	// ServedRegret is the regret of what was served, NaN if it is not known.
+	ServedRegret float64
+	// OutputIntervals are the statistics of the intervals of each output, an entry a level.
+	OutputIntervals [][]interval.Statistics
+	// Inputs are those of a model with named inputs, ClassAccount that of a classifier, else nil.
+	Inputs       []InputStatistics
+	ClassAccount *ClassStatistics
+	Pending      uint64
+	Durability   string
+	Snapshot     uint64
+}
+
+// Reported are the statistics that only a report has.
+type Reported struct {
+	// RegretUnpenalized is NaN without a report.
+	RegretUnpenalized float64
+	ParametricShare   *float64
+	// EffectiveDimension and HindsightPath are nil unless they were asked for. HindsightPath is read only.
+	EffectiveDimension *float64
+	HindsightPath      []float64
+	Experts            []model.Expert
+	Weights            []model.Weight
+	// FeatureNames are the names of the features that Weights are of.
+	FeatureNames []string
+	// Digest is that of the learner's state.
+	Digest [32]byte
+}
+
+// InputStatistics is what has been seen of one named input.
+type InputStatistics struct {
+	Name string
+	input.Statistics
+}
+
+// ClassStatistics is how a classifier does.
+type ClassStatistics struct {
+	// Names are the classes by their numbers.
+	Names []string
+	classes.Summary
+}
+
+func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
+	if len(f.Inputs) == 0 {
+		return nil
+	}
+	all := make([]InputStatistics, len(f.Inputs))
+	for n := range all {
+		all[n] = InputStatistics{Name: s.Name(n), Statistics: f.Inputs[n]}
+	}
+	return all
+}
+
+func classesOf(f *hosted.Figures) *ClassStatistics {
+	if f.Classes == nil {
+		return nil
+	}
+	return &ClassStatistics{Names: f.Names, Summary: *f.Classes}
+}
+
+// servedRegret is the regret of what was served. A learner that forgets discounts the past, and the
+// account does not: the served regret is then not known.
+func servedRegret(s model.Stats, a account.Summary) float64 {
+	if s.Discounted {
+		return math.NaN()
+	}
+	return s.Regret + a.Excess
+}
+
+// Stats returns the statistics of a model, with a report of its present state.
+func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
+	report, err := r.report(ctx, o)
+	if err != nil {
+		return Stats{}, err
+	}
+	s := r.statsOf(report.sequence, &report.Figures, report.intervals)
+	solved := &report.solved
+	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
+	s.ServedRegret = servedRegret(s.Stats, s.Summary)
+	s.Reported = Reported{
+		RegretUnpenalized: solved.RegretUnpenalized, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
+		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
+	}
+	if o.EffectiveDimension {
+		s.EffectiveDimension = &solved.EffectiveDimension
+	}
+	if o.HindsightPath {
+		s.HindsightPath = solved.HindsightPath
+	}
+	return s, nil
+}
+
+// CheapStats returns the statistics without a report: what only a report has is NaN, absent or 0. It costs
+// O(r).
+func (r *Reader) CheapStats(ctx context.Context) (s Stats, err error) {
+	err = r.Model.View(ctx, func(m *machine.Machine) error {
+		stats, err := m.Stats()
+		if err != nil {
+			return errorf(r.Model, "read the statistics", err)
+		}
+		f := hosted.FiguresOf(m, stats)
+		s = r.statsOf(m.Sequence(), &f, m.Intervals())
+		return nil
+	})
+	return s, err
+}
+
+func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, intervals [][]interval.Statistics) Stats {
+	gauges := r.Model.Gauges()
+	s := Stats{
+		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
+		ServedRegret: servedRegret(f.Stats, f.Summary), OutputIntervals: intervals,
+		Inputs: inputsOf(f, r.Model.Identity().Schema), ClassAccount: classesOf(f),
+		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
+	}
+	s.Sequence = sequence
+	return s
+}
+
+// Live is what a scrape reads of a model.
+type Live struct {
+	ID, Learner string
+	model.Stats
+	account.Summary
+	hosted.Gauges
+	// RegretAge is how many observations were learned since the report of the regret, 0 if the learner
+	// tracks the regret.
+	RegretAge uint64
+	// ServedRegret is the regret of what was served, NaN if it is not known.
+	ServedRegret float64
+	// Inputs and ClassAccount are those of Stats.
+	Inputs       []InputStatistics
+	ClassAccount *ClassStatistics
+	ReadOnly     bool
+	// Unsnapshotted counts the observations that the newest snapshot does not have.
+	Unsnapshotted uint64
+	// Behind is how many observations of its leader a replica has not learned, -1 if that is not known or
+	// the model is no replica.
+	Behind int64
+}
+
+// peek returns the figures of the state, or of the last one in memory. They are not known if the model was
+// not in memory since the start.
+func (r *Reader) peek() (f hosted.Figures, known, broken bool) {
+	r.Model.Peek(func(s hosted.State) {
+		if s.Last != nil {
+			f = *s.Last
+		}
+		broken = s.Broken != nil
+		if s.Machine != nil {
+			if now, err := s.Machine.Stats(); err == nil {
+				f.Stats = now
+			}
+			f = hosted.FiguresOf(s.Machine, f.Stats)
+		}
+		known = s.Known || broken
+	})
+	return f, known, broken
+}
+
+// Live reads the live statistics of a model that was in memory since the start, or that is broken; others
+// are not known. Those of a model that has left memory are as they were then. It costs O(r). The caller
+// fills in Behind.
+func (r *Reader) Live() (l Live, known bool) {
+	f, known, broken := r.peek()
+	is, gauges := r.Model.Identity(), r.Model.Gauges()
+	l = Live{
+		ID: is.ID, Learner: is.Spec.Name(), Stats: f.Stats, Summary: f.Summary, Gauges: gauges, ReadOnly: broken,
+		Inputs: inputsOf(&f, is.Schema), ClassAccount: classesOf(&f),
+		Unsnapshotted: f.Stats.Observations - min(gauges.Snapshot, f.Stats.Observations),
+	}
+	reported := f.Summary
+	if s := r.current(gauges.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
+		// Both parts of the served regret are of one state.
+		reported = s.Summary
+		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
+		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
+		l.RegretAge = f.Stats.Observations - min(s.Figures.Stats.Observations, f.Stats.Observations)
+	}
+	l.ServedRegret = servedRegret(l.Stats, reported)
+	return l, known
+}
+
+// Figures are those of the state, or of the last one in memory.
+func (r *Reader) Figures() Figures {
+	f, known, broken := r.peek()
+	gauges := r.Model.Gauges()
+	out := Figures{Known: known, Recent: f.Summary.Recent, Regret: f.Stats.Regret, Rate: gauges.Rate}
+	if f.Classes != nil {
+		out.Classes = &f.Classes.Recent
+	}
+	if s := r.current(gauges.Epoch); s != nil && math.IsNaN(out.Regret) {
+		out.Regret = s.solved.Regret
+	}
+	switch {
+	case r.Model.Identity().Entry.Deleted != 0:
+		out.State = StateDeleted
+	case broken && gauges.Resident:
+		out.State = StateReadOnly
+	case broken:
+		out.State = StateFailed
+	case gauges.Resident:
+		out.State = StateLoaded
+	default:
+		out.State = StateHibernated
+	}
+	if !known || f.Stats.Observations == 0 {
+		out.Regret = math.NaN()
+	}
+	return out
+}

@@ -1,0 +1,372 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
+)
+
+// capture is a copy of a model's state on its way to the disk or to a client.
+type capture struct {
+	codec.Snapshot
+	model *Model
+	epoch uint64
+	// replay is the estimated replay that the snapshot saves, made when the state was copied. Both are in
+	// nanoseconds, made since 1970.
+	replay, made int64
+	// release gives back the memory of the copy.
+	release func()
+}
+
+// capture copies the state, after the store has everything derived from what was learned. It runs at
+// the model's turn. The caller holds a slot among the copies, and the memory.
+func (m *Model) capture(release func()) (c capture, err error) {
+	defer func() {
+		if m.countFailure(err); err != nil {
+			release()
+		}
+	}()
+	switch {
+	case m.state.broken != nil:
+		return capture{}, m.state.broken
+	case m.state.machine == nil:
+		return capture{}, errLeft
+	}
+	if err := m.writeDerived(); err != nil {
+		return capture{}, err
+	}
+	s, err := m.state.machine.Snapshot(m.buffer())
+	if err != nil {
+		return capture{}, m.id.errorf("copy the state", err)
+	}
+	now := m.env.Now().UnixNano()
+	m.snapshots.captured.Store(now)
+	return capture{Snapshot: s, model: m, epoch: m.snapshots.epoch.Load(), replay: m.Replay(), made: now, release: release}, nil
+}
+
+// countFailure counts a snapshot that failed, but none that its caller gave up or that nobody needs any
+// more.
+func (m *Model) countFailure(err error) {
+	for _, ignored := range []error{nil, ErrSuperseded, errLeft, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ignored) {
+			return
+		}
+	}
+	m.env.Counters.snapshotFailures.Add(1)
+}
+
+// buffer has room for the encoded state. Its pages are touched, so that the copy does not wait for
+// them.
+func (m *Model) buffer() []byte {
+	buffer := make([]byte, int(m.usage.bytes.Load())+slack)
+	for n := 0; n < len(buffer); n += pageBytes {
+		buffer[n] = 0
+	}
+	return buffer[:0]
+}
+
+// write writes a captured snapshot, and drops older snapshots and the log that it makes unnecessary. It
+// is ErrSuperseded if the model was restored or deleted since.
+func (c *capture) write(ctx context.Context) (err error) {
+	m, s := c.model, &c.model.snapshots
+	defer func() { m.countFailure(err) }()
+	started := m.env.Now()
+	// The snapshot says that nothing before it needs to be derived again: what was derived must be durable
+	// first.
+	if err := m.env.Store.Sync(ctx); err != nil {
+		return m.id.storagef("sync before a snapshot", err)
+	}
+	c.Digest = codec.Digest(c.Learner)
+	data, err := codec.Encode(c.Snapshot)
+	if err != nil {
+		return m.id.errorf("encode a snapshot", err)
+	}
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	if s.epoch.Load() != c.epoch {
+		return m.id.errorf("write a snapshot", ErrSuperseded)
+	}
+	if c.Sequence <= s.newest.Load() && c.Sequence > 0 {
+		return nil
+	}
+	if err := s.store.WriteSnapshot(c.Sequence, data); err != nil {
+		return m.id.storagef("write a snapshot", err)
+	}
+	s.newest.Store(c.Sequence)
+	s.replay.Add(-min(c.replay, s.replay.Load()))
+	took := m.env.Now().Sub(started)
+	s.took.Store(int64(took))
+	s.made.Store(c.made)
+	s.bytes.Store(int64(len(data)))
+	m.env.Stages.Snapshot(took.Seconds())
+	m.env.Log.Debug("snapshot written", zap.String("model", m.ID()), zap.Uint64("sequence", c.Sequence), zap.Int("bytes", len(data)))
+	return m.id.storagef("drop what a snapshot makes unnecessary", s.prune(m.journal.store, m.env.SnapshotsKept, m.owner.KeepFrom))
+}
+
+// handOver captures a changed state for the writer of snapshots, unless the writer is busy: the next
+// commit or sweep tries again. It runs at the model's turn.
+func (m *Model) handOver() {
+	if !m.Changed() {
+		return
+	}
+	select {
+	case m.env.copies <- struct{}{}:
+	default:
+		return
+	}
+	release := m.env.Memory.tryCopies(copiesOf * m.stateBytes())
+	if release == nil {
+		m.env.copies.Free()
+		return
+	}
+	c, err := m.capture(release)
+	if err != nil {
+		m.env.copies.Free()
+		m.env.Log.Error("snapshot failed", zap.String("model", m.ID()), zap.Error(err))
+		return
+	}
+	m.env.captures <- func(ctx context.Context) {
+		defer release()
+		if err := c.write(ctx); err != nil && !errors.Is(err, ErrSuperseded) {
+			m.env.Log.Error("snapshot failed", zap.String("model", m.ID()), zap.Error(err))
+		}
+	}
+}
+
+// SnapshotIfDue hands over the state of an idle model whose newest snapshot is too old.
+func (m *Model) SnapshotIfDue(now time.Time) {
+	if m.snapshotDue(now) {
+		m.SnapshotSoon()
+	}
+}
+
+// SnapshotSoon hands over the state of an idle model.
+func (m *Model) SnapshotSoon() { m.box.TryDo(m.handOver) }
+
+// LastSnapshot writes the state after Join.
+func (m *Model) LastSnapshot() error {
+	c, err := m.capture(func() {})
+	if err != nil {
+		return err
+	}
+	return c.write(m.env.appends)
+}
+
+// captureAtTurn loads the model and copies its state at the model's turn, once there are a slot and
+// memory for the copy. Before may refuse the copy, and after complete it, at the same turn. The caller
+// calls release, unless there is an error.
+func (m *Model) captureAtTurn(ctx context.Context, before func() error, after func(context.Context, *capture) error) (capture, error) {
+	for {
+		if err := m.Load(ctx); err != nil {
+			return capture{}, err
+		}
+		if err := m.env.copies.Take(ctx, "other copies of states"); err != nil {
+			return capture{}, err
+		}
+		c, err := m.tryCapture(ctx, before, after)
+		if err == nil {
+			done := c.release
+			c.release = func() { done(); m.env.copies.Free() }
+			return c, nil
+		}
+		if m.env.copies.Free(); !errors.Is(err, errLeft) {
+			return capture{}, err
+		}
+	}
+}
+
+// tryCapture is captureAtTurn with a slot. A state captured after the caller has left is given up.
+func (m *Model) tryCapture(ctx context.Context, before func() error, after func(context.Context, *capture) error) (capture, error) {
+	var decided atomic.Bool // The state is captured, or the caller has left.
+	captured := make(chan capture, 1)
+	err := m.box.Do(ctx, func(ctx context.Context) error {
+		if err := before(); err != nil {
+			return err
+		}
+		release, err := m.env.Memory.TakeCopies(ctx, copiesOf*m.stateBytes())
+		if err != nil {
+			return err
+		}
+		c, err := m.capture(release)
+		if err != nil {
+			return err
+		}
+		if err := after(ctx, &c); err != nil {
+			release()
+			return err
+		}
+		if !decided.CompareAndSwap(false, true) {
+			release()
+			return nil
+		}
+		captured <- c
+		return nil
+	})
+	if err == nil {
+		return <-captured, nil
+	}
+	if !decided.CompareAndSwap(false, true) {
+		(<-captured).release()
+	}
+	return capture{}, err
+}
+
+// WriteSnapshot writes a snapshot unless the newest one has everything learned, and describes the
+// newest one then.
+func (m *Model) WriteSnapshot(ctx context.Context) (Snapshot, error) {
+	for {
+		s, err := m.writeSnapshot(ctx)
+		if !errors.Is(err, ErrSuperseded) {
+			return s, err
+		}
+		// The captured state was undone: capture another one.
+	}
+}
+
+func (m *Model) writeSnapshot(ctx context.Context) (Snapshot, error) {
+	c, err := m.captureAtTurn(ctx, func() error { return nil }, func(context.Context, *capture) error { return nil })
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer c.release()
+	kept := m.snapshots.newest.Load() == c.Sequence
+	if kept {
+		_, err := m.snapshots.describe(c.Sequence)
+		kept = err == nil
+	}
+	if !kept {
+		if err := c.write(ctx); err != nil {
+			return Snapshot{}, err
+		}
+		return m.snapshots.describe(c.Sequence)
+	}
+	// Its writer may not have dropped yet what it makes unnecessary.
+	if err := m.snapshots.lock(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	defer m.snapshots.unlock()
+	return m.snapshots.describe(c.Sequence)
+}
+
+// ExportOptions say what an exported model takes along.
+type ExportOptions struct {
+	// WithoutIDs leaves out the remembered ids and the pending predictions.
+	WithoutIDs bool
+	// Reserve is asked before the export takes so many bytes more, also after the caller has left. Its
+	// error ends the export. It may be nil.
+	Reserve func(bytes int64) error
+}
+
+func (o *ExportOptions) reserve(bytes int) error {
+	if o.Reserve == nil {
+		return nil
+	}
+	return o.Reserve(int64(bytes))
+}
+
+// Export is the model in the format of a snapshot, with its metadata, the ids that it remembers and its
+// pending predictions, all of one turn.
+func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
+	c, err := m.captureAtTurn(ctx, func() error { return o.reserve(int(m.stateBytes()) + slack) },
+		func(ctx context.Context, c *capture) (err error) {
+			carried := record.Carried{Metadata: m.entry.Load().Metadata}
+			carried.Move = nil
+			if !o.WithoutIDs {
+				err = m.readCarried(ctx, &carried, &o)
+			}
+			if !o.WithoutIDs || !carried.Equal(new(record.Metadata)) {
+				c.Carried = carried.Encode()
+			}
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	defer c.release()
+	c.Digest = codec.Digest(c.Learner)
+	data, err := codec.Encode(c.Snapshot)
+	return data, m.id.errorf("export", err)
+}
+
+// readCarried reads the ids and the pending predictions of the model.
+func (m *Model) readCarried(ctx context.Context, c *record.Carried, o *ExportOptions) error {
+	var refused error
+	err := m.journal.store.EachID(ctx, func(id storage.ID) error {
+		if refused = o.reserve(len(id.ID) + len(id.Value)); refused != nil {
+			return refused
+		}
+		id.Value = append([]byte(nil), id.Value...)
+		c.IDs = append(c.IDs, id)
+		return nil
+	})
+	if err == nil {
+		err = m.pending.store.EachWaiting(ctx, func(p storage.Prediction) error {
+			if refused = o.reserve(len(p.ID) + len(p.Value)); refused != nil {
+				return refused
+			}
+			p.Value = append([]byte(nil), p.Value...)
+			c.Waiting = append(c.Waiting, p)
+			return nil
+		})
+	}
+	if refused != nil {
+		return refused // The store has not failed.
+	}
+	return m.id.storagef("read what is remembered", err)
+}
+
+// CopyState copies the state for a report, and calls f with the machine that is copied. It holds three
+// times the state's memory until release. Resident is false if the model has left memory.
+func (m *Model) CopyState(ctx context.Context, f func(*machine.Machine) error) (s codec.Snapshot, release func(), resident bool, err error) {
+	// The copy, the machine restored from it, and what the report takes.
+	release, err = m.env.Memory.TakeCopies(ctx, (copiesOf+1)*m.stateBytes())
+	if err != nil {
+		return s, nil, false, err
+	}
+	buffer := m.buffer()
+	if resident, err = m.lockIfLoaded(); err == nil && resident {
+		if err = f(m.state.machine); err == nil {
+			s, err = m.state.machine.Snapshot(buffer)
+		}
+		m.state.RUnlock()
+	}
+	if err != nil || !resident {
+		release()
+		return s, nil, resident, err
+	}
+	return s, release, true, nil
+}
+
+// ListSnapshots describes the kept snapshots, the newest first.
+func (m *Model) ListSnapshots() ([]Snapshot, error) {
+	return m.snapshots.list(func(sequence uint64, err error) {
+		m.env.Log.Warn("snapshot left out of the list", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+	})
+}
+
+// snapshotDue tells whether the newest snapshot of a model that has learned since is too old. A clock
+// that went back makes it one of the future, which counts as old.
+func (m *Model) snapshotDue(now time.Time) bool {
+	return now.Sub(time.Unix(0, m.snapshots.captured.Load())).Abs() >= m.env.SnapshotInterval && m.Changed()
+}
+
+// Changed tells whether memory has more than the newest snapshot. What a broken model has learned
+// since its newest snapshot is in the log.
+func (m *Model) Changed() bool {
+	m.state.RLock()
+	defer m.state.RUnlock()
+	return m.state.machine != nil && m.state.broken == nil && m.state.machine.Sequence() > m.snapshots.newest.Load()
+}
+
+// Replay estimates the nanoseconds to replay the log behind the newest snapshot.
+func (m *Model) Replay() int64 { return m.snapshots.replay.Load() }

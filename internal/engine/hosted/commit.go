@@ -1,0 +1,373 @@
+package hosted
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"hindsight/internal/engine/mailbox"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/input"
+)
+
+// New returns a model that is not in memory.
+func New(env *Env, id string, from recovery.Source, entry *record.Entry, owner Owner) *Model {
+	m := &Model{env: env, source: from, id: name(id), owner: owner}
+	m.entry.Store(entry)
+	if len(from.Spec.Inputs) > 0 {
+		m.schema = input.NewSchema(from.Spec.Inputs)
+	}
+	m.journal.store, m.journal.id = from.Kept, m.id
+	m.pending.store, m.pending.id = from.Kept, m.id
+	m.snapshots.init(from.Kept, m.id, env.Now())
+	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
+	return m
+}
+
+// MaxCommitRows bounds what one commit takes from the queue. The rows of one call are never split.
+const MaxCommitRows = 1024
+
+// writer handles the queued observations of a model at its turn.
+type writer struct{ *Model }
+
+// Handle makes the new observations of a batch durable in one record, lets the model learn them in order
+// and answers every ticket.
+func (w writer) Handle(batch []*Ticket) {
+	w.begin(batch)
+	c := w.newCommit()
+	if err := w.ready(); err != nil {
+		for _, t := range batch {
+			t.refuse(err)
+		}
+	} else {
+		c.perform(batch)
+	}
+	for _, t := range batch {
+		w.finish(t)
+	}
+	c.free()
+	w.afterCommit()
+}
+
+// Refuse answers a ticket that gets no turn.
+func (w writer) Refuse(t *Ticket, why error) {
+	t.refuse(why)
+	w.finish(t)
+}
+
+func (w writer) begin(batch []*Ticket) {
+	now := w.env.Now()
+	for _, t := range batch {
+		w.env.Stages.Queue(now.Sub(t.started).Seconds(), t.stages.trace())
+		if t.stages != nil {
+			t.stages.turn = now
+		}
+	}
+}
+
+func (w writer) finish(t *Ticket) {
+	if errors.Is(t.err, ErrConflict) {
+		w.usage.conflicts.Add(1)
+	}
+	for n := range t.answers {
+		if t.answers[n].Duplicate {
+			w.usage.duplicates.Add(1)
+		}
+	}
+	trace := t.stages.trace() // After close the ticket is the caller's.
+	close(t.done)
+	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
+}
+
+// ready loads the model, and refuses a model that no longer learns or is moved.
+func (w writer) ready() error {
+	if err := w.CheckNotMoved(); err != nil {
+		return err
+	}
+	return w.load()
+}
+
+// afterCommit does what is due after observations were learned. It runs at the model's turn.
+func (m *Model) afterCommit() {
+	if m.state.machine == nil || m.state.broken != nil {
+		return
+	}
+	if m.snapshots.replayDue(&m.env.Options) || m.snapshotDue(m.env.Now()) {
+		m.handOver()
+	}
+	if len(m.pending.answered) >= answeredAtOnce {
+		_ = m.pending.remove() // The next commit meets a failure of the storage.
+	}
+	if m.usage.yields.CompareAndSwap(true, false) && m.hibernate() == HibernatedAfterSnapshot {
+		m.handOver()
+	}
+}
+
+// commit is a batch on its way to become a record.
+type commit struct {
+	*Model
+	record record.Record
+	// classes are those that the record brings.
+	classes []string
+	// places finds an id among the record's observations.
+	places map[string]int
+	// consumed are the predictions that the record answers.
+	consumed []string
+	// learning are the tickets with an observation in the record.
+	learning []*Ticket
+	// answers are one per observation of the record. Copies say which answer of which ticket each becomes.
+	answers []Answer
+	copies  []answerCopy
+	data    []byte
+	digest  record.Digester
+}
+
+type answerCopy struct {
+	to        *Answer
+	from      int
+	duplicate bool
+}
+
+// keptBytes bounds an encoded record whose memory the pool keeps.
+const keptBytes = 1 << 20
+
+func (m *Model) newCommit() *commit {
+	c, ok := m.env.commits.Get().(*commit)
+	if !ok {
+		c = &commit{places: map[string]int{}}
+	}
+	c.Model = m
+	return c
+}
+
+// free gives the memory of the commit back to the pool.
+func (c *commit) free() {
+	pool := &c.env.commits
+	c.Model = nil
+	clear(c.record.Observations)
+	clear(c.places)
+	clear(c.classes)
+	c.classes = c.classes[:0]
+	clear(c.consumed)
+	clear(c.learning)
+	clear(c.answers)
+	clear(c.copies)
+	c.record.Observations, c.consumed, c.learning = c.record.Observations[:0], c.consumed[:0], c.learning[:0]
+	c.answers, c.copies, c.data = c.answers[:0], c.copies[:0], c.data[:0]
+	if cap(c.data) > keptBytes {
+		c.data = nil
+	}
+	pool.Put(c)
+}
+
+// perform places the rows of a batch, applies the new ones and fills in the answers.
+func (c *commit) perform(batch []*Ticket) {
+	c.record.Time = max(c.state.machine.Time(), c.env.Now().UnixNano())
+	room := c.state.machine.Room()
+	for _, t := range batch {
+		c.placeAll(t, room)
+	}
+	if len(c.record.Observations) > 0 {
+		if err := c.apply(); err != nil {
+			// Duplicates of what was durable before keep their answers.
+			for _, t := range c.learning {
+				t.refuse(err)
+			}
+			return
+		}
+	}
+	for _, copied := range c.copies {
+		*copied.to = c.answers[copied.from]
+		copied.to.Duplicate = copied.duplicate
+	}
+}
+
+// placeAll places every row of a ticket, or refuses the ticket and undoes its placements.
+func (c *commit) placeAll(t *Ticket, room int) {
+	observations, copies, consumed, known := len(c.record.Observations), len(c.copies), len(c.consumed), len(c.classes)
+	var refused error
+	for n := range t.rows {
+		if err := c.place(&t.rows[n], &t.answers[n]); err != nil {
+			refused = &RowError{Row: n, Err: err}
+			break
+		}
+	}
+	if refused == nil && len(c.record.Observations) > room {
+		refused = fmt.Errorf("model %q: room for %d more observations: %w", c.ID(), room-observations, model.ErrObservationLimit)
+	}
+	switch {
+	case refused != nil:
+		for _, o := range c.record.Observations[observations:] {
+			delete(c.places, o.ID)
+		}
+		c.record.Observations = c.record.Observations[:observations]
+		c.copies, c.consumed, c.classes = c.copies[:copies], c.consumed[:consumed], c.classes[:known]
+		t.refuse(refused)
+	case len(c.copies) > copies:
+		c.learning = append(c.learning, t)
+	}
+}
+
+// place finds the answer of a row: that of a remembered observation, that of an observation already in
+// the record, or that of a new observation, which it adds to the record.
+func (c *commit) place(r *row, answer *Answer) error {
+	if r.id != "" {
+		if known, err := c.placeKnown(r, answer); known || err != nil {
+			return err
+		}
+	}
+	if r.PredictionID != "" && r.waiting == nil {
+		return fmt.Errorf("prediction_id %q: %w", r.id, ErrPredictionNotFound)
+	}
+	o := record.Observation{ID: r.id, Features: r.Features, Inputs: r.inputs, Labels: r.Labels, Class: r.Class, Weight: r.Weight}
+	if w := r.waiting; w != nil {
+		if !record.SameInput(w.Features, w.Inputs, r.Features, r.inputs) {
+			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
+		}
+		if c.state.machine.Continues(w.Classes) {
+			o.Served = &record.Served{
+				Predictions: w.Values, Class: w.Class, Probabilities: w.Probabilities,
+				Sequence: w.Sequence, Notes: w.Notes, Advice: w.Advice,
+			}
+		}
+	}
+	if err := c.admitClass(r.Class); err != nil {
+		return err
+	}
+	if r.waiting != nil {
+		c.consumed = append(c.consumed, r.id)
+	}
+	if r.id != "" {
+		c.places[r.id] = len(c.record.Observations)
+	}
+	c.copies = append(c.copies, answerCopy{to: answer, from: len(c.record.Observations)})
+	c.record.Observations = append(c.record.Observations, o)
+	return nil
+}
+
+// admitClass refuses a new class beyond the limit: others may have come since Submit checked the row.
+func (c *commit) admitClass(class string) error {
+	if class == "" || slices.Contains(c.classes, class) || slices.Contains(c.state.machine.Classes(), class) {
+		return nil
+	}
+	if len(c.classes) >= c.state.machine.ClassRoom() {
+		return &model.FieldError{
+			Field: "class", Err: model.ErrClassLimit, Got: fmt.Sprintf("the new class %q", class),
+			Want: model.KnownClasses(*c.source.Spec.Classes.MaxClasses),
+		}
+	}
+	c.classes = append(c.classes, class)
+	return nil
+}
+
+// placeKnown is place for a row whose id stands for an observation already.
+func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
+	if at, ok := c.places[r.id]; ok {
+		o := &c.record.Observations[at]
+		s := record.Seen{Labels: c.digest.Labels(o.Labels, o.Class, o.Weight), Features: c.digest.Input(o.Features, o.Inputs)}
+		c.copies = append(c.copies, answerCopy{to: answer, from: at, duplicate: true})
+		return true, c.conflict(r, &s)
+	}
+	value, err := c.journal.lookUpAgain(r.id, r.seen, r.looked)
+	if err != nil || value == nil {
+		return false, err
+	}
+	s, err := record.DecodeSeen(value, c.source.Spec.Outputs)
+	if err != nil {
+		return false, fmt.Errorf("engine: id %q: %w: %w", r.id, ErrCorrupt, err)
+	}
+	*answer = s.Answer
+	answer.Duplicate = true
+	return true, c.conflict(r, &s)
+}
+
+// conflict refuses a row that differs from the observation of its id.
+func (c *commit) conflict(r *row, s *record.Seen) error {
+	if c.digest.Labels(r.Labels, r.Class, r.Weight) != s.Labels {
+		return fmt.Errorf("id %q: %w: it was observed with another label or weight", r.id, ErrConflict)
+	}
+	if len(r.Features)+len(r.inputs) > 0 && c.digest.Input(r.Features, r.inputs) != s.Features {
+		return fmt.Errorf("id %q: %w: it was observed with other %s", r.id, ErrConflict, c.inputField())
+	}
+	return nil
+}
+
+// apply makes the record durable, lets the machine learn it, and remembers its ids.
+func (c *commit) apply() error {
+	n := len(c.record.Observations)
+	first := c.state.machine.Sequence() + 1
+	c.data = c.record.Append(c.data)
+	begun := c.env.Now()
+	if err := c.journal.append(c.env.appends, first, first+uint64(n)-1, c.data); err != nil {
+		return c.stepDown(err)
+	}
+	durable := c.env.Now()
+	if err := c.learn(n); err != nil {
+		return err
+	}
+	learned := c.env.Now()
+	c.reportStages(n, begun, durable, learned)
+	c.snapshots.replay.Add(int64(learned.Sub(durable)) + int64(n)*int64(ReadCost))
+	c.journal.recent.add(&c.record, c.answers, &c.digest)
+	c.pending.answer(c.consumed)
+	c.usage.rate.add(durable, n)
+	c.account()
+	c.owner.Learned(&c.record, c.answers)
+	return nil
+}
+
+// learn applies the durable record of n observations. It gives the lock up between two observations, so
+// that predictions are answered.
+func (c *commit) learn(n int) error {
+	if cap(c.answers) < n {
+		c.answers = make([]Answer, n)
+	}
+	c.answers = c.answers[:n]
+	c.state.Lock()
+	defer c.state.Unlock()
+	err := c.state.machine.Apply(&c.record, c.answers, func() {
+		c.state.Unlock()
+		c.state.Lock()
+	})
+	if err == nil {
+		return nil
+	}
+	c.env.CountPanic(err)
+	// Under the same lock: no reader sees a failed machine without the reason.
+	c.state.broken = c.id.errorf("learn", err)
+	c.env.Log.Error(c.state.broken.Error())
+	return c.state.broken
+}
+
+// stepDown follows an append that failed. If the disk has failed, the model keeps its state and learns
+// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again.
+func (c *commit) stepDown(err error) error {
+	if errors.Is(err, storage.ErrFailed) || c.env.Store.Failed() != nil {
+		err = fmt.Errorf("%w: %w", ErrStorage, err)
+		c.Break(err)
+		return err
+	}
+	c.env.Counters.reloads.Add(1)
+	c.forget()
+	if loadErr := c.load(); loadErr != nil {
+		err = errors.Join(err, loadErr)
+	}
+	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// reportStages reports what the commit of n observations cost.
+func (c *commit) reportStages(n int, begun, durable, learned time.Time) {
+	trace := ""
+	for _, t := range c.learning {
+		if t.stages != nil {
+			t.stages.append, t.stages.learn, t.stages.learned = begun, durable, learned
+			trace = t.stages.id
+		}
+	}
+	c.env.Stages.Commit(n, durable.Sub(begun).Seconds(), trace)
+	c.env.Stages.Learn(learned.Sub(durable).Seconds(), trace)
+}

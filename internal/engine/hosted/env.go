@@ -1,0 +1,189 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/storage"
+)
+
+// Timings takes the durations of a model's calls, in seconds. Trace is the id of the sampled trace
+// that the call belongs to, empty without one.
+type Timings interface {
+	Predict(seconds float64, trace string)
+	Observe(seconds float64, trace string)
+}
+
+// Stages takes what the stages of an observation cost, over all models, in seconds: Queue the wait
+// for the model's turn, Commit the append of so many observations, Learn their learning, and Snapshot
+// the writing of a snapshot.
+type Stages interface {
+	Queue(seconds float64, trace string)
+	Commit(observations int, seconds float64, trace string)
+	Learn(seconds float64, trace string)
+	Snapshot(seconds float64)
+}
+
+type noStages struct{}
+
+func (noStages) Queue(float64, string) {}
+
+func (noStages) Commit(int, float64, string) {}
+
+func (noStages) Learn(float64, string) {}
+
+func (noStages) Snapshot(float64) {}
+
+// Limits bound what models take.
+type Limits struct {
+	// Queue bounds the observations that wait for a model's turn.
+	Queue int
+	// PendingLimit bounds the pending predictions of a model, PendingTotalLimit those of all models.
+	PendingLimit, PendingTotalLimit int64
+	// ModelMemory bounds the bytes of the states in memory; 0 is no limit. Idle models leave memory
+	// when it is exceeded.
+	ModelMemory int64
+}
+
+// Options of the models of an engine. Every field is required unless it says otherwise.
+type Options struct {
+	Limits
+	// Store outlives the engine.
+	Store storage.Store
+	Now   func() time.Time
+	Log   *zap.Logger
+	// NewID mints prediction ids.
+	NewID func() (string, error)
+	// Stages may be nil.
+	Stages Stages
+	// A snapshot is due once replaying the log behind the newest snapshot would take SnapshotReplay,
+	// or once the newest snapshot of a model that has learned since is SnapshotInterval old. The
+	// newest SnapshotsKept stay.
+	SnapshotReplay   time.Duration
+	SnapshotInterval time.Duration
+	SnapshotsKept    int
+	// LabelTTL is how long a prediction is pending unless the call or the model says otherwise.
+	LabelTTL time.Duration
+}
+
+// Counters count what happened to the models since the start.
+type Counters struct {
+	wakes, wakeNanoseconds, hibernations atomic.Int64
+	badSnapshots, snapshotFailures       atomic.Int64
+	reloads, panics                      atomic.Int64
+	replayed, replaying                  atomic.Int64
+}
+
+// Counts are the values of Counters.
+type Counts struct {
+	Wakes            int64   `metric:"hindsight_model_wakes_total" help:"Models that were loaded, because they were used."`
+	WakeSeconds      float64 `metric:"hindsight_model_wake_seconds_total" help:"Time spent loading models."`
+	Hibernations     int64   `metric:"hindsight_model_hibernations_total" help:"Models whose state left memory, because others needed the room."`
+	Reloads          int64   `metric:"hindsight_model_reloads_total" help:"Models that were loaded again because the outcome of an append was not known."`
+	BadSnapshots     int64   `metric:"hindsight_bad_snapshots_total" help:"Snapshots that could not be used, so that an older one or the log was."`
+	SnapshotFailures int64   `metric:"hindsight_snapshot_failures_total" help:"Snapshots that could not be written. What they would have had is in the log."`
+	Panics           int64   `metric:"hindsight_learner_panics_total" help:"Panics of learners; one that learned has stopped its model, the others ended one call."`
+	Replayed         int64   `metric:"hindsight_replayed_observations_total" help:"Observations that were learned again from logs, when models were loaded."`
+	Replaying        int64   `metric:"hindsight_replaying_observations" help:"Observations that the models which are being loaded have still to learn again."`
+}
+
+// Read returns the present values.
+func (c *Counters) Read() Counts {
+	return Counts{
+		Wakes: c.wakes.Load(), Hibernations: c.hibernations.Load(),
+		WakeSeconds:  time.Duration(c.wakeNanoseconds.Load()).Seconds(),
+		BadSnapshots: c.badSnapshots.Load(), SnapshotFailures: c.snapshotFailures.Load(),
+		Reloads: c.reloads.Load(), Panics: c.panics.Load(), Replayed: c.replayed.Load(), Replaying: c.replaying.Load(),
+	}
+}
+
+// Slots bound how many do something at once, across models.
+type Slots chan struct{}
+
+// Take waits for a free slot. What names those who hold the slots, for the error of a caller that
+// leaves.
+func (s Slots) Take(ctx context.Context, what string) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("engine: wait for %s: %w", what, context.Cause(ctx))
+	}
+}
+
+// Free gives a slot back.
+func (s Slots) Free() { <-s }
+
+// CopiesAtOnce bounds the copies of states on their way to the disk or to a client, and again those
+// in reports, over all models.
+const CopiesAtOnce = 2
+
+// Env is what the models of an engine share.
+type Env struct {
+	Options
+	Learners machine.Learners
+	Memory   *Memory
+	Counters Counters
+	// Loading bounds the recoveries at work, copies the copies of states outside of reports.
+	Loading, copies Slots
+	// Lifetime ends when the engine closes. Work that no caller waits for runs under it.
+	Lifetime context.Context //nolint:containedctx // It is that of the engine's own goroutines.
+	// appends never ends: an accepted observation is appended although the engine closes.
+	appends context.Context //nolint:containedctx // As above.
+	// turns counts the goroutines of the mailboxes.
+	turns sync.WaitGroup
+	// commits lends the memory of commits.
+	commits sync.Pool
+	// captures are written in the background. It has room for every capture that holds a copy's slot.
+	captures chan func(context.Context)
+}
+
+// NewEnv returns what models share. At most loads models are recovered at once.
+func NewEnv(lifetime context.Context, o Options, learners machine.Learners, loads int) *Env {
+	if o.Stages == nil {
+		o.Stages = noStages{}
+	}
+	return &Env{
+		Options: o, Learners: learners, Memory: newMemory(o.ModelMemory), Loading: make(Slots, loads), copies: make(Slots, CopiesAtOnce),
+		Lifetime: lifetime, appends: context.WithoutCancel(lifetime), captures: make(chan func(context.Context), CopiesAtOnce),
+	}
+}
+
+// Join waits for the turns of all models, which are closed. WriteSnapshots then ends.
+func (e *Env) Join() {
+	e.turns.Wait()
+	close(e.captures)
+}
+
+// closedOr is ErrClosed after the end of the lifetime, else err.
+func (e *Env) closedOr(err error) error {
+	if e.Lifetime.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+// CountPanic counts an error that a learner's panic left.
+func (e *Env) CountPanic(err error) {
+	if errors.Is(err, machine.ErrPanic) {
+		e.Counters.panics.Add(1)
+	}
+}
+
+// WriteSnapshots writes the captures that models hand over, until Join.
+func (e *Env) WriteSnapshots() {
+	for write := range e.captures {
+		write(e.appends)
+		e.copies.Free()
+		if e.Memory.wanted.Load() > 0 {
+			e.Memory.Press() // The model can leave memory now.
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package hosted
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+)
+
+// Reasons to refuse a call. A number that a learner does not take is a *model.FieldError.
+var (
+	ErrModelNotFound      = errors.New("no such model")
+	ErrInvalidID          = errors.New("invalid id")
+	ErrInvalidRequest     = errors.New("invalid request")
+	ErrSnapshotNotFound   = errors.New("no such state is kept")
+	ErrPredictionNotFound = errors.New("no such prediction: unknown, expired or not remembered; to learn its label all the same, send its features with the id as observation_id; a longer label_ttl keeps a prediction longer")
+	ErrConflict           = errors.New("id already stands for another observation")
+	ErrOverloaded         = errors.New("overloaded")
+	ErrPendingLimit       = errors.New("too many predictions are waiting for their labels")
+	// ErrFollows refuses an observation of a model that learns from another model's log.
+	ErrFollows = errors.New("the model follows another one and learns its observations alone")
+	ErrMoving  = errors.New("the model is being moved to another server; try again")
+	ErrMoved   = errors.New("another server has the model")
+	ErrUnknown = errors.New("it is not known whether the observation is durable; send it again under its id")
+	ErrClosed  = errors.New("the server is shutting down")
+	// ErrCorrupt: the state is not what was learned.
+	ErrCorrupt = machine.ErrCorrupt
+	// ErrStorage: the store could not be read or written.
+	ErrStorage = recovery.ErrStorage
+)
+
+// RowError says which row of a call is refused.
+type RowError struct {
+	Row int
+	Err error
+}
+
+// Error is the row's error, with its number.
+func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Err) }
+
+// Unwrap gives the row's error.
+func (e *RowError) Unwrap() error { return e.Err }
+
+// MovedError refuses a call to a model that has a Move. It is ErrMoved or ErrMoving.
+type MovedError struct {
+	Model string
+	record.Move
+}
+
+// Error says where the model is moved to.
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("model %q: %v: %s", e.Model, e.Unwrap(), e.Address)
+}
+
+// Unwrap gives the sentinel.
+func (e *MovedError) Unwrap() error {
+	if e.Complete {
+		return ErrMoved
+	}
+	return ErrMoving
+}
+
+// NotFound says that no model has the id.
+func NotFound(id string) error { return fmt.Errorf("model %q: %w", Brief(id), ErrModelNotFound) }
+
+// Brief cuts a text to a length that suits an error.
+func Brief(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// name is the id of a model.
+type name string
+
+// errorf says what was being done to the model when err came. It is nil if err is nil.
+func (n name) errorf(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("engine: %s of model %q: %w", doing, string(n), err)
+}
+
+// storagef is errorf for an error of the store.
+func (n name) storagef(doing string, err error) error {
+	return n.errorf(doing, recovery.StorageError(err))
+}

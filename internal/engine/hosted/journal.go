@@ -1,0 +1,204 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+)
+
+// journal is the log of a model and the ids that it remembers.
+type journal struct {
+	id     name          // immutable
+	store  storage.Model // immutable
+	recent recent
+	// derived: the store and recent have the id of every observation in the log. After a crash the
+	// ids of the last records are in the log alone until the model is loaded.
+	derived atomic.Bool
+	// paused keeps replicas from learning of the model. paused >= restoring.
+	paused    atomic.Bool
+	restoring bool // turn; a Rewind has begun and not ended
+}
+
+// recent are the ids of the newest record. They are in memory alone: the store gets them with the next
+// record. After a crash recovery derives them from the log.
+type recent struct {
+	mu struct {
+		sync.Mutex
+		places map[string]int
+	}
+	// generation counts the records whose ids were recent. An id unknown at one generation is, at the
+	// next, known only if it is recent.
+	generation atomic.Uint64
+	rows       []storage.ID // turn writes under mu
+	values     []byte       // turn writes under mu
+}
+
+const (
+	// Up to fewRows rows are searched without a map: it would cost an idle model more memory than all
+	// the rest.
+	fewRows = 8
+	// A model keeps at most keptIDs bytes of values between two commits.
+	keptIDs = 64 << 10
+)
+
+func (r *recent) lookUp(id string) (value []byte, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.mu.places[id]
+	if len(r.rows) <= fewRows {
+		at = slices.IndexFunc(r.rows, func(row storage.ID) bool { return row.ID == id })
+		ok = at >= 0
+	}
+	if !ok {
+		return nil, false
+	}
+	return append([]byte(nil), r.rows[at].Value...), true
+}
+
+// clear forgets the ids, which the store has.
+func (r *recent) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.mu.places)
+	clear(r.rows)
+	r.rows, r.values = r.rows[:0], r.values[:0]
+	if cap(r.values) > keptIDs {
+		r.mu.places, r.rows, r.values = nil, nil, nil
+	}
+}
+
+// add takes the ids of a learned record. Digest lends its memory.
+func (r *recent) add(learned *record.Record, answers []record.Answer, digest *record.Digester) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows, r.values = recovery.AppendIDs(r.rows, r.values, digest, learned, answers)
+	if len(r.rows) > fewRows {
+		if r.mu.places == nil {
+			r.mu.places = make(map[string]int, len(r.rows))
+		}
+		for n := range r.rows {
+			r.mu.places[r.rows[n].ID] = n
+		}
+	}
+	r.generation.Add(1)
+}
+
+// renew forgets the ids outside of a commit. Every look-up from before is then repeated.
+func (r *recent) renew() {
+	r.clear()
+	r.generation.Add(2)
+}
+
+// append makes a record durable, with the ids of the record before it.
+func (j *journal) append(ctx context.Context, first, last uint64, data []byte) error {
+	err := j.store.Append(ctx, storage.Commit{
+		Record: storage.Record{First: first, Last: last, Data: data}, IDs: j.recent.rows,
+	})
+	if err != nil {
+		return fmt.Errorf("append observations %d to %d of model %q: %w", first, last, string(j.id), err)
+	}
+	j.recent.clear()
+	return nil
+}
+
+// lookUp returns the value remembered under an id, nil if none is.
+func (j *journal) lookUp(id string) ([]byte, error) {
+	// The order matters: an id is in the store before it is no longer recent.
+	if value, ok := j.recent.lookUp(id); ok {
+		return value, nil
+	}
+	value, _, err := j.store.ID(id)
+	if err != nil {
+		return nil, j.id.storagef(fmt.Sprintf("look up id %q", id), err)
+	}
+	return value, nil
+}
+
+// lookUpAgain is lookUp at the turn of a row whose id had the value at an earlier generation.
+func (j *journal) lookUpAgain(id string, value []byte, generation uint64) ([]byte, error) {
+	switch j.recent.generation.Load() - generation {
+	case 0:
+		return value, nil
+	case 1:
+		if newer, ok := j.recent.lookUp(id); ok {
+			return newer, nil
+		}
+		return value, nil
+	default:
+		return j.lookUp(id)
+	}
+}
+
+// writeIDs hands the recent ids to the store, without waiting for the disk.
+func (j *journal) writeIDs() error {
+	if len(j.recent.rows) == 0 {
+		return nil
+	}
+	if err := j.store.PutIDs(j.recent.rows); err != nil {
+		return j.id.storagef("remember ids", err)
+	}
+	j.recent.renew()
+	return nil
+}
+
+// behind counts the observations of the log that the newest snapshot does not have.
+func (j *journal) behind() (int64, error) {
+	last, err := j.store.Last()
+	sequences, other := j.store.Snapshots()
+	switch {
+	case err != nil || other != nil:
+		return 0, errors.Join(err, other)
+	case len(sequences) > 0:
+		return int64(last - min(sequences[0], last)), nil
+	}
+	return int64(last), nil
+}
+
+// reachable refuses a sequence that the model cannot be restored to.
+func (j *journal) reachable(ctx context.Context, sequence uint64) error {
+	last, err := j.store.Last()
+	if err != nil {
+		return j.id.storagef("find the end of the log", err)
+	}
+	if sequence > last {
+		return fmt.Errorf("model %q at sequence %d: %w: it has learned %d observations", string(j.id), sequence, ErrSnapshotNotFound, last)
+	}
+	sequences, err := j.store.Snapshots()
+	if err != nil {
+		return j.id.storagef("list the snapshots", err)
+	}
+	if len(sequences) == 0 || sequences[len(sequences)-1] <= sequence {
+		return nil
+	}
+	oldest := sequences[len(sequences)-1]
+	first, err := j.store.First()
+	switch {
+	case err != nil && !errors.Is(err, storage.ErrCorrupt):
+		return j.id.storagef("find the beginning of the log", err)
+	case err == nil && first == 1:
+		imported, err := j.beginsImported(ctx)
+		if err != nil || !imported {
+			return err
+		}
+	}
+	return fmt.Errorf("model %q at sequence %d: %w: the oldest is the snapshot of sequence %d", string(j.id), sequence, ErrSnapshotNotFound, oldest)
+}
+
+// beginsImported tells whether the log begins with an imported state, which cannot be learned again.
+func (j *journal) beginsImported(ctx context.Context) (imported bool, err error) {
+	err = j.store.Replay(ctx, 0, func(r storage.Record) error {
+		imported = len(r.Data) == 0
+		return recovery.ErrReached
+	})
+	if errors.Is(err, recovery.ErrReached) {
+		err = nil
+	}
+	return imported, j.id.storagef("read the beginning of the log", err)
+}

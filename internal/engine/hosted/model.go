@@ -1,0 +1,340 @@
+// Package hosted runs one model. A model's mailbox gives jobs their turn, one at a time. The log is
+// the one truth: an observation is appended, made durable, learned and answered at its turn, and the
+// learner's state and the remembered ids are derived from the log again after a crash. A snapshot is
+// written only after everything derived from the records before it is durable.
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/mailbox"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/input"
+)
+
+// Owner is the table entry of a model. The model calls Learned and Restored at its turn.
+type Owner interface {
+	// Timings takes the durations of the model's calls.
+	Timings() Timings
+	// Learned takes a record that was learned. It must not wait.
+	Learned(r *record.Record, answers []record.Answer)
+	// Restored takes the sequence that the model was restored to.
+	Restored(sequence uint64)
+	// KeepFrom returns the first sequence that the log must keep, at most through.
+	KeepFrom(through uint64) uint64
+}
+
+// Model is one hosted model. Its state is in memory while the model is used, and on disk alone
+// otherwise.
+//
+// Only the job that has its turn changes the four parts journal, pending, state and snapshots, so
+// that this job alone may read them without a lock. "turn" below marks such a field; "mu" marks one
+// that the turn changes under the lock, and "atomic" one that anybody may read. Lock order: the
+// turn, then snapshots.disk, then state.
+//
+// With sequence = state.machine.Sequence() while the model is resident, [first, last] the log, and
+// [oldest, newest] the snapshots on disk, which are 0 without any, it holds between two turns:
+//
+//	first-1 <= oldest <= newest <= sequence == last
+//	learned == appended
+//	resident iff state.machine != nil iff usage.bytes > 0
+//	remembered ids == ids in the store + journal.recent, once journal.derived
+//	broken != nil => nothing more is appended or learned
+//	journal.restoring => broken != nil && journal.paused
+type Model struct {
+	env    *Env            // immutable
+	source recovery.Source // immutable
+	id     name            // immutable
+	schema *input.Schema   // immutable; nil without named inputs
+	owner  Owner           // immutable
+	box    *mailbox.Box[*Ticket]
+	// entry is the registry entry without its spec. It is never written to: the holder of the claim on
+	// the model's name replaces it.
+	entry atomic.Pointer[record.Entry]
+
+	journal   journal
+	pending   pending
+	state     state
+	snapshots snapshots
+	usage     usage
+}
+
+// state is the machine with its lock.
+type state struct {
+	sync.RWMutex
+	machine *machine.Machine // mu; nil unless resident
+	broken  error            // mu; why the model no longer learns
+	known   bool             // mu; the model was resident since the start
+	last    *Figures         // mu; of when the model left memory, nil if it has not
+}
+
+// usage is what may be read of a model at any time.
+type usage struct {
+	used      atomic.Int64 // when the model was last asked for something
+	bytes     atomic.Int64 // what the state is accounted with in memory
+	lastBytes atomic.Int64 // bytes of when the model was last in memory
+	yields    atomic.Bool  // asks a busy model to leave memory after its batch
+	// Since the start: rows predicted; predictions expired; observations sent again under their id, and
+	// those refused because their id stands for another one.
+	predictions, expired, duplicates, conflicts atomic.Uint64
+	rate                                        rate
+}
+
+// Figures are the cheap figures of a state.
+type Figures struct {
+	Stats   model.Stats
+	Summary account.Summary
+	// Inputs are those of named inputs, Classes those of a classifier with the Names of its classes.
+	Inputs  []input.Statistics
+	Classes *classes.Summary
+	Names   []string
+}
+
+// FiguresOf reads the figures of a machine with these statistics.
+func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
+	summary := m.Summary()
+	if summary.Drift.Detected > 0 {
+		// An account is younger than its model if an older version made the model.
+		summary.Drift.Change += m.Sequence() - summary.Observed
+	}
+	return Figures{Stats: stats, Summary: summary, Inputs: m.Inputs(), Classes: m.ClassSummary(), Names: m.Classes()}
+}
+
+// Identity is what is known of a model without its state.
+type Identity struct {
+	record.Ref
+	Spec   *model.Spec
+	Schema *input.Schema
+	Entry  *record.Entry
+}
+
+// Identity costs O(1).
+func (m *Model) Identity() Identity {
+	e := m.entry.Load()
+	return Identity{Ref: record.Ref{ID: m.ID(), Created: e.Created}, Spec: &m.source.Spec, Schema: m.schema, Entry: e}
+}
+
+// ID is the id of the model.
+func (m *Model) ID() string { return string(m.id) }
+
+// Ref names the model, and no other model that gets its id later.
+func (m *Model) Ref() record.Ref { return m.Identity().Ref }
+
+// Spec is the completed spec. It is read only.
+func (m *Model) Spec() *model.Spec { return &m.source.Spec }
+
+// Learner is the name of the model's learner.
+func (m *Model) Learner() string { return m.source.Spec.Name() }
+
+// Schema is what the model's records are read by, nil without named inputs.
+func (m *Model) Schema() *input.Schema { return m.schema }
+
+// Entry is the registry entry without its spec. It is read only.
+func (m *Model) Entry() *record.Entry { return m.entry.Load() }
+
+// Deleted tells whether the model is soft-deleted.
+func (m *Model) Deleted() bool { return m.entry.Load().Deleted != 0 }
+
+// Handle is what the store has of the model.
+func (m *Model) Handle() storage.Model { return m.source.Kept }
+
+// Turn runs work at the model's turn: see mailbox.Box.Do.
+func (m *Model) Turn(ctx context.Context, work func(context.Context) error) error {
+	return m.box.Do(ctx, work)
+}
+
+// TryTurn runs work if the model is idle, and tells whether it did.
+func (m *Model) TryTurn(work func()) bool { return m.box.TryDo(work) }
+
+// Settle waits until every observation queued before is learned or refused.
+func (m *Model) Settle(ctx context.Context) error {
+	return m.box.Do(ctx, func(context.Context) error { return nil })
+}
+
+// Close refuses jobs from now on. Accepted jobs run.
+func (m *Model) Close() { m.box.Close(ErrClosed) }
+
+// LogEnd is the last sequence of the log.
+func (m *Model) LogEnd() (uint64, error) {
+	last, err := m.journal.store.Last()
+	if errors.Is(err, storage.ErrNotFound) {
+		return 0, NotFound(m.ID()) // The model is being removed.
+	}
+	return last, m.id.storagef("find the end of the log", err)
+}
+
+// Sequence is how many observations the model has learned. It does not load the model.
+func (m *Model) Sequence() (uint64, error) {
+	m.state.RLock()
+	loaded := m.state.machine
+	sequence := uint64(0)
+	if loaded != nil {
+		sequence = loaded.Sequence()
+	}
+	m.state.RUnlock()
+	if loaded != nil {
+		return sequence, nil
+	}
+	return m.LogEnd()
+}
+
+// State is what Peek sees.
+type State struct {
+	// Machine is nil if the model is not in memory, Last its figures of when it left.
+	Machine *machine.Machine
+	Last    *Figures
+	Broken  error
+	// Known: the model was in memory since the start.
+	Known bool
+}
+
+// Peek calls f with the state, which does not change during f. It does not load the model.
+func (m *Model) Peek(f func(State)) {
+	m.state.RLock()
+	defer m.state.RUnlock()
+	s := &m.state
+	f(State{Machine: s.machine, Last: s.last, Broken: s.broken, Known: s.known})
+}
+
+// Broken is why the model no longer learns, nil if it does.
+func (m *Model) Broken() error {
+	m.state.RLock()
+	defer m.state.RUnlock()
+	return m.state.broken
+}
+
+// Break notes why the model no longer learns.
+func (m *Model) Break(err error) {
+	m.state.Lock()
+	m.state.broken = err
+	m.state.Unlock()
+	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
+}
+
+// Register stores a changed entry, with aliases or not at all. The caller holds the claim on the name.
+func (m *Model) Register(ctx context.Context, next *record.Entry, also ...storage.Alias) error {
+	value, err := EncodeEntry(next, m.source.Spec)
+	if err != nil {
+		return err
+	}
+	return m.id.storagef("register a change", m.source.Kept.SetValue(ctx, value, also...))
+}
+
+// SetEntry serves a registered entry.
+func (m *Model) SetEntry(next *record.Entry) { m.entry.Store(next) }
+
+// SetMetadata serves a registered entry with other metadata. Every prediction is remembered under the
+// previous metadata or refused.
+func (m *Model) SetMetadata(next *record.Entry) {
+	m.pending.keeping.Lock()
+	defer m.pending.keeping.Unlock()
+	m.entry.Store(next)
+}
+
+// CheckNotMoved refuses a model that has a Move. A check at the turn, or while pending.keeping is held,
+// stays true until the turn or the lock ends.
+func (m *Model) CheckNotMoved() error {
+	if move := m.entry.Load().Move; move != nil {
+		return &MovedError{Model: m.ID(), Move: *move}
+	}
+	return nil
+}
+
+// Gauges are figures of a model's service, which are read at any time.
+type Gauges struct {
+	CallCounts
+	SnapshotGauges
+	// Pending predictions, at most PendingLimit.
+	Pending      uint64
+	PendingLimit int64
+	// Queued observations wait for the model's turn.
+	Queued int
+	// Rate is the observations learned a second over the last minute.
+	Rate float64
+	// Resident: the state is in memory.
+	Resident bool
+	// Epoch changes when what was learned may be undone: with a restore, and at the end of the model.
+	Epoch uint64
+}
+
+// CallCounts count since the start: rows predicted, predictions expired, observations sent again under
+// their id, and those refused because their id stands for another one.
+type CallCounts struct{ Predictions, Expired, Duplicates, Conflicts uint64 }
+
+// SnapshotGauges are those of the newest snapshot.
+type SnapshotGauges struct {
+	// Snapshot is its sequence, 0 without any.
+	Snapshot uint64
+	// SnapshotMade is when it was made, or when the server took the model up if that is later.
+	// SnapshotBytes is 0 if it is not known.
+	SnapshotMade  time.Time
+	SnapshotBytes int64
+	// Replay is about what replaying the log behind it takes.
+	Replay time.Duration
+}
+
+// Gauges costs O(1).
+func (m *Model) Gauges() Gauges {
+	u, s := &m.usage, &m.snapshots
+	return Gauges{
+		CallCounts: CallCounts{
+			Predictions: u.predictions.Load(), Expired: u.expired.Load(), Duplicates: u.duplicates.Load(), Conflicts: u.conflicts.Load(),
+		},
+		SnapshotGauges: SnapshotGauges{
+			Snapshot: s.newest.Load(), SnapshotMade: TimeOf(s.made.Load()), SnapshotBytes: s.bytes.Load(), Replay: time.Duration(s.replay.Load()),
+		},
+		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.entry.Load().MaxPending), Queued: m.box.Rows(),
+		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),
+	}
+}
+
+// Resident tells whether the state is in memory.
+func (m *Model) Resident() bool { return m.usage.bytes.Load() > 0 }
+
+// Bytes is what the state takes in memory.
+func (m *Model) Bytes() int64 { return m.usage.bytes.Load() }
+
+// Used is when the model was last asked for something, in nanoseconds since 1970.
+func (m *Model) Used() int64 { return m.usage.used.Load() }
+
+// CountExpired counts a pending prediction that expired.
+func (m *Model) CountExpired() { m.usage.expired.Add(1) }
+
+// Pending is the number of pending predictions.
+func (m *Model) Pending() int64 { return m.pending.count() }
+
+// Paused tells whether replicas must not learn of the model: it is being restored.
+func (m *Model) Paused() bool { return m.journal.paused.Load() }
+
+// TimeOf is a time of an entry, zero if it is not set.
+func TimeOf(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds)
+}
+
+// EncodeEntry encodes an entry with its spec.
+func EncodeEntry(e *record.Entry, spec model.Spec) ([]byte, error) {
+	encoded, err := codec.EncodeSpec(spec)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	whole := *e
+	whole.Spec = encoded
+	return whole.Encode(), nil
+}

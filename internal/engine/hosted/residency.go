@@ -1,0 +1,334 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+)
+
+// View loads the model and calls f with its machine, which does not change during f.
+func (m *Model) View(ctx context.Context, f func(*machine.Machine) error) error {
+	if err := m.lockLoaded(ctx); err != nil {
+		return err
+	}
+	defer m.state.RUnlock()
+	return f(m.state.machine)
+}
+
+// Retire ends the use of the model, which answers with why from then on. It runs at the model's turn.
+func (m *Model) Retire(why error) {
+	m.box.Drop(why)
+	m.state.Lock()
+	m.state.broken = why
+	m.state.Unlock()
+	m.forget()
+}
+
+const (
+	// A model whose replay takes at most cheapReplay leaves memory without a snapshot.
+	cheapReplay = 10 * time.Millisecond
+	// ReadCost is what reading an observation from the log costs, beside its learning.
+	ReadCost = 2 * time.Microsecond
+)
+
+// lockLoaded takes the read lock of a resident model that has not failed. It loads a model that is not
+// resident, at the model's turn.
+func (m *Model) lockLoaded(ctx context.Context) error {
+	for {
+		if resident, err := m.lockIfLoaded(); err != nil || resident {
+			return err
+		}
+		span := StartSpan(ctx, "load")
+		err := m.box.Do(ctx, func(context.Context) error { return m.load() })
+		span.End()
+		if err != nil {
+			return fmt.Errorf("engine: load model %q: %w", m.ID(), err)
+		}
+		// The model may have left memory again.
+	}
+}
+
+// lockIfLoaded is lockLoaded, but locks nothing unless the model is resident.
+func (m *Model) lockIfLoaded() (resident bool, err error) {
+	m.state.RLock()
+	if m.state.machine != nil && m.state.machine.Failed() == nil {
+		return true, nil
+	}
+	err = m.state.broken
+	m.state.RUnlock()
+	return false, err
+}
+
+// Load loads a model, and waits for no caller.
+func (m *Model) Load(ctx context.Context) error {
+	err := m.lockLoaded(ctx)
+	if err == nil {
+		m.state.RUnlock()
+	}
+	return err
+}
+
+// load makes the model resident. It runs at the model's turn, and continues after its caller has left:
+// the next caller profits. A corrupt model stays refused; an unreadable disk is tried again by the next
+// caller.
+func (m *Model) load() error {
+	if m.state.broken != nil || m.state.machine != nil {
+		return m.state.broken
+	}
+	env := m.env
+	select {
+	case env.Loading <- struct{}{}:
+		defer env.Loading.Free()
+	case <-env.Lifetime.Done():
+		return ErrClosed
+	}
+	bytes := m.stateBytes()
+	release, err := env.Memory.Reserve(env.Lifetime, bytes)
+	if err != nil {
+		return env.closedOr(err)
+	}
+	defer func() { release() }()
+	copied, err := env.Memory.TakeCopies(env.Lifetime, bytes) // For the snapshot to read.
+	if err != nil {
+		return ErrClosed
+	}
+	// Snapshots captured before the model left memory may not be written yet.
+	if err := m.snapshots.lock(env.Lifetime); err != nil {
+		copied()
+		return ErrClosed
+	}
+	defer m.snapshots.unlock()
+	started := env.Now()
+	r, err := m.recover()
+	copied()
+	if err != nil {
+		return m.notRecovered(err)
+	}
+	if now := int64(r.Size()) + InstanceBytes; now > bytes { // The model has learned since.
+		release()
+		if release, err = env.Memory.Reserve(env.Lifetime, now); err != nil {
+			release = func() {}
+			return env.closedOr(err)
+		}
+	}
+	took := env.Now().Sub(started)
+	m.Publish(r, took)
+	m.usage.used.Store(started.UnixNano())
+	env.Counters.wakes.Add(1)
+	env.Counters.wakeNanoseconds.Add(int64(took))
+	env.Log.Debug("model loaded", zap.String("model", m.ID()), zap.Uint64("sequence", r.Sequence()), zap.Duration("took", took))
+	return nil
+}
+
+func (m *Model) notRecovered(err error) error {
+	if m.env.Lifetime.Err() != nil {
+		return ErrClosed
+	}
+	err = m.id.errorf("recover the state", err)
+	if errors.Is(err, ErrCorrupt) {
+		m.env.CountPanic(err)
+		m.Break(err)
+		return err
+	}
+	m.env.Log.Error("the model cannot be recovered now", zap.String("model", m.ID()), zap.Error(err))
+	return err
+}
+
+// recover returns the machine at the end of the log, after the store has everything derived from the
+// log. The caller holds the disk lock.
+func (m *Model) recover() (recovery.Recovered, error) {
+	counters := &m.env.Counters
+	d := recovery.Derivation{Kept: m.source.Kept}
+	left, _ := m.journal.behind() // The recovery meets the error.
+	counters.replaying.Add(left)
+	defer func() { counters.replaying.Add(-left) }()
+	r, err := m.source.Newest(m.env.Lifetime, m.skipSnapshot, func(r *record.Record, answers []record.Answer) error {
+		n := int64(len(answers))
+		counters.replayed.Add(n)
+		n = min(n, left) // More are replayed if the newest snapshot cannot be used.
+		left -= n
+		counters.replaying.Add(-n)
+		return d.Tell(r, answers)
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, d.Write()
+}
+
+// skipSnapshot counts and logs a snapshot that cannot be used.
+func (m *Model) skipSnapshot(sequence uint64, err error) {
+	m.env.Counters.badSnapshots.Add(1)
+	m.env.Log.Error("a snapshot cannot be used; an older one and the log are",
+		zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+}
+
+// Publish makes a recovered machine the state. It runs at the model's turn, or before the model is
+// hosted.
+func (m *Model) Publish(r recovery.Recovered, took time.Duration) {
+	m.journal.recent.renew()
+	m.journal.derived.Store(true)
+	m.state.Lock()
+	m.state.machine, m.state.broken, m.state.known = r.Machine, nil, true
+	m.state.Unlock()
+	m.snapshots.found(r.Snapshot, m.env.Now())
+	m.snapshots.replay.Store(int64(min(took, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
+	m.account()
+}
+
+// Touch notes that the model was used at a time.
+func (m *Model) Touch(now time.Time) { m.usage.used.Store(now.UnixNano()) }
+
+// forget takes the state out of memory. It runs at the model's turn.
+func (m *Model) forget() {
+	m.state.Lock()
+	if machine := m.state.machine; machine != nil {
+		if stats, err := machine.Stats(); err == nil {
+			last := FiguresOf(machine, stats)
+			m.state.last = &last
+		}
+		m.state.machine = nil
+	}
+	m.state.Unlock()
+	m.journal.recent.renew()
+	m.account()
+}
+
+// account brings the bytes of the state up to date. It costs O(1) and runs at the model's turn.
+func (m *Model) account() {
+	size := int64(0)
+	if machine := m.state.machine; machine != nil {
+		size = int64(machine.Size()) + InstanceBytes
+		m.usage.lastBytes.Store(size)
+	}
+	m.env.Memory.add(size - m.usage.bytes.Swap(size))
+}
+
+// stateBytes is about what the state takes: what it took when it was last resident, or the size of the
+// newest snapshot. A model without either has learned little.
+func (m *Model) stateBytes() int64 {
+	bytes := max(m.usage.bytes.Load(), m.usage.lastBytes.Load())
+	if bytes == 0 {
+		bytes = m.snapshots.size()
+	}
+	return bytes + InstanceBytes
+}
+
+// DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its
+// newest snapshot. Of a model that cannot be recovered Remembers knows what the store has.
+func (m *Model) DeriveIDs(ctx context.Context) error {
+	if m.journal.derived.Load() {
+		return nil
+	}
+	if left, err := m.journal.behind(); err == nil && left == 0 {
+		m.journal.derived.Store(true)
+		return nil
+	}
+	if err := m.Load(ctx); err != nil && m.Broken() == nil {
+		return err
+	}
+	return nil
+}
+
+// Hibernated says what came of Hibernate.
+type Hibernated int
+
+// The model has left memory or was not resident; stays, because it was used or is broken; needs a
+// snapshot first, because its replay takes long; leaves after its batch.
+const (
+	HibernatedNow Hibernated = iota
+	HibernatedNever
+	HibernatedAfterSnapshot
+	HibernatedAfterBatch
+)
+
+// Hibernate lets a model leave memory.
+func (m *Model) Hibernate() (h Hibernated) {
+	idle := m.box.TryDo(func() { h = m.hibernate() })
+	m.usage.yields.Store(!idle)
+	if !idle {
+		return HibernatedAfterBatch
+	}
+	return h
+}
+
+// hibernate is Hibernate at the model's turn.
+func (m *Model) hibernate() Hibernated {
+	switch {
+	case m.state.machine == nil || m.state.broken != nil:
+		return HibernatedNever
+	case time.Duration(m.snapshots.replay.Load()) > cheapReplay:
+		return HibernatedAfterSnapshot
+	case m.writeDerived() != nil: // The next commit meets the failure.
+		return HibernatedNever
+	}
+	m.forget()
+	m.env.Counters.hibernations.Add(1)
+	return HibernatedNow
+}
+
+// writeDerived hands the store everything derived from the learned records, without waiting for the
+// disk. It runs at the model's turn.
+func (m *Model) writeDerived() error {
+	if err := m.journal.writeIDs(); err != nil {
+		return err
+	}
+	return m.pending.remove()
+}
+
+// Release hands the store everything derived, and lets no capture from before be written. It runs at
+// the model's turn, before another model takes its place.
+func (m *Model) Release(ctx context.Context) error {
+	if err := m.snapshots.supersede(ctx); err != nil {
+		return err
+	}
+	if m.state.machine == nil || m.state.broken != nil {
+		return nil
+	}
+	return m.writeDerived()
+}
+
+// Delete removes what the store has of the model. It runs at the model's turn.
+func (m *Model) Delete(ctx context.Context) error {
+	if err := m.snapshots.supersede(ctx); err != nil {
+		return err
+	}
+	return m.id.storagef("delete what is kept", m.source.Kept.Delete(ctx))
+}
+
+// HoldLog loads the model and keeps its log from being cut until release.
+func (m *Model) HoldLog(ctx context.Context) (release func(), err error) {
+	if err := m.Load(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.snapshots.lock(ctx); err != nil {
+		return nil, err
+	}
+	return m.snapshots.unlock, nil
+}
+
+// Remembers tells whether the model has learned an observation with the id, or has a pending
+// prediction with it.
+func (m *Model) Remembers(id string) (bool, error) {
+	value, err := m.journal.lookUp(id)
+	if err != nil || value != nil {
+		return err == nil, err
+	}
+	w, err := m.pending.get(id, m.source.Spec.Outputs, m.env.Now())
+	return w != nil, err
+}
+
+// DropAnswered removes the answered predictions from the store, unless the model is busy. The next
+// commit meets a failure.
+func (m *Model) DropAnswered() {
+	if m.pending.unremoved.Load() > 0 {
+		m.box.TryDo(func() { _ = m.pending.remove() })
+	}
+}

@@ -1,0 +1,151 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+)
+
+// Restorable refuses a sequence that the model cannot be restored to.
+func (m *Model) Restorable(ctx context.Context, sequence uint64) error {
+	if err := m.snapshots.lock(ctx); err != nil {
+		return err
+	}
+	defer m.snapshots.unlock()
+	return m.journal.reachable(ctx, sequence)
+}
+
+// RestoredTo is the entry of the model after a restore to a sequence. The restore begins an epoch unless
+// it undoes nothing, or completes another restore that did not end. It runs at the model's turn.
+func (m *Model) RestoredTo(sequence, last uint64) *record.Entry {
+	next := *m.entry.Load()
+	if sequence == last && !m.journal.restoring {
+		return &next
+	}
+	if !m.journal.restoring {
+		next.Restored.Epoch++
+	}
+	next.Restored.Sequence = sequence
+	return &next
+}
+
+// setRestoring notes whether a Rewind has begun and not ended.
+func (m *Model) setRestoring(restoring bool) {
+	m.journal.restoring = restoring
+	m.journal.paused.Store(restoring)
+}
+
+// Pause keeps replicas from learning of the model until resume. A Rewind that has not ended keeps them
+// longer. Both run at the model's turn.
+func (m *Model) Pause() (resume func()) {
+	m.journal.paused.Store(true)
+	return func() { m.journal.paused.Store(m.journal.restoring) }
+}
+
+// CompleteRestore completes a restore that a crash interrupted, before the model is hosted.
+func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
+	m.setRestoring(true)
+	if err := m.Restore(ctx, sequence, m.entry.Load()); err != nil {
+		err = fmt.Errorf("complete a restore: %w", err)
+		m.Break(err)
+		return err
+	}
+	m.setRestoring(false)
+	return nil
+}
+
+// Restore restores the state at a sequence, and lets the store forget what came after it. The entry of
+// the model becomes next with the Rewind, or not at all. Called with the sequence of a Rewind that did not
+// end, Restore completes that Rewind. It runs at the model's turn.
+func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Entry) error {
+	// The snapshot, and its state beside the present one.
+	copied, err := m.env.Memory.TakeCopies(ctx, copiesOf*m.stateBytes())
+	if err != nil {
+		return err
+	}
+	defer copied()
+	if err := m.snapshots.lock(ctx); err != nil {
+		return err
+	}
+	defer m.snapshots.unlock()
+	if err := m.journal.reachable(ctx, sequence); err != nil {
+		return err
+	}
+	if err := m.pending.remove(); err != nil {
+		return err
+	}
+	started := m.env.Now()
+	r, err := m.recoverAt(ctx, sequence)
+	if err != nil {
+		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), err)
+	}
+	took := m.env.Now().Sub(started)
+	cut, err := m.source.Cut(ctx, sequence)
+	if err != nil {
+		return m.id.storagef(fmt.Sprintf("cut the log at sequence %d", sequence), err)
+	}
+	value, err := EncodeEntry(next, m.source.Spec)
+	if err != nil {
+		return err
+	}
+	// Until here nothing has changed. From here on the restore goes on without its caller.
+	if ctx.Err() != nil {
+		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
+	}
+	m.snapshots.epoch.Add(1)
+	m.journal.restoring = true
+	// What is registered after a Rewind of unknown outcome must not take the epoch back.
+	m.entry.Store(next)
+	err = m.journal.store.Rewind(context.WithoutCancel(ctx), storage.Rewind{Sequence: sequence, Last: cut, Value: value, Undone: func(value []byte) bool {
+		s, err := record.DecodeSeen(value, m.source.Spec.Outputs)
+		return err == nil && s.Answer.Sequence > sequence
+	}})
+	if err != nil {
+		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
+		// How much was rewound is not known. The same call completes it.
+		m.forget()
+		m.Break(err)
+		return err
+	}
+	m.journal.restoring = false
+	m.Publish(r, took)
+	m.owner.Restored(sequence)
+	return nil
+}
+
+// recoverAt returns the machine at a sequence, after the store has the ids of the log up to there: a
+// record that is cut is complete.
+func (m *Model) recoverAt(ctx context.Context, sequence uint64) (recovery.Recovered, error) {
+	d := recovery.Derivation{Kept: m.source.Kept}
+	r, err := m.source.At(ctx, sequence, m.skipSnapshot, d.Tell)
+	if err == nil {
+		err = d.Write()
+	}
+	if err == nil && r.Sequence() != sequence {
+		err = fmt.Errorf("the log ends at sequence %d: %w", r.Sequence(), ErrCorrupt)
+	}
+	return r, err
+}
+
+// SequenceAt is how many observations the model had learned at a time. It reads the log.
+func (m *Model) SequenceAt(ctx context.Context, at time.Time) (uint64, error) {
+	sequence, err := m.source.SequenceAt(ctx, TimeOf(m.entry.Load().Created), at)
+	if errors.Is(err, recovery.ErrBefore) {
+		return 0, fmt.Errorf("model %q at %s: %w: %w", m.ID(), at.UTC().Format(time.RFC3339Nano), ErrSnapshotNotFound, err)
+	}
+	return sequence, m.id.errorf("find a time in the log", recovery.StorageError(err))
+}
+
+// Successor is the same model with another entry, not in memory. An interrupted restore remains
+// interrupted.
+func (m *Model) Successor(entry *record.Entry, owner Owner) *Model {
+	next := New(m.env, m.ID(), m.source, entry, owner)
+	next.state.broken = m.Broken()
+	next.setRestoring(m.journal.restoring)
+	return next
+}

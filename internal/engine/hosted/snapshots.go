@@ -1,0 +1,169 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
+)
+
+const (
+	// A snapshot is due at the earliest after snapshotShare times as much replay as the last one took to
+	// be written.
+	snapshotShare = 10
+	// An encoded state takes at most slack bytes beside its numbers.
+	slack = 4096
+	// A page of memory has at least pageBytes.
+	pageBytes = 4096
+	// A state is in memory copiesOf times while a copy of it is encoded: as its bytes, and as the bytes
+	// of the whole snapshot.
+	copiesOf = 2
+)
+
+var (
+	// ErrSuperseded: a captured model was restored or deleted before its snapshot was written.
+	ErrSuperseded = errors.New("the model was restored or deleted meanwhile")
+	// errLeft: the model left memory before its turn came.
+	errLeft = errors.New("the model has left memory")
+)
+
+// snapshots are the kept states of a model.
+type snapshots struct {
+	id    name              // immutable
+	store storage.Snapshots // immutable
+	// disk is held while a snapshot is written: the writer also drops older ones and cuts the log, so that
+	// a reader of snapshots and log holds it too.
+	disk Slots
+	// epoch changes when captures from before must not be written any more. disk is held.
+	epoch atomic.Uint64
+	// newest is the sequence of the newest snapshot, 0 without any.
+	newest atomic.Uint64
+	// captured is when a state was last captured, made when the newest snapshot was, or when the model was
+	// taken up if that is later. Both are in nanoseconds since 1970.
+	captured, made atomic.Int64
+	// bytes is the size of the newest snapshot, 0 if it is not known; took how long it took to be written.
+	bytes, took atomic.Int64
+	// replay estimates the nanoseconds to replay the log behind the newest snapshot.
+	replay atomic.Int64
+}
+
+func (s *snapshots) init(store storage.Snapshots, id name, now time.Time) {
+	s.store, s.id, s.disk = store, id, make(Slots, 1)
+	s.captured.Store(now.UnixNano())
+	s.made.Store(now.UnixNano())
+}
+
+// lock waits until no snapshot of the model is being written.
+func (s *snapshots) lock(ctx context.Context) error {
+	return s.disk.Take(ctx, "a snapshot of the model to be written")
+}
+
+func (s *snapshots) unlock() { s.disk.Free() }
+
+// supersede waits for a capture that is being written, and lets no other one be written.
+func (s *snapshots) supersede(ctx context.Context) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
+	s.epoch.Add(1)
+	return nil
+}
+
+// found notes the newest snapshot at a recovery.
+func (s *snapshots) found(sequence uint64, now time.Time) {
+	s.newest.Store(sequence)
+	if sequence == 0 {
+		if s.bytes.Swap(0) > 0 { // The model was restored to before its snapshots.
+			s.made.Store(now.UnixNano())
+		}
+		return
+	}
+	if f, err := s.store.StatSnapshot(sequence, 0); err == nil {
+		s.made.Store(f.Created.UnixNano())
+		s.bytes.Store(f.Bytes)
+	}
+}
+
+// size is the bytes of the newest snapshot, 0 if there is none.
+func (s *snapshots) size() int64 {
+	sequences, err := s.store.Snapshots()
+	if err != nil || len(sequences) == 0 {
+		return 0
+	}
+	f, err := s.store.StatSnapshot(sequences[0], 0)
+	if err != nil {
+		return 0
+	}
+	return f.Bytes
+}
+
+// replayDue tells whether replaying the log would take so long that a snapshot is due.
+func (s *snapshots) replayDue(o *Options) bool {
+	replay := s.replay.Load()
+	return replay >= int64(o.SnapshotReplay) && replay >= snapshotShare*s.took.Load()
+}
+
+// prune drops the oldest snapshots, and cuts the log behind the oldest that stays. Until so many are
+// kept, the log reaches back to its beginning. disk is held.
+func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint64) error {
+	sequences, err := s.store.Snapshots()
+	if err != nil {
+		return err
+	}
+	for len(sequences) > keep {
+		if err := s.store.RemoveSnapshot(sequences[len(sequences)-1]); err != nil {
+			return err
+		}
+		sequences = sequences[:len(sequences)-1]
+	}
+	if len(sequences) < keep {
+		return nil
+	}
+	return log.Truncate(keepFrom(sequences[len(sequences)-1]))
+}
+
+// Snapshot describes a kept state of a model.
+type Snapshot struct {
+	Sequence uint64
+	Created  time.Time
+	Bytes    int64
+	// Digest is that of the learner's state.
+	Digest [32]byte
+}
+
+// describe reads the description of a snapshot from its first bytes.
+func (s *snapshots) describe(sequence uint64) (Snapshot, error) {
+	doing := fmt.Sprintf("read snapshot %d", sequence)
+	f, err := s.store.StatSnapshot(sequence, codec.HeadBytes)
+	if err != nil {
+		return Snapshot{}, s.id.storagef(doing, err)
+	}
+	_, digest, err := codec.DecodeHead(f.Head)
+	if err != nil {
+		return Snapshot{}, s.id.errorf(doing, fmt.Errorf("%w: %w", ErrCorrupt, err))
+	}
+	return Snapshot{Sequence: sequence, Created: f.Created, Bytes: f.Bytes, Digest: digest}, nil
+}
+
+// list describes the kept snapshots, the newest first. Skipped takes those that do not begin like a
+// snapshot, which are left out.
+func (s *snapshots) list(skipped func(sequence uint64, err error)) ([]Snapshot, error) {
+	sequences, err := s.store.Snapshots()
+	if err != nil {
+		return nil, s.id.storagef("list the snapshots", err)
+	}
+	out := make([]Snapshot, 0, len(sequences))
+	for _, sequence := range sequences {
+		if described, err := s.describe(sequence); err != nil {
+			skipped(sequence, err)
+		} else {
+			out = append(out, described)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,121 @@
+package engine
+
+import (
+	"context"
+
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/watch"
+)
+
+// GetModel describes a model. It loads a model that has learned named inputs or classes.
+func (e *Engine) GetModel(ctx context.Context, id string) (Info, error) {
+	m, err := e.find(ctx, id)
+	if err != nil {
+		return Info{}, err
+	}
+	info, err := figures.DescribeLearned(ctx, m)
+	info.Aliases = e.aliases.Of(m.Ref())
+	return info, err
+}
+
+// ListModels returns a page of models: see figures.Reporter.List.
+func (e *Engine) ListModels(ctx context.Context, o ListOptions) (Page, error) {
+	return e.reporter.List(ctx, &e.table, o)
+}
+
+// ModelStats tells how a model does. A report is solved on a copy of the state, so that it holds up neither
+// Predict nor Observe, and kept until the model learns again.
+func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Stats, error) {
+	m, err := e.find(ctx, id)
+	if err != nil {
+		return Stats{}, err
+	}
+	return m.reader.Stats(ctx, o)
+}
+
+// ModelHistory tells how a model did over its life. It loads the model.
+func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
+	m, err := e.find(ctx, id)
+	if err != nil {
+		return History{}, err
+	}
+	return figures.HistoryOf(ctx, m)
+}
+
+// Watcher reports what a model learns, and how it does.
+type Watcher struct {
+	*watch.Watcher
+	model *entry
+}
+
+// Statistics are those of the model without a report: see figures.Reader.CheapStats.
+func (w *Watcher) Statistics(ctx context.Context) (Stats, error) {
+	return w.model.reader.CheapStats(ctx)
+}
+
+// Watch begins to watch a model. The watcher holds the newest room observations: the model never waits for it.
+func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, error) {
+	m, err := e.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	w, err := e.watchers.Watch(ctx, m, &m.watchers, room)
+	if err != nil {
+		return nil, err
+	}
+	return &Watcher{w, m}, nil
+}
+
+// Each calls f with the live statistics of every model that was in memory since the start, or that is broken.
+// Those of a model that has left memory are as they were then. It costs O(r) a model.
+func (e *Engine) Each(f func(Live)) {
+	for _, m := range e.table.live() {
+		if live, known := m.reader.Live(); known {
+			live.Behind = e.behind(m)
+			f(live)
+		}
+	}
+}
+
+// Totals are figures over all models.
+type Totals struct {
+	hosted.Counts
+	figures.ReportCounts
+	StartCounts
+	Models        int   `metric:"hindsight_models" help:"Models that the server holds."`
+	Loaded        int   `metric:"hindsight_models_loaded" help:"Models whose state is in memory."`
+	Deleted       int   `metric:"hindsight_models_deleted" help:"Deleted models that can be brought back."`
+	ResidentBytes int64 `metric:"hindsight_models_memory_bytes" help:"Memory that the states of all models take."`
+	Pending       int64 `metric:"hindsight_pending_labels_all" help:"Predictions of all models that wait for their label."`
+	Aliases       int   `metric:"hindsight_aliases" help:"Aliases."`
+	Followers     int   `metric:"hindsight_followers" help:"Models that follow another one."`
+	Watchers      int   `metric:"hindsight_watchers" help:"Streams that watch a model."`
+}
+
+// StartCounts count the models that the start loads in the background.
+type StartCounts struct {
+	Starting    int64 `metric:"hindsight_recovery_models" help:"Models that the start loads in the background, at most 1000. The others are loaded when they are used."`
+	Started     int64 `metric:"hindsight_recovery_models_loaded" help:"Models of hindsight_recovery_models that are loaded."`
+	StartFailed int64 `metric:"hindsight_recovery_models_failed" help:"Models of hindsight_recovery_models that could not be loaded."`
+	StartDone   bool  `metric:"hindsight_recovery_done" help:"1 once the start has loaded its models, or as many as there is room for; else 0."`
+}
+
+// Totals counts over all models.
+func (e *Engine) Totals() Totals {
+	s := &e.start
+	t := Totals{
+		Counts: e.env.Counters.Read(), ReportCounts: e.reporter.Counts(),
+		StartCounts:   StartCounts{Starting: s.starting.Load(), Started: s.started.Load(), StartFailed: s.failed.Load(), StartDone: s.done.Load()},
+		ResidentBytes: e.env.Memory.Resident(), Aliases: e.aliases.Len(), Followers: e.replicas.Len(), Watchers: e.watchers.Len(),
+	}
+	models := e.table.live()
+	t.Models, t.Deleted = len(models), len(e.table.all())-len(models)
+	for _, m := range models {
+		t.Pending += m.Pending()
+		if m.Resident() {
+			t.Loaded++
+		}
+	}
+	return t
+}

@@ -1,0 +1,357 @@
+// Package replica lets a model learn from another model's log. A replica's own observations are those
+// of its leader behind Follow.From, one after the other, so that the two logs alone say how far the
+// replica is: each observation is learned once.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"sync/atomic"
+
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+)
+
+// followLimit is how far the log of a leader reaches back for its replicas, in observations. A replica that
+// is further behind stops.
+const followLimit = 1_000_000
+
+var (
+	// ErrStops is why a replica can learn from its leader no more.
+	ErrStops = errors.New("it follows no more")
+	// ErrRestored: the leader was restored since the replica learned of it. The replica learns nothing until
+	// its Host has decided whether it continues.
+	ErrRestored = errors.New("the model that it follows was restored")
+)
+
+// State is what a model knows of its present.
+type State interface {
+	Identity() hosted.Identity
+	// LogEnd is the last sequence of the log.
+	LogEnd() (uint64, error)
+	// Peek calls f with the state, which does not change during f.
+	Peek(f func(hosted.State))
+}
+
+// Leader is a model that replicas learn from.
+type Leader interface {
+	State
+	// Sequence is how many observations the leader has learned.
+	Sequence() (uint64, error)
+	// Logged returns the observations of the log after a sequence, up to another one.
+	Logged(ctx context.Context, after, through uint64) ([]record.Observation, error)
+	// Paused tells whether the leader is being restored.
+	Paused() bool
+}
+
+// Follower is the model of a replica.
+type Follower interface {
+	State
+	// Turn runs work at the model's turn.
+	Turn(ctx context.Context, work func(context.Context) error) error
+	// Resume loads the model at its turn. It returns its sequence, and for how many observations it has room.
+	Resume() (sequence uint64, room int, err error)
+	// Relearn learns observations at the same turn, up to one that is refused.
+	Relearn(observations []record.Observation) (learned int, refused, err error)
+}
+
+// Replica is what a table entry knows of its model as a replica.
+type Replica struct {
+	model Follower // immutable
+	// aim is what the replica learns up to: figures of the leader. nil at first.
+	aim *sums // turn
+	// compared are the figures of both models when the replica last reached aim.
+	compared atomic.Pointer[compared]
+}
+
+// compared is how a replica and its leader did on the same observations, up to the leader's sequence
+// through.
+type compared struct {
+	through     uint64
+	own, leader sums
+}
+
+// Init makes r a replica of the leader that the entry of the model names.
+func (r *Replica) Init(m Follower) { r.model = m }
+
+// ID is the id of the replica.
+func (r *Replica) ID() string { return r.model.Identity().ID }
+
+// follow is what the replica follows, nil if the model is no replica.
+func (r *Replica) follow() *record.Follow { return r.model.Identity().Entry.Follow }
+
+// Restored forgets the figures of before a restore of the replica. It runs at the replica's turn.
+func (r *Replica) Restored() {
+	r.aim = nil
+	r.compared.Store(nil)
+}
+
+// sums are the losses of a model at a sequence.
+type sums struct {
+	sequence uint64
+	whole    account.Performance
+	// classes are those of a classifier.
+	classes classes.Performance
+	// recent is the loss of a recent observation, +Inf if the model has learned none.
+	recent float64
+	// known is false of a model that was not in memory since the start.
+	known bool
+}
+
+// sumsOf reads the losses of the state, or of the last one in memory.
+func sumsOf(m State) (s sums, err error) {
+	m.Peek(func(state hosted.State) {
+		var summary account.Summary
+		var c *classes.Summary
+		switch {
+		case state.Machine != nil:
+			s.sequence, s.known, err = state.Machine.Sequence(), true, state.Machine.Failed()
+			summary, c = state.Machine.Summary(), state.Machine.ClassSummary()
+		case state.Broken != nil:
+			err = state.Broken
+		default:
+			if state.Last != nil {
+				s.known, summary, c = true, state.Last.Summary, state.Last.Classes
+			}
+			s.sequence, err = m.LogEnd()
+		}
+		s.whole = summary.Whole
+		loss, observations := summary.Recent.Served.Loss, summary.Recent.Observations
+		if c != nil {
+			s.classes = c.Whole
+			loss, observations = c.Recent.Served.Errors, c.Recent.Observations
+		}
+		s.recent = math.Inf(1)
+		if observations > 0 {
+			s.recent = loss / observations
+		}
+	})
+	return s, err
+}
+
+// encode encodes the losses.
+func (s *sums) encode() []byte { return s.classes.AppendBinary(s.whole.AppendBinary(nil)) }
+
+// decodeSums reads what encode wrote.
+func decodeSums(data []byte) (s sums, err error) {
+	r := codec.NewReader(data)
+	s.whole.Read(r, math.MaxFloat64)
+	s.classes.Read(r, math.MaxFloat64)
+	return s, r.End()
+}
+
+// Begin returns what a new replica follows: the leader, from its present sequence on, with its losses until
+// then. Hold loads the leader and keeps its log from being cut until release.
+func Begin(ctx context.Context, leader Leader, hold func(context.Context) (func(), error)) (f *record.Follow, release func(), err error) {
+	for {
+		if release, err = hold(ctx); err != nil {
+			return nil, nil, err
+		}
+		s, err := sumsOf(leader)
+		if err == nil && s.known {
+			is := leader.Identity()
+			return &record.Follow{Leader: is.Ref, Epoch: is.Entry.Restored.Epoch, From: s.sequence, Sums: s.encode()}, release, nil
+		}
+		if release(); err != nil {
+			return nil, nil, err
+		}
+		// The leader has left memory again.
+	}
+}
+
+// leaderSequence is how far into the leader's log the replica has learned.
+func (r *Replica) leaderSequence(f *record.Follow) (uint64, error) {
+	last, err := r.model.LogEnd()
+	return f.From + last, err
+}
+
+// Continuation is what the replica follows after a restore of its leader: the same as before if there was
+// no restore, nil if the replica has learned what was undone. The leader knows its newest restore alone: a
+// replica that missed two of them counts as one that has learned what was undone.
+func (r *Replica) Continuation(leader Leader) (*record.Follow, error) {
+	f, restored := r.follow(), leader.Identity().Entry.Restored
+	if f.Epoch == restored.Epoch {
+		return f, nil
+	}
+	at, err := r.leaderSequence(f)
+	if err != nil || f.Epoch > restored.Epoch || restored.Epoch-f.Epoch > 1 || at > restored.Sequence {
+		return nil, err
+	}
+	next := *f
+	next.Epoch = restored.Epoch
+	return &next, nil
+}
+
+// Behind is how many observations of the leader the replica has not learned.
+func (r *Replica) Behind(leader Leader) (uint64, error) {
+	f, is := r.follow(), leader.Identity()
+	if f == nil {
+		return 0, ErrStops
+	}
+	if f.Epoch != is.Entry.Restored.Epoch {
+		return 0, ErrRestored
+	}
+	at, err := r.leaderSequence(f)
+	if err != nil {
+		return 0, err
+	}
+	sequence, err := leader.Sequence()
+	if err == nil && at > sequence {
+		err = fmt.Errorf("%w: it has learned sequence %d of model %q, whose log ends at %d", ErrStops, at, is.ID, sequence)
+	}
+	return sequence - min(at, sequence), err
+}
+
+// Step learns the next observations of the leader, at most one commit, at the replica's turn. It tells
+// whether there are more.
+func (r *Replica) Step(ctx context.Context, leader Leader) (bool, error) {
+	result := make(chan bool, 1)
+	err := r.model.Turn(ctx, func(ctx context.Context) error {
+		more, err := r.step(ctx, leader)
+		result <- more
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return <-result, nil
+}
+
+// step is Step at the turn. It never waits for the turn of the leader, which may wait for this one.
+func (r *Replica) step(ctx context.Context, leader Leader) (more bool, err error) {
+	f := r.follow()
+	if f == nil || leader.Paused() {
+		return false, nil
+	}
+	// A restore of the leader waits for this turn, so that neither value changes during it.
+	if f.Epoch != leader.Identity().Entry.Restored.Epoch {
+		return false, ErrRestored
+	}
+	var broken error
+	leader.Peek(func(s hosted.State) { broken = s.Broken })
+	if broken != nil {
+		return false, broken // Another model may have taken its place, and been restored since.
+	}
+	sequence, room, err := r.model.Resume()
+	if err != nil {
+		return false, err
+	}
+	at := f.From + sequence
+	if r.aim == nil || r.aim.sequence <= at {
+		aim, err := sumsOf(leader)
+		if err != nil {
+			return false, err
+		}
+		r.aim = &aim
+	}
+	if at < r.aim.sequence {
+		n := min(r.aim.sequence-at, hosted.MaxCommitRows, uint64(room))
+		learned, err := r.learn(ctx, leader, at, n)
+		if err != nil {
+			return false, err
+		}
+		at += learned
+	}
+	if at != r.aim.sequence {
+		return at < r.aim.sequence, nil
+	}
+	if err := r.compare(f); err != nil {
+		return false, err
+	}
+	left, err := r.Behind(leader)
+	return left > 0, err
+}
+
+// learn learns the leader's observations after a sequence.
+func (r *Replica) learn(ctx context.Context, leader Leader, at, n uint64) (uint64, error) {
+	if n == 0 {
+		return 0, fmt.Errorf("%w: %w", ErrStops, model.ErrObservationLimit)
+	}
+	observations, err := leader.Logged(ctx, at, at+n)
+	if errors.Is(err, hosted.ErrLogCut) {
+		return 0, fmt.Errorf("%w: %w", ErrStops, err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	learned, refused, err := r.model.Relearn(observations)
+	if refused != nil && err == nil {
+		err = fmt.Errorf("%w: it cannot learn sequence %d of model %q: %w", ErrStops, at+uint64(learned)+1, leader.Identity().ID, refused)
+	}
+	return uint64(learned), err
+}
+
+// compare notes the losses of both models at a sequence that both have reached.
+func (r *Replica) compare(f *record.Follow) error {
+	own, err := sumsOf(r.model)
+	if err != nil || !r.aim.known {
+		return err
+	}
+	from, err := decodeSums(f.Sums)
+	if err != nil {
+		return fmt.Errorf("engine: read the figures that a comparison begins with of model %q: %w: %w", r.ID(), hosted.ErrCorrupt, err)
+	}
+	leader := *r.aim
+	leader.whole.Sub(from.whole)
+	leader.classes.Sub(from.classes)
+	r.compared.Store(&compared{through: r.aim.sequence, own: own, leader: leader})
+	return nil
+}
+
+// CatchUp learns until the replica is less than so many observations behind.
+func (r *Replica) CatchUp(ctx context.Context, leader Leader, behind uint64) error {
+	for {
+		if _, err := r.Step(ctx, leader); err != nil {
+			return err
+		}
+		if left, err := r.Behind(leader); err != nil || left < behind {
+			return err
+		}
+	}
+}
+
+// CheckLeader refuses a spec whose inputs, labels or classes are not those of the leader, and a leader that
+// is a replica itself.
+func CheckLeader(spec *model.Spec, leader Leader) error {
+	is := leader.Identity()
+	var errs []error
+	refuse := func(field, got, want string) {
+		errs = append(errs, &model.FieldError{Field: field, Err: hosted.ErrInvalidRequest, Got: got, Want: want})
+	}
+	differ := func(field string, got, want any) {
+		if !reflect.DeepEqual(got, want) {
+			refuse("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))
+		}
+	}
+	if f := is.Entry.Follow; f != nil {
+		refuse("follows", fmt.Sprintf("%q, which follows %q", is.ID, f.Leader.ID), "a model that follows none")
+	}
+	// How a model scales its categories is its own matter.
+	unscaled := func(inputs []*model.Input) []*model.Input {
+		return model.WithJointScale(inputs, func(int, *bool) *bool { return nil })
+	}
+	switch {
+	case !reflect.DeepEqual(unscaled(spec.Inputs), unscaled(is.Spec.Inputs)):
+		refuse("spec.inputs", fmt.Sprintf("%d inputs", len(spec.Inputs)),
+			fmt.Sprintf("the same %d inputs, in all that is said of them, as the model that it follows has", len(is.Spec.Inputs)))
+	case len(spec.Inputs) == 0:
+		differ("dimension", spec.Dimension, is.Spec.Dimension)
+	}
+	switch {
+	case (spec.Classes == nil) != (is.Spec.Classes == nil):
+		differ("classes", spec.Classes != nil, is.Spec.Classes != nil)
+	case spec.Classes != nil:
+		differ("classes.max_classes", *spec.Classes.MaxClasses, *is.Spec.Classes.MaxClasses)
+	}
+	if spec.Classes == nil {
+		differ("outputs", spec.Outputs, is.Spec.Outputs)
+	}
+	return model.JoinFields(errs...)
+}

@@ -1,0 +1,261 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/record"
+)
+
+// Set holds the replicas of an engine.
+type Set struct {
+	log *zap.Logger
+	mu  struct {
+		sync.Mutex
+		byID map[string]*Replica
+	}
+	// count == len(mu.byID)
+	count atomic.Int32
+	// wake has a token while replicas may have something to learn.
+	wake chan struct{}
+}
+
+// NewSet returns an empty set.
+func NewSet(log *zap.Logger) *Set {
+	s := &Set{log: log, wake: make(chan struct{}, 1)}
+	s.mu.byID = map[string]*Replica{}
+	return s
+}
+
+// Enlist takes a model into the set, or out of it.
+func (s *Set) Enlist(r *Replica, follows bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if follows {
+		s.mu.byID[r.ID()] = r
+	} else {
+		delete(s.mu.byID, r.ID())
+	}
+	s.count.Store(int32(len(s.mu.byID)))
+	s.Wake()
+}
+
+// Len is the number of replicas.
+func (s *Set) Len() int { return int(s.count.Load()) }
+
+// Wake lets the replicas look for what they have not learned. It does not wait, and costs one atomic load
+// without replicas.
+func (s *Set) Wake() {
+	if s.count.Load() == 0 {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// all returns the replicas in the order of their ids.
+func (s *Set) all() []*Replica {
+	if s.count.Load() == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.mu.byID), func(a, b *Replica) int { return strings.Compare(a.ID(), b.ID()) })
+}
+
+// Of returns the replicas of a leader in the order of their ids.
+func (s *Set) Of(leader record.Ref) []*Replica {
+	return slices.DeleteFunc(s.all(), func(r *Replica) bool {
+		f := r.follow()
+		return f == nil || f.Leader != leader
+	})
+}
+
+// Settle waits until every replica of a leader has ended the turn that it has now.
+func (s *Set) Settle(ctx context.Context, leader record.Ref) error {
+	for _, r := range s.Of(leader) {
+		if err := r.model.Turn(ctx, func(context.Context) error { return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// KeepFrom returns the first sequence that the log of a leader must keep, at most through: a replica may not
+// have learned it.
+func (s *Set) KeepFrom(leader record.Ref, through uint64) uint64 {
+	var learned []uint64
+	for _, r := range s.Of(leader) {
+		if f := r.follow(); f != nil {
+			if at, err := r.leaderSequence(f); err == nil {
+				learned = append(learned, at)
+			}
+		}
+	}
+	return neededBy(learned, through)
+}
+
+// neededBy returns the first sequence that replicas which have learned so far need, at most through. A
+// replica more than followLimit behind counts for nothing.
+func neededBy(learned []uint64, through uint64) uint64 {
+	first := through
+	for _, at := range learned {
+		if at+1 < first && through-at <= followLimit {
+			first = at + 1
+		}
+	}
+	return first
+}
+
+// Host is the engine of a Set.
+type Host interface {
+	// Failed is why no replica can learn now, nil as a rule.
+	Failed() error
+	// Leader returns the model that is followed. It is ErrStops once that was removed.
+	Leader(f *record.Follow) (Leader, error)
+	// Settle lets a replica continue after a restore of its leader, or stops it.
+	Settle(ctx context.Context, id string) error
+	// Stop makes a replica a model of its own.
+	Stop(ctx context.Context, id string, why error) error
+}
+
+// Run lets the replicas learn until the context ends, one commit of one replica after the other: all of them
+// take one processor at most.
+func (s *Set) Run(ctx context.Context, h Host) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		}
+		for more := true; more && ctx.Err() == nil; {
+			more = false
+			for _, r := range s.all() {
+				if s.step(ctx, h, r) {
+					more = true
+				}
+			}
+		}
+	}
+}
+
+// step lets a replica learn once, and tells whether there is more. A failure is tried again with the next
+// observation or the next sweep.
+func (s *Set) step(ctx context.Context, h Host, r *Replica) (more bool) {
+	f := r.follow()
+	if f == nil || h.Failed() != nil {
+		return false
+	}
+	leader, err := h.Leader(f)
+	if err == nil {
+		if leader.Paused() {
+			return false
+		}
+		var left uint64
+		if left, err = r.Behind(leader); err == nil && left == 0 {
+			return false
+		}
+	}
+	if err == nil {
+		more, err = r.Step(ctx, leader)
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return more
+	case errors.Is(err, ErrRestored):
+		if err = h.Settle(ctx, r.ID()); err == nil {
+			return true
+		}
+	case errors.Is(err, ErrStops):
+		err = h.Stop(ctx, r.ID(), err)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.log.Debug("a model cannot follow now", zap.String("model", r.ID()), zap.Error(err))
+	}
+	return false
+}
+
+// Comparison is how a model did beside its leader.
+type Comparison struct {
+	ID, Learner string
+	// Observations counts the leader's observations that this model has learned and that the figures are of,
+	// Behind those since.
+	Observations, Behind uint64
+	// Own are the figures of the model, Followed those of the leader over the same observations, nil of the
+	// leader itself. The classes are nil unless the model is a classifier.
+	Own                         account.Performance
+	Followed                    *account.Performance
+	OwnClasses, FollowedClasses *classes.Performance
+	recent                      float64
+}
+
+// Compare compares a leader in memory with its replicas: the leader first, then the replicas by their recent
+// loss. It costs one commit of each replica at most.
+func (s *Set) Compare(ctx context.Context, leader Leader) ([]Comparison, error) {
+	own, err := sumsOf(leader)
+	if err != nil {
+		return nil, err
+	}
+	is := leader.Identity()
+	first := Comparison{ID: is.ID, Learner: is.Spec.Name(), Observations: own.sequence, Own: own.whole}
+	if is.Spec.Classes != nil {
+		first.OwnClasses = &own.classes
+	}
+	var rest []Comparison
+	for _, r := range s.Of(is.Ref) {
+		c, err := r.comparison(ctx, leader)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, err
+		case err != nil:
+			s.log.Debug("a follower cannot be compared now", zap.String("model", r.ID()), zap.Error(err))
+		default:
+			rest = append(rest, c)
+		}
+	}
+	slices.SortStableFunc(rest, func(a, b Comparison) int { return cmp.Compare(a.recent, b.recent) })
+	return append([]Comparison{first}, rest...), nil
+}
+
+// comparison is how a replica did, at the last sequence where the losses of both models were noted. Without
+// one since the start its figures are 0.
+func (r *Replica) comparison(ctx context.Context, leader Leader) (Comparison, error) {
+	if _, err := r.Step(ctx, leader); err != nil {
+		return Comparison{}, err
+	}
+	is := r.model.Identity()
+	f := is.Entry.Follow
+	if f == nil {
+		return Comparison{}, ErrStops
+	}
+	sequence, err := leader.Sequence()
+	if err != nil {
+		return Comparison{}, err
+	}
+	at := r.compared.Load()
+	if at == nil {
+		at = &compared{through: f.From}
+	}
+	c := Comparison{
+		ID: is.ID, Learner: is.Spec.Name(), Own: at.own.whole, Followed: &at.leader.whole,
+		Observations: at.through - f.From, Behind: sequence - min(at.through, sequence),
+	}
+	if is.Spec.Classes != nil {
+		c.OwnClasses, c.FollowedClasses = &at.own.classes, &at.leader.classes
+	}
+	present, _ := sumsOf(r.model) // A model that cannot be read has no recent loss.
+	c.recent = present.recent
+	return c, nil
+}

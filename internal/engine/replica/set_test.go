@@ -1,0 +1,26 @@
+package replica_test
+
+import (
+	"testing"
+
+	"hindsight/internal/engine/replica"
+)
+
+// Each follower keeps at most followLimit observations of the log, and so do several.
+func TestTheLogIsKeptOnceForSeveralFollowers(t *testing.T) {
+	const limit = 1_000_000
+	for _, test := range []struct {
+		learned       []uint64
+		through, want uint64
+	}{
+		{nil, 5, 5},
+		{[]uint64{7}, 5, 5},
+		{[]uint64{2, 3}, 5, 3},
+		{[]uint64{2 * limit, limit + 1, 2}, 3 * limit, 2*limit + 1},
+		{[]uint64{2, limit + 1, 2 * limit}, 3 * limit, 2*limit + 1},
+	} {
+		if got := replica.NeededBy(test.learned, test.through); got != test.want {
+			t.Errorf("followers that have learned %v need %d of a log up to %d, want %d", test.learned, got, test.through, test.want)
+		}
+	}
+}

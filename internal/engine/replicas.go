@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/alias"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/record"
+	"hindsight/internal/engine/replica"
+	"hindsight/internal/engine/storage"
+)
+
+// replicaHost is the engine as its replicas see it.
+type replicaHost struct{ *Engine }
+
+// Failed is why no replica can learn now.
+func (e replicaHost) Failed() error { return e.o.Store.Failed() }
+
+// leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
+// purged.
+func (e *Engine) leader(f *record.Follow) (*entry, error) {
+	m, err := e.lookUp(f.Leader.ID)
+	if err == nil && m.Ref() != f.Leader {
+		return nil, hosted.NotFound(f.Leader.ID)
+	}
+	return m, err
+}
+
+// Leader returns the model that is followed. It is replica.ErrStops once that was purged.
+func (e replicaHost) Leader(f *record.Follow) (replica.Leader, error) {
+	m, err := e.leader(f)
+	if errors.Is(err, ErrModelNotFound) && !e.registryDamaged {
+		return nil, fmt.Errorf("%w: %w", replica.ErrStops, err)
+	}
+	return m, err
+}
+
+// Settle lets a replica continue after a restore of its leader, or stops it.
+func (e replicaHost) Settle(ctx context.Context, id string) error {
+	m, release, err := e.own(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return e.settle(ctx, m)
+}
+
+// Stop makes a replica a model of its own.
+func (e replicaHost) Stop(ctx context.Context, id string, why error) error {
+	m, release, err := e.own(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if m.Entry().Follow == nil {
+		return nil // It was stopped before its name was claimed.
+	}
+	return e.stopFollowing(ctx, m, why.Error())
+}
+
+// stopFollowing makes a replica a model of its own, durably, and sets aliases in the same write. The model
+// keeps what it has learned. The caller holds the claim on the name.
+func (e *Engine) stopFollowing(ctx context.Context, m *entry, why string, also ...storage.Alias) error {
+	next := changed(m.Entry(), e.o.Now())
+	leader := next.Follow.Leader.ID
+	next.Follow = nil
+	if err := m.Register(ctx, next, also...); err != nil {
+		return err
+	}
+	m.SetEntry(next)
+	e.replicas.Enlist(&m.replica, false)
+	e.o.Log.Warn("a model follows no more", zap.String("model", m.ID()), zap.String("followed", leader), zap.String("why", why))
+	return nil
+}
+
+// continuation is what a model follows after a restore of its leader, nil if it follows nothing. While the
+// leader is restored, or after its purge, that is what the model followed before: Set.Run decides later.
+func (e *Engine) continuation(m *entry) (*record.Follow, error) {
+	f := m.Entry().Follow
+	if f == nil {
+		return nil, nil
+	}
+	leader, err := e.leader(f)
+	if errors.Is(err, ErrModelNotFound) || err == nil && leader.Paused() {
+		return f, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m.replica.Continuation(leader)
+}
+
+// settle lets a replica continue after a restore of its leader, or stops it if it has learned what was undone,
+// durably. The caller holds the claim on the name.
+func (e *Engine) settle(ctx context.Context, m *entry) error {
+	next, err := e.continuation(m)
+	switch {
+	case err != nil || next == m.Entry().Follow:
+		return err
+	case next == nil:
+		return e.stopFollowing(ctx, m, "the model that it follows was restored, and it has learned what was undone")
+	}
+	registered := *m.Entry()
+	registered.Follow = next
+	if err := m.Register(ctx, &registered); err != nil {
+		return err
+	}
+	m.SetEntry(&registered)
+	return nil
+}
+
+// settleReplicas settles the replicas of a restored model. A failure is tried again with the next observation
+// or the next sweep.
+func (e *Engine) settleReplicas(ctx context.Context, leader *entry) {
+	for _, r := range e.replicas.Of(leader.Ref()) {
+		if err := (replicaHost{e}).Settle(ctx, r.ID()); err != nil {
+			e.o.Log.Debug("a follower of a restored model is not settled", zap.String("model", r.ID()), zap.Error(err))
+		}
+	}
+}
+
+// claimLeader claims the names of a model and of its replicas.
+func (e *Engine) claimLeader(ctx context.Context, leader *entry) (release func(), err error) {
+	for {
+		names := []string{leader.ID()}
+		for _, r := range e.replicas.Of(leader.Ref()) {
+			names = append(names, r.ID())
+		}
+		if release, err = e.table.claimAll(ctx, names...); err != nil {
+			return nil, err
+		}
+		// Only the holder of the claim on the leader creates replicas of it.
+		if now := len(e.replicas.Of(leader.Ref())); now+1 <= len(names) {
+			return release, nil
+		}
+		release()
+	}
+}
+
+// promote makes a replica a model of its own and sets an alias to it in place of its leader: at the leader's
+// turn, when the replica has learned everything, and in one write. After a crash the replica still follows, or
+// the alias names it. The caller holds the claims, which promote releases.
+func (e *Engine) promote(ctx context.Context, m *entry, current, next *alias.Binding, release func()) error {
+	leader, err := e.leader(m.Entry().Follow)
+	if err == nil {
+		// Most of it is learned outside of the leader's turn.
+		err = m.replica.CatchUp(ctx, leader, hosted.MaxCommitRows)
+	}
+	if err != nil {
+		release()
+		return err
+	}
+	return leader.turnClaimed(ctx, release, func(ctx context.Context) error {
+		if err := m.replica.CatchUp(ctx, leader, 1); err != nil {
+			return err
+		}
+		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
+			return err
+		}
+		return e.aliases.Serve(current, next, e.previous(next))
+	})
+}
+
+// CompareModels compares a model with its replicas, or the leader of a replica with all of its replicas: the
+// leader comes first, then the replicas by their recent loss. It costs one commit of each replica at most.
+func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
+	leader, err := e.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if f := leader.Entry().Follow; f != nil {
+		if leader, err = e.leader(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := leader.Load(ctx); err != nil {
+		return nil, err
+	}
+	return e.replicas.Compare(ctx, leader)
+}
+
+// behind is how many observations of its leader a model has not learned, -1 if that is not known or the model is
+// no replica.
+func (e *Engine) behind(m *entry) int64 {
+	f := m.Entry().Follow
+	if f == nil {
+		return -1
+	}
+	leader, err := e.leader(f)
+	if err != nil {
+		return -1
+	}
+	n, err := m.replica.Behind(leader)
+	if err != nil {
+		return -1
+	}
+	return int64(n)
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/alias"
+	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/replica"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
+)
+
+const (
+	// The first prefetched models are loaded at the start: as many as have series of their own by default.
+	prefetched = 1000
+	// Close begins snapshots for as long as closing. The log has what is in no snapshot.
+	closing = 5 * time.Second
+)
+
+// Open reads the registry and starts the engine. The first models are loaded in the background, each other
+// one when it is first used. Open leaves out, and logs, a model whose entry cannot be decoded.
+func Open(ctx context.Context, o Options) (*Engine, error) { return open(ctx, o, catalog.New) }
+
+func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, error) {
+	lifetime, end := context.WithCancel(context.Background())
+	loads := max(1, runtime.GOMAXPROCS(0)-1) // One processor, where there are two, stays free of recoveries.
+	env := hosted.NewEnv(lifetime, o.ModelOptions, learners, loads)
+	e := &Engine{
+		o: o, env: env, end: end, aliases: alias.NewTable(lifetime, o.Store, o.Log), replicas: replica.NewSet(o.Log),
+		reporter: figures.NewReporter(figures.Options{Now: o.Now, Log: o.Log, Durability: o.Durability, Learners: learners, Panicked: env.CountPanic}),
+	}
+	e.table.init(o.ModelLimit)
+	if err := e.read(ctx); err != nil {
+		end()
+		return nil, err
+	}
+	models := e.table.live()
+	e.writing.Go(env.WriteSnapshots)
+	for _, task := range []func(){e.sweepAll, e.purgeAll, e.reportAll, e.relieve} {
+		e.upkeep.Go(task)
+	}
+	e.upkeep.Go(func() { e.prefetch(models) })
+	e.upkeep.Go(func() { e.replicas.Run(lifetime, replicaHost{e}) })
+	return e, nil
+}
+
+// read hosts the models and the aliases of the store.
+func (e *Engine) read(ctx context.Context) error {
+	err := e.o.Store.Models(ctx, func(registered storage.Entry) error {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		}
+		from, registryEntry, err := recovery.DecodeEntry(registered, e.env.Learners)
+		if err != nil {
+			e.registryDamaged = true
+			e.o.Log.Error("a registry entry cannot be read; its model is not served", zap.String("model", registered.Name), zap.Error(err))
+			return nil
+		}
+		m := e.newEntry(registered.Name, from, &registryEntry)
+		if sequence := registered.Rewinding; sequence != nil && m.CompleteRestore(ctx, *sequence) == nil {
+			e.o.Log.Info("a restore that was interrupted is complete", zap.String("model", m.ID()), zap.Uint64("sequence", *sequence))
+		}
+		return e.host(m)
+	})
+	if err != nil {
+		return fmt.Errorf("engine: read the registry: %w", err)
+	}
+	return e.aliases.Load(ctx, func(id string) int64 {
+		if m := e.table.get(id); m != nil {
+			return m.Ref().Created
+		}
+		return 0
+	})
+}
+
+// Close refuses observations, waits for those accepted, writes snapshots of the models that changed since
+// their last one, those with the most to replay first, and joins every goroutine of the engine. The store
+// stays open.
+func (e *Engine) Close() error {
+	if !e.table.close() {
+		return nil
+	}
+	e.end() // Loads are given up.
+	models := e.table.all()
+	for _, m := range models {
+		m.Close()
+	}
+	e.aliases.Close()
+	e.upkeep.Wait()
+	e.env.Join()
+	e.writing.Wait()
+	return e.lastSnapshots(models)
+}
+
+// lastSnapshots writes the snapshots of a shutdown.
+func (e *Engine) lastSnapshots(models []*entry) error {
+	models = slices.DeleteFunc(models, func(m *entry) bool { return !m.Changed() })
+	slices.SortFunc(models, func(a, b *entry) int { return cmp.Compare(b.Replay(), a.Replay()) })
+	deadline := e.o.Now().Add(closing)
+	var errs []error
+	left := 0
+	for _, m := range models {
+		if e.o.Now().After(deadline) {
+			left++
+		} else if err := m.LastSnapshot(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if left > 0 {
+		e.o.Log.Info("models without a last snapshot: their logs will be replayed", zap.Int("models", left))
+	}
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	// The others have the same disk and as a rule the same cause.
+	return fmt.Errorf("%w; %d more models have no last snapshot either: their logs will be replayed", errs[0], len(errs)-1)
+}
+
+// prefetch loads the first models, one after the other, while there is memory, so that their statistics are
+// known and what cannot be recovered is logged soon.
+func (e *Engine) prefetch(models []*entry) {
+	started := e.o.Now()
+	defer e.start.done.Store(true)
+	first := models[:min(len(models), prefetched)]
+	e.start.starting.Store(int64(len(first)))
+	for _, m := range first {
+		if e.env.Memory.HalfFull() {
+			break
+		}
+		switch err := m.Load(e.env.Lifetime); {
+		case err == nil:
+			e.start.started.Add(1)
+		case e.env.Lifetime.Err() != nil:
+			return
+		default:
+			e.start.failed.Add(1)
+		}
+	}
+	e.o.Log.Info("models loaded", zap.Int64("loaded", e.start.started.Load()), zap.Int64("not_recovered", e.start.failed.Load()),
+		zap.Int("models", len(models)), zap.Duration("took", e.o.Now().Sub(started)))
+}

@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hindsight/internal/engine/hosted"
+	"hindsight/internal/engine/storage"
+)
+
+// every calls work at every tick until the lifetime ends.
+func (e *Engine) every(tick time.Duration, work func()) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.env.Lifetime.Done():
+			return
+		case <-ticker.C:
+			work()
+		}
+	}
+}
+
+// sweepAll looks, at every sweep, for due snapshots, expired predictions, old ids and idle models.
+func (e *Engine) sweepAll() {
+	reported := "" // The failure that the log has.
+	e.every(e.o.Sweep, func() {
+		err := e.sweep(e.o.Now())
+		if err == nil || e.env.Lifetime.Err() != nil {
+			reported = ""
+			return
+		}
+		// A disk that refuses writes refuses them at each sweep.
+		if err.Error() != reported {
+			reported = err.Error()
+			e.o.Log.Error("sweep failed: it is tried again, and told again if the cause changes", zap.Error(err))
+		}
+	})
+}
+
+func (e *Engine) sweep(now time.Time) error {
+	for _, m := range e.table.live() {
+		m.SnapshotIfDue(now)
+		m.DropAnswered()
+	}
+	e.replicas.Wake()
+	e.env.Memory.Press()
+	err := e.o.Store.Expire(e.env.Lifetime, now, func(handle storage.Model) { e.table.expired(handle) })
+	if err != nil {
+		return fmt.Errorf("engine: expire predictions: %w", err)
+	}
+	if err := e.o.Store.Forget(e.env.Lifetime, now.Add(-e.o.IDWindow), e.o.IDWindowMin); err != nil {
+		return fmt.Errorf("engine: forget old ids: %w", err)
+	}
+	return nil
+}
+
+// reportAll solves, one after the other, the reports that a scrape shows. After each it rests for as long as
+// its share of a processor asks.
+func (e *Engine) reportAll() {
+	if e.o.ReportCPU <= 0 {
+		return
+	}
+	rest := time.NewTimer(e.o.Sweep)
+	defer rest.Stop()
+	for {
+		select {
+		case <-e.env.Lifetime.Done():
+			return
+		case <-rest.C:
+		}
+		started, pause := e.o.Now(), e.o.Sweep
+		if e.reporter.Refresh(e.env.Lifetime, readers(e.table.live())) {
+			took := e.o.Now().Sub(started)
+			pause = max(time.Duration(float64(took)*(1/e.o.ReportCPU-1)), time.Millisecond)
+		}
+		rest.Reset(pause)
+	}
+}
+
+// relieve lets idle models leave memory when memory is short.
+func (e *Engine) relieve() {
+	for {
+		select {
+		case <-e.env.Lifetime.Done():
+			return
+		case <-e.env.Memory.Pressure():
+			e.hibernateIdle()
+		}
+	}
+}
+
+// hibernateIdle lets the models that were not used for the longest leave memory, soft-deleted ones among them,
+// until the rest fits.
+func (e *Engine) hibernateIdle() {
+	memory := e.env.Memory
+	goal, short := memory.Goal()
+	if !short {
+		return
+	}
+	type idle struct {
+		*entry
+		used int64
+	}
+	var candidates []idle
+	for _, m := range e.table.all() {
+		if m.Resident() {
+			candidates = append(candidates, idle{m, m.Used()})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b idle) int { return cmp.Compare(a.used, b.used) })
+	leaving := int64(0)
+	for _, m := range candidates {
+		if memory.Taken()-leaving <= goal {
+			return
+		}
+		bytes := m.Bytes()
+		switch m.Hibernate() {
+		case hosted.HibernatedAfterSnapshot:
+			m.SnapshotSoon()
+		case hosted.HibernatedAfterBatch:
+			leaving += bytes
+		case hosted.HibernatedNow, hosted.HibernatedNever:
+		}
+	}
+}
+
+// purgeAll purges the soft-deleted models that are overdue, at every sweep.
+func (e *Engine) purgeAll() {
+	e.every(e.o.Sweep, func() {
+		if e.o.Store.Failed() != nil {
+			return // Logged elsewhere; nothing can be removed.
+		}
+		for _, id := range e.table.overdue(e.o.Now()) {
+			if err := e.purgeOverdue(id); err != nil && e.env.Lifetime.Err() == nil {
+				e.o.Log.Error("a deleted model cannot be removed now", zap.String("model", id), zap.Error(err))
+			}
+		}
+	})
+}
+
+// purgeOverdue purges a model unless it was brought back meanwhile.
+func (e *Engine) purgeOverdue(id string) error {
+	m, release, err := e.own(e.env.Lifetime, id)
+	if err != nil {
+		return err
+	}
+	if !m.overdue(e.o.Now()) {
+		release()
+		return nil
+	}
+	return e.purge(e.env.Lifetime, m, release)
+}
