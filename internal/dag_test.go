@@ -56,7 +56,7 @@ func layers() []layer {
 		{"internal/model/exponential", nil},
 		{"internal/model/ziggurat", []string{"internal/model/exponential"}},
 		{"internal/model/losses", []string{"internal/model", "internal/model/exponential"}},
-		{"internal/model/qr", []string{"internal/model/codec", "internal/model/loops"}},
+		{"internal/model/qr", []string{"internal/model/codec", "internal/model/compensated", "internal/model/loops"}},
 		{"internal/model/compensated", nil},
 		{"internal/model/moments", []string{"internal/model/compensated"}},
 		{"internal/model/ledger", []string{"internal/model", "internal/model/codec", "internal/model/compensated"}},

@@ -46,8 +46,6 @@ func harmless() map[string]string {
 		"model/input/shift.go: index":                     figure,
 		"model/ledger/ledger.go: Sum":                     figure,
 		"model/qr/qr.go: LogDet":                          figure,
-		"model/raker/adaraker.go: Experts":                figure,
-		"model/raker/raker.go: weights":                   figure,
 	}
 }
 

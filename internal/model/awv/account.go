@@ -148,12 +148,3 @@ func (a *account) visit(v *codec.Visitor, first *account) {
 		v.Corrupt("an account of %d rounds, the first of %d, label bound %g", a.Rounds, first.Rounds, a.Bound)
 	}
 }
-
-// reportOf is the part of a report that Stats knows, with the regret against
-// the best function without its penalty.
-func reportOf(s model.Stats, unpenalized float64) model.Report {
-	return model.Report{
-		HindsightLoss: s.HindsightLoss, Regret: s.Regret, CertificateOK: s.CertificateOK,
-		RegretUnpenalized: unpenalized, EffectiveDimension: math.NaN(),
-	}
-}

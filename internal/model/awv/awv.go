@@ -11,11 +11,12 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/feature"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/qr"
 )
 
-// approximation is a Map of features of a kernel that are cut short: what a
-// kernel has at x, k(x,x), is more than ‖φ(x)‖².
+// approximation is a Map of features that are cut short of those of a kernel:
+// k(x,x) > ‖φ(x)‖².
 type approximation interface {
 	// Self is k(x,x).
 	Self(x []float64) float64
@@ -25,25 +26,23 @@ type approximation interface {
 //
 //	ŷ_t = z_tᵀ A_t⁻¹ b_{t−1} = (z_tᵀ A_{t−1}⁻¹ b_{t−1}) / (1 + q_t)
 //
-// The second form makes Predict a pure read: the paper's algorithm updates A
-// inside its predict step; here Observe commits both A and b.
+// The paper's algorithm updates A inside its predict step. The second form makes Predict a
+// pure read; Observe commits both A and b.
 //
 // Source: PKAWV, HAL 2019, Algorithm 1 and §3; the forecaster is Vovk's and
 // Azoury and Warmuth's.
 type Forecaster struct {
 	features feature.Map
-	// approximation is features, nil unless they are those of a kernel cut short.
+	// approximation is features, or nil if they are not cut short.
 	approximation approximation
 	o             Options
 	factor        *qr.Factor
 	columns       []account
 	// renewal is nil unless the forecaster forgets.
 	renewal *renewal
-	// row is Observe's scratch: features, then the labels; priors is where
-	// its predictions go.
-	row     []float64
-	priors  []float64
-	scratch scratch
+	// row and priors are the scratch of Observe: features and then labels; predictions.
+	row, priors []float64
+	scratch     scratch
 }
 
 // Options of a forecaster.
@@ -52,9 +51,8 @@ type Options struct {
 	Lambda float64
 	// Outputs is k, the number of labels, which share one factor; 0 is 1.
 	Outputs int
-	// Forgetting is f in (0, 1]: the past counts f times as much each round.
-	// 0 is 1, nothing is forgotten. Below 1 no guarantee is stated, and no
-	// certificate is given.
+	// Forgetting is f in (0, 1]: the past counts f times as much each round. 0 is 1. Below 1
+	// there is no certificate.
 	Forgetting float64
 }
 
@@ -66,8 +64,7 @@ func (o Options) completed() Options {
 	return o
 }
 
-// New is a forecaster that has seen nothing. It panics unless the options are
-// in their ranges.
+// New is a forecaster before its first observation. It panics if an option is out of range.
 func New(features feature.Map, o Options) *Forecaster {
 	o = o.completed()
 	if !(o.Forgetting > 0 && o.Forgetting <= 1) {
@@ -88,8 +85,7 @@ func New(features feature.Map, o Options) *Forecaster {
 	return f
 }
 
-// scratch lends the numbers that Predict works on, which many callers do at
-// once.
+// scratch lends the numbers that concurrent calls of Predict work on.
 type scratch struct{ pool sync.Pool }
 
 // take lends n numbers of any value.
@@ -99,8 +95,7 @@ func (s *scratch) take(n int) *[]float64 {
 		buffer = new([]float64)
 	}
 	if cap(*buffer) < n {
-		// Room for a map that grows.
-		*buffer = make([]float64, n, n+n/2)
+		*buffer = make([]float64, n, n+n/2) // With room for a map that grows.
 	}
 	*buffer = (*buffer)[:n]
 	return buffer
@@ -125,7 +120,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	return c
 }
 
-// Check tells whether Observe would accept the observation.
+// Check returns the error that Observe would return.
 func (f *Forecaster) Check(x, y []float64, weight float64) error {
 	if err := f.checkFeatures(x); err != nil {
 		return err
@@ -152,7 +147,7 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// predict is Predict of features that are checked. It leaves v = R⁻ᵀφ(x) in v, r numbers.
+// predict is Predict for checked features. It leaves v = R⁻ᵀφ(x) in v, r numbers.
 func (f *Forecaster) predict(p *model.Prediction, v, x []float64) {
 	f.features.Map(v, x)
 	p.Resize(f.o.Outputs)
@@ -160,8 +155,7 @@ func (f *Forecaster) predict(p *model.Prediction, v, x []float64) {
 	f.answer(p, f.factor.Solve(v, p.Values), left)
 }
 
-// answer makes a prediction whose Values are v·u, v = R⁻ᵀz, given ‖v‖² and what the
-// features leave out of the kernel.
+// answer completes a prediction with Values v·u, v = R⁻ᵀz, given ‖v‖² and leftOut.
 func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
 	left /= f.o.Lambda
 	q := square / f.o.Forgetting
@@ -174,11 +168,10 @@ func (f *Forecaster) answer(p *model.Prediction, square, left float64) {
 	known(p, f.columns[0].Rounds)
 }
 
-// leftOut is k(x,x) − ‖z‖², what the features z of x leave out of the kernel; 0
-// where that is rounding, and for features that are cut short of nothing. Of what
-// is left out nothing is ever learned, so that it has the variance of before the
-// first observation: q of the kernel is q of the features + leftOut/λ, but for
-// what the inputs learned leave out. It costs r multiply-adds and k(x,x).
+// leftOut is k(x,x) − ‖z‖², what the features z of x leave out of the kernel, or 0 if that is
+// rounding or the features are not cut short. Nothing is ever learned of this part, which
+// keeps its prior variance: q of the kernel is q of the features + leftOut/λ, except for
+// what the learned inputs leave out. It costs r multiply-adds and k(x,x).
 //
 // Source: Quiñonero-Candela and Rasmussen, JMLR 2005, §6 (the predictive variance
 // of FITC).
@@ -197,17 +190,16 @@ func (f *Forecaster) leftOut(z, x []float64) float64 {
 	return left
 }
 
-// known leaves out the standard errors before the first observation.
+// known removes the standard errors before the first observation.
 func known(p *model.Prediction, observations uint64) {
 	if observations == 0 {
 		p.StandardErrors = p.StandardErrors[:0]
 	}
 }
 
-// Observe learns (x, y) by one rotation pass, which also yields the
-// prequential prediction and the accounts. A weight w scales the row by √w; the
-// prediction is that of Predict, which does not know the weight.
-// It allocates nothing once the outcome has room.
+// Observe learns (x, y) by one rotation pass, which also yields the prequential
+// prediction and the accounts. A weight w scales the row by √w; the prediction is that of
+// Predict, before the weight is known. It allocates nothing once the outcome has room.
 func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := f.Check(x, y, weight); err != nil {
 		return err
@@ -217,8 +209,8 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 	return nil
 }
 
-// learn is Observe once the features stand in the row. It returns the rotation of the
-// row, and leaves √ω times the ridge predictions of before in the priors.
+// learn is Observe of the features in the row. It returns the rotation of the row, and
+// leaves √ω times the previous ridge predictions in the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rotation {
 	z, labels := f.row[:f.factor.Order()], f.row[f.factor.Order():]
 	root := math.Sqrt(weight)
@@ -252,10 +244,9 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) qr.Rot
 	return rotation
 }
 
-// grow adds a feature, given its inner products with the features so far, its
-// corner and right-hand sides, which it overwrites: see qr.Factor.Append. The
-// space being larger, the best function in it is better: L* falls by the
-// square of the new entry of u, and regret rises by it.
+// grow adds a feature, given its inner products with the existing features, its corner and
+// its right-hand sides, which it overwrites: see qr.Factor.Append. L* falls by the square of
+// the new entry of u, and the regret rises by it.
 func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	f.factor.Append(a, corner, b, f.o.Lambda)
 	for j, u := range b {
@@ -267,9 +258,9 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	}
 }
 
-// AddOutput adds an output behind the others, of which all labels so far were 0.
-// It is the output that was there from the start, bit for bit: labels of 0 have
-// no loss, and leave nothing in the factor. It costs no more than Observe.
+// AddOutput adds a last output whose labels so far were all 0. It has the bits of an
+// output from the start: labels of 0 have no loss, and leave nothing in the factor. It
+// costs at most as much as Observe.
 func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
 	late := account{}
@@ -282,28 +273,22 @@ func (f *Forecaster) AddOutput() {
 	f.o.Outputs++
 }
 
-// Stats tells how the forecaster is doing. It costs r logarithms and, with k
-// outputs, rk multiply-adds. It allocates nothing.
-func (f *Forecaster) Stats() model.Stats {
-	return f.stats(true)
-}
+// Stats costs r logarithms and, with k outputs, rk multiply-adds. It allocates nothing.
+func (f *Forecaster) Stats() model.Stats { return f.stats(true) }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (f *Forecaster) Size() uint64 {
 	return Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes
 }
 
-// Report adds to Stats the regret without the penalty, at r²/2 multiply-adds
-// an output, over affine features the weights of the same solution, and, when asked,
-// the effective dimension, at r³/6.
-func (f *Forecaster) Report(o model.ReportOptions) model.Report {
-	return f.report(f.Stats(), o)
-}
+// Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output, for
+// affine features the weights of the same solution, and if asked the effective dimension,
+// at r³/6.
+func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o) }
 
 func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
-	unpenalized, weights := f.inHindsight()
-	r := reportOf(s, unpenalized)
-	r.Weights = weights
+	r := ledger.Report(s)
+	r.RegretUnpenalized, r.Weights = f.inHindsight()
 	if o.EffectiveDimension {
 		r.EffectiveDimension = f.effectiveDimension()
 	}
@@ -313,9 +298,9 @@ func (f *Forecaster) report(s model.Stats, o model.ReportOptions) model.Report {
 	return r
 }
 
-// stats leaves the theorem out of a forecaster whose space has grown.
+// stats is Stats, without the certificate unless certified.
 func (f *Forecaster) stats(certified bool) model.Stats {
-	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.explained, certified && f.renewal == nil, f.o.Forgetting)
+	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.factor.Explained, certified && f.renewal == nil, f.o.Forgetting)
 	if f.renewal != nil {
 		s.Loss = f.renewal.loss.Value()
 	}
@@ -324,20 +309,9 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 	return s
 }
 
-// consistent tells whether the identities of the state hold, without the theorem and its
-// determinant.
+// consistent tells whether the identities of the accounts hold.
 func (f *Forecaster) consistent() bool {
-	return summarize(f.columns, 0, f.explained, false, f.o.Forgetting).CertificateOK
-}
-
-// explained is ‖u‖² = Σy² − L* of a label column.
-func (f *Forecaster) explained(column int) float64 {
-	var total compensated.Sum
-	right := f.factor.Right()
-	for i := column; i < len(right); i += f.o.Outputs {
-		total.Add(float64(right[i] * right[i]))
-	}
-	return total.Value()
+	return summarize(f.columns, 0, f.factor.Explained, false, f.o.Forgetting).CertificateOK
 }
 
 // hindsightPath is L* of the model of the first m features alone, m = 0 … r, summed over
@@ -345,8 +319,7 @@ func (f *Forecaster) explained(column int) float64 {
 //
 //	L*_m = Σy² − Σ_{i≤m} u_i²
 //
-// R and u are those of every such model: their first m rows and columns need nothing
-// of the features behind them.
+// The first m rows and columns of R and u are those of that model.
 //
 // Source: Camoriano, thesis (Genoa, 2017), chapter 4, whose incremental Nyström
 // estimator has this loss for every m.
@@ -374,8 +347,8 @@ func (f *Forecaster) ridge(i int) float64 {
 	return f.o.Lambda
 }
 
-// inHindsight is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the outputs, at r²/2
-// multiply-adds each, and the weights of ĝ if the features are affine.
+// inHindsight is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the outputs, and the weights ĝ
+// if the features are affine.
 func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight) {
 	g := make([]float64, f.factor.Order())
 	_, affine := f.features.(*feature.Affine)
@@ -394,13 +367,11 @@ func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight)
 	return unpenalized, weights
 }
 
-// maxWeights bounds the weights of a report, which are kept: more tell nobody anything.
+// maxWeights bounds the weights in a report.
 const maxWeights = 1 << 16
 
-// appendWeights appends the weights ĝ = A⁻¹b of the features (x, 1) of an output.
-//
-// They are those of the best ridge function in hindsight, ĝ·(x, 1). Predict answers
-// that value at x over 1 + q: see Forecaster.
+// appendWeights appends the weights ĝ = A⁻¹b of an output, those of the best ridge function
+// in hindsight, ĝ·(x, 1). Predict answers its value over 1 + q: see Forecaster.
 func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
 	last := len(g) - 1
 	for i, v := range g {
@@ -412,17 +383,15 @@ func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
 	return dst
 }
 
-// effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds. Before
-// the first round C is 0, and the difference would be what rounding leaves.
+// effectiveDimension is Tr(C(C+Λ)⁻¹) = r − Tr ΛA⁻¹, at r³/6 multiply-adds.
 func (f *Forecaster) effectiveDimension() float64 {
 	if f.columns[0].Rounds == 0 {
-		return 0
+		return 0 // C is 0, and the difference would be rounding.
 	}
 	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge, nil)
 }
 
-// AppendBinary appends the accounts, the packed factor and, if the
-// forecaster forgets, its ridges to dst.
+// AppendBinary appends the accounts, the factor and, if the forecaster forgets, its ridges.
 func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
 	f.visit(&size)
@@ -431,8 +400,8 @@ func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same
-// spec. It refuses numbers that no stream of observations leads to.
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It
+// refuses numbers that no stream of observations leads to.
 func (f *Forecaster) Restore(state []byte) error {
 	fresh := New(f.features, f.o)
 	if err := codec.Read(state, fresh.visit); err != nil {

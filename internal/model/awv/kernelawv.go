@@ -10,6 +10,7 @@ import (
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/qr"
 )
 
@@ -18,8 +19,8 @@ import (
 //
 //	f̂_t = argmin_f Σ_{s<t}(y_s−f(x_s))² + λ‖f‖² + f(x_t)²,  ŷ_t = f̂_t(x_t)
 //
-// It keeps every input and the Cholesky factor L of K + λI with v = L⁻¹y.
-// With c = L⁻¹k_t and s² = k(x,x) + λ − ‖c‖²,
+// It keeps every input and the Cholesky factor L of K + λI, v = L⁻¹y. With c = L⁻¹k_t
+// and s² = k(x,x) + λ − ‖c‖²,
 //
 //	p = c·v,  1+q = s²/λ,  ŷ = p/(1+q),  L* = λ‖v‖²
 //
@@ -31,18 +32,17 @@ type Kernel struct {
 	o     KernelOptions
 	limit float64
 
-	// inputs holds them one after another, scales their √weight; fitted holds
-	// a row of v, one entry per output, for each.
+	// inputs holds the inputs one after another, scales their √weight, fitted a row of v
+	// for each, one entry per output.
 	inputs, scales, fitted []float64
 	gram                   *qr.Lower
 	columns                []account
-	// figures follow from the factor.
-	figures figures
-	scratch scratch
+	figures                figures
+	scratch                scratch
 }
 
-// figures are those of Stats that are sums over the rows of L and v. Rows do
-// not change, so that the sums are kept up to date.
+// figures are the figures of Stats that are sums over the rows of L and v, which never
+// change.
 type figures struct {
 	// logDet is log det(A/λ).
 	logDet float64
@@ -50,7 +50,7 @@ type figures struct {
 	squares []compensated.Sum
 }
 
-// add takes in the row of an observation: the diagonal of L, and v.
+// add adds the row of an observation.
 func (f *figures) add(diagonal, lambda float64, fitted []float64) {
 	f.logDet += 2 * math.Log(diagonal/math.Sqrt(lambda))
 	for j, v := range fitted {
@@ -58,7 +58,7 @@ func (f *figures) add(diagonal, lambda float64, fitted []float64) {
 	}
 }
 
-// KernelOptions say what exact Kernel-AWV is.
+// KernelOptions are the options of exact Kernel-AWV.
 type KernelOptions struct {
 	Kernel    kernel.Kernel
 	Dimension int
@@ -70,12 +70,12 @@ type KernelOptions struct {
 	Capacity int
 }
 
-// KernelRange is how many times the ridge k(x,x) may be: beyond it the ridge
-// drowns in the rounding of the Gram matrix.
+// KernelRange bounds k(x,x)/λ. Beyond it the ridge is lost in the rounding of the Gram
+// matrix.
 const KernelRange = 1e12
 
-// NewKernel is exact Kernel-AWV that has seen nothing. It panics unless
-// dimension, lambda and capacity are positive.
+// NewKernel is exact Kernel-AWV before its first observation. It panics unless dimension,
+// lambda and capacity are positive.
 func NewKernel(o KernelOptions) *Kernel {
 	if o.Dimension < 1 || !(o.Lambda > 0) || o.Capacity < 1 {
 		panic("awv: NewKernel wants positive dimension, lambda and capacity")
@@ -102,10 +102,10 @@ func (o KernelOptions) bytes(t int) uint64 {
 	return 8 * uint64(qr.LowerSize(t)+t*(o.Dimension+max(o.Outputs, 1)+1))
 }
 
-// Remaining is how many more observations there is room for.
+// Remaining is the number of observations left until Capacity.
 func (k *Kernel) Remaining() int { return k.o.Capacity - k.gram.Order() }
 
-// Check tells whether Observe would accept the observation.
+// Check returns the error that Observe would return.
 func (k *Kernel) Check(x, y []float64, weight float64) error {
 	if err := k.checkFeatures(x); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (k *Kernel) Observe(o *model.Outcome, x, y []float64, weight float64) error
 	return nil
 }
 
-// Stats tells how the learner is doing. Its cost does not depend on t.
+// Stats costs the same for every t.
 func (k *Kernel) Stats() model.Stats {
 	s := summarize(k.columns, k.figures.logDet, k.explained, true, 1)
 	s.Features = k.gram.Order()
@@ -219,19 +219,19 @@ func (k *Kernel) Stats() model.Stats {
 	return s
 }
 
-// explained is Σy² − λ‖v‖² of an output, which is what ‖u‖² is to a
-// Forecaster.
+// explained is Σy² − λ‖v‖² of an output, the ‖u‖² of a Forecaster.
 func (k *Kernel) explained(column int) float64 {
 	return k.columns[column].Energy.Value() - k.o.Lambda*k.figures.squares[column].Value()
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (k *Kernel) Size() uint64 { return k.o.bytes(k.gram.Order()) }
 
 // Report adds to Stats the regret without the penalty, at t²/2 multiply-adds
-// an output, and, when asked, the effective dimension, at t³/6.
+// an output, and if asked the effective dimension, at t³/6.
 func (k *Kernel) Report(o model.ReportOptions) model.Report {
-	r := reportOf(k.Stats(), k.regretUnpenalized())
+	r := ledger.Report(k.Stats())
+	r.RegretUnpenalized = k.regretUnpenalized()
 	if o.EffectiveDimension {
 		r.EffectiveDimension = k.effectiveDimension()
 	}

@@ -16,38 +16,36 @@ import (
 //	f_k = min(max(ŷ_k, l), h),  c_k = Σ ω(f_k − y)²
 //	ŷ = Σ w_k f_k / Σ w_k,  w_k = exp(−(c_k − min c)/(2W²))
 //
-// with c_k of the rounds before and ω the weight of an observation. On [l, h] the loss
-// ω(f − y)², ω ≤ 1, is exponentially concave at the rate 1/(2W²). So, while no label
-// leaves the range and no weight is above 1,
+// with c_k of the previous rounds and ω the weight of an observation. On [l, h] the loss
+// ω(f − y)², ω ≤ 1, is exponentially concave at the rate 1/(2W²). While no label leaves
+// the range and no weight is above 1,
 //
 //	Σ ω(ŷ − y)² ≤ min_k c_k + 2W² ln K
 //
-// and c_k is at most what forecaster k loses: a cut brings a prediction no further
-// from a label in the range. Several outputs have one weight a forecaster: losses are
-// summed, and W² is Σ W_j².
+// and c_k is at most the loss of forecaster k: a cut brings a prediction no further from a
+// label in the range. Several outputs share one weight per forecaster: losses are summed,
+// and W² is Σ W_j².
 //
-// A range that is not given is that of the labels so far. While its W is 0, nothing is
-// cut and all weigh the same.
+// A range that is not given is that of the previous labels. While its W is 0, nothing is
+// cut and all weights are equal.
 //
 // Source: Kivinen and Warmuth, EuroCOLT 1999, §3; Cesa-Bianchi and Lugosi (2006),
 // Proposition 3.1 and Theorem 3.2.
 type mixture struct {
 	// low and high are the range of each label.
 	low, high []float64
-	// given says that the range is known beforehand, broken that a label left it or that
-	// there was a weight above 1, or other than 1 if what is judged is not what is mixed.
+	// given: the range is known beforehand. broken: a label left it or a weight was above 1,
+	// or other than 1 if the mixture is unrevised.
 	given, broken, unrevised bool
-	// loss is that of the mixture.
+	// loss is that of the mixture, n the number of rounds.
 	loss    compensated.Sum
 	experts []expert
-	// n is how many rounds there were.
-	n uint64
+	n       uint64
 }
 
-// expert is what a mixture knows of one forecaster.
+// expert is the account of one forecaster.
 type expert struct {
-	// cut is c_k, gap the loss of the mixture less that of the forecaster, whose
-	// predictions are not cut.
+	// cut is c_k, gap the loss of the mixture less that of the uncut predictions.
 	cut, gap compensated.Sum
 }
 
@@ -69,7 +67,7 @@ func mixtureBytes(outputs int, p Path) uint64 {
 	return uint64(16*outputs + 16 + 32*len(p.Lambdas))
 }
 
-// width is W. No square of it is taken, which may be out of range.
+// width is W, without its square, which may overflow.
 func (m *mixture) width() float64 {
 	most, sum := 0.0, 0.0
 	for j, low := range m.low {
@@ -85,7 +83,7 @@ func (m *mixture) width() float64 {
 	return float64(most * math.Sqrt(sum))
 }
 
-// mostExponent is above every exponent whose exponential is not 0.
+// mostExponent is above every x with exp(−x) > 0.
 const mostExponent = 800
 
 // weigh writes the weights w_k into dst. The largest is 1.
@@ -104,8 +102,8 @@ func (m *mixture) weigh(dst []float64) {
 	exponential.Exp(dst, dst)
 }
 
-// mix cuts the advice, the labels of one forecaster after those of another, and writes
-// the mixed prediction of each label into dst.
+// mix cuts the advice, which holds the predictions of one forecaster after those of
+// another, and writes the mixed prediction of each label into dst.
 func (m *mixture) mix(dst, weights, advice []float64) {
 	cuts := m.given || m.width() > 0
 	for j := range dst {
@@ -124,9 +122,8 @@ func (m *mixture) mix(dst, weights, advice []float64) {
 	}
 }
 
-// spread is the mean of the forecasters' leverages, and of the variances σ_k² that they
-// have about the mixed prediction ŷ of a label: sqrt(Σ w_k (σ_k² + (f_k − ŷ)²) / Σ w_k).
-// It needs what mix left of the advice.
+// spread sets the mean leverage of the forecasters and the standard errors about the mixed
+// prediction ŷ of a label, sqrt(Σ w_k (σ_k² + (f_k − ŷ)²) / Σ w_k), given the cut advice.
 func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []model.Prediction) {
 	total := 0.0
 	p.Leverage = 0
@@ -147,8 +144,8 @@ func (m *mixture) spread(p *model.Prediction, weights, advice []float64, own []m
 	}
 }
 
-// learn accounts for a round, given what was mixed, the advice that is judged, which mix
-// left, and what each forecaster said. It returns the loss.
+// learn accounts for a round, given the mixed predictions, the cut advice that is judged
+// and the predictions of each forecaster. It returns the loss.
 func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float64, weight float64) (loss float64) {
 	for j, label := range y {
 		miss := label - mixed[j]
@@ -169,7 +166,7 @@ func (m *mixture) learn(mixed, advice []float64, own []model.Outcome, y []float6
 	return loss
 }
 
-// follow ends a round: a range that is not given takes the labels in.
+// follow ends a round: a range that is not given grows to hold the labels.
 func (m *mixture) follow(y []float64, weight float64) {
 	m.n++
 	if m.given {
@@ -187,10 +184,10 @@ func (m *mixture) follow(y []float64, weight float64) {
 	}
 }
 
-// certified says that the theorem above applies.
+// certified tells whether the theorem above applies.
 func (m *mixture) certified() bool { return m.given && !m.broken }
 
-// excess is 2W² ln K, what the mixture may lose beyond its best forecaster.
+// excess is 2W² ln K, which bounds the loss of the mixture less that of its best forecaster.
 func (m *mixture) excess() float64 {
 	width := m.width()
 	return 2 * width * width * exponential.Log(float64(len(m.experts)))

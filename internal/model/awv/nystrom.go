@@ -11,25 +11,23 @@ import (
 	"hindsight/internal/model/kernel"
 )
 
-// NystromOptions say what a Nyström forecaster is.
+// NystromOptions are the options of a Nyström forecaster.
 type NystromOptions struct {
-	// Options are the forecaster's, Path are its ridges.
 	Options
 	Path
 	Kernel    kernel.Kernel
 	Dimension int
 	// Mu, Epsilon and Beta are KORS's.
 	Mu, Epsilon, Beta float64
-	// MaxDictionary caps the centres: at the cap no point is added.
+	// MaxDictionary caps the centres.
 	MaxDictionary int
-	// Window is how many rounds at most a new feature is summed over, the last ones: 0
-	// takes its past as 0, WholeHistory keeps every round.
+	// Window is the number of last rounds that a new feature is summed over: 0 takes its
+	// past as 0, WholeHistory keeps every round.
 	Window int
-	// Frees says that the rounds are freed once the dictionary is full: no later round
-	// needs them.
+	// Frees frees the rounds once the dictionary is full: no later round needs them.
 	Frees bool
-	// Given is a dictionary known beforehand. With one, nothing is sampled and
-	// the feature space is fixed.
+	// Given is a dictionary known beforehand, or nil. With one, nothing is sampled and the
+	// feature space is fixed.
 	Given [][]float64
 	// Seed seeds the sampling.
 	Seed uint64
@@ -39,18 +37,18 @@ type NystromOptions struct {
 // of the paper does. Nothing bounds its memory.
 const WholeHistory = math.MaxInt
 
-// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A point that is
-// kept is added first and then learned as an ordinary round in the larger
-// space, as eq. (4) has it: H̃_t contains x_t. The draw happens in Observe;
-// Predict uses the dictionary as it stands.
+// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A point that is kept is
+// added first and then learned as an ordinary round in the larger space: in eq. (4)
+// H̃_t contains x_t. The draw happens in Observe; Predict reads the dictionary.
 //
 // Source: PKAWV-Nyström (NeurIPS 2019), §4; a dictionary given beforehand is
 // Corollary 8 there.
 type Nystrom struct {
+	*Ridges
+
 	o          NystromOptions
 	dictionary *feature.Sampled
-	ridges     *Ridges
-	// past is a ring of the last rounds; next is where the next one goes.
+	// past is a ring of the last rounds; next is the place of the next one.
 	past []pastRound
 	next int
 }
@@ -63,8 +61,8 @@ type pastRound struct {
 	features []float64
 }
 
-// NewNystrom is a forecaster that has seen nothing. It panics where the
-// feature package would.
+// NewNystrom is a forecaster before its first observation. It panics where the feature
+// package does.
 func NewNystrom(o NystromOptions) *Nystrom {
 	o.Options = o.Options.completed()
 	o.Path = o.Path.completed(o.Options)
@@ -72,13 +70,13 @@ func NewNystrom(o NystromOptions) *Nystrom {
 		Kernel: o.Kernel, Dimension: o.Dimension, Bound: KernelRange * slices.Min(o.Lambdas),
 		Mu: o.Mu, Epsilon: o.Epsilon, Beta: o.Beta, Capacity: o.MaxDictionary, Given: o.Given, Seed: o.Seed,
 	})}
-	n.ridges = NewRidges(n.dictionary, o.Options, o.Path)
+	n.Ridges = NewRidges(n.dictionary, o.Options, o.Path)
 	return n
 }
 
-// NystromCost is the cost of a forecaster with a full dictionary, and of as many rounds
-// as the window has, whether or not they are freed then. Of WholeHistory it counts a round
-// for each centre: the fewest that are kept. They are more while points are not kept.
+// NystromCost is the cost of a forecaster with a full dictionary and a full window, whether
+// or not the rounds are freed. For WholeHistory it counts one round per centre, the fewest
+// possible.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -105,16 +103,6 @@ func (o NystromOptions) roundBytes(m int) uint64 {
 	return 3*24 + 8*uint64(o.Dimension+max(o.Outputs, 1)+1+m)
 }
 
-// Check tells whether Observe would accept the observation.
-func (n *Nystrom) Check(x, y []float64, weight float64) error {
-	return n.ridges.Check(x, y, weight)
-}
-
-// Predict answers with the dictionary as it stands.
-func (n *Nystrom) Predict(p *model.Prediction, x []float64) error {
-	return n.ridges.Predict(p, x)
-}
-
 // Observe draws for x, grows when it is kept, and learns. A round costs the
 // forecaster's and two forward solves in the dictionary; a growing one also
 // O(m) for every past round that is kept.
@@ -126,20 +114,19 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	if n.complete() {
 		n.past, n.next = nil, 0
 	}
-	features := n.ridges.row()
+	features := n.row()
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
-	n.ridges.learn(o, y, weight)
+	n.learn(o, y, weight)
 	return nil
 }
 
-// complete tells whether the history is freed since it is of no more use: no centre will
-// be added.
+// complete tells whether the history is freed: no more centre will be added.
 func (n *Nystrom) complete() bool {
 	return n.o.Frees && n.dictionary.Size() >= n.o.MaxDictionary
 }
 
-// consider draws for a point, and grows the space when it is kept.
+// consider draws for a point, and grows the space if it is kept.
 func (n *Nystrom) consider(x []float64) {
 	m := n.dictionary.Size()
 	if !n.dictionary.Consider(x) {
@@ -166,12 +153,10 @@ func (n *Nystrom) consider(x []float64) {
 		}
 		r.features = append(r.features, psi)
 	}
-	n.ridges.grow(a, corners, b)
+	n.grow(a, corners, b)
 }
 
-// discounts are f^(t−s) of the past that is kept, nil when nothing is
-// forgotten. The age of a round follows from its place, since every round is
-// kept.
+// discounts are f^(t−s) of the past that is kept, nil if nothing is forgotten.
 func (n *Nystrom) discounts() []float64 {
 	if n.o.Forgetting == 1 || len(n.past) == 0 {
 		return nil
@@ -186,7 +171,7 @@ func (n *Nystrom) discounts() []float64 {
 	return out
 }
 
-// keep remembers a round for features to come.
+// keep remembers a round for later features.
 func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	switch {
 	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
@@ -201,46 +186,24 @@ func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	n.next = (n.next + 1) % n.o.Window
 }
 
-// Centres are copies of the dictionary's centres, in the order in which they
-// were added.
-func (n *Nystrom) Centres() [][]float64 {
-	d := n.o.Dimension
-	flat := n.dictionary.Centres()
-	out := make([][]float64, 0, n.dictionary.Size())
-	for at := 0; at < len(flat); at += d {
-		out = append(out, append([]float64(nil), flat[at:at+d]...))
-	}
-	return out
-}
-
-// Stats tells how the forecaster is doing. Where the past of a new feature is 0 the
-// features of a round stay as they were computed, before the label came: they are those
-// of one fixed space, so that the theorem applies. Where a new feature is summed over
-// the past, the theorem has a further term, and there is no bound.
+// Stats is certified if no new feature is summed over the past. Where the past of a new
+// feature is 0, the features of a round stay as they were before its label came, those of
+// one fixed space. Where it is not, the theorem has a further term, and there is no bound.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.ridges.stats(len(n.o.Given) > 0 || n.o.Window == 0)
+	s := n.Ridges.stats(len(n.o.Given) > 0 || n.o.Window == 0)
 	s.Dictionary = n.dictionary.Size()
 	s.StateBytes = n.Size()
 	return s
 }
 
-// Size is the memory that the state takes. Every round of the past has a
-// feature for each centre, so that their size follows from their number.
+// Size is the memory of the state.
 func (n *Nystrom) Size() uint64 {
-	return n.ridges.Size() + n.dictionary.SamplerBytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
+	return n.Ridges.Size() + n.dictionary.SamplerBytes() + uint64(len(n.past))*n.o.roundBytes(n.dictionary.Size())
 }
 
-// AppendWeights appends the weights of the ridges, none of one alone.
-func (n *Nystrom) AppendWeights(dst []float64) []float64 { return n.ridges.AppendWeights(dst) }
-
-// WeightNames are the names of the ridges, none of one alone.
-func (n *Nystrom) WeightNames() []string { return n.ridges.WeightNames() }
-
-// Report adds to Stats the regret without the penalty and, when asked, the
-// effective dimension in the span of the dictionary, at the costs of
-// Forecaster.Report with r = m.
+// Report is Forecaster.Report in the span of the dictionary.
 func (n *Nystrom) Report(o model.ReportOptions) model.Report {
-	return n.ridges.report(n.Stats(), o)
+	return n.Ridges.report(n.Stats(), o)
 }
 
 // AppendBinary appends the dictionary, the forecasters, the generator
@@ -266,9 +229,9 @@ func (n *Nystrom) Restore(state []byte) error {
 
 func (n *Nystrom) visit(v *codec.Visitor) {
 	if n.dictionary.VisitCentres(v); v.Reading() {
-		n.ridges = NewRidges(n.dictionary, n.o.Options, n.o.Path)
+		n.Ridges = NewRidges(n.dictionary, n.o.Options, n.o.Path)
 	}
-	n.ridges.visit(v)
+	n.Ridges.visit(v)
 	n.dictionary.VisitGenerator(v)
 	n.visitPast(v)
 }
@@ -290,7 +253,7 @@ func (n *Nystrom) visitPast(v *codec.Visitor) {
 	count, next := len(n.past), uint64(n.next)
 	v.Count(&count, 8*(n.o.Dimension+n.o.Outputs+1))
 	if v.Uint64(&next); v.Reading() {
-		observations := n.ridges.observations()
+		observations := n.observations()
 		wantCount, wantNext := n.kept(observations)
 		all := n.o.Window == WholeHistory && n.complete() && uint64(count) == observations && next == observations
 		if !all && (uint64(count) != wantCount || next != wantNext) {

@@ -9,23 +9,20 @@ import (
 	"hindsight/internal/model/ledger"
 )
 
-// renewal is what a forecaster that forgets keeps beside its factor. With a
-// forgetting factor f < 1,
+// renewal is the ridge of a forecaster that forgets. With a forgetting factor f < 1,
 //
 //	A_t = Λ_t + Σ f^(t−s) z_s z_sᵀ,  b_t = Σ f^(t−s) y_s z_s
 //
-// A ridge that is only discounted vanishes with the past: Λ_t = f^t λ. A
-// direction that no input excites then has nothing in A. So the ridge is
-// renewed: after a round the next few coordinates are raised to λ, in turn.
-// Each takes a row √(λ−Λ_ii) e_i of label 0, which one more rotation pass adds,
-// from row i on. Every Λ_ii stays in [λ/1000, λ], and all identities hold with
-// Λ_t for λ.
+// A ridge that is only discounted, Λ_t = f^t λ, vanishes with the past, and A becomes
+// singular in a direction that no input excites. After a round the next few coordinates
+// are therefore raised to λ, in turn. Each takes a row √(λ−Λ_ii) e_i of label 0 in a
+// rotation pass from row i on. Every Λ_ii stays in [λ/1000, λ], and all identities hold
+// with Λ_t for λ.
 type renewal struct {
-	// ridge is the diagonal of Λ_t.
+	// ridge is the diagonal of Λ_t, next the coordinate to renew next.
 	ridge []float64
-	// next is the coordinate whose turn it is.
-	next int
-	// loss is the sum of all losses, not discounted.
+	next  int
+	// loss is the undiscounted sum of all losses.
 	loss compensated.Sum
 }
 
@@ -37,18 +34,17 @@ func newRenewal(r int, o Options) *renewal {
 	return n
 }
 
-// ridgeFloor is the least part of the ridge that is left when it is renewed.
+// ridgeFloor is the least Λ_ii/λ.
 const ridgeFloor = 1e-3
 
-// renewedPerRound is how many coordinates are renewed a round: after r/n
-// rounds a ridge has fallen by f^(r/n), which is to be at least ridgeFloor.
+// renewedPerRound is the number n of coordinates renewed per round, with which a ridge falls
+// by f^(r/n) ≥ ridgeFloor until its turn.
 func renewedPerRound(r int, forgetting float64) int {
 	n := math.Ceil(float64(r) * exponential.Log(forgetting) / exponential.Log(ridgeFloor))
 	return min(r, max(1, int(n)))
 }
 
-// renew ends a round of a forecaster that forgets. It costs a rotation pass a
-// coordinate, half of one on average.
+// renew ends a round. It costs half a rotation pass a coordinate on average.
 func (f *Forecaster) renew() {
 	n := f.renewal
 	r := len(n.ridge)

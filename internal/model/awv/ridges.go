@@ -19,9 +19,9 @@ type Path struct {
 	Lambdas []float64
 	// Low and High are the range of the label of each output; nil: it is not known.
 	Low, High []float64
-	// Unrevised are the rules of models of before: the forecasters learn labels as they
+	// Unrevised are the rules of the first models: the forecasters learn labels as they
 	// are, not less the middle of their range, and the mixture judges what a forecaster
-	// that knew the weight of the observation would say.
+	// would predict if it knew the weight of the observation.
 	Unrevised bool
 }
 
@@ -33,13 +33,10 @@ func (p Path) middle(output int) float64 {
 	return p.Low[output]/2 + p.High[output]/2
 }
 
-// Ridges is a forecaster for each of several ridges λ_k, over the same features, and
-// the mixture of what they predict: see mixture. Each forecaster is the plain one of
-// its ridge, bit for bit. One ridge alone is that forecaster and no mixture: nothing is
-// cut.
-//
-// The forecasters learn labels less the middle of their range, so that functions are
-// about it.
+// Ridges has a forecaster for each of several ridges λ_k, over the same features, and
+// mixes their predictions: see mixture. Each forecaster has the bits of the plain one of
+// its ridge. One ridge alone has no mixture: nothing is cut. The forecasters learn labels
+// less the middle of their range.
 //
 // The best function in hindsight is that of the ridge with the least L*_k. With the
 // certificate C_k of its forecaster
@@ -55,20 +52,18 @@ type Ridges struct {
 	features    feature.Map
 	path        Path
 	forecasters []*Forecaster
-	// mixture is nil of one ridge.
+	// mixture is nil for one ridge.
 	mixture *mixture
-	// The rest is scratch: of Observe, and of Predict, which many callers do at once.
-	own     []model.Outcome
-	weights []float64
-	advice  []float64
-	// labels are those that the forecasters learn. Informed is what they would say if they
-	// knew the weight, nil unless the path is unrevised.
+	// The rest is scratch. labels are what the forecasters learn, informed what they would
+	// predict if they knew the weight, nil unless the path is unrevised.
+	own              []model.Outcome
+	weights, advice  []float64
 	labels, informed []float64
 	rooms            sync.Pool
 }
 
-// NewRidges is a learner that has seen nothing. It panics where New does, unless there
-// is a range for each output or none, and if several ridges are to forget.
+// NewRidges is a learner before its first observation. It panics where New does, if the
+// ranges are neither one for each output nor none, and if several ridges forget.
 func NewRidges(features feature.Map, o Options, p Path) *Ridges {
 	o, p = o.completed(), p.completed(o)
 	if len(p.Low) != len(p.High) || (p.Low != nil && len(p.Low) != o.Outputs) {
@@ -118,16 +113,16 @@ func RidgesCost(r int, o Options, p Path, mapBytes uint64) model.Cost {
 	return c
 }
 
-// exponentialFlops is what an exponential costs.
+// exponentialFlops is the cost of an exponential.
 const exponentialFlops = 30
 
-// room is what a Predict works on.
+// room is the scratch of a Predict.
 type room struct {
 	features, solved, weights, advice []float64
 	own                               []model.Prediction
 }
 
-// take lends a room for so many features, of any content.
+// take lends a room for so many features.
 func (r *Ridges) take(features int) *room {
 	p, ok := r.rooms.Get().(*room)
 	if !ok {
@@ -143,7 +138,7 @@ func (r *Ridges) take(features int) *room {
 	return p
 }
 
-// Check tells whether Observe would accept the observation.
+// Check returns the error that Observe would return.
 func (r *Ridges) Check(x, y []float64, weight float64) error {
 	return r.forecasters[0].Check(x, y, weight)
 }
@@ -188,10 +183,10 @@ func (r *Ridges) Observe(o *model.Outcome, x, y []float64, weight float64) error
 	return nil
 }
 
-// row is where the features of a round go.
+// row holds the features of a round.
 func (r *Ridges) row() []float64 { return r.forecasters[0].row[:r.features.Size()] }
 
-// learn is Observe once the features stand in the row.
+// learn is Observe of the features in the row.
 func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	if r.mixture == nil {
 		r.forecasters[0].learn(o, y, weight)
@@ -233,8 +228,8 @@ func (r *Ridges) aboutMiddle(dst, predictions []float64) {
 	}
 }
 
-// inform writes what the forecaster would have said of the row that it just learned if it
-// had known the weight, p/(1+ωq).
+// inform writes p/(1+ωq), what the forecaster would have predicted for the row it just
+// learned if it had known the weight.
 func (f *Forecaster) inform(dst []float64, rotation qr.Rotation, weight float64) {
 	root := math.Sqrt(weight)
 	for j, p := range f.priors {
@@ -242,15 +237,14 @@ func (f *Forecaster) inform(dst []float64, rotation qr.Rotation, weight float64)
 	}
 }
 
-// grow adds a feature to every forecaster, given its inner products with the features
-// so far, its corner in each and its right-hand sides: see Forecaster.grow.
+// grow adds a feature to every forecaster, with its corner in each: see Forecaster.grow.
 func (r *Ridges) grow(a, corners, b []float64) {
 	for k, f := range r.forecasters {
 		f.grow(slices.Clone(a), corners[k], slices.Clone(b))
 	}
 }
 
-// best is the number of the ridge with the least L*, the first of several.
+// best is the number of the first ridge with the least L*.
 func (r *Ridges) best() (number int) {
 	least := math.Inf(1)
 	for k, f := range r.forecasters {
@@ -265,14 +259,14 @@ func (r *Ridges) best() (number int) {
 	return number
 }
 
-// observations is how many rounds there were.
+// observations is the number of rounds.
 func (r *Ridges) observations() uint64 { return r.forecasters[0].columns[0].Rounds }
 
-// Stats tells how the learner is doing. It costs r logarithms and, with K ridges and k
-// outputs, rkK multiply-adds. It allocates nothing.
+// Stats costs r logarithms and, with K ridges and k outputs, rkK multiply-adds. It
+// allocates nothing.
 func (r *Ridges) Stats() model.Stats { return r.stats(true) }
 
-// stats leaves the theorem out of a learner whose space has grown.
+// stats is Stats, without the certificate unless certified.
 func (r *Ridges) stats(certified bool) model.Stats {
 	best := r.best()
 	f := r.forecasters[best]
@@ -301,14 +295,13 @@ func (r *Ridges) stats(certified bool) model.Stats {
 	return s
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (r *Ridges) Size() uint64 {
 	return RidgesCost(r.features.Size(), r.forecasters[0].o, r.path, r.features.Bytes()).StateBytes
 }
 
-// Report is that of the forecaster with the least L*, whose regret is that of the
-// mixture. Experts are the ridges, with the losses of what they predict within the
-// range.
+// Report is that of the forecaster with the least L*, with the regret of the mixture.
+// Experts are the ridges, with the losses of their predictions within the range.
 func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o) }
 
 func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
@@ -332,7 +325,7 @@ func (r *Ridges) report(s model.Stats, o model.ReportOptions) model.Report {
 	return report
 }
 
-// AppendWeights appends the weights of the ridges, none of one alone.
+// AppendWeights appends the weights of the ridges, none for a single one.
 func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	if r.mixture == nil {
 		return dst
@@ -350,7 +343,7 @@ func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	return dst
 }
 
-// WeightNames are the names of the ridges, none of one alone.
+// WeightNames are the names of the ridges, none for a single one.
 func (r *Ridges) WeightNames() []string {
 	if r.mixture == nil {
 		return nil

@@ -17,32 +17,30 @@ import (
 // is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ, so that all
 // else is the forecaster's, its theorem included.
 //
-// The block comes first. The first rows and columns of the factor need nothing of what is
-// behind them, so that they are those of the parametric model alone:
+// The block comes first. The first rows and columns of the factor are those of the
+// parametric model alone:
 //
-//	π̂ = g R_pp⁻¹ u_p,  and of all that is explained it explains ‖u_p‖²/‖u‖²
+//	π̂ = g R_pp⁻¹ u_p, which explains ‖u_p‖²/‖u‖² of all that is explained
 //
-// Source: Camoriano, thesis (Genoa, 2017), chapter 8, where the rest is learned of the
-// residuals of the parametric part, in a stage of its own. Here its priority is the
-// order of the features, and both are learned at once.
+// Source: Camoriano, thesis (Genoa, 2017), chapter 8, where a second stage learns the rest
+// from the residuals of the parametric part. Here both are learned at once.
 type Semiparametric struct {
 	*Forecaster
 	features *feature.Semiparametric
 }
 
-// NewSemiparametric is a forecaster that has seen nothing. It panics where New does.
+// NewSemiparametric is a forecaster before its first observation. It panics where New does.
 func NewSemiparametric(features *feature.Semiparametric, o Options) *Semiparametric {
 	return &Semiparametric{Forecaster: New(features, o), features: features}
 }
 
-// Predict is the forecaster's, with what the parametric model says alone. With v = R⁻ᵀz
-// it is
+// Predict is the forecaster's, with the prediction of the parametric model alone, for
+// v = R⁻ᵀz
 //
 //	π̂·(x_P, 1) = v_p·u_p
 //
-// for the first rows of R and u are those of that model. It is the value of the function
-// whose weights Report tells, which is not divided by 1 + q. It costs p multiply-adds an
-// output beside the forecaster's, for p parametric features.
+// the value of the function with the weights of Report, not divided by 1 + q. It costs p
+// more multiply-adds an output, for p parametric features.
 func (s *Semiparametric) Predict(p *model.Prediction, x []float64) error {
 	if err := s.checkFeatures(x); err != nil {
 		return err
@@ -63,9 +61,8 @@ func (s *Semiparametric) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Report is the forecaster's, with the weights of the parametric model alone, the best
-// ridge function of (x_P, 1) in hindsight, and the share that it explains, at p²/2 + rk
-// multiply-adds for p parametric features.
+// Report is the forecaster's, with the weights of the parametric model alone, the best ridge
+// function of (x_P, 1) in hindsight, and its share, at p²/2 + rk multiply-adds.
 func (s *Semiparametric) Report(o model.ReportOptions) model.Report {
 	r := s.Forecaster.Report(o)
 	r.Weights, r.ParametricShare = s.parametricWeights(), s.parametricShare()

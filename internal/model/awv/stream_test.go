@@ -2,6 +2,7 @@ package awv_test
 
 import (
 	"math"
+	"os"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -11,13 +12,21 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
+// rounds is how many rounds of a stream a test takes: all end to end, else a part.
+func rounds(all, part int) int {
+	switch {
+	case testing.Short() || modeltest.RaceDetector:
+		return part / 2
+	case os.Getenv("HINDSIGHT_E2E") == "":
+		return part
+	}
+	return all
+}
+
 // On real streams every loss equals that of the same recursion with dense
 // matrices: A_t kept whole, solved anew at every round.
 func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
-	n := 2000
-	if testing.Short() || modeltest.RaceDetector {
-		n = 150
-	}
+	n := rounds(2000, 200)
 	for _, name := range []string{"energy_adaraker.csv.gz", "casp.csv.gz"} {
 		t.Run(name, func(t *testing.T) {
 			samples := modeltest.Stream(t, name, n)

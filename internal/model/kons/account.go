@@ -29,10 +29,10 @@ type account struct {
 
 func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
 
-// outgrown is how many times Ω a weight is above that becomes Ω.
+// outgrown times Ω is what a weight must exceed to become Ω.
 const outgrown = 4
 
-// outgrows says that the weight of a round becomes Ω.
+// outgrows tells whether the weight of a round becomes Ω.
 func (a *account) outgrows(o *Options, weight float64) bool {
 	return !o.Unrevised && weight > outgrown*a.unit
 }
@@ -46,13 +46,13 @@ func (a *account) open(o *Options, logDet float64) float64 {
 	return a.heaviest * float64(inverse*inverse) * (logDet - a.base) / 2
 }
 
-// become changes Ω, given log det(A/αΩ) of before. Base is left to the caller.
+// become changes Ω, given the previous log det(A/αΩ). The caller sets base.
 func (a *account) become(o *Options, unit, logDet float64) {
 	a.closed += math.Max(0, a.open(o, logDet))
 	a.unit = unit
 }
 
-// follow lets C follow a label, given less the middle too, or counts a label that left the
+// follow lets C follow a label, given less the middle too, or counts a label outside the
 // range.
 func (a *account) follow(o *Options, y, target float64) {
 	magnitude := math.Abs(target)
@@ -71,7 +71,7 @@ func (a *account) follow(o *Options, y, target float64) {
 	}
 }
 
-// powerOfTwo is the least power of two that is not below v > 0.
+// powerOfTwo is the least power of two ≥ v > 0.
 func powerOfTwo(v float64) float64 {
 	fraction, exponent := math.Frexp(v)
 	if fraction == 0.5 {
@@ -80,7 +80,7 @@ func powerOfTwo(v float64) float64 {
 	return math.Ldexp(1, exponent)
 }
 
-// record accounts for a round with its prediction, and returns the loss, times the weight.
+// record accounts for a round, and returns its loss times the weight.
 func (a *account) record(o *Options, prediction, y, weight float64) (loss float64) {
 	loss = float64(weight * o.Loss.Value(prediction, y))
 	target := y - o.middle()
@@ -89,14 +89,14 @@ func (a *account) record(o *Options, prediction, y, weight float64) (loss float6
 	return loss
 }
 
-// track accounts for what the second factor said of a round: the residual ε, and
-// √ω(ŷ−y). Their squares' difference is (ŷ−y)²ω − ε² without the cancellation.
+// track accounts for the residual ε of the second factor and the miss √ω(ŷ−y). The product
+// is the difference of their squares without the cancellation.
 func (a *account) track(residual, miss float64) {
 	a.Hindsight.Add(float64(residual * residual))
 	a.Regret.Add(float64((miss - residual) * (miss + residual)))
 }
 
-// figures are the part of Stats that an account and log det(A/αΩ) know.
+// figures are the Stats of an output, given log det(A/αΩ).
 func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 	s := a.Stats()
 	s.Certified, s.LogDeterminant = fixed && o.certified() && a.outside == 0, logDet
@@ -123,10 +123,10 @@ func (a *account) holds(s model.Stats, tracked bool, explained float64) bool {
 	return !tracked || a.Reconciles(explained, tolerance)
 }
 
-// started are the figures that others are added to.
+// started are the figures of no output.
 func started() model.Stats { return model.Stats{Certified: true, CertificateOK: true} }
 
-// finished takes back what a learner without the theorem does not tell.
+// finished removes the bound of a learner that is not certified.
 func finished(s model.Stats) model.Stats {
 	if !s.Certified {
 		s.Certificate, s.RegretBound = 0, 0

@@ -15,16 +15,15 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// ExactOptions say what a learner in the space of a kernel is.
+// ExactOptions are the options of a learner in the space of a kernel.
 type ExactOptions struct {
-	// Options are those of the steps; there is no regret to track.
+	// Options are without TrackRegret.
 	Options
 	Kernel    kernel.Kernel
 	Dimension int
 	// Gamma is γ in (0, 1], the least probability with which a round enters the matrix.
-	// With 1 all do.
 	Gamma float64
-	// Epsilon and Beta are those of the KORS that estimates leverages, for γ < 1.
+	// Epsilon and Beta are those of KORS, which estimates leverages for γ < 1.
 	Epsilon, Beta float64
 	// Capacity caps the observations.
 	Capacity int
@@ -32,8 +31,8 @@ type ExactOptions struct {
 	Seed uint64
 }
 
-// KernelRange is how many times the ridge ω k(x,x) may be. Predictions are differences
-// of sums over α: at the range they are off by some 3e-5 of the largest.
+// KernelRange bounds ω k(x,x)/α. Predictions are differences of sums over α: at this bound
+// their error is some 3e-5 of the largest.
 const KernelRange = 1e8
 
 // Exact takes online Newton steps in the whole space of a kernel: the reference. It
@@ -45,11 +44,10 @@ const KernelRange = 1e8
 //	t ∈ J: L gets the row d·v with the corner ρ = √(d²k(x,x) + α − ‖d·v‖²),
 //	       V the entry (d(k·c + k(x,x)c_t) − d·v·V)/ρ
 //
-// With γ = 1 every round of a slope is in J, and the steps are those of Newton in all of
-// the space. With γ < 1 it is Sketched-KONS: t is in J with the probability
-// max(min(βτ̃, 1), γ), τ̃ from a KORS of its own on the rescaled kernel D K D with μ = α.
-// A round costs t kernel values and |J|²/2 multiply-adds, so that the number of
-// observations is capped.
+// With γ = 1 every round with a slope is in J, and the steps are those of Newton in the whole
+// space. γ < 1 is Sketched-KONS: t is in J with the probability max(min(βτ̃, 1), γ), τ̃ from
+// a KORS of its own on the rescaled kernel D K D with μ = α. A round costs t kernel values
+// and |J|²/2 multiply-adds: Capacity bounds the observations.
 //
 // Source: KONS (ICML 2017), Algorithms 1 and 3; Lemmas 2 and 4, in which −1/η belongs
 // outside as −1/√η and k_ii is the rescaled one.
@@ -80,8 +78,7 @@ type dual struct {
 	sketch *sketch
 }
 
-// sketch is the KORS of an output, over some of the rounds: their places in the inputs,
-// and d_s.
+// sketch is the KORS of an output, with the places of its rounds in the inputs and their d_s.
 type sketch struct {
 	sampler *feature.KORS
 	places  []int
@@ -89,11 +86,10 @@ type sketch struct {
 	values  []float64
 }
 
-// pcgStream tells the learner's generator from others of the same seed.
+// pcgStream separates the generator from others of the same seed.
 const pcgStream = 0x6b6f6e73
 
-// NewExact is a learner that has seen nothing. It panics unless the options are in
-// their ranges.
+// NewExact is a learner before its first observation. It panics if an option is out of range.
 func NewExact(o ExactOptions) *Exact {
 	o.Options = completed(o.Options)
 	if o.Dimension < 1 || o.Capacity < 1 || !(o.Gamma > 0 && o.Gamma <= 1) || o.TrackRegret {
@@ -115,8 +111,7 @@ func NewExact(o ExactOptions) *Exact {
 
 func (o *ExactOptions) sketched() bool { return o.Gamma < 1 }
 
-// ExactCost is the cost of a learner when it is full, and all of its rounds are in J
-// and in KORS's dictionary.
+// ExactCost is the cost of a full learner with all rounds in J and in KORS's dictionary.
 func ExactCost(o ExactOptions) model.Cost {
 	o.Outputs = max(o.Outputs, 1)
 	t, k := o.Capacity, uint64(o.Outputs)
@@ -131,7 +126,7 @@ func ExactCost(o ExactOptions) model.Cost {
 	}
 }
 
-// bytes is the memory of t observations in no J.
+// bytes is the memory of t observations without J.
 func (o *ExactOptions) bytes(t int) uint64 {
 	return 8*uint64(t)*uint64(o.Dimension+2*o.Outputs) + uint64(o.Outputs*o.accountBytes())
 }
@@ -141,12 +136,12 @@ func (o *ExactOptions) outputBytes(j, kept int) uint64 {
 	return 8 * uint64(qr.LowerSize(j)+j+qr.LowerSize(kept)+4*kept)
 }
 
-// Remaining is how many more observations there is room for.
+// Remaining is the number of observations left until Capacity.
 func (e *Exact) Remaining() int { return e.o.Capacity - e.rounds() }
 
 func (e *Exact) rounds() int { return len(e.inputs) / e.o.Dimension }
 
-// Check tells whether Observe would accept the observation.
+// Check returns the error that Observe would return.
 func (e *Exact) Check(x, y []float64, weight float64) error {
 	if err := e.checkFeatures(x); err != nil {
 		return err
@@ -184,7 +179,7 @@ func (e *Exact) checkFeatures(x []float64) error {
 // LossOf is the loss of a prediction under a label, without its weight.
 func (e *Exact) LossOf(prediction, label float64) float64 { return e.o.Loss.Value(prediction, label) }
 
-// values is the room of a round: k(x_s, x) of all inputs, and v.
+// values is the scratch of a round: k(x_s, x) of all inputs, and v.
 type values struct{ kernels, solved []float64 }
 
 // take lends the kernel values of an input, and room for v.
@@ -201,7 +196,7 @@ func (e *Exact) take(x []float64) *values {
 	return v
 }
 
-// answer is what an output says of an input.
+// answer is the answer of an output for an input.
 type answer struct {
 	// solved is v, fitted k·c.
 	solved       []float64
@@ -225,9 +220,9 @@ func (d *dual) solve(room, kernels []float64, self, alpha float64) answer {
 	return a
 }
 
-// Predict answers ŷ, for a loss of classes the score, of which the sign is the class.
-// It costs t kernel values and |J|²/2 multiply-adds an output. The standard error is not
-// known. The leverage is ηq/(1+ηq), with several outputs the largest.
+// Predict answers ŷ, for a loss of classes the score, whose sign is the class. It costs t
+// kernel values and |J|²/2 multiply-adds an output. There is no standard error. The
+// leverage is the largest ηq/(1+ηq) of the outputs.
 func (e *Exact) Predict(p *model.Prediction, x []float64) error {
 	if err := e.checkFeatures(x); err != nil {
 		return err
@@ -282,7 +277,7 @@ func (e *Exact) Observe(o *model.Outcome, x, y []float64, weight float64) error 
 	return nil
 }
 
-// raise makes a weight Ω. L and V are made anew, at |J|²/2 kernel values and |J|³/6
+// raise makes a weight Ω. It computes L and V again, at |J|²/2 kernel values and |J|³/6
 // multiply-adds, at most 30 times in the life of a model.
 func (e *Exact) raise(d *dual, unit float64) {
 	d.become(&e.o.Options, unit, d.logDet)
@@ -318,7 +313,7 @@ func (e *Exact) raise(d *dual, unit float64) {
 // input is that of round s.
 func (e *Exact) input(s int) []float64 { return e.inputs[s*e.o.Dimension : (s+1)*e.o.Dimension] }
 
-// learn takes a round in, which enters the matrix or not.
+// learn learns a round.
 func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
 	// √(ηω)ġ times √(ω/η) is ωġ, and times itself and ŷ the rest.
 	c := -s.by - float64(s.slope*s.width)
@@ -355,8 +350,8 @@ func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
 	d.Certificate.Add(s.certificate(excess / (1 + excess)))
 }
 
-// sample draws whether a round of the scale d enters the matrix, and whether it joins
-// KORS's dictionary. Both draws are made in any case.
+// sample draws whether a round of the scale d joins KORS's dictionary and whether it enters
+// the matrix, always both.
 func (e *Exact) sample(k *sketch, kernels []float64, self, scale float64) (enters bool) {
 	k.values = sized(k.values, len(k.places))
 	for i, place := range k.places {
@@ -372,8 +367,7 @@ func (e *Exact) sample(k *sketch, kernels []float64, self, scale float64) (enter
 	return enters
 }
 
-// Stats tells how the learner is doing. Its cost does not depend on t. A sketch has no
-// bound.
+// Stats costs the same for every t. A sketch has no bound.
 func (e *Exact) Stats() model.Stats {
 	total := started()
 	for j := range e.outputs {
@@ -389,7 +383,7 @@ func (e *Exact) Stats() model.Stats {
 	return finished(total)
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (e *Exact) Size() uint64 {
 	size := e.o.bytes(e.rounds())
 	for j := range e.outputs {
@@ -402,13 +396,10 @@ func (e *Exact) Size() uint64 {
 	return size
 }
 
-// Report adds to Stats, when asked, the effective dimension |J| − αΩ‖L⁻¹‖_F² of the
-// output with the largest, at |J|³/6 multiply-adds an output. The regret is not known.
+// Report adds to Stats, if asked, the largest effective dimension |J| − αΩ‖L⁻¹‖_F² of an
+// output, at |J|³/6 multiply-adds each. The regret is NaN.
 func (e *Exact) Report(o model.ReportOptions) model.Report {
-	nan := math.NaN()
-	r := model.Report{
-		HindsightLoss: nan, Regret: nan, CertificateOK: e.Stats().CertificateOK, RegretUnpenalized: nan, EffectiveDimension: nan,
-	}
+	r := ledger.Report(e.Stats())
 	if o.EffectiveDimension {
 		r.EffectiveDimension = 0
 		for j := range e.outputs {

@@ -15,25 +15,24 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// Newton takes online Newton steps over a feature map. For each output its state is
+// Newton takes online Newton steps over a feature map. The state of an output is
 // [R u], RᵀR = A, u = R⁻ᵀm, m = Aw:
 //
 //	v = R⁻ᵀφ,  q = ‖v‖²,  ȳ = v·u,  ŷ = ȳ cut to [−C, C]
 //	u ← u − (ȳ−ŷ)/q v  where ŷ ≠ ȳ,  then rotations by the row √(ηω)ġ (φ, ŷ) less
-//	√(ω/η) in its label, where ġ ≠ 0, which v already knows
+//	√(ω/η) in its label, where ġ ≠ 0
 //
-// Predict reads, and Observe judges what Predict says. A round costs 2r² multiply-adds an
-// output, and 2r² for a tracked regret.
+// A round costs 2r² multiply-adds an output, and 2r² for a tracked regret.
 //
 // Source: KONS (ICML 2017), eq. (1), in the primal.
 type Newton struct {
 	o        Options
 	features feature.Map
 	outputs  []output
-	// hindsight is the factor of αI + Σωφφᵀ with the labels as columns, nil unless
+	// hindsight is the second factor, of αI + Σωφφᵀ with the labels as columns, nil unless
 	// regret is tracked.
 	hindsight *qr.Factor
-	// fixed says that the features of a round stay what they were, and A never shrinks.
+	// fixed: the features of a past round never change, and A never shrinks.
 	fixed bool
 	work  work
 	pool  sync.Pool
@@ -46,8 +45,7 @@ type output struct {
 	factor *qr.Factor
 }
 
-// New is a learner that has seen nothing. It panics unless the options are in their
-// ranges.
+// New is a learner before its first observation. It panics if an option is out of range.
 func New(features feature.Map, o Options) *Newton {
 	n := &Newton{o: completed(o), features: features, fixed: true}
 	n.outputs = make([]output, n.o.Outputs)
@@ -70,25 +68,25 @@ func (n *Newton) begin() {
 	}
 }
 
-// work is the room of a round.
+// work is the scratch of a round.
 type work struct {
 	question
 
-	// row is what a factor absorbs, and room what it wants for that. Past is the solution
-	// of the second factor, and ignored its prediction.
+	// row and room are those of qr.Factor.Absorb. past is the solution of the second factor,
+	// ignored its prediction.
 	row, room, past, ignored []float64
 	steps                    []step
 }
 
-// question is the room of a prediction.
+// question is the scratch of a prediction.
 type question struct {
 	// z is φ, solved a v for each output, means their ȳ.
 	z, solved, means []float64
-	// solutions have room for the second factor.
+	// solutions have a place for the second factor too.
 	solutions []qr.Solution
 }
 
-// sized is a slice of n numbers, of the values that it has or any.
+// sized is a slice of n numbers of any values.
 func sized(s []float64, n int) []float64 {
 	if cap(s) < n {
 		return make([]float64, n, n+n/2)
@@ -131,8 +129,8 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 	return c
 }
 
-// Check tells whether Observe would accept the observation. Labels of the logistic and
-// the squared hinge loss are −1 or 1.
+// Check returns the error that Observe would return. Labels of the logistic and the
+// squared hinge loss are −1 or 1.
 func (n *Newton) Check(x, y []float64, weight float64) error {
 	if err := n.checkFeatures(x); err != nil {
 		return err
@@ -158,9 +156,9 @@ func (n *Newton) ask(q *question) []qr.Solution {
 	return solutions
 }
 
-// Predict answers ŷ, for a loss of classes the score, of which the sign is the class.
-// It reads the state and allocates nothing once its scratch is warm. The standard error
-// is not known. The leverage is ηq/(1+ηq), with several outputs the largest.
+// Predict answers ŷ, for a loss of classes the score, whose sign is the class. It reads the
+// state and allocates nothing once its scratch is warm. There is no standard error. The
+// leverage is the largest ηq/(1+ηq) of the outputs.
 func (n *Newton) Predict(p *model.Prediction, x []float64) error {
 	if err := n.checkFeatures(x); err != nil {
 		return err
@@ -184,9 +182,9 @@ func (n *Newton) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns (x, y) by one forward solve and one pass over the factor an output, and
-// one of each more for a tracked regret. It allocates nothing once the outcome has room.
-// Without a tracked regret the regret of the outcome is NaN.
+// Observe learns (x, y) by a forward solve and a pass over the factor of each output, and
+// of the second factor. It allocates nothing once the outcome has room. The regret of the
+// outcome is NaN unless it is tracked.
 func (n *Newton) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
 		return err
@@ -250,8 +248,8 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 }
 
 // raise makes a weight Ω: every factor takes the rows √(α(Ω−Ω')) e_i of label 0. It costs
-// 2r³/3 multiply-adds a factor, and is done at most 30 times in the life of a model, since
-// each multiplies Ω by 4 or more.
+// 2r³/3 multiply-adds a factor, at most 30 times in the life of a model: each time Ω grows
+// by the factor 4 or more.
 func (n *Newton) raise(unit float64) {
 	w, r := &n.work, n.features.Size()
 	root := math.Sqrt(n.o.Alpha * (unit - n.outputs[0].unit))
@@ -276,7 +274,7 @@ func (n *Newton) raise(unit float64) {
 	}
 }
 
-// logDet is log det(A/αΩ), with the same bits on every target: it enters the state.
+// logDet is log det(A/αΩ), with the same bits on every target, because the state holds it.
 func (e *output) logDet(o *Options) (sum float64) {
 	root := math.Sqrt(e.ridge(o))
 	for _, d := range e.factor.Diagonal() {
@@ -293,8 +291,8 @@ func (w *work) unitRow(i int, value float64, labels int) []float64 {
 	return row
 }
 
-// scaled is the row of the features times a number, with room for the labels. The solution
-// is scaled too.
+// scaled is the row of the features times a number, with room for the labels. It scales the
+// solution too.
 func (w *work) scaled(solution []float64, labels int, by float64) []float64 {
 	row := w.row[:len(w.z)+labels]
 	copy(row, w.z)
@@ -305,7 +303,7 @@ func (w *work) scaled(solution []float64, labels int, by float64) []float64 {
 	return row
 }
 
-// solve answers for every output, and solves with the second factor. Factors of one shape
+// solve solves with the factor of every output and the second factor. Factors of one shape
 // go together, so that none waits for the divisions of another.
 func (n *Newton) solve() []qr.Solution {
 	w := &n.work
@@ -323,8 +321,7 @@ func (n *Newton) solve() []qr.Solution {
 	return solutions
 }
 
-// grow adds a feature of which nothing is known: A ← diag(A, αΩ), m ← (m, 0). To
-// restart is to forget w and A as well.
+// grow adds a feature without a past: A ← diag(A, αΩ), m ← (m, 0). A restart forgets w and A.
 func (n *Newton) grow(restart bool) {
 	r, alpha := n.features.Size(), n.outputs[0].ridge(&n.o)
 	for j := range n.outputs {
@@ -340,47 +337,33 @@ func (n *Newton) grow(restart bool) {
 	n.work.fit(r, &n.o)
 }
 
-// Stats tells how the learner is doing. It costs r logarithms an output, and r
-// multiply-adds more for a tracked regret. It allocates nothing.
+// Stats costs r logarithms an output, and r multiply-adds more for a tracked regret. It
+// allocates nothing.
 func (n *Newton) Stats() model.Stats {
 	total := started()
 	for j := range n.outputs {
-		e := &n.outputs[j]
+		e, explained := &n.outputs[j], 0.0
+		if n.hindsight != nil {
+			explained = n.hindsight.Explained(j)
+		}
 		s := e.figures(&n.o, e.factor.LogDet(e.ridge(&n.o)), n.fixed)
-		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, n.explained(j))
+		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, explained)
 		ledger.Sum(&total, s)
 	}
 	total.Features, total.StateBytes = n.features.Size(), n.Size()
 	return finished(total)
 }
 
-// explained is ‖u‖² = Σωy² − L* of a column of the second factor.
-func (n *Newton) explained(column int) float64 {
-	if n.hindsight == nil {
-		return 0
-	}
-	var total compensated.Sum
-	right := n.hindsight.Right()
-	for i := column; i < len(right); i += n.o.Outputs {
-		total.Add(float64(right[i] * right[i]))
-	}
-	return total.Value()
-}
-
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (n *Newton) Size() uint64 {
 	return Cost(n.features.Size(), n.o, n.features.Bytes()).StateBytes
 }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output,
-// and, when asked, the effective dimension r − αΩ Tr A⁻¹ of the output with the largest,
-// at r³/6 an output.
+// and if asked the largest effective dimension r − αΩ Tr A⁻¹ of an output, at r³/6 each.
 func (n *Newton) Report(o model.ReportOptions) model.Report {
 	s := n.Stats()
-	r := model.Report{
-		HindsightLoss: s.HindsightLoss, Regret: s.Regret, CertificateOK: s.CertificateOK,
-		RegretUnpenalized: math.NaN(), EffectiveDimension: math.NaN(),
-	}
+	r := ledger.Report(s)
 	if n.hindsight != nil {
 		r.RegretUnpenalized = s.Regret + n.penalty()
 	}
@@ -407,8 +390,7 @@ func (n *Newton) penalty() float64 {
 	return total.Value()
 }
 
-// AppendBinary appends account and packed factor of each output, and then the second
-// factor, to dst.
+// AppendBinary appends account and factor of each output, and then the second factor.
 func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
 	size := codec.Counting()
 	n.visit(&size)

@@ -8,40 +8,38 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// NystromOptions say what a learner over a Nyström dictionary is.
+// NystromOptions are the options of a learner over a Nyström dictionary.
 type NystromOptions struct {
-	// Options are those of the steps.
 	Options
-	// Dictionary is what KORS samples, or the dictionary that is given. With a given
-	// one the space is fixed.
+	// Dictionary is sampled by KORS or given. With a given one the space is fixed.
 	Dictionary feature.SampledOptions
-	// Restart forgets all that was learned at every new centre. Otherwise a new
-	// feature joins what was learned.
+	// Restart forgets all that was learned at every new centre.
 	Restart bool
 }
 
 // Nystrom takes online Newton steps over a Nyström dictionary that KORS grows. A point
-// that is kept is added before its round. In the new feature w is 0: what Predict says
-// from the dictionary as it stands is what Observe judges. With Restart, the way of the
-// paper, it judges 0 in such a round.
+// that is kept is added before its round. In the new feature w is 0, so that Observe judges
+// what Predict answers from the previous dictionary. With Restart, as in the paper, Observe
+// judges 0 in such a round.
 //
 // Source: PROS-N-KONS (Calandriello, Lazaric and Valko, NeurIPS 2017), Algorithm 1,
 // which restarts.
 type Nystrom struct {
-	core       *Newton
+	*Newton
+
 	dictionary *feature.Sampled
 	o          NystromOptions
 }
 
-// NewNystrom is a learner that has seen nothing. It panics where New and the feature
-// package would.
+// NewNystrom is a learner before its first observation. It panics where New and the feature
+// package do.
 func NewNystrom(o NystromOptions) *Nystrom {
 	return overDictionary(o, feature.NewSampled(o.Dictionary))
 }
 
 func overDictionary(o NystromOptions, dictionary *feature.Sampled) *Nystrom {
-	n := &Nystrom{o: o, dictionary: dictionary, core: New(dictionary, o.Options)}
-	n.core.fixed = dictionary.Fixed() || !o.Restart
+	n := &Nystrom{o: o, dictionary: dictionary, Newton: New(dictionary, o.Options)}
+	n.fixed = dictionary.Fixed() || !o.Restart
 	return n
 }
 
@@ -58,41 +56,29 @@ func NystromCost(o NystromOptions) model.Cost {
 	return c
 }
 
-// Check tells whether Observe would accept the observation.
-func (n *Nystrom) Check(x, y []float64, weight float64) error { return n.core.Check(x, y, weight) }
-
-// LossOf is the loss of a prediction under a label, without its weight.
-func (n *Nystrom) LossOf(prediction, label float64) float64 { return n.core.LossOf(prediction, label) }
-
-// Predict answers with the dictionary as it stands.
-func (n *Nystrom) Predict(p *model.Prediction, x []float64) error { return n.core.Predict(p, x) }
-
-// Observe draws for x, grows when it is kept, and takes the step. A round costs that of
+// Observe draws for x, grows if x is kept, and takes the step. A round costs that of
 // Newton and two forward solves in the dictionary; a growing one moves the factor once.
 func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
 		return err
 	}
 	if n.dictionary.Consider(x) {
-		n.core.grow(n.o.Restart)
+		n.grow(n.o.Restart)
 	}
-	n.core.learn(o, x, y, weight)
+	n.learn(o, x, y, weight)
 	return nil
 }
 
-// Stats tells how the learner is doing. Without a restart the past of a new feature is 0,
-// so that the features of all rounds are those of one fixed space: there is a bound.
+// Stats has a bound without Restart: the past of a new feature is 0, so that the features
+// of all rounds are those of one fixed space.
 func (n *Nystrom) Stats() model.Stats {
-	s := n.core.Stats()
+	s := n.Newton.Stats()
 	s.Dictionary, s.StateBytes = n.dictionary.Size(), n.Size()
 	return s
 }
 
-// Size is the memory that the state takes.
-func (n *Nystrom) Size() uint64 { return n.core.Size() + n.dictionary.SamplerBytes() }
-
-// Report adds to Stats what Newton.Report does, in the span of the dictionary.
-func (n *Nystrom) Report(o model.ReportOptions) model.Report { return n.core.Report(o) }
+// Size is the memory of the state.
+func (n *Nystrom) Size() uint64 { return n.Newton.Size() + n.dictionary.SamplerBytes() }
 
 // AppendBinary appends the dictionary, the steps' state and the generator. Factors of
 // the dictionary follow from it.
@@ -111,7 +97,7 @@ func (n *Nystrom) Restore(state []byte) error {
 	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("kons: restore pros_n_kons: %w", err)
 	}
-	n.core, n.dictionary = fresh.core, fresh.dictionary
+	n.Newton, n.dictionary = fresh.Newton, fresh.dictionary
 	return nil
 }
 
@@ -119,6 +105,6 @@ func (n *Nystrom) visit(v *codec.Visitor) {
 	if n.dictionary.VisitCentres(v); v.Reading() {
 		*n = *overDictionary(n.o, n.dictionary)
 	}
-	n.core.visit(v)
+	n.Newton.visit(v)
 	n.dictionary.VisitGenerator(v)
 }

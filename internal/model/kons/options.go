@@ -17,11 +17,10 @@
 //
 // with h the leverage of the row, η ≤ σ(C) and labels in [−C, C].
 //
-// A weight is a unit of the loss, in which α is a small part: α is multiplied with Ω, the
-// weight of the first round. After a round whose weight is above 4Ω, Ω is that weight:
-// A ← A + α(Ω−Ω')I, m stays. This is a further penalty α(Ω−Ω')‖w‖²/2, which lowers no
-// minimum, so that the certificate holds for α of the last Ω. The determinant bounds Σh
-// between two changes of Ω.
+// The ridge follows the unit of the weights: α is multiplied by Ω, the weight of the first
+// round. After a round with a weight above 4Ω, Ω is that weight: A ← A + α(Ω−Ω')I, m
+// stays. This further penalty α(Ω−Ω')‖w‖²/2 lowers no minimum: the certificate holds for
+// α of the last Ω. The determinant bounds Σh between two changes of Ω.
 //
 // Source: KONS (Calandriello, Lazaric and Valko, ICML 2017), eq. (1), Lemma 1 and
 // Proposition 1, whose bound is twice what its proof gives; the step is that of Hazan,
@@ -37,16 +36,16 @@ import (
 	"hindsight/internal/model/losses"
 )
 
-// Options are what a learner of this package is made of.
+// Options are the options of every learner of this package.
 type Options struct {
 	// Loss is what is minimized.
 	Loss losses.Loss
-	// Outputs is how many labels there are; 0 is 1. They share the features. Each has
-	// its own matrix, since each has its own slopes.
+	// Outputs is the number of labels; 0 is 1. They share the features. Each has its own
+	// matrix, because it has its own slopes.
 	Outputs int
-	// Low and High are the range of the labels, for the squared loss alone. Functions
-	// are about its middle, C is half of it, and a label outside counts as its nearest
-	// end in the step. Low = High: there is none, and C is the least power of two that
+	// Low and High are the range of the labels, for the squared loss alone. The learner
+	// learns labels less its middle, C is half its width, and a label outside counts as
+	// the nearest end in the step. Low = High is no range: C is the least power of two that
 	// no label has exceeded.
 	Low, High float64
 	// Clip is C of the other losses.
@@ -55,17 +54,16 @@ type Options struct {
 	Eta float64
 	// Alpha is the ridge α > 0.
 	Alpha float64
-	// TrackRegret keeps a second factor, from which the regret of the squared loss
-	// is known.
+	// TrackRegret keeps a second factor for the regret of the squared loss.
 	TrackRegret bool
-	// Unrevised are the rules of models of before: Ω is 1 whatever the weights are.
+	// Unrevised are the rules of the first models: Ω is always 1.
 	Unrevised bool
 
-	// given is 1/√η where it does not follow the labels, else 0.
+	// given is 1/√η unless it follows the labels, else 0.
 	given float64
 }
 
-// completed checks options, and panics unless they are in their ranges.
+// completed completes options, and panics if one is out of range.
 func completed(o Options) Options {
 	o.Outputs = max(o.Outputs, 1)
 	squared := o.Loss == losses.Squared
@@ -85,10 +83,10 @@ func completed(o Options) Options {
 	return o
 }
 
-// ranged says that a range is given.
+// ranged tells whether a range is given.
 func (o *Options) ranged() bool { return o.Low != o.High }
 
-// middle is what functions are about.
+// middle is the middle of the range, or 0.
 func (o *Options) middle() float64 {
 	if !o.ranged() {
 		return 0
@@ -104,8 +102,8 @@ func (o *Options) clip() float64 {
 	return o.Clip
 }
 
-// inverse is 1/√η for c > 0. That of the squared loss is in units of the label, so
-// that no square of a unit overflows, and a power of two in the labels stays one.
+// inverse is 1/√η for c > 0. For the squared loss it has the unit of the label: no square
+// overflows, and a factor of two in the labels changes no digit.
 func (o *Options) inverse(c float64) float64 {
 	if o.given > 0 {
 		return o.given
@@ -113,43 +111,34 @@ func (o *Options) inverse(c float64) float64 {
 	return float64(2 * math.Sqrt2 * c)
 }
 
-// certified says that the theorem applies in a fixed space while no label leaves
-// the range.
+// certified tells whether the theorem applies in a fixed space while no label leaves the
+// range.
 func (o *Options) certified() bool {
 	c := o.clip()
 	return c > 0 && (o.Eta == 0 || o.Eta <= Curvature(o.Loss, c)*(1+0x1p-40))
 }
 
-// check tells whether labels and weight may be observed.
+// check returns the error of labels or a weight that may not be observed.
 func (o *Options) check(y []float64, weight float64) error {
-	if err := model.CheckLabels(y, o.Outputs); err != nil {
+	if err := o.Loss.CheckLabels(y, o.Outputs); err != nil {
 		return err
-	}
-	for j, v := range y {
-		if err := o.Loss.Check(v); err != nil {
-			if len(y) > 1 {
-				err.Field = fmt.Sprintf("labels[%d]", j)
-			}
-			return err
-		}
 	}
 	return model.CheckWeight(weight)
 }
 
-// step is what a round does to the state of an output.
+// step is the change of an output by a round.
 type step struct {
 	// predicted is ŷ, about the middle.
 	predicted float64
-	// by is (ȳ−ŷ)/q, 0 where nothing was cut.
+	// by is (ȳ−ŷ)/q, 0 if nothing was cut.
 	by float64
-	// slope is √(ηω)ġ, and label √(ηω)ġŷ − √(ω/η). Where the slope is 0 there is no row.
+	// slope is √(ηω)ġ, label √(ηω)ġŷ − √(ω/η). A slope of 0 has no row.
 	slope, label float64
 	// width is √(ω/η).
 	width float64
 }
 
-// step takes the label of a round into the account, which may double C, and says what
-// the round does, given ȳ and q.
+// step is the change by a round, given ȳ and q. It lets C follow the label.
 func (o *Options) step(a *account, mean, q, y, weight float64) step {
 	s := step{predicted: clamp(mean, a.clip)}
 	if by := (mean - s.predicted) / q; s.predicted != mean && finite(by) {
@@ -175,7 +164,7 @@ func (s *step) certificate(leverage float64) float64 {
 	return float64(float64(s.width*s.width) * leverage / 2)
 }
 
-// clamp is v cut to [−c, c], 0 if it is no number.
+// clamp is v cut to [−c, c], 0 for NaN.
 func clamp(v, c float64) float64 {
 	switch {
 	case v > c:
@@ -190,8 +179,7 @@ func clamp(v, c float64) float64 {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// leverage is ηq/(1+ηq) of the output with the largest, NoLeverage while no output
-// has a C.
+// leverage is the larger of most and ηq/(1+ηq), NoLeverage while no output has a C.
 func (o *Options) leverage(most float64, a *account, q float64) float64 {
 	if a.clip == 0 {
 		return most

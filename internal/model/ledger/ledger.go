@@ -96,6 +96,14 @@ func (a *Account) Stats() model.Stats {
 	}
 }
 
+// Report is the part of a report that Stats knows.
+func Report(s model.Stats) model.Report {
+	return model.Report{
+		HindsightLoss: s.HindsightLoss, Regret: s.Regret, CertificateOK: s.CertificateOK,
+		RegretUnpenalized: math.NaN(), EffectiveDimension: math.NaN(),
+	}
+}
+
 // Sum adds the figures of one output to those of the outputs before. The sum is certified
 // while all outputs are: begin with Certified: true.
 func Sum(total *model.Stats, s model.Stats) {

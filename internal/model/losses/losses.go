@@ -85,6 +85,23 @@ func (l Loss) Slope(f, y float64) float64 {
 	}
 }
 
+// CheckLabels returns the error of labels that are not of the loss, or not of so many
+// outputs.
+func (l Loss) CheckLabels(y []float64, outputs int) error {
+	if err := model.CheckLabels(y, outputs); err != nil {
+		return err
+	}
+	for j, v := range y {
+		if err := l.Check(v); err != nil {
+			if len(y) > 1 {
+				err.Field = "labels[" + strconv.Itoa(j) + "]"
+			}
+			return err
+		}
+	}
+	return nil
+}
+
 // Check accepts the labels of the loss, of the numbers that are labels.
 func (l Loss) Check(y float64) *model.FieldError {
 	if l != Squared && y != 1 && y != -1 {

@@ -18,6 +18,7 @@ import (
 	"math"
 
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/loops"
 )
 
@@ -180,6 +181,16 @@ func (f *Factor) Weights(dst []float64, column int) {
 		}
 		dst[i] = sum / row[0]
 	}
+}
+
+// Explained is ‖u‖² of one label column, what the best ridge function in hindsight explains
+// of Σy². It costs r multiply-adds.
+func (f *Factor) Explained(column int) float64 {
+	var total compensated.Sum
+	for i := column; i < len(f.right); i += f.columns {
+		total.Add(float64(f.right[i] * f.right[i]))
+	}
+	return total.Value()
 }
 
 // LogDet is log det(A/λ) = Σ 2 log(R_ii/√λ), from the diagonal alone, so that

@@ -145,16 +145,8 @@ func (c *core) Check(x, y []float64, weight float64) error {
 	if err := c.checkFeatures(x); err != nil {
 		return err
 	}
-	if err := model.CheckLabels(y, c.options.Outputs); err != nil {
+	if err := c.options.Loss.CheckLabels(y, c.options.Outputs); err != nil {
 		return err
-	}
-	for j, v := range y {
-		if err := c.options.Loss.Check(v); err != nil {
-			if len(y) > 1 {
-				err.Field = fmt.Sprintf("labels[%d]", j)
-			}
-			return err
-		}
 	}
 	return model.CheckWeight(weight)
 }

@@ -14,28 +14,24 @@ import (
 // moments are the sufficient statistics of every kernel under the squared loss:
 // C = Σ w z zᵀ, which all outputs share, and b = Σ w y z of each output.
 //
-// The comparator of the regret is the best fixed function of the best kernel,
+// The comparator of the regret is the best fixed function of the best kernel of each
+// output, summed over the outputs,
 //
 //	L* = min_p min_θ Σ w (y − θ·z_p)² + λ‖θ‖²
 //
-// summed over the outputs, each with its own best kernel,
+// The paper's loss carries λ‖θ‖² in every round. That comparator pays more and is the
+// easier one: the regret reported here is no smaller if the weights sum to 1 or more. The
+// learner's own loss is the plain Σ w (y − ŷ)².
 //
-// with the penalty once, as everywhere in this module. The paper's loss
-// carries λ‖θ‖² in every round; that comparator pays more and is the easier
-// one, so the regret reported here is no smaller, as long as the weights sum
-// to 1 or more. The learner's own loss is the plain Σ w (y − ŷ)².
-//
-// One pass over C takes loops.Rows rounds in, which have waited for it. That
-// gives the bits of one pass a round. So what waits is no state of its own: a
-// state that is written has it in C.
+// One pass over C adds loops.Rows rounds, with the bits of one pass a round. A state holds
+// the waiting rounds in C.
 type moments struct {
 	kernels []kernelMoments
 	// b holds, for each output, the b of all kernels, one after the other.
 	b [][]float64
 	// total is the number of features of all kernels.
 	total int
-	// rows are the features of the rounds that wait, of all kernels, weights
-	// their w.
+	// rows are the features of the waiting rounds, weights their w.
 	rows    []float64
 	weights [loops.Rows]float64
 	waiting int
@@ -43,14 +39,13 @@ type moments struct {
 
 // kernelMoments are those of one kernel.
 type kernelMoments struct {
-	// packed is C by rows of its upper triangle, without what waits.
+	// packed is the upper triangle of C by rows, without the waiting rounds.
 	packed []float64
-	// offset says where the kernel's features start in a row, size how many they are.
+	// offset is the place of the first feature in a row, size their number.
 	offset, size int
 }
 
-// newMoments are those of no observation. The features of kernel p are
-// offsets[p] to offsets[p+1].
+// newMoments are 0. The features of kernel p are offsets[p] to offsets[p+1].
 func newMoments(offsets []int, outputs int) *moments {
 	kernels := len(offsets) - 1
 	total := offsets[kernels]
@@ -73,8 +68,8 @@ func (m *moments) right(k *kernelMoments, output int) []float64 {
 	return m.b[output][k.offset : k.offset+k.size]
 }
 
-// add takes one observation in, at a copy of its features. Every loops.Rows-th
-// time it costs loops.Rows r²/2 multiply-adds a kernel, in one pass over C.
+// add adds an observation. It copies the features; every loops.Rows-th time it costs
+// loops.Rows r²/2 multiply-adds a kernel, in one pass over C.
 func (m *moments) add(z, labels []float64, weight float64) {
 	for j, y := range labels {
 		loops.Axpy(m.b[j], z, float64(weight*y))
@@ -90,8 +85,7 @@ func (m *moments) add(z, labels []float64, weight float64) {
 	m.waiting = 0
 }
 
-// settle adds the rounds that wait to a copy of C_ij of a kernel, for the j from
-// some on. It leaves m as it is, since several may read it at a time.
+// settle adds the waiting rounds to a copy of C_ij of a kernel, j ≥ from. It only reads m.
 func (m *moments) settle(copied []float64, k *kernelMoments, i, from int) {
 	for n, w := range m.weights[:m.waiting] {
 		z := m.rows[n*m.total+k.offset:][:k.size]
@@ -99,8 +93,8 @@ func (m *moments) settle(copied []float64, k *kernelMoments, i, from int) {
 	}
 }
 
-// visit visits C, with the rounds that wait, and the b of every output, kernel after
-// kernel. Only a state without waiting rounds can be read.
+// visit visits C, with the waiting rounds, and the b of every output, kernel after kernel.
+// Reading wants moments without waiting rounds.
 func (m *moments) visit(v *codec.Visitor) {
 	var room [64]float64
 	for p := range m.kernels {
@@ -191,7 +185,7 @@ func (s *solution) effectiveDimension(pause func()) float64 {
 	return math.Max(0, float64(s.factor.Order())-s.ridge*s.factor.InverseNorm2(pause))
 }
 
-// tracked are the moments of the kernels, none unless regret is tracked.
+// tracked are the moments of the kernels, nil unless regret is tracked.
 func (c *core) tracked() []kernelMoments {
 	if c.hindsight == nil {
 		return nil
@@ -199,9 +193,8 @@ func (c *core) tracked() []kernelMoments {
 	return c.hindsight.kernels
 }
 
-// best solves for the best fixed function of the best kernel of each output. The
-// solution that it returns holds them; ridge and factor are those of the kernel with the
-// least sum of losses. It keeps one factor beside the one that it works on.
+// best solves for the best fixed function of the best kernel of each output. Ridge and
+// factor of the solution are those of the kernel with the least sum of losses.
 func (c *core) best(pause func()) solution {
 	energies := make([]float64, len(c.accounts))
 	for j := range energies {
@@ -238,15 +231,11 @@ func (c *core) reportFlops() uint64 {
 	return flops
 }
 
-// Report solves for the best kernel in hindsight of each output, at r³/3 multiply-adds
-// a kernel of r features, and for the effective dimension of the one that is best for
-// all outputs together, when asked, at r³/6. Without TrackRegret all but CertificateOK is NaN.
+// Report solves for the best kernel in hindsight of each output, at r³/6 multiply-adds
+// a kernel of r features, and if asked for the effective dimension of the kernel with the
+// least sum of losses, at r³/6. Without TrackRegret all but CertificateOK is NaN.
 func (c *core) Report(o model.ReportOptions) model.Report {
-	nan := math.NaN()
-	r := model.Report{
-		HindsightLoss: nan, Regret: nan, RegretUnpenalized: nan, EffectiveDimension: nan,
-		CertificateOK: c.sumsOK(),
-	}
+	r := ledger.Report(c.stats(0))
 	if c.hindsight == nil {
 		return r
 	}

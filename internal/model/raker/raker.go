@@ -121,9 +121,6 @@ func (r *Raker) step() float64 {
 	return float64(r.options.Step * power[0])
 }
 
-// Weights are the normalized weights of the kernels of an output, of sum 1.
-func (r *Raker) Weights(output int) []float64 { return r.experts[output].weights() }
-
 // AppendWeights appends the weights of the kernels, none of one kernel.
 func (r *Raker) AppendWeights(dst []float64) []float64 {
 	n := len(r.maps)
@@ -226,18 +223,6 @@ func (c *core) newExperts() []expert {
 func (e *expert) restart() {
 	clear(e.theta)
 	clear(e.logw)
-}
-
-func (e *expert) weights() []float64 {
-	weights, total := make([]float64, len(e.logw)), 0.0
-	for p, v := range e.logw {
-		weights[p] = math.Exp(v)
-		total += weights[p]
-	}
-	for p := range weights {
-		weights[p] /= total
-	}
-	return weights
 }
 
 // weigh appends the weights w_p to dst.
