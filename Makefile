@@ -25,13 +25,12 @@ GOLANGCI_LINT      := $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION).stamp
 BUF                := $(TOOLS)/buf-$(BUF_VERSION).stamp
 PROTOC_GEN_GO      := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION).stamp
 PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).stamp
-PROTOC_GEN_GATEWAY := $(TOOLS)/protoc-gen-grpc-gateway-$(GRPC_GATEWAY_VERSION).stamp
 PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stamp
 GOVULNCHECK        := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION).stamp
 NFPM               := $(TOOLS)/nfpm-$(NFPM_VERSION).stamp
 GORELEASER         := $(TOOLS)/goreleaser-$(GORELEASER_VERSION).stamp
 HUGO               := $(TOOLS)/hugo-$(HUGO_VERSION).stamp
-PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_GATEWAY) $(PROTOC_GEN_OPENAPI)
+PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_OPENAPI)
 
 # buf looks for its plugins on the path.
 BUF_RUN := PATH="$(TOOLS):$$PATH" $(TOOLS)/buf
@@ -173,7 +172,6 @@ proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to
 	$(BUF_RUN) generate -o "$$new" || exit 1; \
 	$(GO) run ./api/openapi/finish "$$new/.tools/openapi" >"$$new/openapi.json" || exit 1; \
 	{ diff -ru --exclude='*.proto' api/proto "$$new/api/proto" && \
-	diff -ru internal/gateway/routes "$$new/internal/gateway/routes" && \
 	diff -u api/openapi/openapi.json "$$new/openapi.json"; } || \
 	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
 
@@ -297,7 +295,6 @@ $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROT
 # Hugo without its optional transpiler of styles needs no C compiler.
 $(HUGO): PACKAGE := github.com/gohugoio/hugo@$(HUGO_VERSION)
 $(HUGO): export CGO_ENABLED := 0
-$(PROTOC_GEN_GATEWAY): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway@$(GRPC_GATEWAY_VERSION)
 $(PROTOC_GEN_OPENAPI): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3@$(GRPC_GATEWAY_VERSION)
 $(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 $(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)

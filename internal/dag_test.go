@@ -44,7 +44,7 @@ func layers() []layer {
 		"internal/model/kernel", "internal/model/ledger", "internal/model/loops", "internal/model/losses", "internal/model/qr",
 	}
 	return []layer{
-		{"api/openapi/finish", []string{"api/proto/..."}},
+		{"api/openapi/finish", []string{"api/openapi", "api/proto/..."}},
 		{"api/...", nil},
 		{"internal/metrics", nil},
 		{"internal/engine/storage", nil},

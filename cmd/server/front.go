@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -35,8 +34,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // newGateway returns the gateway to a server.
-func newGateway(ctx context.Context, c config.Config, log *zap.Logger, server *rpc.Server, grpc net.Addr, traced bool, guard *gateway.Guard, refused func(string)) (*gateway.Gateway, error) {
-	return gateway.New(ctx, gateway.Options{
+func newGateway(c config.Config, log *zap.Logger, server *rpc.Server, grpc net.Addr, traced bool, guard *gateway.Guard, refused func(string)) (*gateway.Gateway, error) {
+	return gateway.New(gateway.Options{
 		Server: server.Local(), Log: log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
 		Origins: c.Origins(), Console: web.Files(), GRPC: grpc, Traced: traced, Guard: guard, Refused: refused,

@@ -185,7 +185,7 @@ func host(ctx context.Context, c config.Config, log *zap.Logger, s surroundings)
 		server.Drain(ctx)
 		return err
 	}
-	api, err := newGateway(ctx, c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
+	api, err := newGateway(c, log, server, s.listener.Addr(), s.spans != nil, s.guard, refusals.Count)
 	if err != nil {
 		server.Drain(ctx)
 		return err

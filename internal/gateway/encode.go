@@ -5,65 +5,35 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"hindsight/api/openapi"
 )
 
 const contentJSON = "application/json"
 
-// A codec writes messages as JSON, and reads them.
+// encode writes a message as a line of JSON. It writes what protojson writes, except:
 //
-// It writes what protojson writes, with three differences. Integers of 64 bits are
-// numbers. Numbers and booleans without presence are always there, 0 and false too;
-// so are the lists of the outermost message; empty texts, lists and maps elsewhere
-// are left out, as are optional fields and messages that are not set. A number that is
-// not finite is left out, and within a list or a map it is null.
+//   - integers of 64 bits are numbers;
+//   - numbers and booleans without presence are always written, 0 and false too;
+//   - lists of the outermost message are always written;
+//   - a number that is not finite is omitted, and is null within a list or a map.
 //
-// It reads what protojson reads, and refuses fields that it does not know.
-type codec struct{}
-
-// ContentType implements runtime.Marshaler.
-func (codec) ContentType(any) string { return contentJSON }
-
-// Marshal implements runtime.Marshaler.
-func (codec) Marshal(v any) ([]byte, error) {
-	m, ok := v.(proto.Message)
-	if !ok {
-		return nil, fmt.Errorf("gateway: %T is not a message", v)
-	}
-	return encode(m)
-}
-
-// NewEncoder implements runtime.Marshaler.
-func (c codec) NewEncoder(w io.Writer) runtime.Encoder {
-	return runtime.EncoderFunc(func(v any) error {
-		b, err := c.Marshal(v)
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(b); err != nil {
-			return fmt.Errorf("gateway: %w", err)
-		}
-		return nil
-	})
-}
-
-// encode is a message as a line of JSON.
+// Empty texts, other empty lists and maps, and fields that are not set are omitted.
 func encode(m proto.Message) ([]byte, error) {
 	b, err := appendMessage(make([]byte, 0, 512), m.ProtoReflect(), true)
 	return append(b, '\n'), err
 }
 
-// wellKnown are the messages whose JSON is not an object of their fields.
+// wellKnown begins the names of messages whose JSON is not an object of their fields.
 const wellKnown = "google.protobuf."
 
 func appendMessage(b []byte, m protoreflect.Message, outermost bool) ([]byte, error) {
@@ -93,28 +63,16 @@ func appendMessage(b []byte, m protoreflect.Message, outermost bool) ([]byte, er
 	return append(b, '}'), nil
 }
 
-// shown tells whether a field is written.
+// shown reports whether a field is written.
 func shown(m protoreflect.Message, field protoreflect.FieldDescriptor, outermost bool) bool {
 	if !m.Has(field) {
-		switch {
-		case field.HasPresence():
-			return false
-		case field.IsList():
+		if field.IsList() {
 			return outermost
-		case field.IsMap():
-			return false
 		}
-		switch field.Kind() {
-		case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
-			return false
-		default:
-			return true
-		}
+		return openapi.Always(field)
 	}
-	if field.IsList() || field.IsMap() || (field.Kind() != protoreflect.DoubleKind && field.Kind() != protoreflect.FloatKind) {
-		return true
-	}
-	return finite(m.Get(field).Float())
+	isFloat := field.Kind() == protoreflect.DoubleKind || field.Kind() == protoreflect.FloatKind
+	return !isFloat || field.IsList() || field.IsMap() || finite(m.Get(field).Float())
 }
 
 func appendField(b []byte, field protoreflect.FieldDescriptor, v protoreflect.Value) ([]byte, error) {
@@ -142,7 +100,7 @@ func appendList(b []byte, field protoreflect.FieldDescriptor, list protoreflect.
 	return append(b, ']'), nil
 }
 
-// appendMap writes a map in the order of its keys' texts.
+// appendMap writes a map in the order of its keys.
 func appendMap(b []byte, field protoreflect.FieldDescriptor, entries protoreflect.Map) ([]byte, error) {
 	keys := make([]protoreflect.MapKey, 0, entries.Len())
 	entries.Range(func(key protoreflect.MapKey, _ protoreflect.Value) bool {
@@ -227,7 +185,7 @@ func appendWellKnown(b []byte, m protoreflect.Message) ([]byte, error) {
 	if err != nil {
 		return b, fmt.Errorf("gateway: %s: %w", m.Descriptor().FullName(), err)
 	}
-	// The library puts spaces where it likes.
+	// The library adds spaces at random.
 	buffer := bytes.NewBuffer(b)
 	if err := json.Compact(buffer, text); err != nil {
 		return b, fmt.Errorf("gateway: %s: %w", m.Descriptor().FullName(), err)

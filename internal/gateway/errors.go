@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -25,16 +25,18 @@ import (
 // domain is the ErrorInfo domain of every refusal.
 const domain = "hindsight"
 
-// A failure is an error as it is answered.
+// A failure is an error with its HTTP status.
 type failure struct {
 	http   int
 	status *status.Status
-	// own: the gateway has found it. The gRPC server counts those of its calls.
+	// own: the gateway refused the request. The gRPC server counts the refusals of calls.
 	own bool
 }
 
-// Reasons are those of the failures that the gateway finds itself, but for the ones that
-// the gRPC server has too.
+// Error implements error.
+func (f *failure) Error() string { return f.status.Message() }
+
+// Reasons are those that the gateway alone has. The gRPC server has the others.
 func Reasons() []string {
 	return []string{
 		"BODY_INCOMPLETE", "CROSS_ORIGIN", "INVALID_JSON", "INVALID_PARAMETER", "INVALID_PATH", "METHOD_NOT_ALLOWED",
@@ -42,79 +44,46 @@ func Reasons() []string {
 	}
 }
 
-// refuse is a failure that the gateway finds itself, before there is a call.
-func refuse(httpStatus int, c codes.Code, reason, message string, more ...protoadapt.MessageV1) failure {
+// refuse is a refusal by the gateway.
+func refuse(httpStatus int, c codes.Code, reason, message string, more ...protoadapt.MessageV1) *failure {
 	s := status.New(c, message)
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason, Domain: domain}}, more...)
 	if detailed, err := s.WithDetails(details...); err == nil {
 		s = detailed
 	}
-	return failure{httpStatus, s, true}
+	return &failure{httpStatus, s, true}
 }
 
-func shuttingDown() failure {
+func shuttingDown() *failure {
 	return refuse(http.StatusServiceUnavailable, codes.Unavailable, "SHUTTING_DOWN", "the server is starting or shutting down",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 }
 
-// failed is the failure of a call.
-func failed(err error) failure {
+// failed is an error as a failure: of the gateway, or of a call.
+func failed(err error) *failure {
+	var f *failure
+	if errors.As(err, &f) {
+		return f
+	}
 	s := status.Convert(err)
-	detailed := len(s.Proto().GetDetails()) > 0
-	switch {
-	case s.Code() == codes.ResourceExhausted && !detailed: // gRPC's limit of a message.
+	if s.Code() == codes.ResourceExhausted && len(s.Proto().GetDetails()) == 0 { // gRPC's limit of a message.
 		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE", s.Message())
-	case s.Code() != codes.InvalidArgument || detailed:
-		return failure{runtime.HTTPStatusFromCode(s.Code()), s, false}
 	}
-	// The services say more. This is the generated code, which could not read the
-	// request.
-	if !strings.HasPrefix(s.Message(), bodyError) {
-		_, name, _ := strings.Cut(s.Message(), `parsing field "`)
-		name, _, _ = strings.Cut(name, `"`)
-		if strings.Contains(s.Message(), "duration") {
-			return badParameter(name, fmt.Sprintf("the query: %s, want a time with its unit, as 2s", s.Message()))
-		}
-		return badParameter(name, "the query: "+s.Message())
-	}
-	const reason = "INVALID_JSON"
-	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, s.Message(), &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: s.Message(), Reason: reason}},
-	})
+	return &failure{runtime.HTTPStatusFromCode(s.Code()), s, false}
 }
 
-// callFailed implements runtime.ErrorHandlerFunc.
-func (g *Gateway) callFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	f := failed(err)
-	if f.http == http.StatusInternalServerError {
-		g.Log.Debug("call failed", zap.String("path", r.URL.Path), zap.Error(err))
-	}
-	g.write(w, f)
-}
-
-// routeFailed implements runtime.RoutingErrorHandlerFunc.
-func (g *Gateway) routeFailed(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, httpStatus int) {
-	switch httpStatus {
-	case http.StatusMethodNotAllowed:
-		g.write(w, methodNotAllowed(w, r, g.methodsOf(r.URL.Path)))
-	case http.StatusBadRequest:
-		g.write(w, refuse(httpStatus, codes.InvalidArgument, "INVALID_PATH", "the path is not a path"))
-	default:
-		g.write(w, g.notFound(r))
-	}
-}
-
-func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) failure {
+func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) *failure {
 	methods := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", methods)
 	return refuse(http.StatusMethodNotAllowed, codes.Unimplemented, "METHOD_NOT_ALLOWED",
 		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
 }
 
-// notFound is the failure of a path that is not there, or that lacks a name.
-func (g *Gateway) notFound(r *http.Request) failure {
-	if field := g.missing(r.URL.Path); field != "" {
+// notFound refuses a path that does not exist, or that lacks a name.
+func (g *Gateway) notFound(r *http.Request) *failure {
+	if t := g.find(r.URL.Path, true); t != nil {
 		const reason = "INVALID_ID"
+		field := strings.Trim(t.segments[3], "{}")
 		message := fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path)
 		return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
 			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason}},
@@ -125,7 +94,7 @@ func (g *Gateway) notFound(r *http.Request) failure {
 }
 
 // reason is that of the ErrorInfo, empty without one.
-func (f failure) reason() string {
+func (f *failure) reason() string {
 	for _, detail := range f.status.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
 			return info.GetReason()
@@ -134,29 +103,33 @@ func (f failure) reason() string {
 	return ""
 }
 
-// write answers a failure, and counts it if no call has.
-func (g *Gateway) write(w http.ResponseWriter, f failure) {
+// write answers an error, and counts it unless the gRPC server has.
+func (g *Gateway) write(w http.ResponseWriter, err error) {
+	f := failed(err)
 	if f.own {
 		g.count(f)
+	}
+	if f.http == http.StatusInternalServerError {
+		g.Log.Debug("call failed", zap.Error(err))
 	}
 	write(w, f)
 }
 
-func (g *Gateway) count(f failure) {
+func (g *Gateway) count(f *failure) {
 	if g.Refused != nil {
 		g.Refused(f.reason())
 	}
 }
 
 // write answers a failure in the form of AIP-193.
-func write(w http.ResponseWriter, f failure) {
+func write(w http.ResponseWriter, f *failure) {
 	header := w.Header()
 	header.Set("Content-Type", contentJSON)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Del("Content-Length")
 	for _, detail := range f.status.Details() {
 		if retry, ok := detail.(*errdetails.RetryInfo); ok {
-			// Seconds are the unit of the header; RetryInfo says it to the millisecond.
+			// The header has whole seconds, RetryInfo has milliseconds.
 			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(retry.GetRetryDelay().AsDuration().Seconds()))))
 		}
 	}
@@ -169,7 +142,7 @@ func write(w http.ResponseWriter, f failure) {
 }
 
 // body is {"error": {code, message, status, details}}.
-func (f failure) body() []byte {
+func (f *failure) body() []byte {
 	type inner struct {
 		Code    int               `json:"code"`
 		Message string            `json:"message"`
@@ -178,7 +151,7 @@ func (f failure) body() []byte {
 	}
 	e := inner{Code: f.http, Message: f.status.Message(), Status: code.Code(f.status.Code()).String(), Details: []json.RawMessage{}}
 	for _, detail := range f.status.Proto().GetDetails() {
-		// A detail of a type that this program does not know is left out.
+		// A detail of an unknown type is omitted.
 		if text, err := protojson.Marshal(detail); err == nil {
 			e.Details = append(e.Details, text)
 		}

@@ -9,34 +9,17 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// reconnectDelay is what a browser waits before it asks for events again.
+// reconnectDelay is how long a browser waits before it reconnects.
 const reconnectDelay = 3 * time.Second
 
-// query reads the parameters of a GET into a message that has the model's name.
-func query(r *http.Request, m proto.Message) error {
-	if err := r.ParseForm(); err != nil {
-		return status.Errorf(codes.InvalidArgument, "the query: %v", err)
-	}
-	filter := utilities.NewDoubleArray([][]string{{"model"}})
-	if err := runtime.PopulateQueryParameters(m, r.Form, filter); err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	return nil
-}
-
-// outgoing is the context of a call that this package makes by itself: it passes on
-// what the generated code passes on.
+// outgoing is the context of a call. It passes the token on.
 func outgoing(r *http.Request) context.Context {
 	if token := r.Header.Get("Authorization"); token != "" {
 		return metadata.AppendToOutgoingContext(r.Context(), "authorization", token)
@@ -44,7 +27,7 @@ func outgoing(r *http.Request) context.Context {
 	return r.Context()
 }
 
-// stream takes a place for a stream; leave gives it back.
+// stream counts a stream until leave.
 func (g *Gateway) stream(w http.ResponseWriter) (leave func(), ok bool) {
 	select {
 	case g.places <- struct{}{}:
@@ -61,13 +44,13 @@ type received struct {
 	err   error
 }
 
-// events answers GET /v1/models/{model}/events by server-sent events: outcome, stats
-// and history, their data in JSON. When the client takes nothing for writeTimeout, or
-// the server drains, the stream ends.
-func (g *Gateway) events(w http.ResponseWriter, r *http.Request, path map[string]string) {
-	request := &hindsightv1.WatchModelRequest{Model: path["model"]}
-	if err := query(r, request); err != nil {
-		g.write(w, failed(err))
+// events answers WatchModel by server-sent events: outcome, stats and history, their data in
+// JSON. The stream ends when the server drains, or when the client takes nothing for
+// writeTimeout.
+func (g *Gateway) events(w http.ResponseWriter, r *http.Request, c *call) {
+	request := new(hindsightv1.WatchModelRequest)
+	if err := c.set(r, request); err != nil {
+		g.write(w, err)
 		return
 	}
 	leave, ok := g.stream(w)
@@ -79,7 +62,7 @@ func (g *Gateway) events(w http.ResponseWriter, r *http.Request, path map[string
 	watch, err := g.models.WatchModel(ctx, request)
 	if err != nil {
 		cancel()
-		g.write(w, failed(err))
+		g.write(w, err)
 		return
 	}
 	arrived, ended := make(chan received), make(chan struct{})
@@ -91,7 +74,7 @@ func (g *Gateway) events(w http.ResponseWriter, r *http.Request, path map[string
 		cancel()
 		<-ended
 	}()
-	g.tell(w, r, arrived)
+	g.relay(w, r, arrived)
 }
 
 // receive passes events on until the stream or the context ends.
@@ -109,9 +92,9 @@ func receive(ctx context.Context, watch grpc.ServerStreamingClient[hindsightv1.W
 	}
 }
 
-// tell writes what arrives. What is refused before the first event is answered as
-// every refusal is.
-func (g *Gateway) tell(w http.ResponseWriter, r *http.Request, arrived <-chan received) {
+// relay writes what arrives. A refusal before the first event is answered like every
+// refusal.
+func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan received) {
 	s := sender{w: w, control: http.NewResponseController(w), now: g.Now}
 	heartbeat := time.NewTicker(g.heartbeat)
 	defer heartbeat.Stop()
@@ -128,7 +111,7 @@ func (g *Gateway) tell(w http.ResponseWriter, r *http.Request, arrived <-chan re
 		case a := <-arrived:
 			if a.err != nil {
 				if !s.begun {
-					g.write(w, failed(a.err))
+					g.write(w, a.err)
 				} else if !errors.Is(a.err, io.EOF) {
 					_ = s.send("failure", "", failed(a.err).body()) // The end either way.
 				}
@@ -152,7 +135,7 @@ type sender struct {
 	begun   bool
 }
 
-// event writes an event. One of a kind that this program does not know is left out.
+// event writes an event. It omits events of unknown kinds.
 func (s *sender) event(e *hindsightv1.WatchModelResponse) error {
 	var name string
 	var id uint64
@@ -167,7 +150,7 @@ func (s *sender) event(e *hindsightv1.WatchModelResponse) error {
 	default:
 		return nil
 	}
-	// As within the answer of a call, so that statistics have one form.
+	// Not outermost, so that statistics have the form that they have in a response.
 	text, err := appendMessage(nil, data.ProtoReflect(), false)
 	if err != nil {
 		return err
@@ -186,14 +169,14 @@ func (s *sender) send(name, id string, data []byte) error {
 	return s.write(b)
 }
 
-// write writes at once. The first time it writes the header of the answer too.
+// write sends at once. The first time it sends the header of the response too.
 func (s *sender) write(b []byte) error {
 	if !s.begun {
 		s.begun = true
 		header := s.w.Header()
 		header.Set("Content-Type", "text/event-stream")
 		header.Set("Cache-Control", "no-store")
-		header.Set("X-Accel-Buffering", "no") // Or nginx keeps events back.
+		header.Set("X-Accel-Buffering", "no") // Or nginx holds events back.
 		header.Set("X-Content-Type-Options", "nosniff")
 		b = append(fmt.Appendf(nil, "retry: %d\n\n", reconnectDelay.Milliseconds()), b...)
 	}

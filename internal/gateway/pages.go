@@ -10,61 +10,74 @@ import (
 	"strings"
 	"time"
 
-	"hindsight/internal/auth"
 	"hindsight/api/openapi"
+	"hindsight/internal/auth"
 )
 
-// What pages may do: ask this host for scripts, styles and answers. The pages that this
-// package makes have no script.
+// Pages load scripts, styles and data from this host alone. The page of the API has no
+// script.
 const (
 	consolePolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	pagePolicy    = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-// pages answers what is no call: the description of the API, the page that shows it,
-// and the console at /. Without a console the page of the API is at / too.
-func (g *Gateway) pages(calls http.Handler) http.Handler {
-	console := http.Handler(nil)
-	if g.Console != nil {
-		console = http.FileServerFS(g.Console)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		switch {
-		case isCall(r.URL.Path):
-			_ = http.NewResponseController(w).SetWriteDeadline(g.Now().Add(answerTimeout)) // Only a writer of a test has none.
-			calls.ServeHTTP(w, r)
-		case r.Method != http.MethodGet && r.Method != http.MethodHead:
-			g.notAPage(w, r)
-		case r.URL.Path == "/openapi.json":
-			file(w, r, contentJSON, openapi.Document())
-		case r.URL.Path == "/api", r.URL.Path == "/" && console == nil:
-			w.Header().Set("Content-Security-Policy", pagePolicy)
-			file(w, r, "text/html; charset=utf-8", g.page)
-		case r.URL.Path == serverPath && console != nil:
-			file(w, r, contentJSON, g.about(r))
-		case r.URL.Path == "/api/page.css":
-			http.ServeFileFS(w, r, pageFiles, "page/page.css")
-		case g.isConsole(r.URL.Path):
-			w.Header().Set("Content-Security-Policy", consolePolicy)
-			w.Header().Set("Referrer-Policy", "no-referrer")
-			w.Header().Set("Cache-Control", "no-cache")
-			if strings.HasPrefix(r.URL.Path, "/assets/") { // Their names change with what is in them.
-				w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-			}
-			console.ServeHTTP(w, r)
-		default:
-			g.write(w, g.notFound(r))
+// serve answers a call of the API, or a page: the description of the API, the page that
+// shows it, and the console at /. Without a console the page of the API is at / too.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	path := r.URL.Path
+	switch isRead := r.Method == http.MethodGet || r.Method == http.MethodHead; {
+	case isCall(path):
+		_ = http.NewResponseController(w).SetWriteDeadline(g.Now().Add(answerTimeout)) // Only a writer of a test has none.
+		c, err := g.callOf(w, r)
+		if err != nil {
+			g.write(w, err)
+			return
 		}
-	})
+		c.handle(w, r, c)
+	case !isRead && g.isPage(path):
+		g.write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
+	case !isRead:
+		g.write(w, g.notFound(r))
+	case path == "/openapi.json":
+		file(w, r, contentJSON, openapi.Document())
+	case path == "/api", path == "/" && g.Console == nil:
+		w.Header().Set("Content-Security-Policy", pagePolicy)
+		file(w, r, "text/html; charset=utf-8", g.page)
+	case path == serverPath && g.Console != nil:
+		file(w, r, contentJSON, g.about(r))
+	case path == "/api/page.css":
+		http.ServeFileFS(w, r, pageFiles, "page/page.css")
+	case g.isConsole(path):
+		w.Header().Set("Content-Security-Policy", consolePolicy)
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Cache-Control", "no-cache")
+		if strings.HasPrefix(path, "/assets/") { // The name of an asset changes with its content.
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
+		http.FileServerFS(g.Console).ServeHTTP(w, r)
+	default:
+		g.write(w, g.notFound(r))
+	}
 }
 
-// isCall tells whether a path is one of the API's.
+// isPage reports whether GET answers a path.
+func (g *Gateway) isPage(path string) bool {
+	switch path {
+	case "/", "/openapi.json", "/api", "/api/page.css":
+		return true
+	case serverPath:
+		return g.Console != nil
+	}
+	return g.isConsole(path)
+}
+
+// isCall reports whether a path belongs to the API.
 func isCall(path string) bool { return strings.HasPrefix(path, "/v1/") }
 
-// about is what the console is told of the server: its gRPC address, whose host is empty
-// if the server listens on all of them, whether its ports have TLS, whether it needs a
-// token, and who is signed in.
+// about describes the server to the console: its gRPC address, whose host is empty if the
+// server listens on all addresses, whether its ports have TLS, whether it needs a token, and
+// who is signed in.
 func (g *Gateway) about(r *http.Request) []byte {
 	about := struct {
 		Host   string    `json:"grpcHost,omitempty"`
@@ -89,17 +102,7 @@ func (g *Gateway) about(r *http.Request) []byte {
 	return text
 }
 
-// notAPage refuses what changes something at the address of a page.
-func (g *Gateway) notAPage(w http.ResponseWriter, r *http.Request) {
-	switch p := r.URL.Path; {
-	case p == "/", p == "/openapi.json", p == "/api", p == "/api/page.css", p == serverPath && g.Console != nil, g.isConsole(p):
-		g.write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
-	default:
-		g.write(w, g.notFound(r))
-	}
-}
-
-// isConsole tells whether a path is a file of the console.
+// isConsole reports whether a path is a file of the console.
 func (g *Gateway) isConsole(name string) bool {
 	if g.Console == nil {
 		return false
@@ -112,7 +115,7 @@ func (g *Gateway) isConsole(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// file answers a file of the program, which changes with the program alone.
+// file answers a file that is part of the program.
 func file(w http.ResponseWriter, r *http.Request, kind string, data []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-cache")

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"hindsight/internal/gateway"
 	"hindsight/api/openapi"
+	"hindsight/internal/gateway"
 )
 
 // The pages ask this host alone, and have no script.
@@ -155,7 +155,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestBadOrigin(t *testing.T) {
-	_, err := gateway.New(t.Context(), gateway.Options{Origins: []string{"page.example"}})
+	_, err := gateway.New(gateway.Options{Origins: []string{"page.example"}})
 	if err == nil || !strings.Contains(err.Error(), `"page.example"`) {
 		t.Errorf("an origin without a scheme: %v", err)
 	}

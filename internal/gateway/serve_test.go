@@ -125,7 +125,7 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 		set(&options)
 	}
 	var err error
-	if h.gateway, err = gateway.New(tb.Context(), options); err != nil {
+	if h.gateway, err = gateway.New(options); err != nil {
 		tb.Fatal(err)
 	}
 	listener := listen(tb)

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -21,33 +20,31 @@ const (
 	loginPath  = "/login"
 	logoutPath = "/logout"
 	serverPath = "/server.json"
-	// The cookie of a session. Under TLS its name has a prefix, with which a browser takes
+	// The cookie of a session. Under TLS its name has the prefix with which browsers accept
 	// it from this host alone, and over TLS alone.
 	cookieName   = "hindsight"
 	securePrefix = "__Host-"
 	// A session ends after this, or with its token.
 	sessionLife = 12 * time.Hour
-	// The most sessions of all, and of one principal, whose oldest makes room.
+	// The most sessions in all, and of one principal.
 	maxSessions = 10_000
 	maxOwn      = 32
 	// The most bytes of the body of a login.
 	maxLogin = 16 << 10
-	// A session's id are so many random bytes.
+	// The random bytes of a session's id.
 	idBytes = 32
 )
 
-// errCrossOrigin refuses what a browser may do with its cookie or its certificate for a page
-// of another origin.
-var errCrossOrigin = errors.New("with a cookie or a client certificate, only a page of this server may change something")
+// errCrossOrigin: a page of another origin used the browser's cookie or certificate.
+var errCrossOrigin = crossOrigin("with a cookie or a client certificate, only a page of this server may change something")
 
 // session is a signed-in console.
 type session struct {
 	*auth.Principal
-	expires time.Time
-	made    time.Time
+	expires, created time.Time
 }
 
-// sessions are found by the hash of their id, so that the memory has no id.
+// sessions are found by the hash of their id, so that memory holds no id.
 type sessions struct {
 	mu   sync.Mutex
 	byID map[[sha256.Size]byte]session
@@ -55,7 +52,7 @@ type sessions struct {
 
 func newSessions() sessions { return sessions{byID: map[[sha256.Size]byte]session{}} }
 
-// add makes a session and gives its id.
+// add starts a session and returns its id.
 func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires time.Time, err error) {
 	expires = now.Add(sessionLife)
 	if end := p.NotAfter(); !end.IsZero() && end.Before(expires) {
@@ -66,7 +63,7 @@ func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires tim
 	id = base64.RawURLEncoding.EncodeToString(secret[:])
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.makeRoom(p, now)
+	s.evict(p, now)
 	if len(s.byID) >= maxSessions {
 		return "", expires, auth.ErrSessions
 	}
@@ -74,8 +71,8 @@ func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires tim
 	return id, expires, nil
 }
 
-// makeRoom removes what has ended, and the oldest session of one who has too many.
-func (s *sessions) makeRoom(p *auth.Principal, now time.Time) {
+// evict removes expired sessions, and the oldest session of a principal that has maxOwn.
+func (s *sessions) evict(p *auth.Principal, now time.Time) {
 	var oldest [sha256.Size]byte
 	own := 0
 	for hash, other := range s.byID {
@@ -83,7 +80,7 @@ func (s *sessions) makeRoom(p *auth.Principal, now time.Time) {
 		case !other.valid(now):
 			delete(s.byID, hash)
 		case other.Name == p.Name && other.Subject == p.Subject:
-			if own++; own == 1 || other.made.Before(s.byID[oldest].made) {
+			if own++; own == 1 || other.created.Before(s.byID[oldest].created) {
 				oldest = hash
 			}
 		}
@@ -95,7 +92,7 @@ func (s *sessions) makeRoom(p *auth.Principal, now time.Time) {
 
 func (s *session) valid(now time.Time) bool { return now.Before(s.expires) && s.Valid(now) == nil }
 
-// find is the principal of a session, nil if there is none that is valid.
+// find returns the principal of a valid session, nil if there is none.
 func (s *sessions) find(id string, now time.Time) *auth.Principal {
 	hash := sha256.Sum256([]byte(id))
 	s.mu.Lock()
@@ -117,8 +114,8 @@ func (s *sessions) remove(id string) {
 	delete(s.byID, sha256.Sum256([]byte(id)))
 }
 
-// isSecure tells whether the browser speaks TLS, to this server or to a proxy before it.
-// One who lies harms only the own cookie.
+// isSecure reports whether the browser speaks TLS, to this server or to a proxy before it. A
+// client that forges X-Forwarded-Proto only changes the flags of its own cookie.
 func isSecure(r *http.Request) bool {
 	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }
@@ -130,7 +127,7 @@ func cookieOf(r *http.Request) string {
 	return cookieName
 }
 
-// session is the principal of the cookie of a request, nil if it has none that is valid.
+// session returns the principal of the cookie of a request, nil without a valid one.
 func (g *Guard) session(r *http.Request) *auth.Principal {
 	cookie, err := r.Cookie(cookieOf(r))
 	if err != nil {
@@ -151,8 +148,7 @@ func isSafe(method string) bool {
 }
 
 // sameOrigin fails unless the browser says that a page of this server makes the request.
-// No other origin is trusted here, whatever --cors-origins says: what it names may call
-// with a token.
+// --cors-origins does not count: pages of other origins call with a token.
 func sameOrigin(r *http.Request) error {
 	if r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return errCrossOrigin
@@ -160,16 +156,16 @@ func sameOrigin(r *http.Request) error {
 	return notCrossOrigin(r)
 }
 
-// notCrossOrigin fails if the browser says that a page of another origin makes the request.
-// What is no browser says nothing.
+// notCrossOrigin fails if a browser says that a page of another origin makes the request.
+// Other clients say nothing.
 func notCrossOrigin(r *http.Request) error {
-	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+	if http.NewCrossOriginProtection().Check(r) != nil {
 		return errCrossOrigin
 	}
 	return nil
 }
 
-// signedIn is what the console is told of its session.
+// signedIn describes a session to the console.
 type signedIn struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role"`
@@ -177,7 +173,7 @@ type signedIn struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// login answers POST /login, whose body is {"token": TOKEN}, with the cookie of a session.
+// login answers POST /login with the cookie of a session. The body is {"token": TOKEN}.
 func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	p, err := g.tokenOf(w, r)
@@ -191,7 +187,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	}
 	g.Auth.LoggedIn(err)
 	if err != nil {
-		f := g.failureOf(err)
+		f := g.failed(err)
 		g.record(r, p, "login", f)
 		write(w, f)
 		return
@@ -201,7 +197,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	answer(w, signedIn{p.Name, p.Role.String(), p.Models, expires.UTC().Truncate(time.Second)})
 }
 
-// tokenOf is the principal of the token in a body.
+// tokenOf returns the principal of the token in a body.
 func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
 	if err := sameOrigin(r); err != nil {
 		return nil, err
@@ -210,18 +206,18 @@ func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal
 		Token string `json:"token"`
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
-	// The body is not shown: it has a token.
+	// The error does not show the body, which has a token.
 	if err != nil || !isContent(r, contentJSON) || json.Unmarshal(data, &body) != nil {
-		return nil, status.Error(codes.InvalidArgument, bodyError+`want {"token": "TOKEN"} as `+contentJSON)
+		return nil, invalidJSON(`want {"token": "TOKEN"} as ` + contentJSON)
 	}
 	return g.Auth.Token(body.Token)
 }
 
-// logout answers POST /logout. It ends the session of the cookie, if there is one.
+// logout answers POST /logout. It ends the session of the cookie.
 func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err := sameOrigin(r); err != nil {
-		write(w, g.failureOf(err))
+		write(w, failed(err))
 		return
 	}
 	if cookie, err := r.Cookie(cookieOf(r)); err == nil {
@@ -234,13 +230,13 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	answer(w, struct{}{})
 }
 
-// done is no failure, for the audit log.
-func done() failure { return failure{http.StatusOK, status.New(codes.OK, ""), false} }
+// done stands for success in the audit log.
+func done() *failure { return &failure{http.StatusOK, status.New(codes.OK, ""), false} }
 
 func answer(w http.ResponseWriter, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic("gateway: " + err.Error()) // It is made of texts and a time.
+		panic("gateway: " + err.Error()) // Texts and a time are JSON.
 	}
 	w.Header().Set("Content-Type", contentJSON)
 	w.Header().Set("X-Content-Type-Options", "nosniff")

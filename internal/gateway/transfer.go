@@ -12,16 +12,18 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// pieceBytes is what a message of an import holds.
-const pieceBytes = 256 << 10
+const (
+	contentBytes = "application/octet-stream"
+	// pieceBytes is the size of a message of an import.
+	pieceBytes = 256 << 10
+)
 
-// export answers GET /v1/models/{model}:export with the bytes of a model. An export
-// that fails on its way breaks the connection off, so that no client takes a part for
-// the whole.
-func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string]string) {
-	request := &hindsightv1.ExportModelRequest{Model: path["model"]}
-	if err := query(r, request); err != nil {
-		g.write(w, failed(err))
+// export answers with the bytes of a model. An export that fails on its way aborts the
+// connection, so that no client takes a part for the whole.
+func (g *Gateway) export(w http.ResponseWriter, r *http.Request, c *call) {
+	request := new(hindsightv1.ExportModelRequest)
+	if err := c.set(r, request); err != nil {
+		g.write(w, err)
 		return
 	}
 	leave, ok := g.stream(w)
@@ -33,7 +35,7 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string
 	defer cancel()
 	pieces, err := g.models.ExportModel(ctx, request)
 	if err != nil {
-		g.write(w, failed(err))
+		g.write(w, err)
 		return
 	}
 	control := http.NewResponseController(w)
@@ -43,11 +45,11 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string
 			return
 		}
 		if err != nil && !begun {
-			g.write(w, failed(err))
+			g.write(w, err)
 			return
 		}
 		if err != nil {
-			panic(http.ErrAbortHandler) // The way of net/http to break a connection off.
+			panic(http.ErrAbortHandler) // net/http aborts the connection.
 		}
 		if !begun {
 			header := w.Header()
@@ -63,9 +65,13 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, path map[string
 	}
 }
 
-// importModel answers POST /v1/models:import?id=ID, whose body are the bytes of an
-// exported model.
-func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+// importModel answers a request whose body is the bytes of an exported model.
+func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) {
+	first := new(hindsightv1.ImportModelRequest)
+	if err := c.set(r, first); err != nil {
+		g.write(w, err)
+		return
+	}
 	if !isContent(r, contentBytes) {
 		g.write(w, wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE"))
 		return
@@ -79,11 +85,11 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	defer cancel()
 	call, err := g.models.ImportModel(ctx)
 	if err != nil {
-		g.write(w, failed(err))
+		g.write(w, err)
 		return
 	}
 	piece := make([]byte, pieceBytes)
-	taken := begin(call, r.URL.Query().Get("id"))
+	taken := begin(call, first)
 	if !taken {
 		w.Header().Set("Connection", "close") // Or net/http waits for a short body before it answers.
 	}
@@ -104,25 +110,24 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, _ map[stri
 	}
 	answer, err := call.CloseAndRecv()
 	if err != nil {
-		g.write(w, failed(err))
+		g.write(w, err)
 		return
 	}
 	text, err := encode(answer)
 	if err != nil {
-		g.write(w, failed(err))
+		g.write(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", contentJSON)
-	_, _ = w.Write(text) // An error means that the client has left.
+	writeJSON(w, text)
 }
 
-// begin sends the id, and tells whether the import is taken: one who is refused keeps no place
-// by sending no body.
-func begin(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], id string) bool {
-	if call.Send(&hindsightv1.ImportModelRequest{Id: id}) != nil {
+// begin sends the id, and reports whether the server accepts the import, so that a refused
+// client holds no place by sending no body.
+func begin(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], first *hindsightv1.ImportModelRequest) bool {
+	if call.Send(first) != nil {
 		return false
 	}
-	// The server sends it when it takes the id; a call that has ended has none.
+	// The server sends its header when it accepts the id. A refused call has no header.
 	header, err := call.Header()
 	return err == nil && header != nil
 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/api/openapi"
+	_ "hindsight/api/proto/hindsight/v1" // It registers the messages.
 )
 
 type object = map[string]any
@@ -138,50 +140,29 @@ func reach(part any, schemas object, found map[string]bool) {
 	})
 }
 
-// require says which fields answers always have, as the encoder of the gateway decides
-// it. A message that requests have too says nothing: no request must have them.
+// require says which fields responses always have, as the encoder of the gateway decides. A
+// message that requests hold too requires none.
 func require(schemas object, sent map[string]bool) error {
 	for name, s := range schemas {
-		message := messageOf(name)
-		if message == nil || sent[name] {
+		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(protoNames + name))
+		message, ok := d.(protoreflect.MessageDescriptor)
+		if err != nil || !ok || sent[name] {
 			continue
 		}
 		var always []string
+		properties := at(s.(object), "properties")
 		for i := range message.Fields().Len() {
 			field := message.Fields().Get(i)
-			answer := strings.HasSuffix(name, "Response") && field.IsList()
-			number := !field.HasPresence() && !field.IsList() && !field.IsMap() && field.Kind() != protoreflect.StringKind &&
-				field.Kind() != protoreflect.BytesKind && field.Kind() != protoreflect.EnumKind
-			if answer || number {
-				always = append(always, field.JSONName())
+			if !openapi.Always(field) && (!field.IsList() || !strings.HasSuffix(name, "Response")) {
+				continue
 			}
-		}
-		properties := at(s.(object), "properties")
-		for _, field := range always {
-			if properties[field] == nil {
-				return fmt.Errorf("schema %s has no field %s", name, field)
+			if properties[field.JSONName()] == nil {
+				return fmt.Errorf("schema %s has no field %s", name, field.JSONName())
 			}
+			always = append(always, field.JSONName())
 		}
 		if slices.Sort(always); len(always) > 0 {
 			s.(object)["required"] = always
-		}
-	}
-	return nil
-}
-
-// messageOf finds a message of the API by its name, Message or Message.Message.
-func messageOf(name string) protoreflect.MessageDescriptor {
-	files := []protoreflect.FileDescriptor{
-		hindsightv1.File_hindsight_v1_model_proto, hindsightv1.File_hindsight_v1_prediction_proto, hindsightv1.File_hindsight_v1_spec_proto,
-	}
-	outer, inner, nested := strings.Cut(name, ".")
-	for _, file := range files {
-		message := file.Messages().ByName(protoreflect.Name(outer))
-		if message != nil && nested {
-			message = message.Messages().ByName(protoreflect.Name(inner))
-		}
-		if message != nil {
-			return message
 		}
 	}
 	return nil

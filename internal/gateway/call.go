@@ -1,0 +1,350 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
+)
+
+const (
+	// A byte of JSON takes about this many bytes in memory: five in a list of short numbers,
+	// eight in records of texts and numbers.
+	decodedBytes = 8
+	// A message or a text within a body takes this many bytes in memory, with the copy that
+	// the handler gets.
+	valueBytes = 160
+	// One body may hold this many times what all bodies may hold together.
+	maxShare = 4
+	// All bodies together may hold this much where memory has no limit.
+	unlimitedBytes = 256 << 20
+	busyDelay      = 50 * time.Millisecond
+)
+
+// unary answers a call of one request and one response.
+func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
+	text, err := g.invoke(w, r, c)
+	if err != nil {
+		g.write(w, err)
+		return
+	}
+	writeJSON(w, text)
+}
+
+func writeJSON(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", contentJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	_, _ = w.Write(text) // An error means that the client has left.
+}
+
+// invoke makes the call and returns the response as JSON.
+func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
+	request, response := c.request.New(), c.response.New().Interface()
+	if err := c.setQuery(r, request); err != nil {
+		return nil, err
+	}
+	if c.body != "" {
+		data, held, err := g.readBody(w, r)
+		defer g.bodies.give(held)
+		if err == nil {
+			err = c.setBody(data, request)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := c.setPath(r.URL.Path, request); err != nil {
+		return nil, err
+	}
+	ctx, cancel, err := withTimeout(r)
+	if err != nil {
+		return nil, err
+	}
+	defer cancel()
+	if err := g.Server.Invoke(ctx, c.name, request.Interface(), response); err != nil {
+		return nil, err
+	}
+	return encode(response)
+}
+
+// withTimeout is the context of a unary call: the header Grpc-Timeout bounds it.
+func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
+	text := r.Header.Get("Grpc-Timeout")
+	if text == "" {
+		ctx, cancel := context.WithCancel(outgoing(r))
+		return ctx, cancel, nil
+	}
+	units := map[byte]time.Duration{
+		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+	}
+	last := len(text) - 1
+	unit, number := units[text[last]], text[:last]
+	n, err := strconv.ParseUint(number, 10, 64)
+	if unit == 0 || err != nil {
+		return nil, nil, badParameter("", fmt.Sprintf("Grpc-Timeout: got %.80q, want a number with its unit, such as 500m for 500 milliseconds", text))
+	}
+	ctx, cancel := context.WithTimeout(outgoing(r), unit*time.Duration(min(n, uint64(math.MaxInt64/unit))))
+	return ctx, cancel, nil
+}
+
+// set sets the fields of a request without a body.
+func (c *call) set(r *http.Request, request proto.Message) error {
+	if err := c.setQuery(r, request.ProtoReflect()); err != nil {
+		return err
+	}
+	return c.setPath(r.URL.Path, request.ProtoReflect())
+}
+
+// setBody decodes the body into the request.
+func (c *call) setBody(data []byte, request protoreflect.Message) error {
+	into := request
+	if c.body != "*" {
+		into = request.Mutable(request.Descriptor().Fields().ByName(protoreflect.Name(c.body))).Message()
+	}
+	if len(data) > 0 { // No body is an empty message.
+		if err := protojson.Unmarshal(data, into.Interface()); err != nil {
+			return invalidJSON(reason(data, err))
+		}
+	}
+	if update, ok := request.Interface().(*hindsightv1.UpdateModelRequest); ok {
+		return setMask(update, data)
+	}
+	return nil
+}
+
+// setMask gives an update without a mask the fields of its body, and the paths of a mask the
+// names of the proto files. The id and the etag name the model, and change nothing.
+func setMask(update *hindsightv1.UpdateModelRequest, body []byte) error {
+	mask := update.GetUpdateMask()
+	if len(mask.GetPaths()) == 0 {
+		var err error
+		if mask, err = runtime.FieldMaskFromRequestBody(bytes.NewReader(body), update.GetModel()); err != nil {
+			return invalidJSON(err.Error())
+		}
+		update.UpdateMask = mask
+	}
+	fields := update.GetModel().ProtoReflect().Descriptor().Fields()
+	for n, path := range mask.GetPaths() {
+		// The key of a label follows the dot, and may have any name.
+		name, key, isKey := strings.Cut(path, ".")
+		if f := fields.ByJSONName(name); f != nil {
+			mask.Paths[n] = string(f.Name())
+			if isKey {
+				mask.Paths[n] += "." + key
+			}
+		}
+	}
+	mask.Paths = slices.DeleteFunc(mask.GetPaths(), func(path string) bool { return path == "" || path == "id" || path == "etag" })
+	return nil
+}
+
+// readBody reads and checks the body of a call. held is the estimate of its memory, which the
+// caller gives back to g.bodies, also after an error. While the body arrives, it holds one
+// of the caller's places, as a call does.
+func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte, held int64, err error) {
+	if err := g.checkContent(r); err != nil {
+		return nil, 0, err
+	}
+	p := auth.FromContext(r.Context())
+	if err := p.Hold(); err != nil {
+		g.Guard.Auth.Judged(err)
+		f := g.Guard.refusal(r, p, err)
+		f.own = true
+		return nil, 0, f
+	}
+	defer p.Leave()
+	expect(r, readTimeout)
+	arriving := &arriving{from: http.MaxBytesReader(w, r.Body, int64(g.MaxMessageBytes)), budget: &g.bodies}
+	data, err = io.ReadAll(arriving)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		err = g.tooLarge()
+	case err != nil && !errors.Is(err, errBodiesFull):
+		err = g.incomplete(err)
+	case err == nil:
+		err = arriving.decoded(data)
+	}
+	return data, arriving.size, err
+}
+
+// checkContent refuses a body that is not plain JSON, or that is too large.
+func (g *Gateway) checkContent(r *http.Request) error {
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case !isContent(r, contentJSON):
+		return wrongContent(r, contentJSON, "curl --json DATA sets it")
+	case encoding != "" && encoding != "identity":
+		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+			fmt.Sprintf("Content-Encoding: got %q, want none", encoding))
+	case r.ContentLength > int64(g.MaxMessageBytes):
+		return g.tooLarge()
+	}
+	return nil
+}
+
+// isContent reports whether the body has a type. A request without a body needs none.
+func isContent(r *http.Request, want string) bool {
+	if r.ContentLength == 0 && r.Header.Get("Content-Type") == "" {
+		return true
+	}
+	content, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	charset, given := parameters["charset"]
+	return err == nil && content == want && (!given || charset == "utf-8" || charset == "UTF-8")
+}
+
+func wrongContent(r *http.Request, want, remedy string) error {
+	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, "UNSUPPORTED_MEDIA_TYPE",
+		fmt.Sprintf("Content-Type: got %q, want %s; %s", r.Header.Get("Content-Type"), want, remedy))
+}
+
+func (g *Gateway) tooLarge() error {
+	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
+}
+
+// incomplete refuses a body that broke off, or did not arrive in time.
+func (g *Gateway) incomplete(err error) error {
+	select {
+	case <-g.draining:
+		return shuttingDown()
+	default:
+		return refuse(http.StatusBadRequest, codes.InvalidArgument, "BODY_INCOMPLETE", "the body did not come: "+err.Error())
+	}
+}
+
+// errBodiesFull refuses a body when all bodies hold too much together.
+var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")
+
+func overloaded(message string) *failure {
+	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, "OVERLOADED", message,
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(busyDelay)})
+}
+
+// arriving counts a body while it arrives, so that a client that announces much and sends
+// nothing takes no memory from others.
+type arriving struct {
+	from   io.Reader
+	budget *budget
+	// size is what was counted.
+	size int64
+}
+
+// Read implements io.Reader.
+func (a *arriving) Read(p []byte) (int, error) {
+	n, err := a.from.Read(p)
+	if !a.count(int64(n)) {
+		return 0, errBodiesFull
+	}
+	return n, err
+}
+
+// count counts n more bytes, unless the budget is exhausted.
+func (a *arriving) count(n int64) bool {
+	if !a.budget.take(n, a.size+n) {
+		return false
+	}
+	a.size += n
+	return true
+}
+
+// decoded counts what a whole body takes once it is decoded.
+func (a *arriving) decoded(data []byte) error {
+	values := valuesOf(data)
+	size := max(int64(len(data))*decodedBytes, values*valueBytes)
+	if most := maxShare * a.budget.limit; values*valueBytes > most {
+		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, "REQUEST_TOO_LARGE",
+			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most))
+	}
+	if !a.count(size - a.size) {
+		return errBodiesFull
+	}
+	return nil
+}
+
+// valuesOf estimates how many messages and texts a body has. The numbers of named inputs are
+// messages too.
+func valuesOf(data []byte) int64 {
+	n := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte(`"`))/2
+	if bytes.Contains(data, []byte("inputs")) {
+		n += bytes.Count(data, []byte(","))
+	}
+	return int64(n)
+}
+
+// A budget counts the bytes that requests hold together, up to a limit.
+type budget struct {
+	limit int64
+	held  atomic.Int64
+}
+
+// limitOf is an eighth of the memory limit; 0 is no limit.
+func limitOf(memoryLimit int64) int64 {
+	if memoryLimit == 0 {
+		return unlimitedBytes
+	}
+	return memoryLimit / 8
+}
+
+// take counts n bytes of a request that then holds own bytes in all. It admits a request that
+// alone holds more than the limit.
+func (b *budget) take(n, own int64) bool {
+	if all := b.held.Add(n); all > b.limit && all > own {
+		b.held.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (b *budget) give(n int64) { b.held.Add(-n) }
+
+// invalidJSON refuses a body.
+func invalidJSON(message string) error {
+	const reason = "INVALID_JSON"
+	message = "body: " + message
+	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason}},
+	})
+}
+
+// reason says what is wrong with JSON, and where. Protojson counts lines and columns, except
+// of a text that breaks off.
+func reason(data []byte, err error) string {
+	var syntax *json.SyntaxError
+	if strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "unexpected token") {
+		if plain := json.Unmarshal(data, new(any)); errors.As(plain, &syntax) {
+			before := string(data[:min(int(syntax.Offset), len(data))])
+			line, column := 1+strings.Count(before, "\n"), len(before)-strings.LastIndex(before, "\n")-1
+			return fmt.Sprintf("line %d, column %d: %v", line, column, syntax)
+		}
+	}
+	// The library writes a space or a non-breaking space behind its name.
+	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "proto: "), "syntax error ")
+	var line, column int
+	if _, err := fmt.Sscanf(text, "(line %d:%d): ", &line, &column); err == nil {
+		_, text, _ = strings.Cut(text, "): ")
+		return fmt.Sprintf("line %d, column %d: %s", line, column, text)
+	}
+	return text
+}

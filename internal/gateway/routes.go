@@ -1,0 +1,336 @@
+package gateway
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// A route is a path of the API with its calls, by HTTP method.
+type route struct {
+	segments []string
+	// verb follows the colon at the end of the path.
+	verb  string
+	calls map[string]*call
+}
+
+// A call is what a method of a path does.
+type call struct {
+	// name is that of the call in gRPC, and request and response are its messages.
+	name              string
+	request, response protoreflect.MessageType
+	// body is the field of the request that the body holds, "*" for the request itself, empty
+	// for a call without a body of JSON.
+	body string
+	// fields are the fields of the request that the path holds, by segment. verb ends the path.
+	fields map[int]string
+	verb   string
+	// parameters are the fields of the request that the query sets.
+	parameters []protoreflect.FieldDescriptor
+	handle     func(w http.ResponseWriter, r *http.Request, c *call)
+}
+
+// messageType finds a message of the API, which is generated.
+func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
+	if err != nil {
+		panic("gateway: " + err.Error())
+	}
+	return t
+}
+
+// routes are those of the option google.api.http of each call, an export and an import.
+// Routes with a verb come first: a name in braces would match their verb.
+func (g *Gateway) routes() []*route {
+	byPath := map[string]*route{}
+	add := func(method, path, body string, rpc protoreflect.MethodDescriptor, handle func(http.ResponseWriter, *http.Request, *call)) {
+		prefix, verb, _ := strings.Cut(path, ":")
+		c := &call{
+			name: fmt.Sprintf("/%s/%s", rpc.Parent().FullName(), rpc.Name()), request: messageType(rpc.Input()), response: messageType(rpc.Output()),
+			body: body, fields: map[int]string{}, verb: verb, handle: handle,
+		}
+		segments, taken := strings.Split(prefix, "/"), []string{body}
+		for n, s := range segments {
+			if name, ok := strings.CutPrefix(s, "{"); ok {
+				c.fields[n] = strings.TrimSuffix(name, "}")
+				root, _, _ := strings.Cut(c.fields[n], ".")
+				segments[n], taken = "{"+root+"}", append(taken, root)
+			}
+		}
+		for n := range rpc.Input().Fields().Len() {
+			f := rpc.Input().Fields().Get(n)
+			if body == "*" || f.Kind() == protoreflect.BytesKind || slices.Contains(taken, string(f.Name())) {
+				continue
+			}
+			if kinds()[kindOf(f)].parse == nil {
+				panic(fmt.Sprintf("gateway: a query cannot hold %s", f.FullName()))
+			}
+			c.parameters = append(c.parameters, f)
+		}
+		key := strings.Join(segments, "/") + ":" + verb
+		if byPath[key] == nil {
+			byPath[key] = &route{segments: segments, verb: verb, calls: map[string]*call{}}
+		}
+		byPath[key].calls[method] = c
+	}
+	models := hindsightv1.File_hindsight_v1_model_proto.Services().Get(0)
+	for _, service := range []protoreflect.ServiceDescriptor{hindsightv1.File_hindsight_v1_prediction_proto.Services().Get(0), models} {
+		for n := range service.Methods().Len() {
+			m := service.Methods().Get(n)
+			rule, _ := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+			handle := g.unary
+			if m.IsStreamingServer() {
+				handle = g.events
+			}
+			if method, path := pathOf(rule); path != "" {
+				add(method, path, rule.GetBody(), m, handle)
+			}
+		}
+	}
+	add(http.MethodGet, "/v1/models/{model}:export", "", models.Methods().ByName("ExportModel"), g.export)
+	add(http.MethodPost, "/v1/models:import", "", models.Methods().ByName("ImportModel"), g.importModel)
+	return slices.SortedFunc(maps.Values(byPath), func(a, b *route) int {
+		return cmp.Or(-strings.Compare(a.verb, b.verb), slices.Compare(a.segments, b.segments))
+	})
+}
+
+// pathOf is the method and the path of a rule, empty without a rule.
+func pathOf(rule *annotations.HttpRule) (method, path string) {
+	switch p := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		return http.MethodGet, p.Get
+	case *annotations.HttpRule_Put:
+		return http.MethodPut, p.Put
+	case *annotations.HttpRule_Post:
+		return http.MethodPost, p.Post
+	case *annotations.HttpRule_Delete:
+		return http.MethodDelete, p.Delete
+	case *annotations.HttpRule_Patch:
+		return http.MethodPatch, p.Patch
+	}
+	return "", ""
+}
+
+// matches reports whether the route has the path. If nameless, names in the path may be
+// empty.
+func (t *route) matches(path string, nameless bool) bool {
+	if t.verb != "" {
+		var ok bool
+		if path, ok = strings.CutSuffix(path, ":"+t.verb); !ok {
+			return false
+		}
+	}
+	return slices.EqualFunc(t.segments, strings.Split(path, "/"), func(want, got string) bool {
+		return want == got || (strings.HasPrefix(want, "{") && (got != "" || nameless))
+	})
+}
+
+// find returns the route of a path, nil if there is none.
+func (g *Gateway) find(path string, nameless bool) *route {
+	if n := slices.IndexFunc(g.table, func(t *route) bool { return t.matches(path, nameless) }); n >= 0 {
+		return g.table[n]
+	}
+	return nil
+}
+
+// callOf finds the call of a request. It refuses what the call would ignore: parameters
+// that the call does not have, and headers that make a call conditional.
+func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) {
+	if !utf8.ValidString(r.URL.Path) {
+		return nil, refuse(http.StatusBadRequest, codes.InvalidArgument, "INVALID_PATH", "the path is not UTF-8")
+	}
+	t := g.find(r.URL.Path, false)
+	if t == nil {
+		return nil, g.notFound(r)
+	}
+	c := t.calls[r.Method]
+	if c == nil {
+		if lacking := g.find(r.URL.Path, true); lacking.calls[r.Method] != nil {
+			return nil, g.notFound(r) // POST /v1/models/:predict lacks the name, and is no call of a model ":predict".
+		}
+		return nil, methodNotAllowed(w, r, slices.Sorted(maps.Keys(t.calls)))
+	}
+	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
+		if got := r.Header.Get(name); got != "" && r.Method != http.MethodGet {
+			return nil, badParameter(name, fmt.Sprintf("%s: got %q, want nothing: the etag is a field of the body of PATCH, and a parameter of DELETE", name, got))
+		}
+	}
+	return c, nil
+}
+
+// setPath sets the fields that the path holds. It refuses a body that holds other values.
+func (c *call) setPath(path string, request protoreflect.Message) error {
+	segments := strings.Split(strings.TrimSuffix(path, ":"+c.verb), "/")
+	for n, name := range c.fields {
+		m, value := request, segments[n]
+		for outer, inner, nested := strings.Cut(name, "."); nested; outer, inner, nested = strings.Cut(name, ".") {
+			m, name = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(outer))).Message(), inner
+		}
+		f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+		if got := m.Get(f).String(); got != "" && got != value {
+			return invalidJSON(fmt.Sprintf("%s: got %.80q, want %q as in the path, or nothing", name, got, value))
+		}
+		m.Set(f, protoreflect.ValueOfString(value))
+	}
+	return nil
+}
+
+// setQuery sets the fields that the query names.
+func (c *call) setQuery(r *http.Request, request protoreflect.Message) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badParameter("", "the query: "+err.Error())
+	}
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		f, key := c.parameter(name)
+		if f == nil {
+			return badParameter(name, fmt.Sprintf("the query: got %q, want %s", name, c.parameterNames()))
+		}
+		place := f.JSONName() + "[" + key
+		if other, twice := seen[place]; twice || len(given[name]) > 1 {
+			return badParameter(name, fmt.Sprintf("the query: got %s more than once, want it once", cmp.Or(other, name)))
+		}
+		seen[place] = name
+		value, field := given.Get(name), name
+		if f.Message() != nil && !f.IsMap() {
+			field = string(f.Name())
+		}
+		if want := setField(request, f, key, value); want != "" {
+			return badParameter(field, fmt.Sprintf("%s: got %.80q, want %s", name, value, want))
+		}
+	}
+	return nil
+}
+
+// parameter returns the field that a name in a query means, nil if there is none, and the
+// key in brackets of a map.
+func (c *call) parameter(name string) (f protoreflect.FieldDescriptor, key string) {
+	plain, key, isMap := strings.Cut(name, "[")
+	if isMap {
+		var closed bool
+		if key, closed = strings.CutSuffix(key, "]"); !closed || key == "" || strings.ContainsAny(key, "[]") {
+			return nil, ""
+		}
+	}
+	for _, f := range c.parameters {
+		if (plain == f.JSONName() || plain == string(f.Name())) && isMap == f.IsMap() {
+			return f, key
+		}
+	}
+	return nil, ""
+}
+
+// parameterNames says what a query may have.
+func (c *call) parameterNames() string {
+	if len(c.parameters) == 0 {
+		return "no parameter"
+	}
+	var names []string
+	for _, f := range c.parameters {
+		name := f.JSONName()
+		if f.IsMap() {
+			name += "[KEY]"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// A kind is what a parameter takes.
+type kind struct {
+	want  string
+	parse func(text string) (protoreflect.Value, error)
+}
+
+// kinds are those of parameters, by kindOf.
+func kinds() map[string]kind {
+	return map[string]kind{
+		"string": {"a text of UTF-8", parseText},
+		"map":    {"a text of UTF-8", parseText},
+		"int32": {"an integer of 32 bits", func(text string) (protoreflect.Value, error) {
+			n, err := strconv.ParseInt(text, 10, 32)
+			return protoreflect.ValueOfInt32(int32(n)), err
+		}},
+		"double": {"a number", func(text string) (protoreflect.Value, error) {
+			x, err := strconv.ParseFloat(text, 64)
+			return protoreflect.ValueOfFloat64(x), err
+		}},
+		"bool": {"true or false", func(text string) (protoreflect.Value, error) {
+			is, err := strconv.ParseBool(text)
+			return protoreflect.ValueOfBool(is), err
+		}},
+		"google.protobuf.Duration": {"a time with its unit, as 2s", func(text string) (protoreflect.Value, error) {
+			d, err := time.ParseDuration(text)
+			return protoreflect.ValueOfMessage(durationpb.New(d).ProtoReflect()), err
+		}},
+		"google.protobuf.FieldMask": {"", func(text string) (protoreflect.Value, error) {
+			mask := fieldmaskpb.FieldMask{Paths: strings.Split(text, ",")}
+			return protoreflect.ValueOfMessage(mask.ProtoReflect()), nil
+		}},
+	}
+}
+
+var errNotUTF8 = errors.New("not UTF-8")
+
+func parseText(text string) (protoreflect.Value, error) {
+	if !utf8.ValidString(text) {
+		return protoreflect.Value{}, errNotUTF8
+	}
+	return protoreflect.ValueOfString(text), nil
+}
+
+func kindOf(f protoreflect.FieldDescriptor) string {
+	switch {
+	case f.IsMap():
+		return "map"
+	case f.Message() != nil:
+		return string(f.Message().FullName())
+	default:
+		return f.Kind().String()
+	}
+}
+
+// setField sets a field to a value of a query, or says what value the field takes.
+func setField(m protoreflect.Message, f protoreflect.FieldDescriptor, key, text string) (want string) {
+	kind := kinds()[kindOf(f)]
+	v, err := kind.parse(text)
+	switch {
+	case err != nil:
+		return kind.want
+	case f.IsMap():
+		m.Mutable(f).Map().Set(protoreflect.ValueOfString(key).MapKey(), v)
+	default:
+		m.Set(f, v)
+	}
+	return ""
+}
+
+func badParameter(name, message string) *failure {
+	const reason = "INVALID_PARAMETER"
+	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: name, Description: message, Reason: reason}},
+	})
+}
