@@ -1,7 +1,7 @@
-// Package account is what the engine knows of how a model does, beside the
-// learner's own account: what was served, the losses of two predictors that
-// ignore the inputs, prediction intervals, and changes of the loss. It is part of
-// the model's state: the same rounds give the same account, bit for bit.
+// Package account keeps the account of a model beside the learner's own: the served
+// losses, the losses of two baselines that ignore the inputs, prediction intervals, and
+// changes of the loss. It is part of the model's state: the same rounds give the same
+// account, bit for bit.
 package account
 
 import (
@@ -15,30 +15,29 @@ import (
 type Account struct {
 	// Time is the time of the newest record, in nanoseconds since 1970.
 	Time int64
-	// predicted counts the observations that had been predicted, served sums their
-	// losses.
+	// predicted counts the observations with a served prediction, served sums the
+	// figures of these predictions.
 	predicted uint64
 	served    Figures
-	// weight is the sum of all weights, means are the weighted means of the labels,
-	// last the labels of the last observation, an entry each output. Before the
-	// first observation all are 0.
+	// weight is the sum of all weights. means has the weighted means of the labels, last
+	// the newest labels, an entry each output. All are 0 before the first observation.
 	weight      float64
 	means, last []float64
 	whole       Performance
 	discounted  Performance
 	recent      window
-	// excess is what the served predictions lost beyond the prequential ones of the
-	// same observations.
+	// excess is the loss of the served predictions minus that of the prequential ones of
+	// the same observations.
 	excess float64
 	levels []float64
-	// intervals has an entry each output, if there are levels.
+	// intervals has an entry each output, and none without levels.
 	intervals []*interval.State
 	drift     *drift.Detector
 }
 
-// New is the account of a model that has learned nothing. Levels are the
-// coverages of its prediction intervals, ascending, or none. Without outputs, as of
-// a classifier, it knows losses alone: the baselines have none.
+// New returns the account of a model that has learned nothing. Levels are the ascending
+// coverages of its prediction intervals, or none. The account of a classifier has no
+// outputs; its baselines have no loss.
 func New(outputs int, levels []float64) *Account {
 	a := &Account{means: make([]float64, outputs), last: make([]float64, outputs), levels: levels, drift: drift.New()}
 	if len(levels) > 0 {
@@ -60,42 +59,41 @@ type Round struct {
 	Weight              float64
 	// Loss is that of Predictions, times the weight.
 	Loss float64
-	// Served is what the client was told, nil if it was told nothing, ServedLoss its
-	// loss, times the weight. Notes are those of that moment; notes that no account
-	// gives are ignored.
+	// Served is the prediction that the client received, nil if none, ServedLoss its
+	// loss, times the weight. Notes are those of AppendNotes at that time. Notes that no
+	// account gives are ignored.
 	Served, Notes []float64
 	ServedLoss    float64
-	// SetAside says that the learner did not learn the observation. The baselines do not
-	// either, and all sums leave it out: one label that towers over all others would
-	// decide every skill.
+	// SetAside is true if the learner did not learn the observation. Then the baselines do
+	// not learn it, and all sums leave it out: one outlier would decide every skill.
 	SetAside bool
 }
 
-// Observe takes one observation, and tells what became of it and whether it shows a
-// change of the loss. It costs O(outputs · levels).
+// Observe takes one observation. It returns the observation's performance, and whether the
+// observation shows a change of the loss. It costs O(outputs · levels).
 func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) {
 	now := Figures{Loss: r.Loss}
 	now.RunningMean, now.LastLabel = total(a.means, r, loss), total(a.last, r, loss)
-	told := now
+	served := now
 	notes := a.read(r.Notes)
 	if r.Served != nil {
-		told.Loss = r.ServedLoss
+		served.Loss = r.ServedLoss
 		if notes != nil {
 			k := len(r.Labels)
-			told.RunningMean, told.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
+			served.RunningMean, served.LastLabel = total(notes[:k], r, loss), total(notes[k:2*k], r, loss)
 		}
 	}
 	a.judge(r, notes)
-	changed = a.drift.Observe(told.Loss / r.Weight)
+	changed = a.drift.Observe(served.Loss / r.Weight)
 	if r.SetAside {
 		return Performance{Observations: 1}, changed
 	}
 	if r.Served != nil {
 		a.predicted++
-		a.served.add(told)
+		a.served.add(&served, 1)
 		a.excess += r.ServedLoss - r.Loss
 	}
-	round = Performance{Observations: 1, Prequential: now, Served: told}
+	round = Performance{Observations: 1, Prequential: now, Served: served}
 	a.whole.Add(round)
 	a.recent.Add(round)
 	a.discounted.scale(discount)
@@ -104,7 +102,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	return round, changed
 }
 
-// total is the loss of predictions, times the weight.
+// total returns the loss of predictions, times the weight.
 func total(predictions []float64, r Round, loss Loss) (sum float64) {
 	for j, y := range r.Labels {
 		sum += float64(r.Weight * loss(predictions[j], y))
@@ -112,14 +110,14 @@ func total(predictions []float64, r Round, loss Loss) (sum float64) {
 	return sum
 }
 
-// judge tells the intervals where the labels were. An observation that had not
-// been predicted is judged by the interval of now.
+// judge shows the labels to the intervals. An observation without a served prediction is
+// judged by the present interval.
 func (a *Account) judge(r Round, notes []float64) {
 	var own [1 + maxLevels]float64
 	for j, s := range a.intervals {
 		value, of := r.Predictions[j], own[:0]
 		if r.Served != nil && notes != nil {
-			value, of = r.Served[j], a.noted(notes, j)
+			value, of = r.Served[j], a.intervalNotes(notes, j)
 		} else {
 			of = appendInterval(of, s, len(a.levels))
 		}
@@ -127,7 +125,7 @@ func (a *Account) judge(r Round, notes []float64) {
 	}
 }
 
-// learn moves the baselines on.
+// learn updates the baselines.
 func (a *Account) learn(r Round) {
 	a.weight += r.Weight
 	share := r.Weight / a.weight
@@ -137,32 +135,32 @@ func (a *Account) learn(r Round) {
 	}
 }
 
-// Recent is the performance over the last observations, at a cost of some 150
+// Recent returns the performance over the newest observations, at a cost of some 150
 // additions.
 func (a *Account) Recent() Performance { return a.recent.Total() }
 
-// Summary is what there is to tell of an account.
+// Summary sums up an account.
 type Summary struct {
-	// Predicted counts the observations that had been predicted, Served sums the
-	// losses of what the client was told then and of the baselines of that moment.
+	// Predicted counts the observations with a served prediction. Served sums the losses
+	// of these predictions and of the baselines at their time.
 	Predicted uint64
 	Served    Figures
-	// Excess is what the served predictions lost beyond the prequential ones of the
-	// same observations.
+	// Excess is the loss of the served predictions minus that of the prequential ones of
+	// the same observations.
 	Excess float64
-	// Whole is the performance over all observations, Recent over the last ones,
-	// Discounted that where each round takes a thousandth of what was before.
+	// Whole is the performance over all observations, Recent over the newest ones.
+	// Discounted weighs an observation by 0.999 to the power of its age in rounds.
 	Whole, Recent, Discounted Performance
-	// Intervals has an entry a level, over all outputs.
+	// Intervals has an entry each level, over all outputs.
 	Intervals []interval.Statistics
-	// Observed is how many observations the account is of, with those set aside.
+	// Observed counts the observations, including those set aside.
 	Observed uint64
-	// Drift tells of changes of the loss. Its sequences count the observations of
+	// Drift describes changes of the loss. Its sequences count the observations of
 	// this account.
 	Drift drift.Statistics
 }
 
-// Summary sums up the account, at a cost of O(outputs · levels).
+// Summary returns the summary, at a cost of O(outputs · levels).
 func (a *Account) Summary() Summary {
 	s := Summary{
 		Predicted: a.predicted, Served: a.served, Excess: a.excess,
@@ -179,8 +177,8 @@ func (a *Account) Summary() Summary {
 	return s
 }
 
-// overOutputs joins the statistics of a level: means over the outputs, and the
-// least coverage of any.
+// overOutputs returns the statistics of a level over all outputs: means, and the least
+// of the least coverages.
 func (a *Account) overOutputs(level int) interval.Statistics {
 	sum := a.intervals[0].Statistics(level)
 	for _, s := range a.intervals[1:] {
@@ -201,9 +199,9 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 	return sum
 }
 
-// Counts are how many intervals of a level were judged so far and, for each level, how
-// many of them held their label, over all outputs. It costs O(outputs · levels) and
-// allocates nothing when dst has room. There are none without levels.
+// Counts appends the number of intervals that were judged of a level and, for each level,
+// the number of these that contained their label, over all outputs. Without levels it
+// appends nothing. It costs O(outputs · levels) and allocates nothing when dst has room.
 func (a *Account) Counts(dst []uint64) []uint64 {
 	if len(a.levels) == 0 {
 		return dst
@@ -223,13 +221,14 @@ func (a *Account) Counts(dst []uint64) []uint64 {
 	return dst
 }
 
-// Change is the last change of the loss. It counts the observations of this account.
+// Change returns the statistics of changes of the loss. They count the observations of this
+// account.
 func (a *Account) Change() drift.Statistics { return a.drift.Statistics() }
 
-// Observations is how many observations the account is of, with those set aside.
+// Observations returns the number of observations, including those set aside.
 func (a *Account) Observations() uint64 { return a.drift.Observed() }
 
-// Intervals are the statistics of each output, an entry a level.
+// Intervals returns the statistics of each output, an entry each level.
 func (a *Account) Intervals() [][]interval.Statistics {
 	all := make([][]interval.Statistics, len(a.intervals))
 	for j, s := range a.intervals {

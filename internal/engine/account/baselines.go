@@ -6,19 +6,18 @@ import (
 	"hindsight/internal/engine/account/interval"
 )
 
-// Notes are what the account wants back with the label of a prediction: for k
-// outputs and L levels, the k means and the k last labels; and, if there are
-// levels, for each output the scale σ of its interval and L radii in units of σ.
-// A scale of unknown says that there is no interval yet.
+// The notes of a prediction come back to the account with the label: for k outputs and L
+// levels, the k means and the k last labels; and, if L > 0, for each output the scale σ of
+// its interval and L radii in units of σ. A scale of unknown means no interval.
 
 // maxLevels bounds the levels of coverage.
 const maxLevels = 8
 
-// unknown is the scale of an interval that there is not yet.
+// unknown is the scale of an interval that does not exist yet.
 const unknown = -1
 
-// AppendNotes appends what the account wants back with the label of a prediction
-// of now. It costs O(outputs · levels).
+// AppendNotes appends the notes of a prediction made now: see Round.Notes. It costs
+// O(outputs · levels).
 func (a *Account) AppendNotes(dst []float64) []float64 {
 	dst = append(append(dst, a.means...), a.last...)
 	for _, s := range a.intervals {
@@ -27,7 +26,7 @@ func (a *Account) AppendNotes(dst []float64) []float64 {
 	return dst
 }
 
-// NotesLength is how many numbers AppendNotes appends.
+// NotesLength returns the number of numbers that AppendNotes appends.
 func NotesLength(outputs, levels int) int {
 	if levels == 0 {
 		return 2 * outputs
@@ -50,7 +49,7 @@ func appendInterval(dst []float64, s *interval.State, levels int) []float64 {
 	return dst
 }
 
-// read is notes if an account of this shape gave them, else nil.
+// read returns notes if an account of this shape can have given them, else nil.
 func (a *Account) read(notes []float64) []float64 {
 	k := len(a.means)
 	if len(notes) != NotesLength(k, len(a.levels)) {
@@ -68,14 +67,14 @@ func (a *Account) read(notes []float64) []float64 {
 	return notes
 }
 
-// noted is what is noted of the interval of an output: σ and the radii.
-func (a *Account) noted(notes []float64, output int) []float64 {
+// intervalNotes returns the notes of the interval of an output: σ and the radii.
+func (a *Account) intervalNotes(notes []float64, output int) []float64 {
 	width := 1 + len(a.levels)
 	return notes[2*len(a.means)+output*width:][:width]
 }
 
-// Interval is the prediction interval of an output at a level, around what was
-// predicted, from the notes of that moment. There is none if ok is false.
+// Interval returns the prediction interval of an output at a level, around the predicted
+// value, from the notes of the prediction. ok is false if there was no interval.
 func Interval(value float64, notes []float64, outputs, levels, output, level int) (lower, upper float64, ok bool) {
 	if levels == 0 || len(notes) != NotesLength(outputs, levels) {
 		return 0, 0, false

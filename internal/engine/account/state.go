@@ -8,7 +8,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Versions of the bytes of an account. Version 1 knew what was served alone.
+// Versions of the bytes of an account. Version 1 has the served loss alone.
 const (
 	versionServed = 1
 	version       = 2
@@ -26,88 +26,53 @@ var ErrUnreadable = errors.New("not an account this version can read")
 
 // Append appends the bytes of the account to dst.
 func (a *Account) Append(dst []byte) []byte {
-	dst = append(dst, version)
-	dst = codec.AppendUint64(dst, uint64(a.Time))
-	dst = codec.AppendUint64(dst, a.predicted)
-	dst = codec.AppendFloats(dst, a.served.Loss, a.served.RunningMean, a.served.LastLabel, a.excess, a.weight)
-	dst = codec.AppendFloats(codec.AppendFloats(dst, a.means...), a.last...)
-	dst = a.discounted.AppendBinary(a.whole.AppendBinary(dst))
-	dst = a.recent.AppendBinary(dst)
-	for _, s := range a.intervals {
-		dst = appendPart(dst, s.AppendBinary)
-	}
-	return appendPart(dst, a.drift.AppendBinary)
+	v := codec.Appending(dst)
+	a.Visit(&v)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	return out
 }
 
-// appendPart appends a length and so many bytes.
-func appendPart(dst []byte, appendBinary func([]byte) []byte) []byte {
-	at := len(dst)
-	dst = appendBinary(codec.AppendUint64(dst, 0))
-	codec.AppendUint64(dst[:at], uint64(len(dst)-at-8))
-	return dst
-}
-
-// Decode reads what Append wrote of a model of so many outputs and of these
-// levels. It takes any bytes.
+// Decode reads the bytes that Append wrote of a model with these outputs and levels. It
+// accepts any bytes.
 func Decode(data []byte, outputs int, levels []float64) (*Account, error) {
 	a := New(outputs, levels)
-	r := codec.NewReader(data)
-	head := r.Bytes(1)
-	if head == nil || head[0] < versionServed || head[0] > version {
-		return nil, fmt.Errorf("account of version %v: %w", head, ErrUnreadable)
-	}
-	a.Time, a.predicted = int64(r.Uint64()), r.Uint64()
-	r.Within(maxNumber, &a.served.Loss)
-	var err error
-	if head[0] > versionServed {
-		err = a.read2(r)
-	}
-	if err == nil {
-		err = r.End()
-	}
-	if err != nil {
+	if err := codec.Read(data, a.Visit); err != nil {
 		return nil, fmt.Errorf("account: %w: %w", ErrUnreadable, err)
 	}
 	return a, nil
 }
 
-// read2 reads what version 2 knows more.
-func (a *Account) read2(r *codec.Reader) error {
-	r.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.weight)
-	r.FloatsWithin(maxLabel, a.means)
-	r.FloatsWithin(maxLabel, a.last)
-	a.whole.Read(r, maxNumber)
-	a.discounted.Read(r, maxNumber)
-	if err := a.recent.Read(r, maxNumber); err != nil {
-		return err
+// Visit visits the account: a byte of the version, then numbers of 8 bytes, the intervals
+// and the detector each after its length.
+func (a *Account) Visit(v *codec.Visitor) {
+	written := byte(version)
+	v.Byte(&written)
+	if v.Reading() && (written < versionServed || written > version) {
+		v.Corrupt("version %d", written)
+		return
 	}
+	v.Int64(&a.Time)
+	v.Uint64(&a.predicted)
+	v.Within(maxNumber, &a.served.Loss)
+	if written == versionServed {
+		return
+	}
+	v.Within(maxNumber, &a.served.RunningMean, &a.served.LastLabel, &a.excess, &a.weight)
+	v.FloatsWithin(maxLabel, a.means)
+	v.FloatsWithin(maxLabel, a.last)
+	a.whole.Visit(v, maxNumber)
+	a.discounted.Visit(v, maxNumber)
+	a.recent.Visit(v, func(p *Performance) { p.Visit(v, maxNumber) })
 	for _, s := range a.intervals {
-		if err := readPart(r, s.Restore); err != nil {
-			return fmt.Errorf("intervals: %w", err)
-		}
+		v.Part(s.Visit)
 	}
-	if err := readPart(r, a.drift.Restore); err != nil {
-		return fmt.Errorf("drift: %w", err)
+	v.Part(a.drift.Visit)
+	if v.Reading() && a.weight < 0 {
+		v.Corrupt("a sum of weights of %g", a.weight)
 	}
-	if a.weight < 0 {
-		return fmt.Errorf("a sum of weights of %g", a.weight)
-	}
-	return r.Err()
 }
 
-func readPart(r *codec.Reader, restore func([]byte) error) error {
-	length := r.Uint64()
-	if length > uint64(r.Len()) {
-		return fmt.Errorf("a part of %d bytes in %d", length, r.Len())
-	}
-	part := r.Bytes(int(length))
-	if err := r.Err(); err != nil {
-		return err
-	}
-	return restore(part)
-}
-
-// Size is the memory that the account takes, in bytes, at a cost of O(outputs).
+// Size returns the memory of the account in bytes, at a cost of O(outputs).
 func (a *Account) Size() uint64 {
 	size := uint64(accountBytes + 16*len(a.means) + performanceBytes*a.recent.Capacity())
 	for _, s := range a.intervals {

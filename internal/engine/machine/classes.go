@@ -20,20 +20,20 @@ type classifier struct {
 	outcome model.ClassOutcome
 }
 
-// newClassifier is nil if the labels of a spec are real.
+// newClassifier returns nil if the labels of a spec are real.
 func newClassifier(spec model.Spec, learner model.Learner) (*classifier, error) {
 	if spec.Classes == nil {
 		return nil, nil
 	}
 	c, ok := learner.(model.Classifier)
 	if !ok || spec.Classes.MaxClasses == nil {
-		return nil, fmt.Errorf("a learner of classes that is none: %w", ErrCorrupt)
+		return nil, fmt.Errorf("the learner of a spec with classes is no classifier: %w", ErrCorrupt)
 	}
 	limit := *spec.Classes.MaxClasses
 	return &classifier{learner: c, account: classes.New(limit), limit: limit}, nil
 }
 
-// learnClass takes one observation of a class.
+// learnClass learns one observation of a class.
 func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answer) error {
 	c := m.classifier
 	var advice []float64
@@ -44,16 +44,15 @@ func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answe
 	if err := c.learner.ObserveClass(out, x, o.Class, o.Weight, advice); err != nil {
 		return unlearnable(err)
 	}
-	said := &out.Prediction
-	if !finite(said.Probabilities) || math.IsNaN(out.Loss) {
-		return fmt.Errorf("probabilities of %v, a loss of %g: %w", said.Probabilities, out.Loss, ErrCorrupt)
+	prequential := &out.Prediction
+	if !finite(prequential.Probabilities) || math.IsNaN(out.Loss) {
+		return fmt.Errorf("probabilities of %v, a loss of %g: %w", prequential.Probabilities, out.Loss, ErrCorrupt)
 	}
 	m.sequence++
-	*a = record.Answer{Sequence: m.sequence, Class: said.Name(), Loss: out.Loss, Regret: out.Regret}
-	// The account of labels sees losses alone.
+	*a = record.Answer{Sequence: m.sequence, Class: prequential.Name(), Loss: out.Loss, Regret: out.Regret}
 	losses := account.Round{Weight: o.Weight, Loss: out.Loss}
 	round := classes.Round{
-		Class: out.Class, Prequential: classes.Prediction{Class: said.Class, Probabilities: said.Probabilities},
+		Class: out.Class, Prequential: classes.Prediction{Class: prequential.Class, Probabilities: prequential.Probabilities},
 	}
 	if s := o.Served; s != nil {
 		a.Served, a.ServedLoss = true, float64(o.Weight*c.learner.LossOfClass(s.Predictions, out.Class))
@@ -69,13 +68,13 @@ func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answe
 	judged, changed := m.account.Observe(losses, m.lossOf)
 	figures := c.account.Observe(round)
 	m.record(&judged, &figures, changed)
-	recent, told := m.account.Recent(), c.account.Recent()
-	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, told.Served.Skill()
+	recent, classified := m.account.Recent(), c.account.Recent()
+	a.RecentLoss, a.RecentSkill = recent.Served.Loss/recent.Observations, classified.Served.Skill()
 	return nil
 }
 
-// Classes are the classes by their numbers, to be read only, none of a machine of
-// real labels.
+// Classes returns the classes by their numbers, nil for real labels. The caller only reads
+// them.
 func (m *Machine) Classes() []string {
 	if m.classifier == nil {
 		return nil
@@ -83,7 +82,7 @@ func (m *Machine) Classes() []string {
 	return m.classifier.learner.Classes()
 }
 
-// ClassRoom is how many more classes there may be.
+// ClassRoom returns the number of classes that may still be added.
 func (m *Machine) ClassRoom() int {
 	if m.classifier == nil {
 		return 0
@@ -91,16 +90,16 @@ func (m *Machine) ClassRoom() int {
 	return m.classifier.limit - len(m.Classes())
 }
 
-// Continues tells whether classes that were known when a prediction was made are
-// the first of those of now. After a restore they need not be: then the prediction is
-// of a state that has been undone.
+// Continues reports whether the classes known at the time of a prediction are the first of
+// the present classes. After a restore they may not be: the state of the prediction was
+// undone.
 func (m *Machine) Continues(names []string) bool {
 	now := m.Classes()
 	return len(names) <= len(now) && slices.Equal(names, now[:len(names)])
 }
 
-// ClassSummary tells how a classifier does, nil of a machine of real labels. It
-// costs O(classes).
+// ClassSummary sums up the account of a classifier, nil for real labels. It costs
+// O(classes).
 func (m *Machine) ClassSummary() *classes.Summary {
 	if m.classifier == nil {
 		return nil

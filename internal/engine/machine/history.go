@@ -9,18 +9,16 @@ import (
 	"hindsight/internal/model"
 )
 
-// shape says which figures the history has.
 func (m *Machine) shape() history.Shape {
 	return history.Shape{Classes: m.classifier != nil, Levels: len(m.spec.Coverage)}
 }
 
-// beginHistory begins the history here.
 func (m *Machine) beginHistory() {
 	m.history = history.New(m.shape(), m.sequence, m.account.Counts(nil))
 }
 
-// restoreHistory reads the history of a snapshot. That of an older version has none:
-// the history begins here.
+// restoreHistory reads the history of a snapshot. A snapshot of an older version has none:
+// the history then begins at its sequence.
 func (m *Machine) restoreHistory(data []byte) (err error) {
 	if data == nil {
 		m.beginHistory()
@@ -30,8 +28,7 @@ func (m *Machine) restoreHistory(data []byte) (err error) {
 	return err
 }
 
-// appendHistory is the history of a snapshot. There is none before the first
-// observation.
+// appendHistory returns the history for a snapshot, nil before the first observation.
 func (m *Machine) appendHistory() []byte {
 	if m.sequence == 0 {
 		return nil
@@ -39,7 +36,7 @@ func (m *Machine) appendHistory() []byte {
 	return m.history.Append(nil)
 }
 
-// record takes what became of an observation into the history.
+// record adds the performance of one observation to the history.
 func (m *Machine) record(p *account.Performance, c *classes.Performance, changed bool) {
 	if changed {
 		last := m.account.Change()
@@ -49,20 +46,19 @@ func (m *Machine) record(p *account.Performance, c *classes.Performance, changed
 		})
 	}
 	if m.history.Observe(p, c) {
-		m.tell(&m.moment)
+		m.measure(&m.moment)
 		m.history.Complete(&m.moment)
 	}
 }
 
-// tell says what there is to tell of this moment, at a cost of O(r). It allocates
-// nothing when the moment has room. A regret that has to be solved for is not known.
-func (m *Machine) tell(now *history.Moment) {
+// measure fills in the present moment, at a cost of O(r). It allocates nothing when the
+// moment has room. A regret that Stats does not know is NaN.
+func (m *Machine) measure(now *history.Moment) {
 	now.Time, now.Regret, now.RegretBound, now.Dictionary = m.account.Time, math.NaN(), math.NaN(), 0
 	now.Counts, now.Weights = m.account.Counts(now.Counts[:0]), now.Weights[:0]
-	// A defect of what is told ends no model: it is not told.
 	stats, err := m.Stats()
 	if err != nil {
-		return
+		return // A panic in Stats must not stop the model.
 	}
 	now.Regret, now.Dictionary = stats.Regret, stats.Dictionary
 	if stats.Certified {
@@ -73,27 +69,27 @@ func (m *Machine) tell(now *history.Moment) {
 	}
 }
 
-// appendWeights appends the weights of the experts, none if the learner panics.
+// appendWeights appends the weights of the experts, or returns nil if the learner panics.
 func appendWeights(mixing model.Mixing, dst []float64) (weights []float64) {
 	var err error
 	defer contain("tell the weights", &err)
 	return mixing.AppendWeights(dst)
 }
 
-// History is a copy of the history, at a cost of its size.
+// History returns a copy of the history, at a cost of its size.
 func (m *Machine) History() *history.History { return m.history.Clone() }
 
-// Moment is what there is to tell of this moment, at a cost of O(r).
+// Moment returns the present moment, at a cost of O(r).
 func (m *Machine) Moment() *history.Moment {
 	now := new(history.Moment)
-	m.tell(now)
+	m.measure(now)
 	return now
 }
 
-// Completed is the sequence at which the newest complete point of the history ends.
+// Completed returns the sequence of the newest complete point of the history.
 func (m *Machine) Completed() uint64 { return m.history.Completed() }
 
-// ExpertNames are the names of the experts, in the order of the weights of the
+// ExpertNames returns the names of the experts in the order of the weights of the
 // history.
 func (m *Machine) ExpertNames() []string {
 	mixing, ok := m.learner.(model.Mixing)

@@ -11,17 +11,16 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// encoder makes features of records. It is part of the machine's state.
+// encoder makes features of records of named inputs. It is part of the machine's state.
 type encoder struct {
 	*input.Encoder
-	// record and features are scratch of Apply, buffers are features of the
-	// others.
+	// record and features are scratch of Apply, buffers of the other methods.
 	record   input.Record
 	features []float64
 	buffers  sync.Pool
 }
 
-// newEncoder is the encoder of a spec's inputs, nil if it has none.
+// newEncoder returns the encoder of a spec, nil without named inputs.
 func newEncoder(spec model.Spec) *encoder {
 	if len(spec.Inputs) == 0 {
 		return nil
@@ -29,8 +28,8 @@ func newEncoder(spec model.Spec) *encoder {
 	return &encoder{Encoder: input.NewEncoder(input.NewSchema(spec.Inputs))}
 }
 
-// decode makes features of the bytes of a record, for the exclusive use of Apply. The
-// record stays in the encoder.
+// decode decodes a record and returns its features. Both stay valid until the next call, by
+// Apply alone.
 func (e *encoder) decode(data []byte) ([]float64, error) {
 	rest, err := e.record.Decode(data)
 	if err == nil && len(rest) > 0 {
@@ -53,7 +52,7 @@ func (e *encoder) take() *[]float64 {
 	return new([]float64)
 }
 
-// named says of an error about a feature which one it is, by its name.
+// named replaces the place of a feature in an error by the name of the input.
 func (m *Machine) named(err error) error {
 	var field *model.FieldError
 	if m.encoder == nil || !errors.As(err, &field) {
@@ -70,8 +69,8 @@ func (m *Machine) named(err error) error {
 	return &moved
 }
 
-// Inputs are the statistics of the named inputs, by their places, none without
-// them. It costs O(inputs).
+// Inputs returns the statistics of the named inputs by their places, nil without named
+// inputs. It costs O(inputs).
 func (m *Machine) Inputs() []input.Statistics {
 	if m.encoder == nil {
 		return nil
@@ -83,7 +82,8 @@ func (m *Machine) Inputs() []input.Statistics {
 	return all
 }
 
-// Encoder is what encodes named inputs, to be read only, nil without them.
+// Encoder returns the encoder of the named inputs, nil without named inputs. The caller only
+// reads it.
 func (m *Machine) Encoder() *input.Encoder {
 	if m.encoder == nil {
 		return nil

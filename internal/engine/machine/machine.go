@@ -1,11 +1,10 @@
-// Package machine is one model as a pure state machine: a spec, a learner, a
-// sequence and an account. Records go in, answers come out. It does no I/O,
-// reads no clock, takes no lock and logs nothing. All that apply the same records
-// have the same state, bit for bit: the writer, recovery, a check of what is
-// stored, a test.
+// Package machine implements one model as a pure state machine: a spec, a learner, a
+// sequence and an account. Records go in, answers come out. A machine does no I/O,
+// reads no clock, takes no lock and logs nothing. Machines that apply the same records
+// have the same state, bit for bit, in the writer, in recovery, in a check and in tests.
 //
-// It is the one place where a learner's panic is contained. A panic of Apply ends
-// the machine, any other one ends its call.
+// A machine contains the panics of its learner. A panic in Apply stops the machine, a panic
+// in another method fails the call.
 package machine
 
 import (
@@ -25,14 +24,14 @@ import (
 
 // Sentinels.
 var (
-	// ErrCorrupt is a state that is not what was learned, or a record that a
-	// learner of the spec cannot learn.
+	// ErrCorrupt: the state is not the one that was learned, or a record cannot be learned
+	// by a learner of the spec.
 	ErrCorrupt = errors.New("stored state is corrupt")
-	// ErrPanic is a learner that panicked. It comes with ErrCorrupt.
+	// ErrPanic: the learner panicked. ErrPanic comes with ErrCorrupt.
 	ErrPanic = errors.New("the learner panicked")
 )
 
-// Machine is one model. Apply needs exclusive access; all other methods only read
+// Machine is one model. Apply needs exclusive access; the other methods only read
 // and may run concurrently.
 type Machine struct {
 	spec     model.Spec
@@ -46,14 +45,15 @@ type Machine struct {
 	history    *history.History
 	// moment is scratch of Apply.
 	moment history.Moment
-	// failed is why the machine is at an end: its learner may be anywhere.
+	// failed is the panic or error that stopped the machine. After it, the state of the
+	// learner is undefined and must be loaded from the log again.
 	failed error
 }
 
-// Learners makes the learner of a spec, which has learned nothing.
+// Learners makes a new learner of a spec.
 type Learners func(model.Spec) (model.Learner, error)
 
-// New is a machine that has learned nothing.
+// New returns a machine that has learned nothing.
 func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	defer contain("make the learner", &err)
 	learner, err := learners(spec)
@@ -69,7 +69,7 @@ func New(spec model.Spec, learners Learners) (m *Machine, err error) {
 	return m, nil
 }
 
-// outputs is how many real labels the account sees: none of a classifier.
+// outputs returns the number of real labels that the account sees: 0 for a classifier.
 func outputs(spec model.Spec) int {
 	if spec.Classes != nil {
 		return 0
@@ -77,7 +77,7 @@ func outputs(spec model.Spec) int {
 	return spec.Outputs
 }
 
-// Restore is the machine of a spec in the state that a snapshot holds.
+// Restore returns the machine of a spec in the state of a snapshot.
 func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, err error) {
 	defer contain("restore the learner", &err)
 	if m, err = New(spec, learners); err != nil {
@@ -90,57 +90,34 @@ func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, 
 	return m, nil
 }
 
-// restore reads the parts of a snapshot. The state of an encoder goes before that
-// of the learner, the account of classes behind the account, each after a length.
-func (m *Machine) restore(s codec.Snapshot) (err error) {
-	state, kept := s.Learner, s.Account
-	if m.encoder != nil {
-		var own []byte
-		if own, state, err = split(state); err != nil {
-			return err
-		}
-		if err := m.encoder.Restore(own); err != nil {
-			return fmt.Errorf("inputs: %w", err)
-		}
-	}
-	if m.classifier != nil {
-		var own []byte
-		if kept, own, err = split(kept); err != nil {
-			return err
-		}
-		if err := m.classifier.account.Restore(own); err != nil {
-			return fmt.Errorf("classes: %w", err)
-		}
-	}
-	if m.account, err = account.Decode(kept, outputs(m.spec), m.spec.Coverage); err != nil {
-		return err
+func (m *Machine) restore(s codec.Snapshot) error {
+	if err := codec.Read(s.Account, m.visitAccount); err != nil {
+		return fmt.Errorf("account: %w", err)
 	}
 	if err := m.restoreHistory(s.History); err != nil {
 		return err
 	}
-	return m.learner.Restore(state)
+	return codec.Read(s.Learner, m.visitState)
 }
 
-// appendPart appends a length and so many bytes.
-func appendPart(dst []byte, part func([]byte) ([]byte, error)) ([]byte, error) {
-	at := len(dst)
-	dst, err := part(codec.AppendUint64(dst, 0))
-	if err == nil {
-		codec.AppendUint64(dst[:at], uint64(len(dst)-at-8))
+// visitState visits the state of the encoder of named inputs after its length, then that of
+// the learner.
+func (m *Machine) visitState(v *codec.Visitor) {
+	if m.encoder != nil {
+		v.Part(func(v *codec.Visitor) { v.State(m.encoder) })
 	}
-	return dst, err
+	v.State(m.learner)
 }
 
-// split reads what appendPart wrote, and what follows it.
-func split(data []byte) (part, rest []byte, err error) {
-	r := codec.NewReader(data)
-	n := r.Uint64()
-	if r.Err() == nil && n > uint64(r.Len()) {
-		return nil, nil, fmt.Errorf("a part of %d bytes in %d: %w", n, r.Len(), codec.ErrCorrupt)
+// visitAccount visits the account. That of a classifier has its length before it and the
+// account of classes behind it.
+func (m *Machine) visitAccount(v *codec.Visitor) {
+	if m.classifier == nil {
+		m.account.Visit(v)
+		return
 	}
-	part = r.Bytes(int(n))
-	rest = r.Bytes(r.Len())
-	return part, rest, r.Err()
+	v.Part(m.account.Visit)
+	m.classifier.account.Visit(v)
 }
 
 // contain turns a panic of the learner into an error.
@@ -150,19 +127,20 @@ func contain(doing string, err *error) {
 	}
 }
 
-// Sequence is how many observations were learned.
+// Sequence returns the number of observations learned.
 func (m *Machine) Sequence() uint64 { return m.sequence }
 
-// Time is the time of the newest record, in nanoseconds since 1970.
+// Time returns the time of the newest record, in nanoseconds since 1970.
 func (m *Machine) Time() int64 { return m.account.Time }
 
-// Summary tells how the model does, at a cost of O(outputs · levels).
+// Summary sums up the account, at a cost of O(outputs · levels).
 func (m *Machine) Summary() account.Summary { return m.account.Summary() }
 
-// Intervals are the statistics of the prediction intervals of each output.
+// Intervals returns the statistics of the prediction intervals of each output.
 func (m *Machine) Intervals() [][]interval.Statistics { return m.account.Intervals() }
 
-// AppendNotes appends what is wanted back with the label of a prediction of now.
+// AppendNotes appends the notes of a prediction made now, which the account wants back with
+// the label.
 func (m *Machine) AppendNotes(dst []float64) []float64 {
 	if m.classifier != nil {
 		return m.classifier.account.AppendNotes(dst)
@@ -170,27 +148,27 @@ func (m *Machine) AppendNotes(dst []float64) []float64 {
 	return m.account.AppendNotes(dst)
 }
 
-// Failed is why the machine is at an end, nil while it is whole. A machine at
-// an end refuses to learn, to predict and to be copied.
+// Failed returns the error that stopped the machine, or nil. A stopped machine fails to
+// learn, to predict and to be copied.
 func (m *Machine) Failed() error { return m.failed }
 
-// Apply learns a record, observation by observation, and writes what came of
-// each to answers, which has room for all. It calls between, unless that is
-// nil, between two observations: the state is whole then. What Check accepted
-// is learned without failing; after an error the machine is at an end.
+// Apply learns a record, observation by observation, and writes their answers to
+// answers[:len(r.Observations)]. It calls between, unless nil, between two observations,
+// when the state is consistent. Apply learns every observation that Check accepted. An
+// error stops the machine.
 func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func()) error {
 	if m.failed != nil {
 		return m.failed
 	}
 	m.account.Time = r.Time
 	width := outputs(m.spec)
-	said := make([]float64, len(r.Observations)*width)
+	predictions := make([]float64, len(r.Observations)*width)
 	for n := range r.Observations {
 		if n > 0 && between != nil {
 			between()
 		}
 		at, end := n*width, (n+1)*width
-		if err := m.learn(&r.Observations[n], &answers[n], said[at:end:end]); err != nil {
+		if err := m.learn(&r.Observations[n], &answers[n], predictions[at:end:end]); err != nil {
 			m.failed = fmt.Errorf("sequence %d: %w", m.sequence+1, err)
 			return m.failed
 		}
@@ -198,8 +176,8 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 	return nil
 }
 
-// learn takes one observation. Its prequential predictions go to said.
-func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64) (err error) {
+// learn learns one observation. It writes the prequential predictions to predictions.
+func (m *Machine) learn(o *record.Observation, a *record.Answer, predictions []float64) (err error) {
 	defer contain("learn", &err)
 	x := o.Features
 	if m.encoder != nil {
@@ -210,7 +188,7 @@ func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64)
 	if m.classifier != nil {
 		err = m.learnClass(o, x, a)
 	} else {
-		err = m.learnLabels(o, x, a, said)
+		err = m.learnLabels(o, x, a, predictions)
 	}
 	if err == nil && m.encoder != nil {
 		m.encoder.Learn(&m.encoder.record)
@@ -218,8 +196,8 @@ func (m *Machine) learn(o *record.Observation, a *record.Answer, said []float64)
 	return err
 }
 
-func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answer, said []float64) error {
-	outcome := model.Outcome{Predictions: said}
+func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answer, predictions []float64) error {
+	outcome := model.Outcome{Predictions: predictions}
 	if err := m.observe(&outcome, o, x); err != nil {
 		return unlearnable(err)
 	}
@@ -250,8 +228,8 @@ func unlearnable(err error) error {
 	return fmt.Errorf("a logged observation cannot be learned: %w: %w", ErrCorrupt, err)
 }
 
-// observe lets the learner learn, with what it said when it was asked for a
-// prediction if it wants that.
+// observe lets the learner learn, with the advice of the served prediction if the learner
+// uses advice.
 func (m *Machine) observe(outcome *model.Outcome, o *record.Observation, x []float64) error {
 	if advised, ok := m.learner.(model.Advised); ok && o.Served != nil {
 		return advised.ObserveAdvised(outcome, x, o.Labels, o.Weight, o.Served.Advice)
@@ -259,7 +237,7 @@ func (m *Machine) observe(outcome *model.Outcome, o *record.Observation, x []flo
 	return m.learner.Observe(outcome, x, o.Labels, o.Weight)
 }
 
-// lossOf is the learner's loss of a served prediction.
+// lossOf returns the learner's loss of a served prediction.
 func (m *Machine) lossOf(prediction, label float64) float64 {
 	if scored, ok := m.learner.(model.Scored); ok {
 		return scored.LossOf(prediction, label)
@@ -268,8 +246,7 @@ func (m *Machine) lossOf(prediction, label float64) float64 {
 	return float64(miss * miss)
 }
 
-// finite says that numbers may be served. A learner that is whole gives no
-// others.
+// finite reports whether all numbers are finite, as they are from a working learner.
 func finite(numbers []float64) bool {
 	for _, v := range numbers {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -279,30 +256,41 @@ func finite(numbers []float64) bool {
 	return true
 }
 
-// Input is what is predicted or learned: features or, of a machine with named
+// Input has the features of a prediction or an observation or, for a machine with named
 // inputs, a settled record.
 type Input struct {
 	Features []float64
 	Record   *input.Record
 }
 
-// Predict answers from the present state. It fails with the errors of Check on
-// the input alone, and with ErrCorrupt rather than to answer what is not finite.
+// features returns the features of an input, and a buffer for release.
+func (m *Machine) features(in Input) (x []float64, buffer *[]float64) {
+	if m.encoder == nil {
+		return in.Features, nil
+	}
+	buffer = m.encoder.take()
+	*buffer = m.encoder.Encode((*buffer)[:0], in.Record)
+	return *buffer, buffer
+}
+
+func (m *Machine) release(buffer *[]float64) {
+	if buffer != nil {
+		m.encoder.buffers.Put(buffer)
+	}
+}
+
+// Predict predicts from the present state. It fails with the errors of Check on
+// the input, and with ErrCorrupt if a number is not finite.
 func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	if m.failed != nil {
 		return m.failed
 	}
 	defer contain("predict", &err)
-	x := in.Features
-	if m.encoder != nil {
-		buffer := m.encoder.take()
-		defer m.encoder.buffers.Put(buffer)
-		*buffer = m.encoder.Encode((*buffer)[:0], in.Record)
-		x = *buffer
-	}
+	x, buffer := m.features(in)
+	defer m.release(buffer)
 	if m.classifier != nil {
 		if err = m.classifier.learner.PredictClass(p, x); p.Classes == nil {
-			p.Classes = []string{} // A classifier has classes, be it none.
+			p.Classes = []string{} // Only a regression has nil.
 		}
 	} else {
 		p.Class = model.NoClass
@@ -318,22 +306,17 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	return nil
 }
 
-// Check tells whether an observation may be logged. Apply then learns it, unless
-// a class is one too many by then: see ClassRoom. Apply also learns what an
-// earlier server accepted and model.Admitter refuses. Labels are nil of a
+// Check returns an error if an observation must not be logged. Apply learns every other
+// observation, unless its class exceeds ClassRoom by then. Apply also learns observations
+// that an earlier server accepted and model.Admitter refuses. Labels are nil for a
 // classifier.
 func (m *Machine) Check(in Input, labels []float64, class string, weight float64) (err error) {
 	if m.failed != nil {
 		return m.failed
 	}
 	defer contain("check", &err)
-	x := in.Features
-	if m.encoder != nil {
-		buffer := m.encoder.take()
-		defer m.encoder.buffers.Put(buffer)
-		*buffer = m.encoder.Encode((*buffer)[:0], in.Record)
-		x = *buffer
-	}
+	x, buffer := m.features(in)
+	defer m.release(buffer)
 	if m.classifier != nil {
 		err = m.classifier.learner.CheckClass(x, class, weight)
 	} else {
@@ -348,7 +331,7 @@ func (m *Machine) Check(in Input, labels []float64, class string, weight float64
 	return nil
 }
 
-// Room is how many more observations the learner takes.
+// Room returns the number of observations that the learner can still learn.
 func (m *Machine) Room() int {
 	if bounded, ok := m.learner.(model.Bounded); ok {
 		return bounded.Remaining()
@@ -356,7 +339,7 @@ func (m *Machine) Room() int {
 	return math.MaxInt
 }
 
-// Stats tells how the learner is doing, at a cost of O(r), without allocating.
+// Stats returns the learner's statistics, at a cost of O(r), without allocating.
 func (m *Machine) Stats() (s model.Stats, err error) {
 	if m.failed != nil {
 		return s, m.failed
@@ -365,7 +348,7 @@ func (m *Machine) Stats() (s model.Stats, err error) {
 	return m.learner.Stats(), nil
 }
 
-// Size is the memory that the state takes, in bytes, at a cost of O(1).
+// Size returns the memory of the state in bytes, at a cost of O(1).
 func (m *Machine) Size() uint64 {
 	if m.failed != nil {
 		return 0
@@ -380,34 +363,28 @@ func (m *Machine) Size() uint64 {
 	return size
 }
 
-// Snapshot is a copy of the state, without its digest, which takes longer than
-// the copy. The learner's state is appended to buffer.
+// Snapshot copies the state. It appends the learner's state to buffer, and leaves the digest
+// empty, because a digest takes longer than the copy.
 func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
 	if m.failed != nil {
 		return s, m.failed
 	}
 	defer contain("copy the state", &err)
-	state := buffer
-	if m.encoder != nil {
-		if state, err = appendPart(state, m.encoder.AppendBinary); err != nil {
-			return s, fmt.Errorf("copy the state of the inputs: %w", err)
-		}
+	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, History: m.appendHistory()}
+	state, account := codec.Appending(buffer), codec.Appending(nil)
+	m.visitState(&state)
+	m.visitAccount(&account)
+	if s.Learner, err = state.Appended(); err == nil {
+		s.Account, err = account.Appended()
 	}
-	if state, err = m.learner.AppendBinary(state); err != nil {
-		return s, fmt.Errorf("copy the state: %w", err)
+	if err != nil {
+		return codec.Snapshot{}, fmt.Errorf("copy the state: %w", err)
 	}
-	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, Learner: state, History: m.appendHistory()}
-	if m.classifier == nil {
-		s.Account = m.account.Append(nil)
-		return s, nil
-	}
-	s.Account, err = appendPart(nil, func(dst []byte) ([]byte, error) { return m.account.Append(dst), nil })
-	s.Account = m.classifier.account.AppendBinary(s.Account)
-	return s, err
+	return s, nil
 }
 
-// Report solves what Stats does not know. It takes up to O(r³), so that it is
-// asked of a machine of its own, restored from a snapshot.
+// Report solves for the figures that Stats lacks, in up to O(r³). Callers restore a machine
+// of their own for it.
 func (m *Machine) Report(o model.ReportOptions) (r model.Report, err error) {
 	if m.failed != nil {
 		return r, m.failed

@@ -1,11 +1,10 @@
-// Package classes is what the engine knows of how a classifier does: errors and
-// scores of its predictions beside those of two predictors that ignore the inputs,
-// what became of the probabilities that were told, and what of each class. It knows
-// predictions and classes alone, so that it is the same for every classifier. It is
-// part of the model's state: the same rounds give the same account, bit for bit.
+// Package classes keeps the account of a classifier: errors and scores of its
+// predictions beside those of two baselines that ignore the inputs, the reliability of
+// its probabilities, and counts of each class. It uses predictions and classes alone, so
+// it is the same for every classifier. It is part of the model's state: the same rounds
+// give the same account, bit for bit.
 //
-// Observations count once each. A weight says what a loss is worth to the learner; an
-// error is an error.
+// Every observation counts once: weights scale losses, not errors.
 package classes
 
 import (
@@ -16,78 +15,77 @@ import (
 	"hindsight/internal/model/exponential"
 )
 
-// Bins is the number of bins of the reliability table: bin i holds the probabilities
-// from i/10 to (i+1)/10, the last one 1 too.
+// Bins is the number of bins of the reliability table: bin i has the probabilities
+// from i/10 to (i+1)/10, the last bin 1 too.
 const Bins = 10
 
-// leastProbability is what a smaller probability counts as in the log-loss, and that
-// of a class that was not known.
+// A smaller probability counts as leastProbability in the log-loss, as does that of an
+// unknown class.
 const leastProbability = 1e-9
 
 // Account is the account of one classifier.
 type Account struct {
 	limit int
-	// predicted counts the observations that had been predicted, served sums the
-	// figures of what was told.
+	// predicted counts the observations with a served prediction, served sums the
+	// figures of these predictions.
 	predicted uint64
 	served    Figures
 	whole     Performance
 	recent    window
 	bins      [Bins]Bin
 	classes   []Class
-	// majority is the class that was observed most, last that of the observation
-	// before; model.NoClass before the first.
+	// majority is the most frequent class, last the class of the newest observation;
+	// both are model.NoClass before the first.
 	majority, last int
 }
 
-// New is the account of a classifier that has learned nothing and may have so many
+// New returns the account of a classifier that has learned nothing and may have limit
 // classes.
 func New(limit int) *Account {
 	return &Account{limit: limit, majority: model.NoClass, last: model.NoClass}
 }
 
-// Prediction is a prediction, by the numbers of the classes.
+// Prediction is a prediction by class numbers.
 type Prediction struct {
-	// Class is the class that was predicted, model.NoClass if none.
+	// Class is the predicted class, model.NoClass if none.
 	Class int
-	// Probabilities are those of the classes that were known then.
+	// Probabilities are those of the classes known at the time of the prediction.
 	Probabilities []float64
 }
 
 // Round is one observation, once it is learned.
 type Round struct {
-	// Class is the number of the class that was observed.
+	// Class is the number of the observed class.
 	Class int
-	// Prequential is the prediction of before.
+	// Prequential is the prediction made just before.
 	Prequential Prediction
-	// Served is what the client was told, nil if it was told nothing. Notes are those
-	// of that moment; notes that no account gives are ignored.
+	// Served is the prediction that the client received, nil if none, and Notes are those
+	// of AppendNotes at that time. Notes that no account gives are ignored.
 	Served *Prediction
 	Notes  []float64
 }
 
-// Class is what became of one class.
+// Class has the counts of one class.
 type Class struct {
-	// Observed counts its observations, Errors those of them for which another class
-	// was predicted, Predicted how often it was predicted.
+	// Observed counts the observations of the class, Errors those for which another class
+	// was predicted, Predicted the predictions of the class.
 	Observed, Errors, Predicted uint64
-	// Expected is the sum of its probabilities: how often it would have been observed
-	// had they been right.
+	// Expected is the sum of the probabilities of the class: the expectation of Observed
+	// under them.
 	Expected float64
 }
 
 // Bin is a bin of the reliability table. Each probability of each class is a member
-// of one.
+// of one bin.
 type Bin struct {
 	// Members counts the probabilities, Found those whose class was observed.
 	Members, Found uint64
-	// Expected is the sum of the probabilities: what Found would have been had they
-	// been right.
+	// Expected is the sum of the probabilities: the expectation of Found under them.
 	Expected float64
 }
 
-// Observe takes one observation, and tells what became of it. It costs O(classes), and
-// allocates only when a class is new. It panics on a class whose number is not below
+// Observe takes one observation and returns its performance. It costs O(classes), and
+// allocates only when a class is new. It panics if the number of the class is not below
 // the limit.
 func (a *Account) Observe(r Round) Performance {
 	if r.Class < 0 || r.Class >= a.limit {
@@ -95,18 +93,18 @@ func (a *Account) Observe(r Round) Performance {
 	}
 	now := judged(r.Prequential, r.Class)
 	now.Majority, now.Last = wrong(a.majority, r.Class), wrong(a.last, r.Class)
-	told, prediction := now, r.Prequential
+	served, prediction := now, r.Prequential
 	if r.Served != nil {
 		prediction = *r.Served
-		told = judged(prediction, r.Class)
-		told.Majority, told.Last = now.Majority, now.Last
+		served = judged(prediction, r.Class)
+		served.Majority, served.Last = now.Majority, now.Last
 		if majority, last, ok := a.read(r.Notes); ok {
-			told.Majority, told.Last = wrong(majority, r.Class), wrong(last, r.Class)
+			served.Majority, served.Last = wrong(majority, r.Class), wrong(last, r.Class)
 		}
 		a.predicted++
-		a.served.add(told)
+		a.served.add(&served, 1)
 	}
-	round := Performance{Observations: 1, Prequential: now, Served: told}
+	round := Performance{Observations: 1, Prequential: now, Served: served}
 	a.whole.Add(round)
 	a.recent.Add(round)
 	a.count(prediction, r.Class)
@@ -114,7 +112,7 @@ func (a *Account) Observe(r Round) Performance {
 	return round
 }
 
-// judged are the figures of a prediction, without the baselines.
+// judged returns the figures of a prediction without the baselines.
 func judged(p Prediction, class int) Figures {
 	f := Figures{Errors: wrong(p.Class, class)}
 	own := 0.0
@@ -130,9 +128,9 @@ func judged(p Prediction, class int) Figures {
 	return f
 }
 
-// probability is what any number counts as.
+// probability returns v clamped to [0, 1]; a NaN is 0.
 func probability(v float64) float64 {
-	if !(v > 0) { // NaN too.
+	if !(v > 0) {
 		return 0
 	}
 	return math.Min(v, 1)
@@ -145,7 +143,7 @@ func wrong(predicted, class int) float64 {
 	return 1
 }
 
-// count takes the prediction that was told into the table and into the classes.
+// count counts a prediction in the bins and in the classes.
 func (a *Account) count(p Prediction, class int) {
 	probabilities := p.Probabilities[:min(len(p.Probabilities), a.limit)]
 	for len(a.classes) < max(len(probabilities), class+1) {
@@ -171,8 +169,8 @@ func (a *Account) count(p Prediction, class int) {
 	}
 }
 
-// learn moves the baselines on. Of classes that were observed as often the majority is
-// the one with the least number.
+// learn updates the baselines. Of equally frequent classes the majority is the one with
+// the least number.
 func (a *Account) learn(class int) {
 	a.last = class
 	if a.majority == model.NoClass {
@@ -185,13 +183,13 @@ func (a *Account) learn(class int) {
 	}
 }
 
-// AppendNotes appends what is wanted back with the class of a prediction of now: the
-// classes that the baselines predict.
+// AppendNotes appends the notes that Round.Notes wants back with the class of a
+// prediction made now: the classes that the baselines predict.
 func (a *Account) AppendNotes(dst []float64) []float64 {
 	return append(dst, float64(a.majority), float64(a.last))
 }
 
-// NotesLength is how many numbers AppendNotes appends.
+// NotesLength is the number of numbers that AppendNotes appends.
 const NotesLength = 2
 
 func (a *Account) read(notes []float64) (majority, last int, ok bool) {
@@ -206,22 +204,22 @@ func (a *Account) read(notes []float64) (majority, last int, ok bool) {
 	return int(notes[0]), int(notes[1]), true
 }
 
-// Summary is what there is to tell of an account.
+// Summary sums up an account.
 type Summary struct {
-	// Predicted counts the observations that had been predicted, Served sums the
-	// figures of what the client was told then.
+	// Predicted counts the observations with a served prediction, Served sums the figures
+	// of these predictions.
 	Predicted uint64
 	Served    Figures
-	// Whole is the performance over all observations, Recent over the last ones.
+	// Whole is the performance over all observations, Recent over the newest ones.
 	Whole, Recent Performance
-	// Reliability is the table of the probabilities that were told, or would have
-	// been: the prequential ones where the client was told nothing.
+	// Reliability is the table of the served probabilities, or of the prequential ones
+	// where nothing was served.
 	Reliability [Bins]Bin
-	// Classes are the classes by their numbers, of the same predictions.
+	// Classes has the classes of the same predictions, by their numbers.
 	Classes []Class
 }
 
-// Summary sums up the account, at a cost of O(classes).
+// Summary returns the summary, at a cost of O(classes).
 func (a *Account) Summary() Summary {
 	return Summary{
 		Predicted: a.predicted, Served: a.served, Whole: a.whole, Recent: a.recent.Total(),
@@ -229,6 +227,6 @@ func (a *Account) Summary() Summary {
 	}
 }
 
-// Recent is the performance over the last observations, at a cost of some 250
+// Recent returns the performance over the newest observations, at a cost of some 250
 // additions.
 func (a *Account) Recent() Performance { return a.recent.Total() }

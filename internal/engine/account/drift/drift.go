@@ -1,34 +1,34 @@
-// Package drift tells when the losses of a model have changed. It looks at the
-// losses alone, knows nothing of their scale and has nothing to tune.
+// Package drift detects when the losses of a model have changed. It uses the losses
+// alone, needs no scale and has no parameters.
 //
-// Sixteen losses after one another are a block; its statistic is the mean of
-// their square roots. The blocks since the last change are the reference. Every
-// new block gets a conformal p-value, its rank among all of them and itself from
-// above, ties broken by a number u in (0, 1):
+// Sixteen consecutive losses are a block. The statistic of a block is the mean of its
+// square roots. The blocks since the last change are the reference. Every
+// new block gets a conformal p-value: its rank from above among the reference and
+// itself, with ties broken by a number u in (0, 1):
 //
 //	p = (#greater + u·#equal)/n
 //
-// If the blocks are exchangeable, as those of independent losses of one
-// distribution are, these p are independent and uniform, whatever the
-// distribution is. So f(p) = 1/(2√p) is a fair bet on a rise, f(1−p) on a fall, and with each
+// If the blocks are exchangeable, like blocks of independent losses of one
+// distribution, the p are independent and uniform, whatever the
+// distribution is. Then f(p) = 1/(2√p) is a fair bet on a rise, f(1−p) on a fall, and
 //
 //	R ← (R + 1) f
 //
-// the e-detector of Shiryaev and Roberts: R less the number of blocks is a
+// is the e-detector of Shiryaev and Roberts: R minus the number of blocks is a
 // martingale.
 //
-// These bets grow slowly where few blocks are before the change, because the
-// blocks after the change join the reference. A second bet, on a change that
-// separates, wins there: the j-th block after the change is then among the j
+// These bets grow slowly when few blocks came before the change, because the
+// blocks after the change join the reference. A second bet wins then: it bets on a
+// change that separates, so that the j-th block after the change is among the j
 // largest of the n in the reference,
 //
 //	g(p) = n/j if p ≤ j/n, else 0,  Q ← (Q + 1) g
 //
-// Here j is the number of bets g that were won in succession, plus 1. It is known
-// before p, so that g is as fair as f, and the mixture E = (15 R + Q)/16 is an
-// e-detector too. There is a change when E reaches 25,000 in one of the two
-// directions; hence between two false alarms there are 200,000 losses or more in
-// the mean.
+// Here j is 1 plus the number of consecutive bets g that were won. j is known
+// before p, so g is as fair as f, and the mixture E = (15 R + Q)/16 is an
+// e-detector too. A change is detected when E reaches 25,000 in one of the two
+// directions. The mean number of losses between two false alarms is therefore at
+// least 200,000.
 //
 // Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World
 // (2005), for the p-values; Shin, Ramdas and Rinaldo, E-detectors (2022), for R.
@@ -37,24 +37,23 @@ package drift
 import "math"
 
 const (
-	// How many losses a block has.
+	// The number of losses in a block.
 	block = 16
 	// The least mean number of losses between two false alarms.
 	between = 200_000
-	// Where E is a change: at the change the sum of both E is at least this, and its
-	// mean is twice that of the number of blocks.
+	// The E at which a change is detected: the sum of both E is at least threshold
+	// then, and its mean is twice that of the number of blocks.
 	threshold = 2 * between / block
 	// The weight of Q in E.
 	separation = 1.0 / 16
-	// How many bits of a statistic's mantissa tell its bin apart: 8 bins an
-	// octave.
+	// The number of mantissa bits of a statistic that choose its bin: 8 bins an octave.
 	mantissa = 3
-	// What a larger loss counts as, so that no sum overflows.
+	// A larger loss counts as maxLoss, so that no sum overflows.
 	maxLoss = 1e250
 )
 
-// The bins of the reference, in the order of the statistic: first 0, then what is
-// below the window, the window, and what is above it. Within a bin all are ties.
+// The bins of the reference, in the order of the statistic: 0, below the window, the
+// window, above the window. The statistics of one bin are ties.
 const (
 	zero   = 0
 	below  = 1
@@ -64,72 +63,72 @@ const (
 	centre = first + (above-first)/2
 )
 
-// Detector looks for changes in a stream of losses. It is not safe for concurrent
-// use, except that methods which only read may run concurrently.
+// Detector looks for changes in a stream of losses. Observe and Restore need exclusive
+// access; the other methods only read and may run concurrently.
 type Detector struct {
-	// observed counts the losses. The block that is open has observed mod block
-	// of them: their sum, and that of their roots.
+	// observed counts the losses. loss and root are the sums of the newest
+	// observed mod block losses and of their square roots.
 	observed   uint64
 	loss, root float64
-	// counts are those of the blocks of the reference in each bin, n their sum.
-	// It is nil before the first.
+	// counts has the number of blocks of the reference in each bin, n their sum.
+	// counts is nil before the first block.
 	counts []uint32
 	n      uint64
-	// base is the key of the statistic that bin first begins at. It is 0 as long
-	// as all blocks are 0.
-	base int
-	// rise and fall are the two directions.
+	// base is the key of the statistic at which bin first begins. It is 0 while
+	// all blocks are 0.
+	base       int
 	rise, fall direction
-	told       Statistics
+	// last describes the changes so far.
+	last Statistics
 }
 
-// direction is what is known of a change in one direction.
+// direction is the evidence of a change in one direction.
 type direction struct {
 	// r is R.
 	r float64
-	// q is Q, and won the number of bets g that were won in succession.
+	// q is Q, won the number of consecutive bets g that were won.
 	// (q > 0) == (won > 0)
 	q   float64
 	won uint64
-	// score is the cumulative sum S ← max(S + 1/3 − p, 0), and length the number
-	// of blocks since it was 0: there a change began, if there was one. R forgets a
-	// high bet too slowly to tell the place.
+	// score is the cumulative sum S ← max(S + 1/3 − p, 0), length the number
+	// of blocks since S was 0: a change began there, if any. R forgets a
+	// high bet too slowly to locate the change.
 	score  float64
 	length uint64
-	// before and after are the sums of the losses of the reference before these
-	// blocks and in them.
+	// after is the sum of the losses of the newest length blocks, before that of the
+	// rest of the reference.
 	before, after float64
 }
 
-// Statistics tell of the changes so far. Losses are numbered from 1.
+// Statistics describe the changes so far. Losses are numbered from 1. Without a change
+// all fields are zero.
 type Statistics struct {
 	// Detected counts the changes, Rises those to a larger loss.
 	Detected, Rises uint64
-	// Change is the number of the first loss after the last change, as
-	// estimated. It begins a block. This and what follows is 0 if there was no
-	// change.
+	// Change is the estimated number of the first loss after the last change. That loss
+	// begins a block.
 	Change uint64
 	// Noticed is the number of the loss at which the last change was detected.
 	Noticed uint64
-	// Rise says that the loss rose; else it fell.
+	// Rise is true if the loss rose, false if it fell.
 	Rise bool
-	// Before is the mean loss of the reference up to the last change: from the
-	// change before, or the first loss.
+	// Before is the mean loss from the change before the last, or the first loss, to the
+	// last change.
 	Before float64
 	// After is the mean loss from the last change to its detection.
 	After float64
 }
 
-// New makes a detector that has seen nothing.
+// New returns a detector without losses.
 func New() *Detector { return &Detector{} }
 
-// Observed is how many losses there were.
+// Observed returns the number of losses.
 func (d *Detector) Observed() uint64 { return d.observed }
 
-// Observe takes the next loss and tells whether it shows a change; the reference
-// is new then. A negative loss counts as 0, one that is not a number is ignored.
+// Observe takes the next loss and reports whether it shows a change. After a change the
+// reference is empty. A negative loss counts as 0, a NaN is ignored.
 // It costs a square root, and with every sixteenth loss a sum over 128 counts. It
-// allocates once, with the sixteenth.
+// allocates once, with the sixteenth loss.
 func (d *Detector) Observe(loss float64) bool {
 	if math.IsNaN(loss) {
 		return false
@@ -145,7 +144,7 @@ func (d *Detector) Observe(loss float64) bool {
 	d.loss, d.root = 0, 0
 	p, q := d.rank(key)
 	if d.n == 1 {
-		// The first block tells nothing, and is always before a change.
+		// The first block is always before a change.
 		d.rise, d.fall = direction{before: sum}, direction{before: sum}
 		return false
 	}
@@ -153,23 +152,23 @@ func (d *Detector) Observe(loss float64) bool {
 	switch {
 	case rise:
 		d.note(&d.rise)
-		d.told.Rises++
+		d.last.Rises++
 	case fall:
 		d.note(&d.fall)
 	default:
 		return false
 	}
-	d.told.Rise = rise
+	d.last.Rise = rise
 	d.restart()
 	return true
 }
 
-// rank adds a block to the reference, and is its p-value from above and from
-// below. Neither is 0. Blocks above the window rank above all in it, and those
-// below rank below. If more than two thirds of the blocks are outside, rank begins a new
-// reference with the block: the bins do not tell most blocks apart. A window that
-// the first block put in the wrong place ends so. A change that leaves the window
-// is detected before that, if ten blocks came before the change.
+// rank adds a block to the reference and returns its p-values from above and from
+// below. Neither is 0. Blocks above the window rank above all blocks in the window, and
+// blocks below it rank below. If more than two thirds of the blocks are outside the
+// window, most blocks are ties, so rank begins a new reference with this block. This
+// corrects a window that the first block put in the wrong place. A change out of the
+// window is detected earlier if ten blocks came before the change.
 func (d *Detector) rank(key int) (p, q float64) {
 	if d.counts == nil {
 		d.counts = make([]uint32, bins)
@@ -200,8 +199,8 @@ func (d *Detector) rank(key int) (p, q float64) {
 	return p, q
 }
 
-// bin is the bin of a statistic by its key. Keys are in the order of the
-// statistics; that of 0 is 0.
+// bin returns the bin of the statistic with a key. Keys have the order of the
+// statistics; the key of 0 is 0.
 func (d *Detector) bin(key int) int {
 	switch place := key - d.base + first; {
 	case key == 0:
@@ -215,8 +214,8 @@ func (d *Detector) bin(key int) int {
 	}
 }
 
-// uniform is a number in (0, 1) that is made of n: SplitMix64. It has nothing to
-// do with the losses, and breaks ties as a random one would.
+// uniform returns a number in (0, 1) made of n by SplitMix64. It is independent of the
+// losses, so it breaks ties like a random number.
 func uniform(n uint64) float64 {
 	n += 0x9e3779b97f4a7c15
 	n = (n ^ n>>30) * 0xbf58476d1ce4e5b9
@@ -225,8 +224,8 @@ func uniform(n uint64) float64 {
 	return (float64(n>>12) + 0.5) / (1 << 52)
 }
 
-// bet takes a block of a p-value and a sum of losses, the last of n in the
-// reference. It tells whether E has reached the threshold.
+// bet takes the p-value and the sum of losses of the newest of n blocks of the
+// reference. It reports whether E has reached the threshold.
 func (v *direction) bet(p, sum float64, n uint64) bool {
 	f := 0.5 / math.Sqrt(p)
 	v.r = float64((v.r + 1) * f)
@@ -254,11 +253,11 @@ func (v *direction) evidence() float64 {
 	return float64((1-separation)*v.r) + float64(separation*v.q)
 }
 
-// note keeps a change.
+// note records a change.
 func (d *Detector) note(v *direction) {
-	d.told.Detected++
-	d.told.Change, d.told.Noticed = d.observed-v.length*block+1, d.observed
-	d.told.Before, d.told.After = v.before/float64((d.n-v.length)*block), v.after/float64(v.length*block)
+	d.last.Detected++
+	d.last.Change, d.last.Noticed = d.observed-v.length*block+1, d.observed
+	d.last.Before, d.last.After = v.before/float64((d.n-v.length)*block), v.after/float64(v.length*block)
 }
 
 // restart empties the reference.
@@ -268,10 +267,10 @@ func (d *Detector) restart() {
 	d.rise, d.fall = direction{}, direction{}
 }
 
-// Statistics are those of all losses so far, at a cost of O(1).
-func (d *Detector) Statistics() Statistics { return d.told }
+// Statistics returns the statistics of all losses so far, at a cost of O(1).
+func (d *Detector) Statistics() Statistics { return d.last }
 
-// Size is the memory of the state in bytes, at a cost of O(1).
+// Size returns the memory of the state in bytes, at a cost of O(1).
 func (d *Detector) Size() uint64 {
 	const fixed = 232 // Of Detector.
 	return fixed + 4*uint64(len(d.counts))

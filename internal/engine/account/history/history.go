@@ -1,10 +1,10 @@
-// Package history keeps how a model did over its life, at no more than 256 points.
-// It is part of the model's state: the same rounds at the same times give the same
+// Package history keeps the performance of a model over its life, at no more than 256
+// points. It is part of the model's state: the same rounds at the same times give the same
 // history, bit for bit.
 //
-// All points are of the same number of observations, a power of two. When there are
-// 256, each two neighbours become one of twice as many observations: their sums are
-// added, and what is told of one moment is that of the later one.
+// All points have the same number of observations, a power of two. At 256 points each two
+// neighbours become one point of twice as many observations: their sums are
+// added, and the moment is that of the later point.
 package history
 
 import (
@@ -16,36 +16,38 @@ import (
 )
 
 const (
-	// MaxPoints is how many points there are at most, the open one included.
+	// MaxPoints bounds the points, the open one included.
 	MaxPoints = 256
-	// MaxMarks is how many changes are kept.
+	// MaxMarks bounds the changes that are kept, the newest ones.
 	MaxMarks = 100
-	// MaxExperts is how many experts have their weights kept, the first ones.
+	// MaxExperts bounds the experts whose weights are kept, the first ones.
 	MaxExperts = 64
 )
 
-// Shape says which figures a model has.
+// Shape describes the figures of a model.
 type Shape struct {
-	// Classes says that it is a classifier, Levels how many levels its prediction
-	// intervals have.
+	// Classes is true for a classifier. Levels is the number of levels of the prediction
+	// intervals.
 	Classes bool
 	Levels  int
 }
 
 // History is the history of one model. Methods that only read may run concurrently.
+//
+//	len(words) == points·width,  opened < stride
 type History struct {
 	shape Shape
-	// from is the sequence that the history begins behind. Each point is of stride
+	// from is the sequence before the first observation. A complete point has stride
 	// observations.
 	from, stride uint64
-	// points is the number of complete points, and words has a row of numbers for
-	// each: see layout.
+	// points is the number of complete points. words has a row of width words for each:
+	// see layout.
 	points int
 	words  []uint32
-	// experts is how many weights a row has room for.
+	// experts is the number of weights that a row has room for.
 	experts int
-	// open are the sums over the observations since the last complete point, opened
-	// their number. Before are the counts of intervals at that point.
+	// open has the sums over the observations since the last complete point, opened is
+	// their number. before has the counts of intervals at that point.
 	open   []float64
 	opened uint64
 	before []uint64
@@ -54,15 +56,15 @@ type History struct {
 
 // Mark is a change of the loss that was detected.
 type Mark struct {
-	// Sequence is where it is thought to have happened, Time when it was detected,
+	// Sequence is the estimated sequence of the change, Time the time of its detection
 	// in nanoseconds since 1970.
 	Sequence uint64
 	Time     int64
-	// Rise says that the loss rose.
+	// Rise is true if the loss rose.
 	Rise bool
 }
 
-// Moment is what is told of one moment: of that of the last observation of a point.
+// Moment has the figures that are known at one moment: the last observation of a point.
 type Moment struct {
 	// Time is in nanoseconds since 1970.
 	Time int64
@@ -70,28 +72,28 @@ type Moment struct {
 	Regret, RegretBound float64
 	// Dictionary is the number of centres.
 	Dictionary int
-	// Weights are those of the experts. Those behind MaxExperts are not kept.
+	// Weights are those of the experts. A history keeps the first MaxExperts.
 	Weights []float64
-	// Counts are those of account.Account.
+	// Counts are those of account.Account.Counts.
 	Counts []uint64
 }
 
-// New is the history of a model from a sequence on, with the counts of its intervals
-// at that moment.
+// New returns the history of a model from a sequence on, with the counts of its intervals
+// at that sequence.
 func New(shape Shape, from uint64, counts []uint64) *History {
 	return &History{
 		shape: shape, from: from, stride: 1, open: make([]float64, shape.figures()), before: slices.Clone(counts),
 	}
 }
 
-// Sequence is that of the last observation.
+// Sequence returns the sequence of the last observation.
 func (h *History) Sequence() uint64 { return h.Completed() + h.opened }
 
-// Completed is the sequence of the last complete point.
+// Completed returns the sequence of the last complete point.
 func (h *History) Completed() uint64 { return h.from + h.stride*uint64(h.points) }
 
-// Observe takes what became of one observation, c being that of a classifier. It
-// tells whether the point is full: then Complete has to follow. It costs O(1) and
+// Observe takes the performance of one observation; c is nil but for a classifier. It
+// reports whether the point is full: then Complete must follow. It costs O(1) and
 // allocates nothing.
 func (h *History) Observe(p *account.Performance, c *classes.Performance) (full bool) {
 	h.shape.add(h.open, p, c)
@@ -99,9 +101,8 @@ func (h *History) Observe(p *account.Performance, c *classes.Performance) (full 
 	return h.opened == h.stride
 }
 
-// Complete ends the point that Observe found to be full. It costs O(experts), and
-// with every 128th point O(points · experts). It allocates only where there are more
-// points or experts than ever.
+// Complete ends the full point. It costs O(experts), and with every 128th point
+// O(points · experts). It allocates only for more points or experts than ever before.
 func (h *History) Complete(m *Moment) {
 	if experts := min(len(m.Weights), MaxExperts); experts > h.experts {
 		h.widen(experts)
@@ -127,7 +128,7 @@ func (h *History) Mark(m Mark) {
 	h.marks = append(h.marks, m)
 }
 
-// Marks are the newest changes, oldest first, to be read only.
+// Marks returns the newest changes, oldest first. The caller only reads them.
 func (h *History) Marks() []Mark { return h.marks }
 
 // fill writes a row.
@@ -152,7 +153,7 @@ func (h *History) fill(row []uint32, m *Moment) {
 	}
 }
 
-// halve joins each two neighbours.
+// halve joins each two neighbours to one point.
 func (h *History) halve() {
 	width := h.width()
 	to := sums + h.shape.figures() + h.shape.counts()
@@ -183,7 +184,7 @@ func (h *History) widen(experts int) {
 	h.words = wide
 }
 
-// fewPoints is how many points there is room for at first.
+// fewPoints is the first number of points to have room for.
 const fewPoints = 8
 
 // reserve makes room for one more row.
@@ -197,22 +198,22 @@ func (h *History) reserve() {
 	h.words = more
 }
 
-// Clone is a copy.
+// Clone returns a copy.
 func (h *History) Clone() *History {
 	c := *h
 	c.words, c.open, c.before, c.marks = slices.Clone(h.words), slices.Clone(h.open), slices.Clone(h.before), slices.Clone(h.marks)
 	return &c
 }
 
-// Size is the memory of the history in bytes, at a cost of O(1).
+// Size returns the memory of the history in bytes, at a cost of O(1).
 func (h *History) Size() uint64 {
 	const fixed, mark = 176, 24 // Of History and of Mark.
 	return fixed + uint64(4*cap(h.words)+8*(len(h.open)+len(h.before))+mark*cap(h.marks))
 }
 
-// Point is how a model did over some observations.
+// Point is the performance over consecutive observations.
 type Point struct {
-	// Sequence is that of the last of them.
+	// Sequence is that of the last observation.
 	Sequence uint64
 	// Performance and Classes sum over the observations. Classes is nil but for a
 	// classifier. Numbers have six digits, and weights four decimals.
@@ -220,13 +221,13 @@ type Point struct {
 	Classes     *classes.Performance
 	// Moment is that of the last observation, without its counts.
 	Moment
-	// Coverage is the share of labels inside the intervals of each level, NaN where
-	// none was judged.
+	// Coverage is the share of labels inside the intervals of each level, NaN if none was
+	// judged.
 	Coverage []float64
 }
 
-// Points are the points that end after a sequence, oldest first; the last one is the
-// open one, unless that has no observation or now is nil.
+// Points returns the points that end after a sequence, oldest first. The last is the open
+// point, unless the open point has no observation or now is nil.
 func (h *History) Points(after uint64, now *Moment) []Point {
 	var points []Point
 	width, ends := h.width(), h.from
@@ -270,8 +271,8 @@ func (h *History) point(row []uint32, sequence, observations uint64) Point {
 	return p
 }
 
-// short is a number in 32 bits: the upper half of its double, rounded to the even one.
-// What is not finite is nothing.
+// short returns v in 32 bits: the upper half of the double, rounded half to even. It
+// returns nothing for a v that is not finite.
 func short(v float64) uint32 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nothing
@@ -280,20 +281,20 @@ func short(v float64) uint32 {
 	return uint32((b + 1<<31 - 1 + b>>32&1) >> 32)
 }
 
-// long is the number of 32 bits.
+// long returns the number of a short.
 func long(s uint32) float64 { return math.Float64frombits(uint64(s) << 32) }
 
-// nothing stands for a number that is not known.
+// nothing is the short of an unknown number.
 const nothing = 0x7ff80000
 
-// A weight is 16 bits: its part of a whole, or noWeight. A word has two.
+// A weight has 16 bits: its multiple of 1/wholeWeight, or noWeight. A word has two.
 const (
 	wholeWeight = 1<<16 - 2
 	noWeight    = 1<<16 - 1
 	noWeights   = 1<<32 - 1
 )
 
-// part is a weight in 16 bits. Of what is no number it is 0.
+// part returns a weight in 16 bits, 0 for a NaN.
 func part(w float64) uint32 {
 	if !(w > 0) {
 		return 0

@@ -5,10 +5,10 @@ import (
 	"hindsight/internal/engine/account/classes"
 )
 
-// A row has, in words of 32 bits: the time in two; what is told of a moment; the sums of
-// the figures; the intervals that were judged and, of each level, those that held
-// their label; the weights of two experts each. All but the time and the weights are
-// short numbers.
+// A row has, in words of 32 bits: the time in two words; the figures of the moment; the sums
+// of the figures; the number of intervals that were judged and, for each level, of those
+// that contained their label; the weights of two experts a word. All but the time and the
+// weights are shorts.
 const (
 	timeLow = iota
 	timeHigh
@@ -26,7 +26,7 @@ const (
 	figuresOfClasses = 12
 )
 
-// figures is how many sums over observations there are.
+// figures returns the number of sums over observations.
 func (s Shape) figures() int {
 	if s.Classes {
 		return figuresOfClasses
@@ -34,7 +34,7 @@ func (s Shape) figures() int {
 	return figuresOfLabels
 }
 
-// counts is how many counts of intervals there are.
+// counts returns the number of counts of intervals.
 func (s Shape) counts() int {
 	if s.Levels == 0 {
 		return 0
@@ -42,7 +42,7 @@ func (s Shape) counts() int {
 	return 1 + s.Levels
 }
 
-// width is how many words a row of so many experts has.
+// width returns the number of words of a row with so many experts.
 func (s Shape) width(experts int) int { return sums + s.figures() + s.counts() + (experts+1)/2 }
 
 func (h *History) width() int { return h.shape.width(h.experts) }

@@ -8,132 +8,126 @@ import (
 	"hindsight/internal/model/mix"
 )
 
-// AppendBinary appends the state to dst. It allocates nothing when dst has room.
-// A State of the same levels continues from it bit for bit.
-//
-// The layout, every number of 8 bytes: residuals known, observations judged,
-// Σ 0.95^i |residual|, Σ 0.95^i, Σ |residual|; each level: q of the
-// trackers, their mixture, covered, the same discounted, least covered of a
-// window, the two parts of the sum of widths and of that of scores; if any was judged: the ring of scores, and the
-// ring of bits of each level.
-func (s *State) AppendBinary(dst []byte) []byte {
-	v := codec.Appending(dst)
-	s.visit(&v)
-	dst, _ = v.Appended() // Nothing in it fails.
-	return dst
-}
-
-// Bounds of what a state holds, beyond what any residuals make of it.
+// Bounds of a state. Every state that residuals lead to is within them.
 const (
 	maxCount  = 1 << 62
 	maxSum    = 1e260
 	maxWeight = 1 / (1 - decay) * (1 + 1e-9)
+	maxFaded  = 1 / (1 - fading) * (1 + 1e-9)
 )
 
-// Restore replaces the state by one that AppendBinary wrote for the same levels. It takes
-// any bytes, and fails with codec.ErrCorrupt on those that cannot be a state. On an error
-// the state is as it was.
+// AppendBinary appends the state to dst, from which Restore continues bit for bit. It
+// allocates nothing when dst has room.
+func (s *State) AppendBinary(dst []byte) []byte {
+	v := codec.Appending(dst)
+	s.Visit(&v)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	return out
+}
+
+// Restore replaces the state by one that AppendBinary wrote for the same levels. It accepts
+// any bytes, and fails with codec.ErrCorrupt on bytes that cannot be a state. After an error
+// the state is unchanged.
 func (s *State) Restore(data []byte) error {
-	t := &State{levels: make([]level, len(s.levels))}
-	for i := range t.levels {
-		t.levels[i] = level{target: s.levels[i].target, miss: s.levels[i].miss, mixture: mix.New(trackers)}
+	fresh := &State{levels: make([]level, len(s.levels))}
+	for i, l := range s.levels {
+		fresh.levels[i] = level{target: l.target, miss: l.miss, mixture: mix.New(trackers)}
 	}
-	v := codec.Reading(data)
-	t.visit(&v)
-	if err := v.End(); err != nil {
+	if err := codec.Read(data, fresh.Visit); err != nil {
 		return fmt.Errorf("interval: %w: %w", err, codec.ErrCorrupt)
 	}
-	if what := t.broken(); what != "" {
-		return fmt.Errorf("interval: %s: %w", what, codec.ErrCorrupt)
-	}
-	*s = *t
+	*s = *fresh
 	return nil
 }
 
-func (s *State) visit(v *codec.Visitor) {
+// Visit visits the state, in numbers of 8 bytes. The rings are present if an interval was
+// judged. Reading wants a new state, and derives what is not stored.
+func (s *State) Visit(v *codec.Visitor) {
 	v.Uint64(&s.known, &s.judged)
 	v.Within(maxSum, &s.weighted, &s.weight, &s.total)
 	for i := range s.levels {
 		s.levels[i].visit(v)
 	}
-	if v.Reading() && s.judged > 0 {
-		s.allocate()
-	}
-	v.FloatsWithin(maxScore, s.ring)
-	for i := range s.levels {
-		for w := range s.levels[i].hits {
-			v.Uint64(&s.levels[i].hits[w])
+	if s.judged > 0 {
+		if v.Reading() {
+			s.allocate()
+		}
+		v.FloatsWithin(maxScore, s.ring)
+		for i := range s.levels {
+			hits := s.levels[i].hits
+			for w := range hits {
+				v.Uint64(&hits[w])
+			}
 		}
 	}
-}
-
-func (v *level) visit(c *codec.Visitor) {
-	c.FloatsWithin(maxRadius, v.q[:])
-	v.mixture.Visit(c)
-	c.Uint64(&v.covered)
-	c.Within(1/(1-fading)*(1+1e-9), &v.faded)
-	least := int(v.least)
-	if c.Int(math.MaxUint16, &least); c.Reading() {
-		v.least = uint16(least)
+	if v.Reading() {
+		s.check(v)
 	}
-	c.Within(maxSum, &v.width.High, &v.width.Low, &v.score.High, &v.score.Low)
 }
 
-// broken says what of a state that was read cannot be, and derives what is not
-// stored.
-func (s *State) broken() string {
+func (l *level) visit(v *codec.Visitor) {
+	v.FloatsWithin(maxRadius, l.q[:])
+	l.mixture.Visit(v)
+	v.Uint64(&l.covered)
+	v.Within(maxFaded, &l.faded)
+	least := int(l.least)
+	if v.Int(window, &least); v.Reading() {
+		l.least = uint16(least)
+	}
+	v.Within(maxSum, &l.width.High, &l.width.Low, &l.score.High, &l.score.Low)
+}
+
+// check refuses numbers that no residuals lead to, and derives what is not stored.
+func (s *State) check(v *codec.Visitor) {
 	switch {
 	case s.judged > s.known || s.known > maxCount:
-		return "the numbers of observations cannot be"
+		v.Corrupt("%d residuals, %d intervals", s.known, s.judged)
 	case s.known <= skipped && (s.weighted != 0 || s.weight != 0 || s.total != 0),
 		s.known > skipped && !(s.weight >= 1 && s.weight <= maxWeight),
 		s.weighted < 0, s.total < 0:
-		return "the means of the residuals do not fit their number"
+		v.Corrupt("means of %g/%g and %g over %d residuals", s.weighted, s.weight, s.total, s.known)
 	}
 	for n, score := range s.ring {
 		if score < 0 || math.Signbit(score) || score > 0 && uint64(n) >= s.judged {
-			return "a score is out of its place"
+			v.Corrupt("score %d of %d is %g", n, s.judged, score)
 		}
 	}
 	s.largest = maximum(s.ring)
 	for i := range s.levels {
-		if what := s.levels[i].broken(s.judged); what != "" {
-			return what
-		}
+		s.levels[i].check(v, s.judged)
 	}
-	return ""
 }
 
-func (v *level) broken(judged uint64) string {
-	if judged < 2*window && v.least != window || v.least > window {
-		return "a window covers more than it can"
+func (l *level) check(v *codec.Visitor, judged uint64) {
+	if judged < 2*window && l.least != window {
+		v.Corrupt("a least window of %d after %d intervals", l.least, judged)
 	}
-	if v.faded < 0 || v.faded > float64(v.covered)*(1+1e-9) {
-		return "the discounted count of what was covered does not fit the count"
+	if l.faded < 0 || l.faded > float64(l.covered)*(1+1e-9) {
+		v.Corrupt("%d covered, %g discounted", l.covered, l.faded)
 	}
-	if v.hits == nil {
-		if v.covered != 0 {
-			return "an interval was covered and none judged"
+	if l.hits == nil {
+		if l.covered != 0 {
+			v.Corrupt("%d covered and none judged", l.covered)
 		}
-		return ""
+		return
 	}
 	for n := min(judged, recent); n < 64*ringWords; n++ {
-		if v.hits[n/64]>>(n%64)&1 != 0 {
-			return "a bit is out of its place"
+		if l.hits[n/64]>>(n%64)&1 != 0 {
+			v.Corrupt("bit %d is set after %d intervals", n, judged)
+			return
 		}
 	}
-	v.recently = uint16(ones(v.hits))
+	l.recently = uint16(ones(l.hits))
 	for n := judged - min(judged, window); n < judged; n++ {
-		if v.hit(n) {
-			v.lately++
+		if l.hit(n) {
+			l.lately++
 		}
 	}
-	missed := min(judged, recent) - uint64(v.recently)
-	if v.covered < uint64(v.recently) || v.covered > judged-missed {
-		return "the counts of what was covered do not agree"
+	missed := min(judged, recent) - uint64(l.recently)
+	if l.covered < uint64(l.recently) || l.covered > judged-missed {
+		v.Corrupt("%d of %d covered, %d recently", l.covered, judged, l.recently)
 	}
-	if judged >= 2*window && v.least > v.lately {
-		return "the least window covers more than the last"
+	if judged >= 2*window && l.least > l.lately {
+		v.Corrupt("a least window of %d, the newest of %d", l.least, l.lately)
 	}
-	return ""
 }

@@ -1,20 +1,20 @@
-// Package recent sums up the last observations, in blocks: a sum that one adds to and
-// subtracts from keeps the rounding of what has left.
+// Package recent sums figures over the newest observations. It keeps sums of blocks,
+// because one sum that is added to and subtracted from would keep the rounding errors of
+// the observations that have left.
 package recent
 
 import (
-	"errors"
 	"math"
 
 	"hindsight/internal/model/codec"
 )
 
 const (
-	// Observations is how many a window covers at least, once there are so many. It
-	// covers up to block more.
+	// Observations is the least number of observations that a window covers once there
+	// are so many. It covers up to block more.
 	Observations = 1000
 	block        = 50
-	// The newest full blocks, and the one that is being filled.
+	// The newest full blocks, and the block being filled.
 	maxBlocks = Observations/block + 1
 )
 
@@ -22,17 +22,14 @@ const (
 type figures[F any] interface {
 	*F
 	Add(by F)
-	// Count is the number of observations.
+	// Count returns the number of observations.
 	Count() float64
-	// AppendBinary appends the numbers, Read reads numbers of at most most.
-	AppendBinary(dst []byte) []byte
-	Read(r *codec.Reader, most float64)
 }
 
-// Window has the figures F of the last observations. The zero value has none.
+// Window has the figures F of the newest observations. The zero value has none.
 type Window[F any, P figures[F]] struct {
 	blocks []F
-	// next is the block that is being filled.
+	// next is the block being filled.
 	next int
 }
 
@@ -60,40 +57,29 @@ func (w *Window[F, P]) Total() (total F) {
 	return total
 }
 
-// Blocks is how many blocks there are.
+// Blocks returns the number of blocks.
 func (w *Window[F, P]) Blocks() int { return len(w.blocks) }
 
-// Capacity is for how many blocks there is memory.
+// Capacity returns the number of blocks that there is memory for.
 func (w *Window[F, P]) Capacity() int { return cap(w.blocks) }
 
-// AppendBinary appends the number of blocks, the one that is being filled, and the
-// numbers of each.
-func (w *Window[F, P]) AppendBinary(dst []byte) []byte {
-	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(len(w.blocks))), uint64(w.next))
+// Visit visits the number of blocks, the block being filled and, by figures, each block.
+func (w *Window[F, P]) Visit(v *codec.Visitor, figures func(*F)) {
+	blocks := len(w.blocks)
+	v.Int(maxBlocks, &blocks)
+	v.Int(maxBlocks, &w.next)
+	if v.Reading() {
+		if w.next > 0 && w.next >= blocks {
+			v.Corrupt("block %d of %d recent ones", w.next, blocks)
+			return
+		}
+		w.blocks = make([]F, blocks)
+	}
 	for n := range w.blocks {
-		dst = P(&w.blocks[n]).AppendBinary(dst)
-	}
-	return dst
-}
-
-var errBlocks = errors.New("recent observations that cannot be")
-
-// Read reads what AppendBinary wrote, of numbers of at most most. It takes any bytes.
-func (w *Window[F, P]) Read(r *codec.Reader, most float64) error {
-	blocks, next := r.Uint64(), r.Uint64()
-	if r.Err() != nil {
-		return r.Err()
-	}
-	if blocks > maxBlocks || next > blocks || (next == blocks && next > 0) {
-		return errBlocks
-	}
-	w.blocks, w.next = make([]F, blocks), int(next)
-	for n := range w.blocks {
-		P(&w.blocks[n]).Read(r, most)
+		figures(&w.blocks[n])
 		count := P(&w.blocks[n]).Count()
-		if r.Err() == nil && (!(count > 0 && count <= block && count == math.Trunc(count)) || (n != w.next && count != block)) {
-			return errBlocks
+		if v.Reading() && (!(count > 0 && count <= block && count == math.Trunc(count)) || (n != w.next && count != block)) {
+			v.Corrupt("%g observations in recent block %d", count, n)
 		}
 	}
-	return r.Err()
 }

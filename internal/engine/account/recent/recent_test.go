@@ -18,11 +18,14 @@ func (s *sums) Add(by sums) {
 
 func (s *sums) Count() float64 { return s.observations }
 
-func (s *sums) AppendBinary(dst []byte) []byte {
-	return codec.AppendFloats(dst, s.observations, s.numbers)
+// visit visits the window, with numbers of at most 1e9.
+func visit(w *window, v *codec.Visitor) {
+	w.Visit(v, func(s *sums) { v.Within(1e9, &s.observations, &s.numbers) })
 }
 
-func (s *sums) Read(r *codec.Reader, most float64) { r.Within(most, &s.observations, &s.numbers) }
+func read(w *window, data []byte) error {
+	return codec.Read(data, func(v *codec.Visitor) { visit(w, v) })
+}
 
 type window = recent.Window[sums, *sums]
 
@@ -45,9 +48,14 @@ func TestWindowIsTheSumOfTheLast(t *testing.T) {
 			continue
 		}
 		var again window
-		r := codec.NewReader(w.AppendBinary(nil))
-		if err := again.Read(r, 1e9); err != nil || r.End() != nil {
-			t.Fatalf("after %d observations: %v, %v", n, err, r.End())
+		v := codec.Appending(nil)
+		visit(&w, &v)
+		data, err := v.Appended()
+		if err == nil {
+			err = read(&again, data)
+		}
+		if err != nil {
+			t.Fatalf("after %d observations: %v", n, err)
 		}
 		if again.Total() != got {
 			t.Fatalf("after %d observations: read %+v, want %+v", n, again.Total(), got)
@@ -73,12 +81,12 @@ func TestReadRefusesBlocksThatCannotBe(t *testing.T) {
 		"nothing":                         nil,
 	} {
 		var w window
-		if err := w.Read(codec.NewReader(data), 1e9); err == nil {
+		if err := read(&w, data); err == nil {
 			t.Errorf("%s was read: %+v", name, w.Total())
 		}
 	}
 	var w window
-	if err := w.Read(codec.NewReader(encode(1, 0, 3)), 1e9); !errors.Is(err, codec.ErrCorrupt) {
+	if err := read(&w, encode(1, 0, 3)); !errors.Is(err, codec.ErrCorrupt) {
 		t.Errorf("what was cut off is %v, want %v", err, codec.ErrCorrupt)
 	}
 }

@@ -1,0 +1,103 @@
+package account
+
+import (
+	"math"
+
+	"hindsight/internal/engine/account/recent"
+	"hindsight/internal/model/codec"
+)
+
+// Figures are the losses of predictions and, over the same observations, of two
+// baselines that ignore the inputs.
+type Figures struct {
+	// Loss is the loss of the predictions, RunningMean that of the mean of the earlier
+	// labels, LastLabel that of the previous label.
+	Loss, RunningMean, LastLabel float64
+}
+
+// Skill returns 1 − Loss / the smaller loss of the baselines: 1 is perfect, 0 equals the
+// better baseline, below 0 is worse. It is NaN when a baseline has no loss.
+func (f *Figures) Skill() float64 {
+	best := math.Min(f.RunningMean, f.LastLabel)
+	if !(best > 0) {
+		return math.NaN()
+	}
+	return 1 - f.Loss/best
+}
+
+// add adds times the sums of other figures; times is 1 or −1.
+func (f *Figures) add(by *Figures, times float64) {
+	f.Loss += float64(times * by.Loss)
+	f.RunningMean += float64(times * by.RunningMean)
+	f.LastLabel += float64(times * by.LastLabel)
+}
+
+func (f *Figures) scale(by float64) {
+	f.Loss *= by
+	f.RunningMean *= by
+	f.LastLabel *= by
+}
+
+func (f *Figures) visit(v *codec.Visitor, most float64) { v.Within(most, &f.Loss, &f.RunningMean, &f.LastLabel) }
+
+// Performance is how a model did over some observations. Losses are sums.
+type Performance struct {
+	// Observations is the number of observations. In a discounted performance it is the
+	// sum of their discounts.
+	Observations float64
+	// Prequential are the figures of the predictions made just before each observation
+	// was learned.
+	Prequential Figures
+	// Served are the figures of the predictions that the client received, beside the
+	// baselines at the time of the prediction. An observation without a served prediction
+	// counts its prequential prediction.
+	Served Figures
+}
+
+// Add adds the sums of other observations.
+func (p *Performance) Add(by Performance) { p.add(&by, 1) }
+
+// Sub subtracts the sums of the first observations; those of the others remain.
+func (p *Performance) Sub(by Performance) { p.add(&by, -1) }
+
+func (p *Performance) add(by *Performance, times float64) {
+	p.Observations += float64(times * by.Observations)
+	p.Prequential.add(&by.Prequential, times)
+	p.Served.add(&by.Served, times)
+}
+
+func (p *Performance) scale(by float64) {
+	p.Observations *= by
+	p.Prequential.scale(by)
+	p.Served.scale(by)
+}
+
+// Count returns the number of observations.
+func (p *Performance) Count() float64 { return p.Observations }
+
+// Visit visits all sums. Reading accepts magnitudes of at most most.
+func (p *Performance) Visit(v *codec.Visitor, most float64) {
+	v.Within(most, &p.Observations)
+	p.Prequential.visit(v, most)
+	p.Served.visit(v, most)
+}
+
+// AppendBinary appends all sums.
+func (p *Performance) AppendBinary(dst []byte) []byte {
+	v := codec.Appending(dst)
+	p.Visit(&v, 0)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	return out
+}
+
+// Read reads the sums that AppendBinary appended, of magnitudes of at most most.
+func (p *Performance) Read(r *codec.Reader, most float64) {
+	v := codec.ReadingFrom(r)
+	p.Visit(&v, most)
+}
+
+// discount is the factor of the discounted performance in each round.
+const discount = 0.999
+
+// window is the performance over the newest observations.
+type window = recent.Window[Performance, *Performance]
