@@ -82,7 +82,7 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
 		})
 	}, ofTables)
-	findings, checked, err := check.Store(ctx, disk, check.Options{Tell: ofModels, Size: diskBytes})
+	findings, checked, err := check.Store(ctx, disk, check.Options{Report: ofModels, Size: diskBytes})
 	p.end(fmt.Sprintf("2/2 models: %d of %d", checked.Models, checked.Models))
 	if ctx.Err() != nil {
 		return r, errors.Join(err, disk.Close())

@@ -38,7 +38,9 @@ func (f *Figures) scale(by float64) {
 	f.LastLabel *= by
 }
 
-func (f *Figures) visit(v *codec.Visitor, most float64) { v.Within(most, &f.Loss, &f.RunningMean, &f.LastLabel) }
+func (f *Figures) visit(v *codec.Visitor, most float64) {
+	v.Within(most, &f.Loss, &f.RunningMean, &f.LastLabel)
+}
 
 // Performance is how a model did over some observations. Losses are sums.
 type Performance struct {

@@ -1,6 +1,5 @@
-// Package recovery brings a model back from what a store keeps of it: the newest
-// good snapshot, and the records of the log behind it, applied as they were the
-// first time. The engine, time travel and a check of a store share it.
+// Package recovery recovers a model from a store: it restores the newest good snapshot and
+// applies the log records after it.
 package recovery
 
 import (
@@ -20,36 +19,35 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Source is what a model is Recovered from: a spec, what makes its learner, and
-// what is kept.
+// Source is what a model is recovered from.
 type Source struct {
 	Kept     storage.Model
 	Spec     model.Spec
 	Learners machine.Learners
 }
 
-// EndOfLog is a sequence behind every log.
+// EndOfLog is a sequence after every log.
 const EndOfLog = math.MaxUint64
 
-// Learned is told a record that was replayed, with its answers.
+// Learned is called with every replayed record and its answers.
 type Learned func(r *record.Record, answers []record.Answer) error
 
 // Recovered is a machine, and the sequence of the snapshot that it began with.
 type Recovered struct {
 	*machine.Machine
 	Snapshot uint64
-	// unread is the error of a newer snapshot that the disk could not read.
+	// unread is the error of newer snapshots that the disk could not read.
 	unread error
 }
 
-// Newest recovers the end of the log, and refuses a log that ends elsewhere
-// than it should.
-func (s Source) Newest(ctx context.Context, bad BadSnapshot, tell Learned) (Recovered, error) {
+// Newest recovers the machine at the end of the log. It fails with machine.ErrCorrupt if the
+// log ends before a snapshot or before Last.
+func (s Source) Newest(ctx context.Context, bad BadSnapshot, learned Learned) (Recovered, error) {
 	last, err := s.Kept.Last()
 	if err != nil {
 		return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
 	}
-	r, err := s.At(ctx, EndOfLog, bad, tell)
+	r, err := s.At(ctx, EndOfLog, bad, learned)
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -63,10 +61,9 @@ func (s Source) Newest(ctx context.Context, bad BadSnapshot, tell Learned) (Reco
 	return r, err
 }
 
-// At recovers the machine at a sequence, or at the end of the log: from the
-// newest good snapshot that is not later, and every record after it up to the
-// sequence, learned as it was the first time.
-func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, tell Learned) (Recovered, error) {
+// At recovers the machine at a sequence, or at the end of the log if that comes first. It
+// starts from the newest good snapshot up to the sequence.
+func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learned Learned) (Recovered, error) {
 	r, err := s.RestoreNewest(sequence, bad)
 	if err != nil {
 		return Recovered{}, err
@@ -75,7 +72,7 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, tell L
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
-		return r.Replay(logged, sequence, tell)
+		return r.Replay(logged, sequence, learned)
 	})
 	if err != nil && !errors.Is(err, ErrReached) {
 		return Recovered{}, fmt.Errorf("replay the log after sequence %d: %w", r.Snapshot, StorageError(r.Cause(err)))
@@ -83,8 +80,9 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, tell L
 	return r, nil
 }
 
-// Cause is why a replay ended with err. A log that does not reach back to the snapshot is
-// no damage if the disk could not read a newer snapshot: the next attempt may read it.
+// Cause returns the cause of err, the error of a replay. A log that does not reach back to the
+// snapshot is not corrupt if the disk could not read a newer snapshot: the next attempt may
+// read it.
 func (m Recovered) Cause(err error) error {
 	if m.unread != nil && errors.Is(StorageError(err), machine.ErrCorrupt) {
 		return m.unread
@@ -92,7 +90,8 @@ func (m Recovered) Cause(err error) error {
 	return err
 }
 
-// StorageError says of an error of the store what it is to the engine.
+// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt or
+// ErrStorage. Errors of a context stay as they are.
 func StorageError(err error) error {
 	switch {
 	case err == nil:
@@ -106,11 +105,11 @@ func StorageError(err error) error {
 	}
 }
 
-// BadSnapshot is told a snapshot that cannot be used.
+// BadSnapshot is called with every snapshot that cannot be used.
 type BadSnapshot func(sequence uint64, err error)
 
-// RestoreNewest restores the newest snapshot up to a sequence that is good. A
-// bad or an unread one costs time, not data: the log reaches back to the oldest.
+// RestoreNewest restores the newest good snapshot up to a sequence. A damaged snapshot costs
+// time, not data: the log reaches back to the oldest snapshot.
 func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error) {
 	sequences, err := s.Kept.Snapshots()
 	if err != nil {
@@ -137,10 +136,10 @@ func (s Source) RestoreNewest(through uint64, bad BadSnapshot) (Recovered, error
 	return Recovered{m, 0, unread}, err
 }
 
-// ErrUnread is a snapshot that the disk could not read. It may be good.
+// ErrUnread: the disk could not read a snapshot, which may be good.
 var ErrUnread = errors.New("the disk cannot read it now")
 
-// Restore reads one snapshot. It fails with ErrUnread if the bytes are not known.
+// Restore restores one snapshot. It fails with ErrUnread if the disk could not read it.
 func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	data, err := s.Kept.ReadSnapshot(sequence)
 	switch {
@@ -167,14 +166,14 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	return m, nil
 }
 
-// ErrStorage is a store that cannot be read or written.
+// ErrStorage: the store cannot be read or written.
 var ErrStorage = errors.New("storage failed: the server's log says how; if the disk takes no more writes, nothing is learned until the server is started again with a disk that does")
 
-// ErrReached ends a replay that is where it was to go.
+// ErrReached ends a replay at its sequence.
 var ErrReached = errors.New("reached")
 
-// Replay learns one logged record again, as far as a sequence.
-func (m Recovered) Replay(logged storage.Record, through uint64, tell Learned) error {
+// Replay applies one logged record up to a sequence. It returns ErrReached at the sequence.
+func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned) error {
 	r, err := record.Decode(logged.Data)
 	if err != nil {
 		return fmt.Errorf("record of sequences %d to %d: %w: %w", logged.First, logged.Last, machine.ErrCorrupt, err)
@@ -193,12 +192,12 @@ func (m Recovered) Replay(logged storage.Record, through uint64, tell Learned) e
 	}
 	r.Observations = r.Observations[:min(logged.Last, through)-logged.First+1]
 	answers := make([]record.Answer, len(r.Observations))
-	// Others get their turn on the processor: a replay is long, a call short.
+	// A replay is long: other goroutines get their turn.
 	runtime.Gosched()
 	if err := m.Apply(&r, answers, runtime.Gosched); err != nil {
 		return err
 	}
-	if err := tell(&r, answers); err != nil {
+	if err := learned(&r, answers); err != nil {
 		return err
 	}
 	if logged.Last > through {
@@ -207,9 +206,9 @@ func (m Recovered) Replay(logged storage.Record, through uint64, tell Learned) e
 	return nil
 }
 
-// Derivation writes what follows from replayed records and a crash may have
-// lost: ids, and that predictions were answered. All ids before a complete
-// record are remembered, so that as a rule those of the last one are left.
+// Derivation writes what a crash may have lost and replayed records imply: remembered ids,
+// and the removal of answered predictions. All ids before a complete record are remembered,
+// so that usually only those of the last record are missing.
 type Derivation struct {
 	Kept     storage.Model
 	open     []opened
@@ -218,13 +217,13 @@ type Derivation struct {
 	digest   record.Digester
 }
 
-// opened is a record of which it is not known whether its ids are remembered.
+// opened is a record whose ids may not be remembered.
 type opened struct {
 	record  *record.Record
 	answers []record.Answer
 }
 
-// derivedAtOnce bounds what a Derivation holds.
+// derivedAtOnce bounds the rows that a Derivation holds.
 const derivedAtOnce = 4096
 
 // Tell takes a replayed record.
@@ -235,7 +234,7 @@ func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
 	}
 	d.open, d.rows = append(d.open, opened{r, answers}), d.rows+len(answers)
 	for n := range r.Observations {
-		// One whose prediction waited and was of a state that was undone too.
+		// A class without Served: the state of the prediction had been undone.
 		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {
 			d.answered = append(d.answered, o.ID)
 		}
@@ -246,7 +245,7 @@ func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
 	return nil
 }
 
-// Write writes what was collected.
+// Write writes the collected rows.
 func (d *Derivation) Write() error {
 	var rows []storage.ID
 	var values []byte
@@ -267,8 +266,8 @@ func (d *Derivation) Write() error {
 	return nil
 }
 
-// DecodeEntry reads a registry entry: what the model is Recovered from, and the rest
-// without the spec. A default that is younger than the entry is filled in.
+// DecodeEntry decodes a registry entry into the source of the model and the rest, without
+// the spec. It fills in defaults that are younger than the entry.
 func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record.Entry, error) {
 	err := entry.Err
 	var registered record.Entry
@@ -278,7 +277,7 @@ func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record
 	from := Source{Kept: entry.Model, Learners: learners}
 	if err == nil {
 		from.Spec, err = codec.DecodeSpec(registered.Spec)
-		registered.Spec = nil // It is the store's.
+		registered.Spec = nil // The bytes belong to the store.
 	}
 	if err == nil {
 		from.Spec, _, err = catalog.Complete(from.Spec)
@@ -289,8 +288,7 @@ func DecodeEntry(entry storage.Entry, learners machine.Learners) (Source, record
 	return from, registered, nil
 }
 
-// AppendIDs appends what is remembered of a record's observations to rows, and
-// their values to values.
+// AppendIDs appends the rows of a record's ids to rows, and their values to values.
 func AppendIDs(
 	rows []storage.ID, values []byte, digest *record.Digester, learned *record.Record, answers []record.Answer,
 ) ([]storage.ID, []byte) {
@@ -302,7 +300,7 @@ func AppendIDs(
 		}
 		begin := len(values)
 		s := record.Seen{Labels: digest.Labels(o.Labels, o.Class, o.Weight), Features: digest.Input(o.Features, o.Inputs), Answer: answers[n]}
-		// Where values grows, the rows before keep the memory that they have.
+		// When values is reallocated, earlier rows keep the old memory.
 		values = s.Append(values)
 		rows = append(rows, storage.ID{ID: o.ID, At: at, Value: values[begin:len(values):len(values)]})
 	}

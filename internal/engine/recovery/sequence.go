@@ -10,13 +10,13 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// ErrBefore is a time before what is kept of a model.
+// ErrBefore: the time is before the log of the model.
 var ErrBefore = errors.New("nothing is kept of that time")
 
-// SequenceAt is the sequence that a model had at a time: the end of the last record that
-// was committed at the time or before it. It is ErrBefore for a time before the model was
-// created, or before the first record that the log still has, unless that is the model's
-// first. It reads the whole log in the worst case.
+// SequenceAt returns the sequence of a model at a time: the end of the last record that was
+// committed at or before the time. It fails with ErrBefore for a time before the model was
+// created, or before the first record of the log unless that is the model's first record.
+// It reads the whole log in the worst case.
 func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, error) {
 	if at.Before(created) {
 		return 0, fmt.Errorf("%w: the model was created at %s", ErrBefore, utc(created))
@@ -27,7 +27,7 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 	}
 	sequence := first - 1
 	err = s.Kept.Replay(ctx, sequence, func(logged storage.Record) error {
-		if len(logged.Data) == 0 { // It stands for what an import began with.
+		if len(logged.Data) == 0 { // The beginning of an imported model.
 			sequence = logged.Last
 			return nil
 		}
@@ -35,7 +35,7 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 		switch {
 		case err != nil:
 			return err
-		case !time.Unix(0, committed).After(at): // A far time has no nanoseconds that fit.
+		case !time.Unix(0, committed).After(at): // A far time does not fit in nanoseconds.
 			sequence = logged.Last
 			return nil
 		case logged.First == first && first > 1:
@@ -51,8 +51,8 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 
 func utc(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// Cut is the record that a sequence is inside of, cut to end with it; nil when one ends
-// there.
+// Cut returns the record around a sequence, shortened to end with the sequence; nil if a
+// record ends there.
 func (s Source) Cut(ctx context.Context, sequence uint64) (cut *storage.Record, err error) {
 	err = s.Kept.Replay(ctx, sequence, func(logged storage.Record) error {
 		if logged.First > sequence {
@@ -67,7 +67,7 @@ func (s Source) Cut(ctx context.Context, sequence uint64) (cut *storage.Record, 
 		return ErrReached
 	})
 	if errors.Is(err, ErrReached) || errors.Is(err, storage.ErrCorrupt) {
-		return cut, nil // Beyond the sequence a record may be anything.
+		return cut, nil // Damage after the sequence does not matter.
 	}
 	return cut, err
 }

@@ -9,13 +9,11 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// aliases decodes every alias, and looks for what it names among the models. With repair
-// an alias that the server does not serve is removed. One of a model that no longer exists
-// is kept, so that calls by it say what it named. Models are the times when they were
-// created, 0 of one whose entry cannot be read.
+// aliases checks that every alias names an existing model. Repair removes an alias that the
+// server does not serve. An alias of a removed model stays, so that errors can name the
+// model. Models has the creation times, 0 for a model with a damaged entry.
 func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[string]int64) error {
-	var unserved []int // The findings of aliases to remove.
-	var names []string
+	var remove []string
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		c.checked.Aliases++
 		a, err := record.DecodeAlias(value)
@@ -35,22 +33,23 @@ func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[
 		default:
 			return nil
 		}
-		unserved, names = append(unserved, len(c.findings)), append(names, strings.Clone(name))
-		c.found(f)
+		remove = append(remove, strings.Clone(name))
+		if c.found(f); c.repair {
+			c.findings[len(c.findings)-1].Repaired = "removed"
+		}
 		return nil
 	})
 	if err != nil {
 		c.found(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Refused: true})
-		return nil //nolint:nilerr // It is a finding.
+		return nil //nolint:nilerr // The error is a finding.
 	}
 	if !c.repair {
 		return nil
 	}
-	for i, name := range names {
+	for _, name := range remove {
 		if err := disk.RemoveAlias(ctx, name); err != nil {
 			return fmt.Errorf("remove the alias %q: %w", name, err)
 		}
-		c.findings[unserved[i]].Repaired = "removed"
 	}
 	return nil
 }

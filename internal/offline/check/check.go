@@ -1,5 +1,4 @@
-// Package check goes through a store that no engine has open, and repairs it when
-// asked.
+// Package check checks a store that no engine has open, and repairs it on request.
 package check
 
 import (
@@ -15,22 +14,22 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Finding is something in a store that is not as it should be.
+// Finding is a problem in a store.
 type Finding struct {
-	// Model is the name of the model; empty: it is not that of one.
+	// Model is the name of the model, empty if the problem concerns no single model.
 	Model string `json:"model,omitempty"`
-	// Place says where: a file, or a sequence of the log.
+	// Place is a file, or a sequence of the log.
 	Place string `json:"place"`
-	// Problem is what is wrong there, Meaning what follows from it.
+	// Problem describes the problem, Meaning its consequence.
 	Problem string `json:"problem"`
 	Meaning string `json:"meaning"`
-	// Refused says that the model, or the server, is not served with it.
+	// Refused is true if the problem keeps the model, or the server, from being served.
 	Refused bool `json:"refused"`
-	// Repaired says what was done about it.
+	// Repaired describes the repair, empty without one.
 	Repaired string `json:"repaired,omitempty"`
 }
 
-// Checked counts what a check went through.
+// Checked counts what a check has read.
 type Checked struct {
 	Models       int    `json:"models"`
 	Snapshots    int    `json:"snapshots"`
@@ -40,7 +39,6 @@ type Checked struct {
 	Aliases      int    `json:"aliases"`
 }
 
-// checker goes through a store that no engine has open.
 type checker struct {
 	repair   bool
 	meter    *meter
@@ -48,19 +46,18 @@ type checker struct {
 	checked  Checked
 }
 
-// examined is the model that is being gone through.
+// examined is the model being checked.
 type examined struct {
 	recovery.Source
 	id string
-	// repair is false while something of the model cannot be read: it may be good.
+	// repair is false if the disk cannot read a part of the model, which may be good.
 	repair bool
 }
 
-// Store goes through all that a store holds: whether it is read by this
-// version, and whether every model can be recovered. With repair, for which the
-// store has to be open for writing, what keeps a model from being recovered is
-// cut away: the log behind the last record that can be learned, snapshots that
-// cannot be read, ids that cannot be told.
+// Store checks that this version can read all of a store, and recover every model. With
+// Options.Repair, for which the store must be open for writing, it removes what prevents
+// recovery: the log after its last learnable record, damaged snapshots, and ids that
+// cannot be decoded.
 func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Checked, error) {
 	c := &checker{repair: o.Repair}
 	models := map[string]int64{}
@@ -81,7 +78,7 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Refused: true,
 				Meaning: "the model is not served; import it from an export or a copy of a snapshot under another name",
 			})
-			return nil //nolint:nilerr // It is a finding.
+			return nil //nolint:nilerr // The error is a finding.
 		}
 		if entry.Rewinding != nil && c.repair {
 			c.found(Finding{
@@ -117,23 +114,23 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	}
 	err = i.Kept.EachWaiting(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
-		c.meter.read(len(p.Value))
+		c.meter.add(len(p.Value))
 		if _, err := record.DecodeWaiting(p.Value, i.Spec.Outputs); err != nil {
 			c.found(Finding{
-				Model: i.id, Place: fmt.Sprintf("the prediction %q that waits", p.ID), Problem: err.Error(),
+				Model: i.id, Place: fmt.Sprintf("the pending prediction %q", p.ID), Problem: err.Error(),
 				Meaning: "its label is answered with STATE_CORRUPT until it expires",
 			})
 		}
 		return nil
 	})
 	if err != nil {
-		c.found(Finding{Model: i.id, Place: "the predictions that wait", Problem: err.Error(), Meaning: "labels for them are not found"})
+		c.found(Finding{Model: i.id, Place: "the pending predictions", Problem: err.Error(), Meaning: "labels for them are not found"})
 	}
 	return nil
 }
 
-// snapshots reads every snapshot as recovery would, and tells whether the disk could not
-// read one.
+// snapshots reads every snapshot as recovery does. unread is true if the disk could not read
+// a snapshot.
 func (c *checker) snapshots(i examined) (unread bool, err error) {
 	kept, err := i.Kept.Snapshots()
 	if err != nil {
@@ -143,7 +140,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 		c.checked.Snapshots++
 		_, err := i.Restore(sequence)
 		if file, statErr := i.Kept.StatSnapshot(sequence, 0); statErr == nil {
-			c.meter.read(int(file.Bytes))
+			c.meter.add(int(file.Bytes))
 		}
 		if err == nil {
 			continue
@@ -174,7 +171,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 	return unread, nil
 }
 
-// log recovers the model without deriving anything, and tells how far it comes.
+// log replays the log, and finds its last learnable record. It writes nothing but repairs.
 func (c *checker) log(ctx context.Context, i examined) error {
 	last, err := i.Kept.Last()
 	if err != nil {
@@ -182,19 +179,19 @@ func (c *checker) log(ctx context.Context, i examined) error {
 	}
 	m, err := i.RestoreNewest(recovery.EndOfLog, func(uint64, error) {})
 	if err != nil {
-		return nil //nolint:nilerr // Told with its snapshot.
+		return nil //nolint:nilerr // The snapshot has a finding.
 	}
 	snapshot, good := m.Snapshot, m.Snapshot
 	err = i.Kept.Replay(ctx, snapshot, func(r storage.Record) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
-		if err := m.Replay(r, recovery.EndOfLog, nothingFollows); err != nil {
+		if err := m.Replay(r, recovery.EndOfLog, func(*record.Record, []record.Answer) error { return nil }); err != nil {
 			return err
 		}
 		good = r.Last
 		c.meter.part = float64(good-snapshot) / float64(last-min(snapshot, last-1))
-		c.meter.read(len(r.Data))
+		c.meter.add(len(r.Data))
 		return nil
 	})
 	c.checked.Observations += good
@@ -227,7 +224,7 @@ func (c *checker) log(ctx context.Context, i examined) error {
 	return nil
 }
 
-// behind is a log that ends before a good snapshot: the snapshot has more.
+// behind finds a log that ends before a good snapshot.
 func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64) error {
 	f := Finding{
 		Model: i.id, Place: fmt.Sprintf("the end of the log, sequence %d", last), Refused: true,
@@ -244,10 +241,7 @@ func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64)
 	return nil
 }
 
-// nothingFollows takes a replayed record of which nothing is derived.
-func nothingFollows(*record.Record, []record.Answer) error { return nil }
-
-// rewind cuts a model behind a sequence, with all ids that cannot be told.
+// rewind cuts a model after a sequence, and removes all ids that cannot be decoded.
 func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Record) error {
 	return i.Kept.Rewind(ctx, storage.Rewind{Sequence: sequence, Last: last, Undone: func(value []byte) bool {
 		s, err := record.DecodeSeen(value, i.Spec.Outputs)
@@ -255,12 +249,12 @@ func (i examined) rewind(ctx context.Context, sequence uint64, last *storage.Rec
 	}})
 }
 
-// ids decodes what is remembered under every id.
+// ids decodes the value of every remembered id.
 func (c *checker) ids(ctx context.Context, i examined) error {
 	unreadable := 0
 	err := i.Kept.EachID(ctx, func(id storage.ID) error {
 		c.checked.IDs++
-		c.meter.read(len(id.Value))
+		c.meter.add(len(id.Value))
 		if _, err := record.DecodeSeen(id.Value, i.Spec.Outputs); err != nil {
 			unreadable++
 			c.found(Finding{
@@ -272,7 +266,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 	})
 	if err != nil {
 		c.found(Finding{Model: i.id, Place: "the remembered ids", Problem: err.Error(), Meaning: "observations under ids that cannot be looked up are refused"})
-		return nil //nolint:nilerr // It is a finding.
+		return nil //nolint:nilerr // The error is a finding.
 	}
 	if unreadable == 0 || !i.repair {
 		return nil

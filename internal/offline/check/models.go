@@ -9,15 +9,15 @@ import (
 	"hindsight/internal/model/catalog"
 )
 
-// Model is how far a model is by its log.
+// Model is the end of a model's log.
 type Model struct {
 	ID       string
 	Sequence uint64
 	Deleted  bool
 }
 
-// Models tells how far every model is. Nothing is recovered. A model whose entry cannot
-// be read is told with sequence 0.
+// Models returns the ends of all logs, without recovering the models. A model with a damaged
+// entry has sequence 0.
 func Models(ctx context.Context, disk storage.Store) ([]Model, error) {
 	var out []Model
 	err := disk.Models(ctx, func(e storage.Entry) error {

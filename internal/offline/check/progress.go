@@ -9,45 +9,41 @@ import (
 
 // Options of a check.
 type Options struct {
-	// Repair cuts away what keeps a model from being recovered. The store has to be
-	// open for writing.
+	// Repair removes what prevents recovery. The store must be open for writing.
 	Repair bool
-	// Tell is told how far the check is, from its goroutine; nil is nobody.
-	Tell func(Progress)
-	// Size estimates what is kept of a model, in bytes; nil is the same of each. Only
-	// the share depends on it.
+	// Report is called with the progress, in the goroutine of the check. It may be nil.
+	Report func(Progress)
+	// Size estimates the bytes of a model, for Progress.Share; nil means equal sizes.
 	Size func(storage.Model) int64
 }
 
-// Progress is how far a check is.
+// Progress is the progress of a check.
 type Progress struct {
 	Models, TotalModels int
-	// Records are those of logs, snapshots, ids and predictions, Bytes their size.
+	// Records counts log records, snapshots, ids and predictions. Bytes is their size.
 	Records uint64
 	Bytes   int64
-	// Share of what there is to check, from 0 to 1.
+	// Share is the share that is done, from 0 to 1.
 	Share float64
 }
 
-// tellEvery is after how many records a check tells how far it is.
-const tellEvery = 256
+// reportEvery is the number of records between two reports.
+const reportEvery = 256
 
-// meter adds up the progress of a check.
+// meter measures the progress of a check.
 type meter struct {
 	o    Options
 	at   Progress
 	size map[string]int64
-	// done is the size of the models before, whole that of all.
-	done, whole int64
-	// now is the size of the model that is being gone through, and part the share of
-	// its log that was.
-	now  int64
+	// done is the size of the checked models, now of the model being checked, whole of all.
+	done, now, whole int64
+	// part is the checked share of the present model's log.
 	part float64
 }
 
 func newMeter(ctx context.Context, disk storage.Store, o Options) (*meter, error) {
 	m := &meter{o: o, size: map[string]int64{}}
-	if o.Tell == nil {
+	if o.Report == nil {
 		return m, nil
 	}
 	err := disk.Models(ctx, func(e storage.Entry) error {
@@ -66,27 +62,27 @@ func newMeter(ctx context.Context, disk storage.Store, o Options) (*meter, error
 	return m, nil
 }
 
-// begin begins with a model, and so ends the one before.
+// begin ends the present model and begins the next.
 func (m *meter) begin(name string) {
 	m.done += m.now
 	m.now, m.part = m.size[name], 0
 	m.at.Models++
-	m.tell()
+	m.report()
 }
 
-// read counts a record.
-func (m *meter) read(bytes int) {
+// add counts a record.
+func (m *meter) add(bytes int) {
 	m.at.Records++
 	m.at.Bytes += int64(bytes)
-	if m.at.Records%tellEvery == 0 {
-		m.tell()
+	if m.at.Records%reportEvery == 0 {
+		m.report()
 	}
 }
 
-func (m *meter) tell() {
-	if m.o.Tell == nil {
+func (m *meter) report() {
+	if m.o.Report == nil {
 		return
 	}
 	m.at.Share = (float64(m.done) + float64(m.part*float64(m.now))) / float64(max(m.whole, 1))
-	m.o.Tell(m.at)
+	m.o.Report(m.at)
 }

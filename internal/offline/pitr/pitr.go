@@ -13,39 +13,39 @@ import (
 	"hindsight/internal/model/catalog"
 )
 
-// Model is what became of a model.
+// Model is the outcome for a model.
 type Model struct {
 	ID string `json:"id"`
-	// Sequence is how many observations it has learned, Undone how many it no longer has.
+	// Sequence is the restored sequence, Undone the number of observations after it.
 	Sequence uint64 `json:"sequence"`
 	Undone   uint64 `json:"undone,omitempty"`
-	// Removed says that it was created later, Undeleted that it was deleted later.
+	// Removed: the model was created after the time. Undeleted: it was deleted after it.
 	Removed   bool `json:"removed,omitempty"`
 	Undeleted bool `json:"undeleted,omitempty"`
-	// created is when it was created, in nanoseconds since 1970.
+	// created is the time of creation, in nanoseconds since 1970.
 	created int64
 }
 
-// Alias is what became of an alias that was set later.
+// Alias is the outcome for an alias that was set after the time.
 type Alias struct {
 	Name string `json:"name"`
-	// Model is what it names now, empty if it was removed.
+	// Model is the model of the alias, empty if the alias was removed.
 	Model string `json:"model,omitempty"`
 }
 
-// Report is what Restore did.
+// Report is the outcome of Restore.
 type Report struct {
 	Models  []Model `json:"models"`
 	Aliases []Alias `json:"aliases,omitempty"`
 }
 
-// Restore takes every model back to what it was at a time, with its ids and its log.
-// Models that were created later are removed, and those that were deleted later and can
-// be brought back are. An alias that was set later names what it named before that.
+// Restore restores every model, its ids and its log to a time. It removes models that were
+// created later, and undeletes models that were deleted later and not purged. An alias that
+// was set later gets its previous model.
 //
-// Not of that time are metadata, predictions that wait, what was purged, and
-// an alias that was set more than once since. A model that cannot be taken back is an
-// error, and all of them are told; the store is not to be used then.
+// Restore does not restore metadata, pending predictions, purged models, and aliases that
+// were set more than once since the time. The error names every model that could not be
+// restored; the store must not be used after it.
 func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, error) {
 	var found []storage.Entry
 	err := disk.Models(ctx, func(e storage.Entry) error {
@@ -58,7 +58,7 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 	}
 	var r Report
 	var failures []error
-	there := map[string]int64{} // When each was created.
+	existing := map[string]int64{} // Creation times.
 	for _, e := range found {
 		m, err := restore(ctx, e, at)
 		if ctx.Err() != nil {
@@ -69,17 +69,16 @@ func Restore(ctx context.Context, disk storage.Store, at time.Time) (Report, err
 			continue
 		}
 		if r.Models = append(r.Models, m); !m.Removed {
-			there[m.ID] = m.created
+			existing[m.ID] = m.created
 		}
 	}
 	if err := errors.Join(failures...); err != nil {
 		return r, err
 	}
-	r.Aliases, err = aliases(ctx, disk, at, there)
+	r.Aliases, err = aliases(ctx, disk, at, existing)
 	return r, err
 }
 
-// restore takes back one model.
 func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) {
 	m := Model{ID: e.Name}
 	from, entry, err := recovery.DecodeEntry(e, catalog.New)
@@ -95,7 +94,7 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 		return m, err
 	}
 	if e.Rewinding != nil {
-		// A rewind that began has to end first. What it undoes is undone here too.
+		// An interrupted rewind must be completed, which undoes the same observations here.
 		sequence = min(sequence, *e.Rewinding)
 	}
 	last, err := from.Kept.Last()
@@ -119,9 +118,8 @@ func restore(ctx context.Context, e storage.Entry, at time.Time) (Model, error) 
 	return m, nil
 }
 
-// restored is the value of a model's entry after a restore to a sequence, as the engine has
-// it: what follows the model learns by it what was undone. A restore that was interrupted
-// has begun the epoch already.
+// restored returns a model's entry after a restore to a sequence. Followers of the model
+// learn from the epoch what was undone. An interrupted restore has begun the epoch already.
 func restored(e storage.Entry, sequence uint64) ([]byte, error) {
 	entry, err := record.DecodeEntry(e.Value)
 	if err != nil {
@@ -134,12 +132,11 @@ func restored(e storage.Entry, sequence uint64) ([]byte, error) {
 	return entry.Encode(), nil
 }
 
-// after compares a time of an entry with any time: those of a far one do not fit in
-// nanoseconds.
+// after compares the time of an entry with any time; a far time does not fit in nanoseconds.
 func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanoseconds).After(at) }
 
-// rewind is what the engine does at a model's turn: what the log says of the ids up to the
-// sequence is written first, since the record that is cut is complete.
+// rewind does what the engine does at a model's turn. It writes the ids up to the sequence
+// first, because the shortened record will be marked complete.
 func rewind(ctx context.Context, from recovery.Source, sequence uint64, value []byte) error {
 	d := recovery.Derivation{Kept: from.Kept}
 	r, err := from.At(ctx, sequence, func(uint64, error) {}, d.Tell)
@@ -172,16 +169,16 @@ func undelete(ctx context.Context, m storage.Model, value []byte) error {
 	return m.SetValue(ctx, entry.Encode())
 }
 
-// aliases takes back the aliases that were set later, by one step.
-func aliases(ctx context.Context, disk storage.Aliases, at time.Time, there map[string]int64) ([]Alias, error) {
+// aliases gives aliases that were set later their previous model.
+func aliases(ctx context.Context, disk storage.Aliases, at time.Time, existing map[string]int64) ([]Alias, error) {
 	var changed []Alias
 	values := map[string][]byte{}
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
-		a.Bind(func(id string) int64 { return there[id] })
-		exists := func(r record.Ref) bool { return r.Created != 0 && there[r.ID] == r.Created }
+		a.Bind(func(id string) int64 { return existing[id] })
+		exists := func(r record.Ref) bool { return r.Created != 0 && existing[r.ID] == r.Created }
 		if err != nil || !after(a.Updated, at) && exists(a.Model) {
-			return nil //nolint:nilerr // The server tells of it, and does not serve it.
+			return nil //nolint:nilerr // The server logs a damaged alias and does not serve it.
 		}
 		out := Alias{Name: string([]byte(name))}
 		if after(a.Updated, at) && exists(a.Previous) {

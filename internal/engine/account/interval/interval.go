@@ -1,6 +1,6 @@
-// Package interval gives predictions intervals that hold their coverage under
-// drift, around the predictions of any learner of real labels, and keeps the
-// account of what they covered. It knows residuals alone.
+// Package interval computes prediction intervals that keep their coverage under drift,
+// around the predictions of any learner of real labels, and the account of their coverage.
+// It uses residuals alone.
 //
 // For a level 1 − a the interval is ŷ ± σ max(z, 0). The scale σ follows the size
 // of the residuals. The radius z is a mixture of three trackers q_k of the quantile
@@ -39,63 +39,60 @@ import (
 )
 
 const (
-	// How many trackers of different steps are mixed.
+	// The number of trackers, of different steps.
 	trackers = 3
-	// How many scores B looks back.
+	// The number of scores before that B is the maximum of.
 	scores = 100
-	// How many observations the recent coverage is of.
+	// The number of observations of the recent coverage.
 	recent = 1000
-	// How many observations the least coverage is over.
+	// The number of observations of the least coverage.
 	window = 500
-	// How many words hold recent bits.
+	// The number of words that hold recent bits.
 	ringWords = (recent + 63) / 64
 )
 
 const (
-	// How many residuals count for nothing: the first ones are those
-	// of a learner that knows nothing, often the labels themselves, and a plain
-	// mean would never forget them.
+	// The number of first residuals that are skipped: the first residuals of a learner are
+	// often the labels themselves, and a plain mean would never forget them.
 	skipped = 8
-	// How many residuals have to count before there is an interval.
+	// The number of further residuals before the first interval.
 	needed = 8
-	// The factor by which m_0.95 forgets.
+	// The discount of the weighted mean in σ.
 	decay = 0.95
-	// The factor by which the discounted coverage forgets.
+	// The discount of the discounted coverage.
 	fading = 0.999
-	// The part of the plain mean that σ does not fall below.
+	// σ is at least floor times the plain mean.
 	floor = 0.2
-	// What a larger score counts as, in B and in σ. One
-	// outlier would else decide both for ever. What a tracker compares is the
-	// score itself.
+	// A larger score counts as maxScore in B and in σ, because one outlier would decide both
+	// for ever. Trackers compare the score itself.
 	maxScore = 16
-	// What a larger miss counts as, so that no sum overflows.
+	// A larger miss counts as maxMiss, so that no sum overflows.
 	maxMiss = 1e200
 	// A bound of every σ: a mean of misses, rounded.
 	maxScale = 2 * maxMiss
-	// A bound of every z. A tracker moves by less than 0.08·maxScore a
-	// round, so that none gets there.
+	// A bound of every z. A tracker moves by less than 0.08·maxScore a round and never
+	// reaches the bound.
 	maxRadius = 1e30
 )
 
-// steps are the c_k.
+// steps returns the c_k.
 func steps() [trackers]float64 { return [trackers]float64{0.005, 0.02, 0.08} }
 
-// State is what the intervals of one output and its account are computed from.
-// It is not safe for concurrent use, except that methods which only read may
-// run concurrently.
+// State is the state of the intervals of one output, and of their account. Observe and
+// Restore need exclusive access; the other methods only read and may run concurrently.
 type State struct {
 	levels []level
 	// known counts the residuals.
 	known uint64
-	// weighted and weight are Σ 0.95^i |residual| and Σ 0.95^i, total is
-	// Σ |residual|, of those that count.
+	// weighted and weight are Σ 0.95^i |residual| and Σ 0.95^i, total is Σ |residual|, all
+	// without the skipped residuals.
 	weighted, weight, total float64
 	// judged counts the observations whose interval was judged.
 	judged uint64
-	// ring holds the last scores; nil before the first. The score of the
-	// observation n, from 0, is at n mod scores.
+	// ring has the newest scores, that of observation n, from 0, at n mod scores. It is nil
+	// before the first score.
 	ring []float64
-	// largest is the largest in ring.
+	// largest == max(ring)
 	largest float64
 }
 
@@ -106,21 +103,19 @@ type level struct {
 	q            [trackers]float64
 	// mixture weighs the trackers.
 	mixture *mix.Mixture
-	// covered counts the observations that their interval covered, faded is the
-	// same where a round leaves fading of what was before.
+	// covered counts the observations inside their interval, faded is the discounted count.
 	covered uint64
 	faded   float64
-	// hits are bits: that of the observation n is n mod recent, 1 for covered.
-	// It is nil before the first.
+	// hits has a bit for each of the newest observations, that of observation n at
+	// n mod recent, 1 for covered. It is nil before the first.
 	hits []uint64
-	// recently and lately count the bits of the last recent and the last window
-	// observations; least is the least lately so far.
+	// recently and lately count the bits of the newest recent and the newest window
+	// observations. least is the minimum of lately so far.
 	recently, lately, least uint16
 	width, score            compensated.Sum
 }
 
-// New makes the state for levels 1 − a, each above 0 and below 1. It panics on
-// any other.
+// New returns the state for levels 1 − a. It panics unless each is above 0 and below 1.
 func New(levels []float64) *State {
 	s := &State{levels: make([]level, len(levels))}
 	for i, l := range levels {
@@ -130,20 +125,20 @@ func New(levels []float64) *State {
 		v := &s.levels[i]
 		v.target, v.miss, v.least, v.mixture = l, 1-l, window, mix.New(trackers)
 		for k := range v.q {
-			// Where the residuals have the Laplace distribution this is it.
+			// The quantile if the residuals have the Laplace distribution.
 			v.q[k] = -exponential.Log(v.miss)
 		}
 	}
 	return s
 }
 
-// Known tells whether there is an interval now: from the 16th residual on, if
-// not all from the 9th on are 0.
+// Known reports whether an interval is known: from the 16th residual on, unless all from the
+// 9th on are 0.
 func (s *State) Known() bool { return s.Scale() > 0 }
 
-// Scale is σ for the next prediction, in the units of the label: the larger of
-// the exponentially weighted mean of the |residuals| known now and a fifth of
-// their plain mean. It is 0 if no interval is known.
+// Scale returns σ for the next prediction, in the units of the label: the larger of the
+// exponentially weighted mean of the |residuals| so far and a fifth of their plain mean. It
+// is 0 if no interval is known.
 func (s *State) Scale() float64 {
 	if s.known < skipped+needed {
 		return 0
@@ -151,7 +146,7 @@ func (s *State) Scale() float64 {
 	return math.Max(s.weighted/s.weight, floor*(s.total/float64(s.known-skipped)))
 }
 
-// Radius is z of a level, by its place in New's: the interval is
+// Radius returns z of a level, by its place in New's: the interval is
 // value ± Scale()·max(Radius, 0).
 func (s *State) Radius(level int) float64 {
 	v := &s.levels[level]
@@ -160,12 +155,11 @@ func (s *State) Radius(level int) float64 {
 	return mix.Mean(weights[:], v.q[:])
 }
 
-// Observe takes the label of a prediction: miss is y less the value that was
-// served. Sigma is Scale and z are the Radius of all levels, as they were when it was
-// served. If no interval was served, sigma is 0. The labels may come late and in
-// any order. A miss that is not a number is ignored. It costs O(levels), and at
-// times a look at 100 scores. It allocates once: when the first interval is
-// judged.
+// Observe takes the label of a prediction: miss is the label minus the served value. Sigma
+// is Scale, and z has the Radius of every level, at the time of the prediction. Sigma is 0 if
+// no interval was served. Labels may come late and in any order. A NaN miss is ignored.
+// Observe costs O(levels), and at times a pass over 100 scores. It allocates once, with the
+// first judged interval.
 func (s *State) Observe(miss, sigma float64, z []float64) {
 	size := math.Min(math.Abs(miss), maxMiss)
 	if math.IsNaN(size) {
@@ -185,7 +179,7 @@ func (s *State) Observe(miss, sigma float64, z []float64) {
 	}
 }
 
-// bounded tells whether all z are numbers that a state can have served.
+// bounded reports whether a state can have served all z.
 func bounded(z []float64) bool {
 	for _, v := range z {
 		if !(math.Abs(v) <= maxRadius) {
@@ -200,9 +194,8 @@ func (s *State) judge(size, sigma float64, z []float64) {
 	if s.ring == nil {
 		s.allocate()
 	}
-	score := size / sigma // May be +Inf: it is only compared.
-	// A step that knew of its own score would be larger when it is a miss: the
-	// misses would then be too few.
+	score := size / sigma // May be +Inf, which is only compared.
+	// A step that used its own score would be larger for misses, and cause too few of them.
 	largest := s.largest
 	s.push(math.Min(score, maxScore))
 	if largest == 0 {
@@ -217,7 +210,6 @@ func (s *State) judge(size, sigma float64, z []float64) {
 	s.judged++
 }
 
-// allocate makes the rings.
 func (s *State) allocate() {
 	s.ring = make([]float64, scores)
 	hits := make([]uint64, ringWords*len(s.levels))
@@ -247,7 +239,7 @@ func maximum(values []float64) float64 {
 	return largest
 }
 
-// learn is ML-Poly's step for what was served, and the step of the trackers.
+// learn makes the step of ML-Poly for the served interval, and the steps of the trackers.
 func (v *level) learn(score, largest, z float64) {
 	g := v.miss
 	if score > z {
@@ -264,7 +256,7 @@ func (v *level) learn(score, largest, z float64) {
 	}
 }
 
-// account counts the observation n, from 0, whose interval had the half width.
+// account counts the observation n, from 0, with an interval of half width half.
 func (v *level) account(n uint64, size, half float64) {
 	word, bit := n%recent/64, uint64(1)<<(n%recent%64)
 	if v.hits[word]&bit != 0 {
@@ -292,41 +284,38 @@ func (v *level) account(n uint64, size, half float64) {
 	}
 }
 
-// hit tells whether the observation n, one of the last, was covered.
+// hit reports whether the observation n, one of the newest, was covered.
 func (v *level) hit(n uint64) bool { return v.hits[n%recent/64]>>(n%recent%64)&1 != 0 }
 
-// Statistics tell what the intervals of one level were worth. What is not known
-// is NaN.
+// Statistics describe the intervals of one level. Unknown figures are NaN.
 type Statistics struct {
-	// Level is 1 − a, what part of the labels the intervals are to cover.
+	// Level is 1 − a, the nominal coverage.
 	Level float64
-	// Judged counts the intervals that were served and whose label has come.
+	// Judged counts the served intervals whose label has come.
 	Judged uint64
-	// Coverage is what part of them held their label. Its ends belong to an
-	// interval.
+	// Coverage is the share of the judged intervals that contained their label. An interval
+	// contains its ends.
 	Coverage float64
-	// Recent is how many intervals RecentCoverage is of: the last 1,000, or all
-	// while there are fewer.
+	// Recent is the number of intervals of RecentCoverage: the newest 1,000, or all if
+	// there are fewer.
 	Recent int
-	// RecentCoverage is what part of the last ones held their label.
+	// RecentCoverage is the coverage of the newest intervals.
 	RecentCoverage float64
-	// DiscountedCoverage is what part held their label, where the interval before
-	// counts 0.999 times as much.
+	// DiscountedCoverage weighs an interval by 0.999 to the power of its age.
 	DiscountedCoverage float64
-	// LeastCoverage is the least part that held their label of any 500
-	// intervals one after the other. The first 500 are left out, so that it is
-	// not known before 1,000.
+	// LeastCoverage is the least coverage of 500 consecutive intervals. The first 500
+	// intervals are left out, so it is unknown before 1,000.
 	LeastCoverage float64
 	// MeanWidth is the mean width, in the units of the label.
 	MeanWidth float64
-	// MeanScore is the mean interval score: the width, and 2/a times what the
-	// interval missed its label by. Less is better.
+	// MeanScore is the mean interval score: the width, plus 2/a times the distance from the
+	// interval to the label. Less is better.
 	//
 	// Source: Gneiting and Raftery, JASA 2007, §6.2.
 	MeanScore float64
 }
 
-// Statistics are those of a level, by its place in New's. It costs O(1) and
+// Statistics returns those of a level, by its place in New's. It costs O(1) and
 // allocates nothing.
 func (s *State) Statistics(level int) Statistics {
 	v := &s.levels[level]
@@ -347,13 +336,13 @@ func (s *State) Statistics(level int) Statistics {
 	return t
 }
 
-// Judged is how many intervals of each level were served and had their label come.
+// Judged returns the number of judged intervals of each level.
 func (s *State) Judged() uint64 { return s.judged }
 
-// Covered is how many of the judged intervals of a level held their label.
+// Covered returns the number of judged intervals of a level that contained their label.
 func (s *State) Covered(level int) uint64 { return s.levels[level].covered }
 
-// Size is the memory of the state in bytes, at a cost of O(1).
+// Size returns the memory of the state in bytes, at a cost of O(1).
 func (s *State) Size() uint64 {
 	const word, fixed, each = 8, 96, 128 + 104 // Of State, and of level and its mixture.
 	n := uint64(len(s.levels))
