@@ -32,7 +32,7 @@ export function App() {
   }, [access.again]);
   const key = place.page === "model" ? place.id : place.page;
 
-  // A new page begins at its top, and the keyboard too.
+  // A new page begins at its top, for the keyboard too.
   const first = useRef(true);
   useEffect(() => {
     document.title = place.page === "model" ? `${place.id} · hindsight` : "hindsight";

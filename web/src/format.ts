@@ -1,4 +1,4 @@
-/** number is a number of the server whose absence means 0. */
+/** number is a number of the server. An absent number is 0. */
 export function number(v: number | undefined): number {
   return v ?? 0;
 }
@@ -34,14 +34,14 @@ function trim(digits: string): string {
   return digits.includes(".") ? digits.replace(/\.?0+$/, "") : digits;
 }
 
-/** minus has the sign that is as wide as a digit. */
+/** minus writes the minus sign that is as wide as a digit. */
 function minus(text: string): string {
   return text.replace(/^-/, "−");
 }
 
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-/** count writes a whole number with its thousands parted. */
+/** count writes a whole number with commas between its thousands. */
 export function count(v: number): string {
   return WHOLE.format(v);
 }

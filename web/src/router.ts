@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 
-/** Place is what the address names. It is behind #, so that the server has one page. */
+/** Place is the page that the address names behind #. The server has one page. */
 export type Place =
   | { page: "models"; query: URLSearchParams }
   | { page: "create" }
@@ -22,7 +22,7 @@ function place(): Place {
   return { page: "models", query: new URLSearchParams(query) };
 }
 
-/** decoded is a part of an address; one that is broken is taken as it is. */
+/** decoded decodes a part of an address. A broken part stays as it is. */
 function decoded(part: string): string {
   try {
     return decodeURIComponent(part);

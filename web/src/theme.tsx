@@ -1,14 +1,14 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 
-/** Choice is what the reader chose: a theme, or that of the system. */
+/** Choice is the choice of the reader: a theme, or the theme of the system. */
 export type Choice = "system" | "light" | "dark";
 export type Theme = "light" | "dark";
 
 const KEY = "hindsight.theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** ThemeContext has the theme that is shown; canvases draw themselves anew when it changes. */
+/** ThemeContext has the current theme. Canvases draw themselves again when it changes. */
 export const ThemeContext = createContext<Theme>("light");
 
 export function useTheme(): Theme {
@@ -30,7 +30,7 @@ export function useThemeChoice(): [Choice, Theme, (c: Choice) => void] {
     return () => dark.removeEventListener("change", change);
   }, []);
   const theme = choice === "system" ? system : choice;
-  // At once, so that a canvas that is drawn in this pass reads the new colours.
+  // Before the next drawing, so that canvases read the new colours.
   document.documentElement.dataset["theme"] = theme;
   const choose = (c: Choice): void => {
     if (c === "system") localStorage.removeItem(KEY);

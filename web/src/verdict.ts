@@ -1,11 +1,11 @@
-/** Verdict is the traffic light of a model: how it does beside the trivial predictors. */
+/** Verdict is the traffic light of a model: its skill beside the trivial predictors. */
 export interface Verdict {
   kind: "better" | "same" | "worse" | "none";
   text: string;
   sign: string;
 }
 
-/** A skill of at most this size is as good as trivial, as on the command line. */
+/** SAME_SKILL: a skill of at most this size is as good as trivial, as on the command line. */
 const SAME_SKILL = 0.01;
 
 export function verdict(skill: number | undefined): Verdict {

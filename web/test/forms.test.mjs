@@ -184,7 +184,7 @@ test("the spec is judged as it is typed, beside its fields, and its cost is told
 test("a model with every choice of the form is created as it was described", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("riders");
   await page.getByLabel("Display name").fill("Riders of tomorrow");
-  await page.getByLabel("Labels", { exact: true }).fill("team=rides\nenv=test");
+  await page.getByLabel("Tags", { exact: true }).fill("team=rides\nenv=test");
   await page.getByRole("button", { name: "Named inputs" }).click();
   await page.getByLabel("Name of input 1").fill("hour");
   await page.getByRole("button", { name: "Add an input" }).click();

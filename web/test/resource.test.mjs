@@ -22,10 +22,10 @@ const press = (where, name) => where.getByRole("button", { name, exact: true }).
 test("what may change is edited, and what another changed meanwhile is refused", () => open("champion-1", { refusals: [409] }, async (page) => {
   await press(page, "Edit…");
   let dialog = page.getByRole("dialog");
-  assert.equal(await dialog.getByLabel("Labels", { exact: true }).inputValue(), "stage=live");
+  assert.equal(await dialog.getByLabel("Tags", { exact: true }).inputValue(), "stage=live");
   await accessible(page);
   await dialog.getByLabel("Display name").fill("The champion");
-  await dialog.getByLabel("Labels", { exact: true }).fill("stage=live\nregion=north");
+  await dialog.getByLabel("Tags", { exact: true }).fill("stage=live\nregion=north");
   await dialog.getByLabel("Annotations").fill('"a = b"=c = d\nnote="two\\nlines"');
   await dialog.getByLabel("Label TTL").fill("90");
   await dialog.getByLabel("Most pending labels").fill("7");
@@ -65,8 +65,8 @@ test("an edit leaves the labels as they are that it does not change", async () =
   await open("labelled", {}, async (page) => {
     await press(page, "Edit…");
     const dialog = page.getByRole("dialog");
-    const text = await dialog.getByLabel("Labels", { exact: true }).inputValue();
-    await dialog.getByLabel("Labels", { exact: true }).fill(`${text}\nmore=1`);
+    const text = await dialog.getByLabel("Tags", { exact: true }).inputValue();
+    await dialog.getByLabel("Tags", { exact: true }).fill(`${text}\nmore=1`);
     await press(dialog, "Save");
     await page.getByText("more=1", { exact: true }).waitFor();
   });

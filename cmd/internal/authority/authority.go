@@ -34,7 +34,7 @@ type Leaf struct {
 	From, Until time.Time
 }
 
-// New is an authority with a key of its own.
+// New returns an authority with a key of its own.
 func New(tb testing.TB, name string) *Authority {
 	tb.Helper()
 	a := &Authority{key: newKey(tb)}
@@ -48,7 +48,7 @@ func New(tb testing.TB, name string) *Authority {
 	return a
 }
 
-// Issue is a certificate and its key, in PEM.
+// Issue returns a certificate and its key, in PEM.
 func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 	tb.Helper()
 	template := &x509.Certificate{
@@ -71,11 +71,9 @@ func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 		}
 	}
 	private := newKey(tb)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	signed := a.sign(tb, template, a.certificate, &private.PublicKey)
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	check(tb, err)
 	return encode("CERTIFICATE", signed.Raw), encode("PRIVATE KEY", der)
 }
 
@@ -83,9 +81,7 @@ func (a *Authority) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 func (a *Authority) Pair(tb testing.TB, l Leaf) tls.Certificate {
 	tb.Helper()
 	pair, err := tls.X509KeyPair(a.Issue(tb, l))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return pair
 }
 
@@ -107,41 +103,38 @@ func (a *Authority) Pool() *x509.CertPool {
 func Write(tb testing.TB, dir, name string, text []byte) string {
 	tb.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, os.WriteFile(path, text, 0o600))
 	return path
 }
 
 func (a *Authority) sign(tb testing.TB, template, parent *x509.Certificate, public *ecdsa.PublicKey) *x509.Certificate {
 	tb.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, a.key)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	c, err := x509.ParseCertificate(der)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return c
 }
 
 func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check(tb, err)
 	return key
 }
 
 func serial(tb testing.TB) *big.Int {
 	tb.Helper()
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	check(tb, err)
+	return n
+}
+
+func check(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return n
 }
 
 func encode(kind string, der []byte) []byte {

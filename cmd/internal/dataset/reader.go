@@ -6,22 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
 // Error is a mistake in a file, with its place.
 type Error struct {
-	// File is the name of the file.
-	File string
-	// Line counts from 1. It is 0 if the mistake belongs to no line, or to all.
-	Line int
-	// Column counts the fields of the line from 1. It is 0 if the mistake
-	// belongs to no column.
-	Column int
-	// Name is the name of the column, if it has one.
-	Name string
-	// Err is the mistake.
-	Err error
+	File   string
+	Line   int    // From 1. It is 0 if the mistake belongs to no line, or to all.
+	Column int    // From 1. It is 0 if the mistake belongs to no column.
+	Name   string // The name of the column, if it has one.
+	Err    error  // The mistake.
 }
 
 // Error implements error.
@@ -60,18 +55,15 @@ type Selection struct {
 	Ignore []string
 }
 
-// Reader reads the rows of one file, one after another. It is not safe for
-// concurrent use.
+// Reader reads the rows of one file, one after another. It is not safe for concurrent use.
 type Reader struct {
-	table *Table
-	// outputs has, for each column, its place among the labels, or -1; features its
-	// place among the features, or -1.
-	outputs, features  []int
-	targets, dimension int
+	table    *Table
+	targets  []int // the columns of the labels
+	features []int // the columns of the features
 }
 
-// NewReader reads the header of r; see NewTable. Target names the columns with the
-// labels; see Table.Targets. Every other column is a feature.
+// NewReader reads the header of r; see NewTable. Target names the columns with the labels; see
+// Table.Targets. Every other column is a feature.
 func NewReader(r io.Reader, name, target string) (*Reader, error) {
 	return NewSelected(r, name, Selection{Target: target})
 }
@@ -86,17 +78,11 @@ func NewSelected(r io.Reader, name string, s Selection) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Reader{table: table, targets: len(targets)}
-	for range table.Columns() {
-		d.outputs, d.features = append(d.outputs, -1), append(d.features, -1)
-	}
-	for output, i := range targets {
-		d.outputs[i] = output
-	}
+	d := &Reader{table: table, targets: targets}
 	if err := d.choose(s); err != nil {
 		return nil, err
 	}
-	if d.dimension == 0 {
+	if len(d.features) == 0 {
 		return nil, table.AtColumn(0, fmt.Errorf("there is no feature beside the target %q", s.Target))
 	}
 	return d, nil
@@ -109,27 +95,25 @@ func (r *Reader) choose(s Selection) error {
 		if err != nil {
 			return err
 		}
-		if r.outputs[i] >= 0 || r.features[i] >= 0 {
+		if slices.Contains(r.targets, i) || slices.Contains(r.features, i) {
 			return r.table.AtColumn(i, fmt.Errorf("the feature %q is a target, or is named twice", name))
 		}
-		r.features[i] = r.dimension
-		r.dimension++
+		r.features = append(r.features, i)
 	}
-	if r.dimension > 0 {
+	if len(r.features) > 0 {
 		return nil
 	}
-	ignored := make(map[int]bool)
+	left := slices.Clone(r.targets)
 	for _, name := range s.Ignore {
 		i, err := r.table.Column(name)
 		if err != nil {
 			return err
 		}
-		ignored[i] = true
+		left = append(left, i)
 	}
-	for i := range r.features {
-		if r.outputs[i] < 0 && !ignored[i] {
-			r.features[i] = r.dimension
-			r.dimension++
+	for i := range r.table.Columns() {
+		if !slices.Contains(left, i) {
+			r.features = append(r.features, i)
 		}
 	}
 	return nil
@@ -137,25 +121,22 @@ func (r *Reader) choose(s Selection) error {
 
 // Features returns the names of the feature columns, in the order of the features.
 func (r *Reader) Features() []string {
-	names := make([]string, r.dimension)
-	for i, c := range r.table.Columns() {
-		if at := r.features[i]; at >= 0 {
-			names[at] = c
-		}
+	names := make([]string, len(r.features))
+	for at, i := range r.features {
+		names[at] = r.table.Columns()[i]
 	}
 	return names
 }
 
 // Dimension returns the number of features.
-func (r *Reader) Dimension() int { return r.dimension }
+func (r *Reader) Dimension() int { return len(r.features) }
 
 // Outputs returns the number of labels.
-func (r *Reader) Outputs() int { return r.targets }
+func (r *Reader) Outputs() int { return len(r.targets) }
 
-// Read appends the features of the next row to x. It writes the labels to y, in
-// the order of the targets; y must have Outputs() elements. It returns io.EOF
-// after the last row and *Error for a wrong row. Of a row without a label it returns the
-// features and an *Error of ErrNoLabel.
+// Read appends the features of the next row to x. It writes the labels to y, in the order of
+// the targets; y must have Outputs() elements. It returns io.EOF after the last row and *Error
+// for a wrong row. Of a row without a label it returns the features and an *Error of ErrNoLabel.
 func (r *Reader) Read(x, y []float64) ([]float64, error) {
 	return r.read(x, func(output int, field string) (err error) {
 		y[output], err = r.table.Label(field)
@@ -174,35 +155,29 @@ func (r *Reader) ReadClass(x []float64) (features []float64, class string, err e
 	return x, class, err
 }
 
-// read appends the features of the next row to x and gives the fields of the targets
-// to label.
+// read appends the features of the next row to x and gives the fields of the targets to label.
 func (r *Reader) read(x []float64, label func(output int, field string) error) ([]float64, error) {
 	record, err := r.table.Read()
 	if err != nil {
 		return x, err
 	}
 	var unlabelled error
-	start := len(x)
-	for range r.dimension {
-		x = append(x, 0)
-	}
-	for i, f := range record {
-		if output := r.outputs[i]; output >= 0 {
-			err := label(output, f)
-			switch {
-			case errors.Is(err, ErrNoLabel):
-				unlabelled = r.table.AtField(i, err)
-			case err != nil:
-				return x[:start], r.table.AtField(i, err)
-			}
-		}
-		if at := r.features[i]; at >= 0 {
-			v, err := r.table.Number(f)
-			if err != nil {
-				return x[:start], r.table.AtField(i, err)
-			}
-			x[start+at] = v
+	for output, i := range r.targets {
+		err := label(output, record[i])
+		switch {
+		case errors.Is(err, ErrNoLabel):
+			unlabelled = r.table.AtField(i, err)
+		case err != nil:
+			return x, r.table.AtField(i, err)
 		}
 	}
-	return x, unlabelled
+	read := x
+	for _, i := range r.features {
+		v, err := r.table.Number(record[i])
+		if err != nil {
+			return x, r.table.AtField(i, err)
+		}
+		read = append(read, v)
+	}
+	return read, unlabelled
 }

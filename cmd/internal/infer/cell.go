@@ -10,8 +10,8 @@ import (
 	"hindsight/cmd/internal/dataset"
 )
 
-// parseNumber reads a finite decimal number that the server takes: no hexadecimal
-// one, no underscores.
+// parseNumber reads a decimal number that the server takes, without hexadecimal digits and
+// underscores.
 func parseNumber(cell string) (float64, bool) {
 	if strings.Trim(cell, "0123456789+-.eE") != "" {
 		return 0, false
@@ -46,46 +46,24 @@ func parseVector(cell string) ([]any, bool) {
 	return list, len(list) > 0
 }
 
-// isCode tells whether a number is written as codes are: with a 0 in front that
-// means nothing.
+// isCode tells whether a number is a code: digits that begin with a 0.
 func isCode(cell string) bool {
 	return len(cell) > 1 && cell[0] == '0' && strings.Trim(cell, "0123456789") == ""
 }
 
-// parseBoolean reads one of the pairs in which truth is written. The pair is its
-// place among them.
+// booleanPairs is how many pairs of words for true and false are known.
+const booleanPairs = 6
+
+// parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
-	switch strings.ToLower(cell) {
-	case "true":
-		return 0, true, true
-	case "false":
-		return 0, false, true
-	case "yes":
-		return 1, true, true
-	case "no":
-		return 1, false, true
-	case "t":
-		return 2, true, true
-	case "f":
-		return 2, false, true
-	case "y":
-		return 3, true, true
-	case "n":
-		return 3, false, true
-	case "on":
-		return 4, true, true
-	case "off":
-		return 4, false, true
-	case "1":
-		return 5, true, true
-	case "0":
-		return 5, false, true
+	word := strings.ToLower(cell)
+	for i, words := range [booleanPairs][2]string{{"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"}, {"1", "0"}} {
+		if word == words[0] || word == words[1] {
+			return i, word == words[0], true
+		}
 	}
 	return 0, false, false
 }
-
-// booleanPairs is how many pairs there are.
-const booleanPairs = 6
 
 // Form is how a column writes its times: a layout of package time.
 type Form string
@@ -93,9 +71,8 @@ type Form string
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
 
-// forms are the forms that are known. Of two that fit all cells the first is taken,
-// unless the rows ascend in time by the second alone. Those with the day first and
-// with the month first follow each other.
+// forms are the known forms. Of two forms that fit all cells the first is taken, unless the
+// rows ascend in time by the second alone.
 func forms() []Form {
 	out := []Form{
 		"2006-01-02T15:04:05Z07:00",
@@ -138,7 +115,7 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	if _, offset := t.Zone(); offset%60 != 0 || offset <= -24*3600 || offset >= 24*3600 {
 		return time.Time{}, false
 	}
-	// Digits alone are a date only of years that data are of.
+	// Other years of digits alone are rather numbers.
 	if strings.HasPrefix(string(f), "20060102") && (t.Year() < 1900 || t.Year() > 2100) {
 		return time.Time{}, false
 	}

@@ -31,37 +31,30 @@ const (
 
 // column is what is known of a column while the file is being read.
 type column struct {
-	name string
-	// decimalComma is that of the file; see dataset.Plain.
-	decimalComma bool
-	// line is that of the cell that is being read.
-	line int
-	// target says that the cells are labels.
-	target bool
-	// cells are those with something in them, gaps those of them that may say that
-	// there is nothing; unknown are the gaps of a target among classes.
+	name         string
+	decimalComma bool // Of the file; see dataset.Plain.
+	line         int  // Of the current cell.
+	target       bool // The cells are labels.
+	// cells counts the cells that are not empty, gaps those among them that may stand for a
+	// missing value; unknown counts the gaps of a target of classes.
 	cells, gaps, unknown int
-	// numbers, integers, codes and booleans count the cells, those that may be gaps
-	// left out. Written counts the numbers that have more than a number, sign is the
-	// sign of a currency or of percent among them.
+	// The counts of numbers and booleans leave out the gaps. Written counts the numbers with a
+	// sign of a currency or of percent, which is sign, or with commas.
 	numbers, integers, codes, written int
 	sign                              string
 	low, high                         float64
 	pairs                             [booleanPairs]int
 	truths                            int
-	// words is the first cell that is neither a number nor a gap, in the line wordsAt.
-	words   string
-	wordsAt int
-	// times are the forms that fit all cells so far.
-	times []span
-	// texts are the different cells whose hash begins with so many zero bits, so that
-	// each of them stands for 2^zeros: adaptive sampling, Flajolet, Computing 43 (1990).
-	texts map[string]struct{}
-	zeros int
-	// bytes are those of the texts, and long is the length of the longest cell.
-	bytes, long int
-	// broken says that a cell is not UTF-8.
-	broken bool
+	words                             string // The first cell that is neither a number nor a gap,
+	wordsAt                           int    // and its line.
+	times                             []span // The forms that fit all cells so far.
+	// texts are the different cells whose hash begins with so many zero bits. Each of them
+	// stands for 2^zeros cells: adaptive sampling, Flajolet, Computing 43 (1990).
+	texts  map[string]struct{}
+	zeros  int
+	bytes  int  // Of the texts.
+	long   int  // The length of the longest cell.
+	broken bool // A cell is not UTF-8.
 }
 
 // span is what the times of a column are by one form.
@@ -81,8 +74,7 @@ func newColumn(name string, decimalComma bool) *column {
 	return c
 }
 
-// add takes one cell in. Its cost does not depend on the cells before, but for the
-// forms of times that are still possible.
+// add takes in one cell.
 func (c *column) add(cell string) {
 	c.count(cell)
 	if _, err := dataset.Class(cell); c.target && err != nil {
@@ -127,8 +119,7 @@ func (c *column) count(cell string) {
 	c.addTime(cell)
 }
 
-// number reads a cell as a number. All numbers of a column have the same sign of a currency or
-// of percent, or none.
+// number reads a cell as a number. A column has numbers of one sign of a currency or of percent.
 func (c *column) number(cell string) (v float64, ok bool) {
 	if v, ok = parseNumber(cell); ok {
 		return v, true
@@ -166,8 +157,8 @@ func (c *column) addText(cell string) {
 	}
 }
 
-// different is how many different cells there are: exact up to maxCategories short ones, and
-// beyond with an error of 3 to 10 %.
+// different counts the different cells: exactly up to maxCategories short cells, and beyond
+// with an error of 3 to 10 %.
 func (c *column) different() int { return len(c.texts) << c.zeros }
 
 // hash is FNV-1a and the finalizer of MurmurHash3.
@@ -215,9 +206,9 @@ func (s *span) add(t time.Time) {
 	s.before = t
 }
 
-// fewIntegers is how many different integers the column has, 0 if it has other cells,
-// or too many of them for categories. An hour, a month or a grade has no effect that
-// is a smooth function of its number.
+// fewIntegers counts the different integers of the column. It is 0 if the column has other
+// cells, or too many integers for categories. The effect of an hour, a month or a grade is no
+// smooth function of its number.
 func (c *column) fewIntegers() int {
 	values, n := c.cells-c.gaps, c.different()
 	if c.target || c.isBoolean(values) || c.integers < values || c.codes > 0 || c.low == c.high ||
@@ -227,8 +218,8 @@ func (c *column) fewIntegers() int {
 	return n
 }
 
-// decide says what the column is, of a file of so many rows. Categorize says that
-// few integers are categories.
+// decide infers the kind of the column of a file of so many rows. With categorize few integers
+// are categories.
 func (c *column) decide(rows int, categorize bool) *Column {
 	out := &Column{Name: c.name, decimalComma: c.decimalComma}
 	values := c.cells - c.gaps
@@ -314,7 +305,7 @@ func (c *column) decideNumber(out *Column) {
 	}
 }
 
-// bestTime takes the first form that fits, unless the rows ascend by another alone.
+// bestTime takes the first form that fits, unless the rows ascend by another form alone.
 func (c *column) bestTime() span {
 	best := c.times[0]
 	for _, s := range c.times[1:] {
@@ -353,7 +344,7 @@ func (c *column) decideTime(out *Column) {
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
 }
 
-// ambiguous tells whether another form makes other times of the cells and is as good.
+// ambiguous tells whether an equally good form reads other times from the cells.
 func (c *column) ambiguous(best span) bool {
 	return slices.ContainsFunc(c.times, func(s span) bool {
 		return (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))

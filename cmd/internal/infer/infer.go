@@ -1,10 +1,9 @@
-// Package infer looks at a whole CSV file and says what the inputs of a model are that
-// learns from its rows: numbers, booleans, categories and times; and whether its labels
-// are numbers or classes. It also turns cells into what records have for them.
+// Package infer reads a CSV file and infers the inputs of a model that learns from its rows:
+// numbers, booleans, categories and times; and whether its labels are numbers or classes. It
+// also converts cells into the values of records.
 //
-// The file is read once, row by row. The memory is bounded for any file: there are at
-// most maxColumns columns; maxCategories texts of each are kept, of maxTexts bytes;
-// and a row has at most 16 MiB.
+// The file is read once, row by row. The memory is bounded for any file: at most maxColumns
+// columns, of each maxCategories texts of maxTexts bytes, and 16 MiB of a row.
 package infer
 
 import (
@@ -31,7 +30,7 @@ const (
 	maxName, maxText = 64, 256
 )
 
-// Kind is what the cells of a column are.
+// Kind is the kind of the cells of a column.
 type Kind string
 
 // Kinds of columns.
@@ -41,14 +40,14 @@ const (
 	Category Kind = "category"
 	Moment   Kind = "time"
 	Vector   Kind = "vector"
-	// LeftOut is a column that is no input.
+	// LeftOut is a column that is neither an input nor a target.
 	LeftOut Kind = "left out"
 	// Label is a target with numbers, Class one with classes.
 	Label Kind = "label"
 	Class Kind = "class"
 )
 
-// Column is what was found out of a column.
+// Column is the result for a column.
 type Column struct {
 	Name   string `json:"name"`
 	Kind   Kind   `json:"kind"`
@@ -56,28 +55,25 @@ type Column struct {
 	// Form is the form of its times.
 	Form Form `json:"form,omitempty"`
 	// Input is its declaration, nil if it is no input.
-	Input *hindsightv1.Input `json:"-"`
-	// gaps says that texts such as NA are empty cells here, integers that the
-	// categories are integers, of which 1.0 is the same as 1.
-	gaps, integers bool
-	// decimalComma is that of the file; see dataset.Plain.
-	decimalComma bool
-	// classes is how many classes it has.
-	classes int
+	Input        *hindsightv1.Input `json:"-"`
+	gaps         bool               // Texts such as NA are empty cells.
+	integers     bool               // The categories are integers: 1.0 is the same as 1.
+	decimalComma bool               // Of the file; see dataset.Plain.
+	classes      int                // How many classes a target has.
 }
 
-// Options say what to look for.
+// Options say how to read a file.
 type Options struct {
 	// Delimiter separates the fields; see dataset.NewTable.
 	Delimiter rune
 	// Target names the columns with labels, which are no inputs; see
-	// dataset.Table.Targets. Empty: there is none.
+	// dataset.Table.Targets. Empty means none.
 	Target string
 	// Classes says that the texts of a target with numbers are classes.
 	Classes bool
 }
 
-// Result is what was found out of a file.
+// Result is the result for a file.
 type Result struct {
 	// Spec are the inputs, the classes and the number of outputs. It has no learner.
 	Spec *hindsightv1.ModelSpec
@@ -85,7 +81,7 @@ type Result struct {
 	Columns []*Column
 	// Rows is the number of rows.
 	Rows int
-	// Question is what the file alone does not tell, empty if there is nothing.
+	// Question is a question that the file does not answer, or empty.
 	Question string
 }
 
@@ -93,14 +89,13 @@ type Result struct {
 func (r *Result) SpecJSON() ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(`{"inputs": [`)
-	for i, in := range r.Spec.GetInputs() {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		out.WriteString("\n  ")
+	between := "\n  "
+	for _, in := range r.Spec.GetInputs() {
+		out.WriteString(between)
 		if err := compact(&out, in); err != nil {
 			return nil, fmt.Errorf("encode input %q: %w", in.GetName(), err)
 		}
+		between = ",\n  "
 	}
 	out.WriteString("\n]")
 	if c := r.Spec.GetClasses(); c != nil {
@@ -116,7 +111,7 @@ func (r *Result) SpecJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// compact appends the JSON of a message. What protojson writes has spaces at random.
+// compact appends the JSON of a message. The output of protojson itself has random spaces.
 func compact(out *bytes.Buffer, m proto.Message) error {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 	if err != nil {
@@ -132,11 +127,10 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	return json.Marshal(struct {
-		Spec    json.RawMessage `json:"spec"`
-		Columns []*Column       `json:"columns"`
-		Rows    int             `json:"rows"`
-		// Question is what the file alone does not tell.
-		Question string `json:"question,omitempty"`
+		Spec     json.RawMessage `json:"spec"`
+		Columns  []*Column       `json:"columns"`
+		Rows     int             `json:"rows"`
+		Question string          `json:"question,omitempty"`
 	}{spec, r.Columns, r.Rows, r.Question})
 }
 

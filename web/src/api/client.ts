@@ -58,7 +58,7 @@ export async function deleteAlias(alias: string): Promise<void> {
   await json("DELETE", `v1/aliases/${encodeURIComponent(alias)}`);
 }
 
-/** updateModel changes what the mask names, unless another changed the model since its etag was read. */
+/** updateModel changes the fields of the mask, unless the model has changed since its etag was read. */
 export async function updateModel(model: Partial<Model> & { id: string; etag: string }, updateMask: string): Promise<Model> {
   return (await json<{ model: Model }>("PATCH", `${at(model.id)}?${new URLSearchParams({ updateMask })}`, model)).model;
 }
@@ -67,7 +67,7 @@ export async function compareModels(model: string, signal?: AbortSignal): Promis
   return (await json<{ comparisons?: Comparison[] }>("GET", `${at(model)}/comparison`, undefined, signal)).comparisons ?? [];
 }
 
-/** importModel makes a model of the file of an export. */
+/** importModel creates a model from the file of an export. */
 export async function importModel(id: string, file: Blob): Promise<Model> {
   return (await json<{ model: Model }>("POST", `v1/models:import?${new URLSearchParams({ id })}`, file)).model;
 }
@@ -123,7 +123,7 @@ export async function exportModel(model: string): Promise<Blob> {
   return (await answer("GET", `${at(model)}:export`)).blob();
 }
 
-/** deleteModel answers the model if it can be brought back. */
+/** deleteModel returns the model if undelete can bring it back. */
 export async function deleteModel(model: string, purge: boolean): Promise<Model | undefined> {
   return (await json<{ model?: Model }>("DELETE", at(model) + (purge ? "?purge=true" : ""))).model;
 }

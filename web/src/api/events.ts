@@ -1,14 +1,14 @@
 import { eventsAddress } from "./client";
 import type { HistoryPoint, OutcomeEvent, Stats } from "./types";
 
-/** Link is how the stream of events is: live, or lost and tried again. */
+/** Link is the state of the stream of events: live, or lost and tried again. */
 export type Link = "connecting" | "live" | "lost";
 
 export interface Listener {
   outcome(event: OutcomeEvent): void;
   stats(stats: Stats): void;
   history(point: HistoryPoint): void;
-  /** link is called with "live" also after a loss or a pause: what came in between was not heard. */
+  /** link is called with "live" also after a loss or a pause: the events in between are missing. */
   link(link: Link): void;
 }
 
@@ -16,9 +16,9 @@ const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
 /**
- * watch listens to the events of a model until the answered function is called. A page that
- * is hidden does not listen: without TLS a browser has six connections to a server, which
- * the streams of as many pages would keep from all other pages.
+ * watch listens to the events of a model until the returned function is called. A hidden page
+ * does not listen: without TLS a browser has six connections to a server, and the streams of
+ * six hidden pages would block all other pages.
  */
 export function watch(model: string, listener: Listener): () => void {
   let source: EventSource | undefined;
@@ -38,7 +38,7 @@ export function watch(model: string, listener: Listener): () => void {
       listener.link("live");
     };
     source.onerror = () => {
-      // The browser would try again at once, for ever; a server that starts gets time.
+      // The browser would try again at once, for ever. A server that starts needs time.
       close();
       listener.link("lost");
       timer = setTimeout(open, wait);

@@ -1,4 +1,4 @@
-// A seed has 64 bits, and a number of this language 53: a longer seed is kept as text.
+// A seed has 64 bits, a number of JavaScript 53. A longer seed is kept as text.
 // In a text of JSON the quotes are escaped, so that "seed": is always the name of a field.
 const NUMBER = /("seed"\s*:\s*)(\d{16,})(?=\s*[,}])/g;
 const TEXT = /("seed": )"(\d+)"/g;

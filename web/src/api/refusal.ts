@@ -1,10 +1,10 @@
-/** Violation is what is wrong with one field of a request. */
+/** Violation is the error of one field of a request. */
 export interface Violation {
   field: string;
   description: string;
 }
 
-/** Refusal is a call that failed: what the server said, or that it was not reached. */
+/** Refusal is the error of a call: the server refused the call, or no server answered. */
 export class Refusal extends Error {
   constructor(
     /** The call, such as "POST /v1/models". */

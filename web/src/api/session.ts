@@ -8,7 +8,7 @@ export interface Principal {
   models?: string[];
 }
 
-/** Access is how the server is reached: whether it needs a token, and who is signed in. */
+/** Access is how programs reach the server, whether it needs a token, and who is signed in. */
 export interface Access {
   tokens?: boolean;
   signedIn?: Principal;
@@ -18,7 +18,7 @@ export interface Access {
   tls?: boolean;
 }
 
-/** mayAdminister tells whether the calls that need the role admin are for this reader of the console. */
+/** mayAdminister says whether the reader may make the calls that need the role admin. */
 export function mayAdminister({ tokens, signedIn }: Access): boolean {
   return !tokens || signedIn?.role === "admin";
 }
@@ -29,10 +29,10 @@ export function grpcAddress({ grpcHost, grpcPort }: Access): string {
   return `${host.includes(":") ? `[${host}]` : host}:${grpcPort ?? 50051}`;
 }
 
-/** SIGNED_OUT is the event on the window when the server does not know who calls. */
+/** SIGNED_OUT is the event on the window when the server refuses an unknown caller. */
 export const SIGNED_OUT = "hindsight-signed-out";
 
-/** httpAddress is where this page is, also below a path of a proxy, without the last slash. */
+/** httpAddress is the address of this page, also below a path of a proxy, without the last slash. */
 export function httpAddress(): string {
   return new URL(".", location.href).href.replace(/\/$/, "");
 }
@@ -51,7 +51,7 @@ export async function getAccess(signal?: AbortSignal): Promise<Access> {
   return parse(await answer.text()) as Access;
 }
 
-/** signIn sends the token once; the browser keeps the cookie that it gets, which no script can read. */
+/** signIn sends the token once. The browser keeps a cookie, which no script can read. */
 export async function signIn(token: string): Promise<void> {
   await post("login", { token });
 }

@@ -14,7 +14,7 @@ export interface Curve {
   /** The area below is filled. */
   filled?: boolean;
   /** What the legend and the table tell, where it is not what is drawn. */
-  told?: (number | null)[];
+  reported?: (number | null)[];
 }
 
 /** Mark is a vertical line at x. */
@@ -58,7 +58,7 @@ export function Plot(p: Props) {
   marks.current = p.marks ?? [];
 
   const data = useMemo(() => table(p.x, p.curves, p.logarithmic ?? false), [p.x, p.curves, p.logarithmic]);
-  // A plot is made anew when its form changes, and only then.
+  // A plot is created again only when its form changes.
   const form = JSON.stringify([
     p.curves.map((c) => [c.label, c.colour, c.dash, c.filled]), p.logarithmic, p.range, p.group, p.height, p.dots, theme,
   ]);
@@ -120,7 +120,7 @@ export function Plot(p: Props) {
 
 /** valueAt answers the value at an index, or the newest one before it. */
 function valueAt(c: Curve, index: number): number | undefined {
-  const values = c.told ?? c.values;
+  const values = c.reported ?? c.values;
   for (let i = index; i >= 0 && i > index - 8; i--) {
     const v = values[i];
     if (v !== null && v !== undefined) return v;
@@ -168,7 +168,7 @@ function Values(p: Props) {
               {p.x.map((x, i) => (
                 <tr key={x}>
                   <th scope="row">{count(x)}</th>
-                  {p.curves.map((c) => <td key={c.label}>{figure((c.told ?? c.values)[i] ?? undefined)}</td>)}
+                  {p.curves.map((c) => <td key={c.label}>{figure((c.reported ?? c.values)[i] ?? undefined)}</td>)}
                 </tr>
               )).reverse()}
             </tbody>

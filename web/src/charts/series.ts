@@ -127,23 +127,23 @@ export function stacks(history: History): Stack[] {
 
 /**
  * stack has a curve for each of the experts that were largest on the mean, and one for
- * the rest. What is drawn is the sum of the weights from its own down; what is told is its own.
+ * the rest. A layer is drawn at the sum of the weights from its own down, and reported by its own.
  */
 function stack(history: History, of: number[]): Curve[] {
   const points = history.points ?? [];
   const names = history.experts ?? [];
   const mean = new Map(of.map((n) => [n, points.reduce((sum, p) => sum + number(p.expertWeights?.[n]), 0)]));
   const order = [...of].sort((a, b) => number(mean.get(b)) - number(mean.get(a)));
-  const told = (experts: number[]): (number | null)[] => points.map((p) =>
+  const weight = (experts: number[]): (number | null)[] => points.map((p) =>
     p.expertWeights?.length ? experts.reduce((sum, n) => sum + number(p.expertWeights?.[n]), 0) : null);
-  const layers = order.slice(0, TOP).map((n, k) => ({ label: names[n] ?? "", colour: `--layer-${k + 1}`, told: told([n]) }));
+  const layers = order.slice(0, TOP).map((n, k) => ({ label: names[n] ?? "", colour: `--layer-${k + 1}`, reported: weight([n]) }));
   const rest = order.slice(TOP);
-  if (rest.length > 0) layers.push({ label: `${rest.length} others`, colour: "--layer-rest", told: told(rest) });
+  if (rest.length > 0) layers.push({ label: `${rest.length} others`, colour: "--layer-rest", reported: weight(rest) });
   // The first layer is at the top: its curve is the sum of all. Later curves are drawn over it.
   const below = points.map(() => 0);
   const curves: Curve[] = [];
   for (const layer of [...layers].reverse()) {
-    const values = layer.told.map((v, i) => (v === null ? null : (below[i] = number(below[i]) + v)));
+    const values = layer.reported.map((v, i) => (v === null ? null : (below[i] = number(below[i]) + v)));
     curves.unshift({ ...layer, values, filled: true });
   }
   return curves;

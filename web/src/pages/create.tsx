@@ -65,7 +65,7 @@ export function CreatePage() {
               <Field label="Display name" wrong={wrong("display_name")} hint="For people. May change later.">
                 {(a) => <input {...a} value={draft.displayName} onInput={(e) => set({ displayName: e.currentTarget.value })} />}
               </Field>
-              <Field label="Labels" wrong={violations.find((v) => v.field.startsWith("labels"))?.description} hint="For selecting models. One a line: team=rides">
+              <Field label="Tags" wrong={violations.find((v) => v.field.startsWith("labels"))?.description} hint="For selecting models; labels in the API. One a line: team=rides">
                 {(a) => <textarea {...a} rows={2} spellcheck={false} value={draft.labels} onInput={(e) => set({ labels: e.currentTarget.value })} />}
               </Field>
               <Field label="Follows" wrong={wrong("follows")} hint="A model with the same inputs and labels, whose observations it learns as well.">
@@ -160,7 +160,7 @@ function Form({ draft, learners, set, wrong }: { draft: Draft; learners: Learner
           </div>
         ) : <Inputs inputs={draft.inputs} set={(inputs) => set({ inputs })} wrong={wrong} />}
         <div class="fields">
-          <Field label="Labels are" hint="What an observation tells.">
+          <Field label="Labels are" hint="What an observation has.">
             {(a) => (
               <select {...a} value={draft.classes ? "classes" : "numbers"} onChange={(e) => set({ classes: e.currentTarget.value === "classes" })}>
                 <option value="numbers">numbers</option>

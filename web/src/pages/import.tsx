@@ -5,7 +5,7 @@ import { go, modelHref } from "../router";
 import { useNotice } from "../ui/notice";
 import { Busy, Dialog, Failure, Field } from "../ui/parts";
 
-/** Import makes a model of the file of an export. */
+/** Import creates a model from the file of an export. */
 export function Import({ close }: { close: () => void }) {
   const [id, setId] = useState("");
   const [file, setFile] = useState<File>();

@@ -23,7 +23,7 @@ import { Try } from "./model/try";
 
 const LINKS: Record<Link, string> = { connecting: "connecting…", live: "live", lost: "connection lost, trying again" };
 
-/** ModelPage is all that is known of one model. */
+/** ModelPage shows one model. */
 export function ModelPage({ id }: { id: string }) {
   const live = useLive(id);
   const { model, stats } = live;
@@ -178,7 +178,7 @@ function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats
 const WHOLE: [number, number] = [0, 1];
 const whole = (v: number | undefined): string => (v === undefined ? "–" : count(Math.round(v)));
 
-/** withNow draws curves up to the newest statistics, which may be ahead of the newest point. */
+/** withNow extends curves to the newest statistics, which may be newer than the newest point. */
 function withNow(
   draw: (points: HistoryPoint[]) => Curve[], points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats,
 ): { x: number[]; curves: Curve[] } {
@@ -188,7 +188,7 @@ function withNow(
   return { x: sequences(all), curves: draw(all) };
 }
 
-/** Newest are the observations that came while the page was open, and what the client had been told. */
+/** Newest shows the observations since the page was opened, beside the served predictions. */
 function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier: boolean }) {
   const x = useMemo(() => outcomes.map((e) => number(e.outcome?.sequence)), [outcomes]);
   const curves = useMemo(() => {
@@ -210,7 +210,7 @@ function Newest({ outcomes, classifier }: { outcomes: OutcomeEvent[]; classifier
   );
 }
 
-/** Tables are the figures that have more than one row. */
+/** Tables shows the figures that have several rows. */
 function Tables({ stats, model }: { stats: Stats; model: Model }) {
   const outputs = model.spec?.outputs ?? 1;
   const { intervals = [], experts = [], inputs = [], weights: affine = [], classes, labelGate } = stats;
@@ -232,15 +232,15 @@ function Tables({ stats, model }: { stats: Stats; model: Model }) {
 
 const GRPC = "hindsight.grpc";
 
-/** Snippets are programs that call this very model. */
+/** Snippets shows programs that call the model. */
 function Snippets({ model }: { model: Model }) {
   const [language, setLanguage] = useState<Language>("curl");
-  // The server tells where it listens; behind a proxy the reader knows better.
+  // The server says where it listens. The address may differ behind a proxy.
   const access = useLoad(getAccess, []).value;
   const [typed, setTyped] = useState(() => localStorage.getItem(GRPC) ?? undefined);
   const grpc = typed ?? (access ? grpcAddress(access) : "");
   const text = snippet(language, model, { grpc, http: httpAddress(), tls: access?.tls ?? false, token: access?.tokens ?? false });
-  // An empty address is not kept: the server's is there again the next time.
+  // An empty address is not stored: the page shows that of the server again.
   const setGrpc = (address: string): void => {
     setTyped(address);
     if (address) localStorage.setItem(GRPC, address);

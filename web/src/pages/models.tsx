@@ -48,12 +48,12 @@ const COLUMNS: Column[] = [
   { title: "State" },
 ];
 
-/** ModelsPage lists the models. What it shows is in the address, so that it can be kept. */
+/** ModelsPage lists the models. The address has the search, the order and the page, so that it can be bookmarked. */
 export function ModelsPage({ query }: { query: URLSearchParams }) {
   const contains = query.get("contains") ?? "";
   const orderBy = query.get("orderBy") ?? "";
   const showDeleted = query.get("deleted") === "true";
-  // The tokens of the pages up to this one, the first without.
+  // The tokens of the pages up to the current page. The first page has none.
   const tokens = query.getAll("page");
   const pageToken = tokens[tokens.length - 1] ?? "";
 
@@ -111,10 +111,10 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
             <button type="button" disabled={!list.value?.nextPageToken} onClick={() => show({}, [...tokens, list.value?.nextPageToken ?? ""])}>Next</button>
           </nav>
           <p class="note">
-            Served loss is that of what clients were told over the last 1000 observations, of the prequential prediction where
-            they were told nothing. Beside it are the losses of two predictors that ignore the inputs; of a classifier error
-            rates, beside the most frequent class and the last one. Skill is 1 − loss / the smaller of both: ▲ better, ■ as
-            good, ▼ worse. The regret is prequential.
+            Served loss is the mean loss of the served predictions over the last 1000 observations, of the prequential
+            prediction where none was served. Beside it are the losses of two predictors that ignore the inputs. A classifier
+            has error rates, beside the most frequent class and the last class. Skill is 1 − loss / the smaller of both: ▲
+            better, ■ as good, ▼ worse. The regret is prequential.
           </p>
         </>
       )}
@@ -122,7 +122,7 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
   );
 }
 
-/** Search asks the server once the typing stops. */
+/** Search asks the server when the typing stops. */
 function Search({ text, search }: { text: string; search: (text: string) => void }) {
   const [typed, setTyped] = useState(text);
   const latest = useRef(search);
@@ -209,16 +209,16 @@ function Undelete({ id, changed }: { id: string; changed: () => void }) {
   return <> <Busy kind="small" run={run}>Undelete<span class="unseen"> {id}</span></Busy></>;
 }
 
-/** NoModels says how the first model is made. */
+/** NoModels says how to create the first model. */
 function NoModels() {
   const admin = useAdmin();
   const access = useLoad(getAccess, []).value;
-  if (!admin) return <div class="empty"><h2>No models</h2><p>There is none that your token may see. Creating one needs the role admin.</p></div>;
+  if (!admin) return <div class="empty"><h2>No models</h2><p>Your token may see no model. Creating a model needs the role admin.</p></div>;
   const token = access?.tokens ? ' -H "Authorization: Bearer $HINDSIGHT_TOKEN"' : "";
   return (
     <div class="empty">
       <h2>No models yet</h2>
-      <p>A model learns from what your application observes. To make one, <a href={createHref}>create it here</a>, or call the server:</p>
+      <p>A model learns from what your application observes. To get one, <a href={createHref}>create it here</a>, or call the server:</p>
       <pre tabIndex={0}>{`curl${token} -H "Content-Type: application/json" ${httpAddress()}/v1/models -d '{"id": "demo", "spec": {"dimension": 2}}'`}</pre>
       <p>To see a model that learns, take a built-in stream through this server{token && ", with a token in HINDSIGHT_TOKEN"}:</p>
       <pre tabIndex={0}>{`hindsight${access ? ` --address ${grpcAddress(access)}` : ""}${access?.tls ? " --tls" : ""} simulate --stream drifting --rounds 8000 --model drifting --create '{"dimension": 4}'`}</pre>

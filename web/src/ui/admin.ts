@@ -1,7 +1,7 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 
-/** AdminContext tells whether the calls that need the role admin are offered. */
+/** AdminContext says whether the page offers the calls that need the role admin. */
 export const AdminContext = createContext(false);
 
 export function useAdmin(): boolean {

@@ -1,22 +1,22 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { Refusal } from "../api/refusal";
 
-/** A call that no server answered is made again after so many milliseconds. */
+/** RETRY is after how many milliseconds a call without an answer is made again. */
 const RETRY = 2000;
 
-/** Loaded is the answer of a call, or how it failed. The last answer stays while another is asked for. */
+/** Loaded is the answer of a call, or its error. The last answer stays until the next one arrives. */
 export interface Loaded<T> {
   value: T | undefined;
   error: unknown;
   loading: boolean;
   again: () => void;
-  /** set puts a newer value in the place of the answer. */
+  /** set replaces the answer by a newer value. */
   set: (change: (old: T | undefined) => T | undefined) => void;
 }
 
 /**
- * useLoad calls load whenever one of the inputs changes, and every so many milliseconds while the page is seen. If no
- * server answers, or something before it answers in its place, useLoad calls load again until the server is back.
+ * useLoad calls load when one of the inputs changes, and every so many milliseconds while the page is visible. If no
+ * server answers, or a proxy answers in its place, useLoad calls load again until the server is back.
  */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: unknown[], every?: number): Loaded<T> {
   const [value, setValue] = useState<T>();
@@ -52,7 +52,7 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, inputs: un
       if (document.visibilityState === "visible") setRound((r) => r + 1);
     };
     const timer = setTimeout(ask, wait);
-    // What was due while the page was hidden is asked for when the page is seen again.
+    // A call that was due while the page was hidden is made when the page is visible again.
     document.addEventListener("visibilitychange", ask);
     return () => {
       clearTimeout(timer);

@@ -1,7 +1,7 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 
-/** Notice tells what was done, and may offer to undo it. */
+/** Notice says what was done, and may offer to undo it. */
 export interface Notice {
   text: string;
   action?: { text: string; run: () => void };

@@ -4,11 +4,11 @@ import { Refusal } from "../api/refusal";
 import { figure, full } from "../format";
 import { verdict } from "../verdict";
 
-/** Num shows a number of the server with six digits; the title has all of them. */
+/** Num shows a number of the server with six digits. Its title has all digits. */
 export function Num({ value, write = figure, name }: {
   value: number | undefined; write?: (v: number) => string; name?: string;
 }) {
-  // A number that is not finite comes as null.
+  // The server sends null for a number that is not finite.
   if (value === undefined || value === null) return <span class="none">–</span>;
   return <span class="num" title={full(value)} data-name={name}>{write(value)}</span>;
 }
@@ -23,7 +23,7 @@ export function Light({ skill, brief = false }: { skill: number | undefined; bri
   );
 }
 
-/** Failure shows what a failed call was answered. */
+/** Failure shows the error of a call. */
 export function Failure({ error }: { error: unknown }) {
   if (error === undefined || error === null) return null;
   const refusal = error instanceof Refusal ? error : undefined;
@@ -58,14 +58,14 @@ export function Copy({ text, what }: { text: string; what: string }) {
   );
 }
 
-/** copy answers whether it could. Without https a page has no clipboard but the old way. */
+/** copy reports success. Without https a page has only the old way to the clipboard. */
 async function copy(text: string): Promise<boolean> {
   if (navigator.clipboard) {
     try {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // The reader did not allow it; the old way asks nobody.
+      // The reader did not allow it. The old way needs no permission.
     }
   }
   const area = document.createElement("textarea");
@@ -90,7 +90,7 @@ export function Panel({ title, aside, children, id }: {
   );
 }
 
-/** Dialog is open as long as it is mounted. Escape and the button close it. */
+/** Dialog is open while it is mounted. Escape and the button close it. */
 export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -111,7 +111,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
-/** Choice is a row of buttons of which one is pressed. */
+/** Choice is a row of buttons, one of which is pressed. */
 export function Choice<T extends string>({ label, value, options, choose }: {
   label: string; value: T; options: readonly (readonly [T, string])[]; choose: (v: T) => void;
 }) {
@@ -124,7 +124,7 @@ export function Choice<T extends string>({ label, value, options, choose }: {
   );
 }
 
-/** Field is a labelled input with a hint and what is wrong with it. */
+/** Field is an input with its name, a hint and the error of its value. */
 export function Field({ label, hint, wrong, children }: {
   label: string; hint?: ComponentChildren; wrong?: string | undefined;
   children: (a: { id: string; "aria-describedby"?: string; "aria-invalid"?: boolean }) => ComponentChildren;
@@ -141,7 +141,7 @@ export function Field({ label, hint, wrong, children }: {
   );
 }
 
-/** Busy is a button that does nothing while it waits for what it began. It keeps the focus. */
+/** Busy is a button that ignores clicks while its action runs. It keeps the focus. */
 export function Busy({ run, kind, children, disabled, submit }: {
   run: () => Promise<void>; kind?: string; children: ComponentChildren; disabled?: boolean; submit?: boolean;
 }) {
@@ -158,7 +158,7 @@ export function Busy({ run, kind, children, disabled, submit }: {
   );
 }
 
-/** Scroll is a part that is scrolled sideways on narrow screens, with the keys too. */
+/** Scroll is a part that scrolls sideways on narrow screens, by keys too. */
 export function Scroll({ label, children }: { label: string; children: ComponentChildren }) {
   return <div class="scroll" tabIndex={0} role="group" aria-label={label}>{children}</div>;
 }

@@ -8,12 +8,12 @@ import { useLoad } from "../../ui/load";
 import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Num, Panel, Scroll } from "../../ui/parts";
 
-/** Snapshots are the kept states of a model, and the way back to them. */
+/** Snapshots lists the snapshots of a model and restores them. */
 export function Snapshots({ model, sequence, newest, changed }: {
   model: Model; sequence: number; newest: number; changed: () => void;
 }) {
   const admin = useAdmin();
-  // The server writes some by itself: newest is where it wrote the last one.
+  // The server writes snapshots by itself: newest is the sequence of the last one.
   const list = useLoad((signal) => listSnapshots(model.id, signal), [model.id, newest]);
   const [error, setError] = useState<unknown>();
   const [restoring, setRestoring] = useState<{ to: number }>();
@@ -69,7 +69,7 @@ function SnapshotRow({ s, restore }: { s: Snapshot; restore: (() => void) | unde
   );
 }
 
-/** Restore tells what would be undone before it undoes it. */
+/** Restore says what a restore would undo, and asks. */
 function Restore({ model, from, to, close, done }: { model: Model; from: number; to: number; close: () => void; done: () => void }) {
   const [text, setText] = useState(String(to));
   const [tried, setTried] = useState<{ to: number; undone: number }>();

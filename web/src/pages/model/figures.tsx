@@ -2,12 +2,12 @@ import type { ClassPerformance, Performance, Stats } from "../../api/types";
 import { bytes, count, figure, level, number, percent, short } from "../../format";
 import { Light, Num, Scroll } from "../../ui/parts";
 
-/** skillOf is the recent served skill, of which the traffic light speaks. */
+/** skillOf is the recent served skill, which the traffic light shows. */
 export function skillOf(stats: Stats): number | undefined {
   return stats.classes ? stats.classes.recent?.served?.skill : stats.recent?.served?.skill;
 }
 
-/** Tiles are the figures that are asked for first. */
+/** Tiles are the most important figures. */
 export function Tiles({ stats }: { stats: Stats }) {
   const classes = stats.classes?.recent?.served;
   const served = stats.recent?.served;
@@ -22,7 +22,7 @@ export function Tiles({ stats }: { stats: Stats }) {
       <div><dt>Recent skill, served</dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
       <div><dt>Regret, prequential</dt><dd><Num name="regret" value={stats.regret} /></dd></div>
       <div>
-        <dt>{stats.certified ? "Guarantee" : "Regret bound"}</dt>
+        <dt>{stats.certified ? "Guarantee" : "Guarantee, not certified"}</dt>
         <dd><Num name="regretBound" value={number(stats.regretBound) === 0 ? undefined : number(stats.regretBound)} /></dd>
       </div>
       {interval && (
@@ -34,7 +34,7 @@ export function Tiles({ stats }: { stats: Stats }) {
   );
 }
 
-/** PerformanceTable is the model beside the trivial predictors, as `model stats` prints it. */
+/** PerformanceTable shows the model beside the trivial predictors, as `model stats` prints them. */
 export function PerformanceTable({ stats }: { stats: Stats }) {
   const c = stats.classes;
   if (c) {
@@ -68,10 +68,10 @@ function Heads({ texts }: { texts: string[] }) {
   return <>{texts.map((t) => (t ? <th scope="col" class="right" key={t}>{t}</th> : <th key="none"><span class="unseen">verdict</span></th>))}</>;
 }
 
-/** SIDES are the kinds of figures: every loss and skill says of which it is. */
+/** SIDES are the kinds of predictions. Every loss and skill names its kind. */
 const SIDES = ["prequential", "served"] as const;
 
-/** Side names a line: some rounds, and the kind of its figures. */
+/** Side names a line: its rounds and the kind of its predictions. */
 function Side({ name, side, observations }: { name: string; side: (typeof SIDES)[number]; observations: number }) {
   return (
     <th scope="row">
@@ -122,11 +122,11 @@ function ClassRows({ name, at, p }: { name: string; at: string; p: ClassPerforma
   );
 }
 
-/** ROWS are the single figures of GetModelStats, under the names of its fields. */
+/** ROWS are the single figures of GetModelStats, by the names of its fields. */
 const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
   ["observations", "Observations", "count"], ["lossSum", "Sum of losses, prequential", "figure"], ["meanLoss", "Mean loss, prequential", "figure"],
   ["hindsightLoss", "Loss in hindsight", "figure"], ["regret", "Regret, prequential", "figure"], ["servedRegret", "Regret, served", "figure"],
-  ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate", "figure"], ["regretBound", "Regret bound", "figure"],
+  ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate", "figure"], ["regretBound", "Guarantee", "figure"],
   ["logDeterminant", "log det(A / λ)", "figure"], ["effectiveDimension", "Effective dimension", "figure"],
   ["parametricShare", "Share of the parametric part", "figure"],
   ["labelBound", "Largest |label|", "figure"], ["features", "Features", "count"], ["dictionary", "Dictionary centres", "count"],
@@ -134,19 +134,19 @@ const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
   ["pendingLabels", "Pending labels", "count"], ["snapshotSequence", "Newest snapshot at", "count"], ["stateBytes", "State", "bytes"],
 ];
 
-/** Of a learner without a theorem these are 0, and say nothing. */
+/** OF_THEOREM are the fields that are 0 for a learner without a theorem. They are hidden then. */
 const OF_THEOREM: readonly (keyof Stats)[] = ["certificate", "regretBound", "logDeterminant", "snapshotSequence"];
 
 const WRITE = { count, figure, bytes };
 
-/** AllFigures is every single figure of GetModelStats. */
+/** AllFigures shows every single figure of GetModelStats. */
 export function AllFigures({ stats }: { stats: Stats }) {
   return (
     <dl class="list">
       {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && stats[field] === 0)).map(([field, text, kind]) => (
         <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
       ))}
-      <div><dt>Certified</dt><dd>{stats.certified ? "yes, the theorem applies" : "no"}</dd></div>
+      <div><dt>Certified</dt><dd>{stats.certified ? "yes, the guarantee is proved" : "no"}</dd></div>
       {stats.certificateOk !== undefined && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
       <div><dt>Durability</dt><dd>{stats.durability ?? "–"}</dd></div>
       {stats.stateDigest && <div class="long"><dt>State digest</dt><dd><code>{stats.stateDigest}</code></dd></div>}

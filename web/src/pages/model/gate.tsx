@@ -2,10 +2,10 @@ import type { LabelGate, OutcomeEvent } from "../../api/types";
 import { count, figure, number, plural, short } from "../../format";
 import { Num } from "../../ui/parts";
 
-/** Above this share of labels set aside the page says so in words, as the command line does. */
+/** ALARMING_SHARE is the share of labels set aside above which the page warns, as the command line does. */
 const ALARMING_SHARE = 0.01;
 
-/** GateWarning says that too many labels were set aside. */
+/** GateWarning warns that too many labels were set aside. */
 export function GateWarning({ gate }: { gate: LabelGate | undefined }) {
   if (number(gate?.share) <= ALARMING_SHARE) return null;
   return (
@@ -15,7 +15,7 @@ export function GateWarning({ gate }: { gate: LabelGate | undefined }) {
   );
 }
 
-/** GateFigures is what the label gate did. */
+/** GateFigures shows what the label gate did. */
 export function GateFigures({ gate }: { gate: LabelGate }) {
   const aside = number(gate.setAside);
   const starts = number(gate.starts);
@@ -34,7 +34,7 @@ export function GateFigures({ gate }: { gate: LabelGate }) {
       </dl>
       <p class="note">
         A label that towers over all others is set aside: its loss counts, and the model does not learn it. Regret, guarantee
-        and certificate are of what was learned. When the labels change for good, the model starts to learn anew.
+        and certificate are of what was learned. When the labels change for good, the model starts again.
       </p>
     </>
   );

@@ -2,7 +2,7 @@ import type { InputSpec, LearnedInput, Model, Typed } from "../../api/types";
 import { Field } from "../../ui/parts";
 import { list, typed } from "../draft";
 
-/** Given is the input that stands in a form, as texts. */
+/** Given is the input of a form, as texts. */
 export interface Given {
   features: string;
   inputs: Record<string, string>;
@@ -28,7 +28,7 @@ export function kindOf(input: InputSpec): Kind {
   return "numeric";
 }
 
-/** bodyOfInput is the part of a request that is the input. A value that is left empty is missing. */
+/** bodyOfInput is the input of a request. An empty value is a missing value. */
 export function bodyOfInput(model: Model, given: Given): { features?: Typed[]; inputs?: Record<string, unknown> } {
   const inputs = inputsOf(model);
   if (inputs.length === 0) return { features: list(given.features) };

@@ -5,23 +5,23 @@ import type { History, HistoryPoint, Model, OutcomeEvent, Stats } from "../../ap
 import { number } from "../../format";
 import { useLoad, type Loaded } from "../../ui/load";
 
-/** As many outcomes are kept for the plot of the newest. */
+/** How many outcomes are kept for the plot of the newest. */
 const OUTCOMES = 300;
-/** The server answers fewer points. With so many the history is asked for again. */
+/** With this many points the page asks for the history again, which has fewer. */
 const MOST_POINTS = 600;
-/** What moves is drawn at most so often. */
+/** How often the page draws at most. */
 const FRAME = 200;
-/** While a model learns, all of its statistics, its classes and its categories are asked for so often. */
+/** How often the page asks for all statistics, classes and categories of a model that learns. */
 const WHOLE_STATS = 4000;
 
-/** Live is what is known of a model, kept up to date by its events. */
+/** Live is a model with its statistics, kept up to date by its events. */
 export interface Live {
   model: Loaded<Model>;
   stats: Loaded<Stats>;
   history: Loaded<History>;
   outcomes: OutcomeEvent[];
   link: Link;
-  /** Asks for all anew, after something was done to the model. */
+  /** Asks for everything again, after a change of the model. */
   again: () => void;
 }
 
@@ -43,7 +43,7 @@ export function useLive(id: string): Live {
 
   useEffect(() => {
     if (!there) return undefined;
-    // Events are gathered, and shown together.
+    // Events are gathered and shown together.
     const gathered = gather((g) => {
       const { stats: newest } = g;
       if (newest) {
@@ -67,8 +67,8 @@ export function useLive(id: string): Live {
       stats: (s) => gathered.add((g) => { g.stats = s; }),
       history: (p) => gathered.add((g) => g.points.push(p)),
       link: (l) => {
-        // What was missed is asked for. When the stream cannot be had again, the session may
-        // have ended, or the model may have been deleted, which the answer tells.
+        // The page asks for what it missed. If the stream stays lost, the session may have ended
+        // or the model may be deleted: the answer says which.
         if (l === "live" && !first) latest.current.again();
         lost = l === "lost" ? lost + 1 : 0;
         if (lost > 1) latest.current.model.again();
@@ -131,7 +131,7 @@ function missed(old: History | undefined, newer: HistoryPoint): boolean {
   return number(newer.sequence) - spanOf(newer) > number(last?.sequence);
 }
 
-/** append puts newer points behind those that are there, in the place of what they have as well. */
+/** append puts newer points behind the old points and replaces the points of the same sequences. */
 function append(old: History | undefined, newer: HistoryPoint[]): History | undefined {
   if (!old) return old;
   const points = [...(old.points ?? [])];
@@ -144,8 +144,8 @@ function append(old: History | undefined, newer: HistoryPoint[]): History | unde
 }
 
 /**
- * merge takes newer statistics. What events leave out, because it is dear to tell, stays
- * as it was until the statistics are asked for again; a list that is left out is empty.
+ * merge takes newer statistics. Events leave out what is expensive to compute: it stays as it
+ * was until the page asks for the statistics again. Another list that is left out is empty.
  */
 function merge(old: Stats | undefined, newest: Stats): Stats {
   const there = Object.entries(newest).filter(([, v]) => !Array.isArray(v) || v.length > 0);

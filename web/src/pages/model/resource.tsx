@@ -10,10 +10,10 @@ import { useNotice } from "../../ui/notice";
 import { Busy, Dialog, Failure, Field, Light, Num, Panel, Scroll } from "../../ui/parts";
 import { pairsOf, pairsText, typed } from "../draft";
 
-/** Edit changes what may change of a model. What another changed meanwhile is refused by the etag. */
+/** Edit changes a model. The etag refuses the change if somebody else changed the model meanwhile. */
 export function Edit({ model, changed }: { model: Model; changed: () => void }) {
   const [open, setOpen] = useState(false);
-  // The model as it is now, and not as it was when the page was opened.
+  // The current model, which may be newer than the page.
   const show = (): void => {
     changed();
     setOpen(true);
@@ -26,7 +26,7 @@ export function Edit({ model, changed }: { model: Model; changed: () => void }) 
   );
 }
 
-/** Texts are what stands in the form, under the names of the model's fields. */
+/** Texts are the texts of the form, by the names of the model's fields. */
 interface Texts {
   displayName: string;
   labels: string;
@@ -42,7 +42,7 @@ function textsOf(m: Model): Texts {
   };
 }
 
-/** valueOf is the new value of a field. One without a value is back to the server's default. */
+/** valueOf is the new value of a field, undefined for the server's default. */
 function valueOf(field: keyof Texts, text: string): unknown {
   if (field === "labels" || field === "annotations") return pairsOf(text);
   if (text.trim() === "") return undefined;
@@ -51,7 +51,7 @@ function valueOf(field: keyof Texts, text: string): unknown {
 }
 
 function EditDialog({ model, close }: { model: Model; close: () => void }) {
-  // What is saved is a change of the model as it was when the dialog opened.
+  // The change is one of the model as it was when the dialog opened.
   const [before, setBefore] = useState(model);
   const [texts, setTexts] = useState(textsOf(model));
   const [error, setError] = useState<unknown>();
@@ -87,17 +87,17 @@ function EditDialog({ model, close }: { model: Model; close: () => void }) {
         <Field label="Display name" hint="For people." wrong={wrong("display_name")}>
           {(a) => <input {...a} autofocus value={texts.displayName} onInput={put("displayName")} />}
         </Field>
-        <Field label="Labels" hint="For selecting models. One a line: team=rides" wrong={wrong("labels")}>
+        <Field label="Tags" hint="For selecting models; labels in the API. One a line: team=rides" wrong={wrong("labels")}>
           {(a) => <textarea {...a} rows={3} spellcheck={false} value={texts.labels} onInput={put("labels")} />}
         </Field>
         <Field label="Annotations" hint="For programs. One a line: runbook=https://…" wrong={wrong("annotations")}>
           {(a) => <textarea {...a} rows={3} spellcheck={false} value={texts.annotations} onInput={put("annotations")} />}
         </Field>
         <div class="fields">
-          <Field label="Label TTL, in seconds" hint="So long a prediction waits for its label. Empty: the server's default." wrong={wrong("label_ttl")}>
+          <Field label="Label TTL, in seconds" hint="How long a prediction stays pending. Empty: the server's default." wrong={wrong("label_ttl")}>
             {(a) => <input {...a} inputMode="decimal" value={texts.labelTtl} onInput={put("labelTtl")} />}
           </Field>
-          <Field label="Most pending labels" hint="So many predictions wait at once. Empty: the server's limit." wrong={wrong("max_pending_labels")}>
+          <Field label="Most pending labels" hint="How many predictions may be pending. Empty: the server's limit." wrong={wrong("max_pending_labels")}>
             {(a) => <input {...a} inputMode="numeric" value={texts.maxPendingLabels} onInput={put("maxPendingLabels")} />}
           </Field>
         </div>
@@ -111,7 +111,7 @@ function EditDialog({ model, close }: { model: Model; close: () => void }) {
   );
 }
 
-/** Aliases are the other names of a model. One of another model changes over from that. */
+/** Aliases are the other names of a model. Adding an alias of another model moves the alias here. */
 export function Aliases({ model, changed }: { model: Model; changed: () => void }) {
   const admin = useAdmin();
   const [alias, setTyped] = useState("");
@@ -130,7 +130,7 @@ export function Aliases({ model, changed }: { model: Model; changed: () => void 
     }
     all.again();
   };
-  // What the page shows is what must be so: "-" is an alias that is not there.
+  // The server compares with what the page shows. "-" stands for an unknown alias.
   const set = (name: string): Promise<void> => change(async () => {
     await setAlias(name, model.id, now ?? "-");
     return `${name} names ${model.id}.`;
@@ -165,7 +165,7 @@ function lossOf(p: Performance | undefined, c: ClassPerformance | undefined): nu
   return p?.prequential && number(p.prequential.meanLoss);
 }
 
-/** Compared is a model and those that follow it, each on the observations that it has learned. */
+/** Compared shows a model and its followers, each on the observations that it has learned. */
 export function Compared({ model }: { model: Model }) {
   const list = useLoad((signal) => compareModels(model.id, signal), [model.id, model.follows], REFRESH);
   const rows = list.value ?? [];

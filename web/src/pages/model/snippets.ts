@@ -1,7 +1,7 @@
 import type { InputSpec, Model } from "../../api/types";
 import { dimensionOf, inputsOf, kindOf } from "./input";
 
-/** Where the server is, as programs name it. */
+/** Addresses are the addresses of the server, as programs name them. */
 export interface Addresses {
   grpc: string;
   http: string;
@@ -16,10 +16,10 @@ const TOKEN = "HINDSIGHT_TOKEN";
 export const LANGUAGES = [["curl", "curl"], ["grpcurl", "grpcurl"], ["python", "Python"], ["go", "Go"]] as const;
 export type Language = (typeof LANGUAGES)[number][0];
 
-/** A longer input is written by its first and last numbers in programs that can make the rest. */
+/** Programs compute an input of more numbers than this. */
 const MANY = 16;
 
-/** snippet is a program that predicts with this very model and observes its label. */
+/** snippet is a program that predicts with the model and observes a label. */
 export function snippet(language: Language, model: Model, at: Addresses): string {
   switch (language) {
     case "curl": return curl(model, at);

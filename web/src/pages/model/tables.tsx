@@ -54,7 +54,7 @@ export function Experts({ experts }: { experts: Expert[] }) {
         <tbody>
           {sorted.map((e) => (
             <tr key={e.name}>
-              <th scope="row">{e.name}{!e.awake && <small> waits for its first observations</small>}</th>
+              <th scope="row">{e.name}{!e.awake && <small> asleep until its first observations</small>}</th>
               <td class="right"><Bar share={number(e.weight)} /><Num value={number(e.weight)} write={short} /></td>
               <td class="right"><Num value={number(e.lossSum)} /></td>
             </tr>
@@ -94,7 +94,7 @@ export function Weights({ weights, outputs }: { weights: FeatureWeight[]; output
   );
 }
 
-/** An input whose index is above has moved by much; see InputStats.shift. */
+/** An input whose InputStats.shift is larger has moved much. */
 const MOVED = 0.1;
 const MOVED_MUCH = 0.25;
 
@@ -177,13 +177,13 @@ export function Classes({ classes }: { classes: ClassStats }) {
 const SIDE = 190;
 const EDGE = 26;
 
-/** Reliability shows how often that came true which was told with a probability. */
+/** Reliability shows how often classes were observed beside their predicted probability. */
 export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
-  const told = bins.filter((b) => number(b.members) > 0);
-  const most = Math.max(1, ...told.map((b) => number(b.members)));
+  const seen = bins.filter((b) => number(b.members) > 0);
+  const most = Math.max(1, ...seen.map((b) => number(b.members)));
   const at = (v: number): number => EDGE + v * (SIDE - EDGE - 6);
   const up = (v: number): number => SIDE - EDGE - v * (SIDE - EDGE - 6);
-  const points = told.map((b) => [number(b.predicted), number(b.found), number(b.members)] as const);
+  const points = seen.map((b) => [number(b.predicted), number(b.found), number(b.members)] as const);
   return (
     <div class="reliability">
       <svg viewBox={`0 0 ${SIDE} ${SIDE}`} role="img" aria-label="Reliability: found beside predicted probability; the diagonal is exact">
@@ -195,7 +195,7 @@ export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
         ))}
         <line class="diagonal" x1={at(0)} y1={up(0)} x2={at(1)} y2={up(1)} />
         <polyline points={points.map(([x, y]) => `${at(x)},${up(y)}`).join(" ")} />
-        {points.map(([x, y, n]) => <circle key={x} cx={at(x)} cy={up(y)} r={2 + 3 * Math.sqrt(n / most)}><title>{`told ${percent(x)}, found ${percent(y)}, ${count(n)} times`}</title></circle>)}
+        {points.map(([x, y, n]) => <circle key={x} cx={at(x)} cy={up(y)} r={2 + 3 * Math.sqrt(n / most)}><title>{`predicted ${percent(x)}, found ${percent(y)}, ${count(n)} times`}</title></circle>)}
       </svg>
       <Scroll label="Reliability">
         <table>

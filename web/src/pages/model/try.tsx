@@ -73,7 +73,7 @@ function Nums({ values }: { values: number[] }) {
   return <>{values.map((v, i) => <Num key={i} value={v} />)}</>;
 }
 
-/** boundsOf writes an interval, or one for each output. Without observations it has no ends. */
+/** boundsOf writes an interval, or an interval for each output. Without observations it has no ends. */
 function boundsOf(i: Interval) {
   if (!i.lowers) return i.lower === undefined ? "not known yet" : <><Num value={i.lower} /> to <Num value={i.upper} /></>;
   return i.lowers.map((low, k) => <span key={k}><Num value={low} /> to <Num value={i.uppers?.[k]} />{k + 1 < (i.lowers ?? []).length ? "," : ""}</span>);
@@ -94,7 +94,7 @@ function ObserveForm({ model, last, done }: { model: Model; last: string | undef
   const [observationId, setObservationId] = useState(newId);
   const [outcome, setOutcome] = useState<Outcome>();
   const [error, setError] = useState<unknown>();
-  // The id of the last prediction stands there until another is typed.
+  // The field shows the id of the last prediction until the reader types another id.
   const predictionId = id ?? last ?? "";
 
   const send = async (): Promise<void> => {
@@ -149,7 +149,7 @@ function outputsOf(model: Model): number {
   return model.spec?.outputs ?? 1;
 }
 
-/** target is the label of a request. Without one the request has none, and the server says so. */
+/** target is the label of a request. An empty field sends no label, which the server refuses. */
 function target(model: Model, label: string): ObserveBody {
   if (model.spec?.classes) return label ? { class: label } : {};
   if (!label.trim()) return {};
