@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -111,4 +112,9 @@ func wholeTicks(_, high float64) []plot.Tick {
 		ticks = append(ticks, plot.Tick{Value: float64(v), Label: strconv.Itoa(v)})
 	}
 	return ticks
+}
+
+// index returns the place of an entrant.
+func (r *Result) index(name string) int {
+	return slices.IndexFunc(r.Greedy, func(c Course) bool { return c.Name == name })
 }

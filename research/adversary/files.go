@@ -14,12 +14,12 @@ const (
 	playRandom = "random"
 )
 
-// Save writes adversary.csv, adversary.svg and adversary.md into a directory.
+// Save writes adversary.csv and adversary.svg into a directory.
 func Save(dir string, r *Result) error {
 	for _, f := range []struct {
 		name  string
 		write func(io.Writer, *Result) error
-	}{{"adversary.csv", WriteTable}, {"adversary.svg", Draw}, {"adversary.md", WriteReport}} {
+	}{{"adversary.csv", WriteTable}, {"adversary.svg", Draw}} {
 		if err := figure.Save(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(w, r) }); err != nil {
 			return err
 		}

@@ -21,9 +21,9 @@ func newAdversary(p *command.Program) *cobra.Command {
 	a := &adversaryFlags{}
 	cmd := &cobra.Command{
 		Use:   "adversary",
-		Short: "Play a greedy adversary against the learners, write a report",
-		Long: `Play the greedy adversary of the PKAWV papers against the learners and write a
-report. In every round the adversary looks for the input in [-1, 1]^d and the
+		Short: "Play a greedy adversary against the learners",
+		Long: `Play the greedy adversary of the PKAWV papers against the learners.
+In every round the adversary looks for the input in [-1, 1]^d and the
 label in [-1, 1] that raise the learner's regret most. The regret is against the
 best function of the whole Gaussian space in hindsight, its penalty included.
 A random stream is played for comparison.
@@ -31,9 +31,9 @@ A random stream is played for comparison.
 The learners run inside this program, without a server: the adversary tries
 thousands of rounds before it plays one.
 
---out receives three files. adversary.md is the report. adversary.csv has the
-regret of every learner after every round. adversary.svg draws it. The same
-flags give the same files. With the defaults the run takes about half a minute.`,
+--out receives adversary.csv, the regret of every learner after every round, and
+adversary.svg, which draws it. The same flags give the same files. With the defaults
+the run takes about half a minute.`,
 		Example: `  hindsight-research adversary
   hindsight-research adversary --rounds 40 --dimension 2 --starts 8 --out results`,
 		Args: command.Exactly(),

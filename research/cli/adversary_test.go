@@ -19,7 +19,7 @@ func TestAdversary(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 	files := make(map[string]string)
-	for _, name := range []string{"adversary.md", "adversary.csv", "adversary.svg"} {
+	for _, name := range []string{"adversary.csv", "adversary.svg"} {
 		files[name] = content(t, out, name)
 		if files[name] == "" || strings.Contains(files[name], out) {
 			t.Errorf("%s: %d bytes", name, len(files[name]))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -23,17 +22,17 @@ func newBaselines(p *command.Program) *cobra.Command {
 		Use:   "baselines [--data DIR]",
 		Short: "Take published streams through the baselines of the papers",
 		Long: `Take published streams through the methods that the papers compare their
-learners with, and write a report beside what the papers print. "papers" does so
+learners with, and compare with what the papers print. "papers" does so
 too, if it is given no --learners. This command needs no server.
 
 The cost of a round of most of these methods grows with the number of rounds
 before it. Therefore the first ` + strconv.Itoa(baselines.MaxRounds) + ` rounds of a stream are taken, or
 --rows if that is less. A stream of this length takes half a minute.
 
---out receives ` + comparison.ReportName + `, the report, and in ` + comparison.Directory + `/ NAME.csv, one row for each
-method and step; NAME.svg, the loss over the rounds; NAME_regret.svg, the regret
-of learners of the server; curves/NAME.csv, the points of both. With --streams
-the report covers only these: choose another --out.`,
+--out receives the directory ` + comparison.Directory + `: NAME.csv has one row for each method and step,
+summary.csv the numbers beside those that the paper prints; NAME.svg has the loss over
+the rounds, NAME_regret.svg the regret of learners of the server, curves/NAME.csv the
+points of both. With --streams the summary covers only these: choose another --out.`,
 		Example: `  hindsight-research papers baselines --data streams
   hindsight-research papers baselines --streams air --rows 2000 --out /tmp/results`,
 		Args: command.Exactly(),
@@ -85,10 +84,9 @@ func (f *papersFlags) compare(ctx context.Context, p *command.Program, plan pape
 		}
 		results = append(results, r)
 	}
-	if err := comparison.SaveReport(f.out, results); err != nil {
+	if err := comparison.SaveSummary(f.out, results); err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	p.Say("the report is %s", filepath.Join(f.out, comparison.ReportName))
 	return results, nil
 }
 

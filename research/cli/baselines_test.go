@@ -25,7 +25,7 @@ func TestBaselines(t *testing.T) {
 			t.Errorf("%v", e)
 		}
 	}
-	for _, name := range []string{"baselines.md", "baselines/air_regret.svg", "baselines/curves/air.csv"} {
+	for _, name := range []string{"baselines/summary.csv", "baselines/air_regret.svg", "baselines/curves/air.csv"} {
 		if content(t, out, filepath.FromSlash(name)) == "" {
 			t.Errorf("%s is empty", name)
 		}

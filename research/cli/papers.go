@@ -20,10 +20,9 @@ func newPapers(p *command.Program) *cobra.Command {
 	f := &papersFlags{}
 	cmd := &cobra.Command{
 		Use:   "papers [--server PATH] [--data DIR]",
-		Short: "Take published streams through every learner, write a report",
-		Long: `Take published streams through every learner and write a report: losses,
-skills, prediction intervals, regrets, rates, and the figures that the papers
-print.
+		Short: "Take published streams through every learner, write tables",
+		Long: `Take published streams through every learner and write tables of
+losses, skills, prediction intervals, regrets and rates.
 
 For every stream and learner a model is created, the rows are observed in their
 order, and the model is deleted. Every row is predicted before it is learned. Some
@@ -38,7 +37,7 @@ A stream without a file is left out, and the report lists it. If there is none,
 the command says where to get them and ends with exit code 0. The learners are
   ` + names(papers.Learners(), learnerName) + `
 
---out receives README.md, the report; NAME.csv, one row for each learner;
+--out receives README.md, the tables; NAME.csv, one row for each learner;
 NAME.svg and NAME_steps.svg, the loss over the rounds of the learners after
 Azoury, Warmuth and Vovk, and of those by gradient or Newton steps;
 curves/NAME.csv, the points of both; late/NAME.csv, what auto served with late

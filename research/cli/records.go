@@ -17,8 +17,8 @@ func newRecords(p *command.Program) *cobra.Command {
 	f := &recordsFlags{}
 	cmd := &cobra.Command{
 		Use:   "records [--server PATH] [--data DIR]",
-		Short: "Take streams by the names of their columns and as classes, write a report",
-		Long: `Take streams through a server as an application has them, and write a report.
+		Short: "Take streams by the names of their columns and as classes",
+		Long: `Take streams through a server as an application has them.
 
 bike and elec2 are records by the names of their columns, with a spec that is
 inferred from the file, beside the same learners on columns that were scaled by
@@ -28,8 +28,7 @@ ijcnn1 the probabilities of the two classes are compared with what came.
 With --server the program starts a server on free ports of 127.0.0.1 with a
 temporary directory. Without it the server at --address is used. The streams are
 the files of "papers" in the directory --data, by default ` + streamsDirectory + `; one
-without a file is left out. --out receives records.md, the report, and
-records.csv, all figures. The run takes some minutes.`,
+without a file is left out. --out receives records.csv. The run takes some minutes.`,
 		Example: `  hindsight-research records --server bin/hindsight-server --data streams
   hindsight-research records --server bin/hindsight-server --rows 5000 --out /tmp/results`,
 		Args: command.Exactly(),
@@ -73,7 +72,7 @@ func (f *recordsFlags) run(ctx context.Context, p *command.Program) error {
 	if err := records.Save(f.out, results); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	p.Say("the report is %s", filepath.Join(f.out, "records.md"))
+	p.Say("the figures are in %s", filepath.Join(f.out, records.Name))
 	return p.Emit(recordsDocument(results), func(w *command.Page) {
 		w.Printf("bar\tmeasured\tmet\n")
 		for _, b := range results.Bars() {

@@ -7,6 +7,7 @@ import (
 
 	"hindsight/cmd/research/baselines"
 	"hindsight/cmd/research/figure"
+	"hindsight/cmd/research/markdown"
 	"hindsight/cmd/research/papers"
 )
 
@@ -115,3 +116,6 @@ func drawAccuracies(w io.Writer, r *Result) error {
 		Lines: []figure.Line{few, many, ridge}, Powers: true,
 	}.Write(w)
 }
+
+// iterations names NYTRO with a number of iterations.
+func iterations(t int) string { return "NYTRO, t = " + markdown.Thousands(t) }

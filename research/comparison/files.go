@@ -14,12 +14,8 @@ import (
 	"hindsight/cmd/research/papers"
 )
 
-// Directory is the directory of the tables and figures, ReportName the name of the
-// report above it.
-const (
-	Directory  = "baselines"
-	ReportName = "baselines.md"
-)
+// Directory is the directory of the tables and figures below the results.
+const Directory = "baselines"
 
 // Save writes the tables, curves and figures of a stream below a directory.
 func Save(dir string, r *Result) error {
@@ -39,17 +35,14 @@ func Save(dir string, r *Result) error {
 	return save(dir, files)
 }
 
-// SaveReport writes the report and the figures of all streams.
-func SaveReport(dir string, results []*Result) error {
-	return save(dir, map[string]func(io.Writer) error{
-		ReportName: func(w io.Writer) error {
-			_, err := io.WriteString(w, Report(results))
-			return err
-		},
-		filepath.Join(Directory, "dictionary.svg"): func(w io.Writer) error {
+// SaveSummary writes the table and the figures of all streams.
+func SaveSummary(dir string, results []*Result) error {
+	return save(filepath.Join(dir, Directory), map[string]func(io.Writer) error{
+		"summary.csv": func(w io.Writer) error { return writeSummary(w, results) },
+		"dictionary.svg": func(w io.Writer) error {
 			return drawDictionaries(w, results, papers.NameNystrom, papers.NameNystrom+" and "+papers.NameProsNKons+": size of the dictionary")
 		},
-		filepath.Join(Directory, "dictionary_kons.svg"): func(w io.Writer) error {
+		"dictionary_kons.svg": func(w io.Writer) error {
 			return drawDictionaries(w, results, NameSketch, NameSketch+": rounds that entered the matrix")
 		},
 	})

@@ -110,6 +110,3 @@ func (l learner) trace(ctx context.Context, t *papers.Table, s papers.Stream, gr
 	follow()
 	return trace, nil
 }
-
-// last is the last point of a trace.
-func (t Trace) last() TracePoint { return t.Points[len(t.Points)-1] }

@@ -45,32 +45,6 @@ func Thousands(n int) string {
 	return s
 }
 
-// Rate writes rounds per second with three digits.
-func Rate(v float64) string {
-	if math.IsNaN(v) {
-		return Absent
-	}
-	if v < 100 {
-		return Digits(v, 3)
-	}
-	unit := math.Pow10(int(math.Floor(math.Log10(v))) - 2)
-	return Thousands(int(math.Round(v/unit) * unit))
-}
-
-// Size writes a number of bytes.
-func Size(n uint64) string {
-	switch {
-	case n == 0:
-		return Absent
-	case n < 1<<10:
-		return strconv.FormatUint(n, 10) + " B"
-	case n < 1<<20:
-		return Digits(float64(n)/(1<<10), 3) + " KiB"
-	default:
-		return Digits(float64(n)/(1<<20), 3) + " MiB"
-	}
-}
-
 // Exact writes a number with all its digits, and nothing if it is unknown.
 func Exact(v float64) string {
 	if math.IsNaN(v) {

@@ -17,9 +17,7 @@ func automatic(m *markdown.Report, results []*Result) {
 		}
 		if first {
 			m.Paragraph("## auto")
-			m.Paragraph("`auto` is what a spec without a learner means. The table shows its loss, or its errors if\n" +
-				"the labels are signs, beside those of the best other learner, which differs from stream to\n" +
-				"stream, and of the baselines. The smallest number of a row is bold.")
+			m.Paragraph("`auto` beside the best other learner of each stream: loss, or errors if the labels are signs.")
 			m.Head("stream", "`auto`", "best other", "which", NameMean, NameLast, "skill", "inside 90 %", "least of 500", "inside 99 %", "least of 500")
 			first = false
 		}
@@ -73,8 +71,8 @@ func (r *Result) beside(auto *Entry) []string {
 	return cells
 }
 
-// link is the name of a stream, with a link to its part of the report.
-func (r *Result) link() string { return "[" + r.Stream.Name + "](#" + r.Stream.Name + ")" }
+// link is the name of a stream, with a link to its figure.
+func (r *Result) link() string { return "[" + r.Stream.Name + "](" + r.Stream.Name + ".svg)" }
 
 // marked writes the number by which learners are compared. It is bold if it is the
 // smallest of the stream.
@@ -92,10 +90,7 @@ func late(m *markdown.Report, results []*Result) {
 	for _, r := range results {
 		for _, l := range r.Late {
 			if first {
-				m.Paragraph("With late labels: the label of round t is sent after the prediction of round t + delay and\n" +
-					"before the next one. The numbers are those of what the client was told, beside the\n" +
-					"baselines as they were then: the running mean and the last label of the labels that had come.\n" +
-					"Loss and skill are those of the squared loss.")
+				m.Paragraph("What `auto` served with labels that are delay rounds late; squared loss.")
 				m.Head("stream", "rows", "delay", "loss", "errors", NameMean, NameLast, "skill")
 				first = false
 			}
@@ -106,11 +101,4 @@ func late(m *markdown.Report, results []*Result) {
 	if !first {
 		m.Line()
 	}
-}
-
-// inside is the cells of the prediction intervals of an entry: the level that the
-// tables show.
-func (e Entry) inside() []string {
-	i := e.interval(Coverages()[0])
-	return []string{markdown.Percent(i.Inside), markdown.Percent(i.Least)}
 }

@@ -11,29 +11,15 @@ import (
 	"hindsight/cmd/research/markdown"
 )
 
-// Name is the name of the report and of its figures, without the ends of the files.
-const Name = "records"
+// Name is the file of the figures.
+const Name = "records.csv"
 
-// Save writes records.md, the report, and records.csv, its figures.
+// Save writes the figures into a directory.
 func Save(dir string, r *Results) error {
-	for _, f := range []struct {
-		end   string
-		write func(io.Writer) error
-	}{
-		{".csv", func(w io.Writer) error { return writeFigures(w, r) }},
-		{".md", func(w io.Writer) error {
-			_, err := io.WriteString(w, Report(r))
-			return err
-		}},
-	} {
-		if err := figure.Save(filepath.Join(dir, Name+f.end), f.write); err != nil {
-			return err
-		}
-	}
-	return nil
+	return figure.Save(filepath.Join(dir, Name), func(w io.Writer) error { return writeFigures(w, r) })
 }
 
-// The parts of the report, as its figures name them.
+// The parts of a run, as its figures name them.
 const (
 	PartInferred    = "inferred"
 	PartBeside      = "beside"
@@ -42,9 +28,9 @@ const (
 	PartReliability = "reliability"
 )
 
-// Figure is one figure of the report.
+// Figure is one figure of a run.
 type Figure struct {
-	// Part is the part of the report, Setting what its stream and learner leave open:
+	// Part is the part of the run, Setting what its stream and learner leave open:
 	// a column, a scaling, a recoding, a bin.
 	Part, Stream, Learner, Setting, Measure string
 	// Value is the figure. Text stands in its place if it is not empty.
@@ -52,7 +38,7 @@ type Figure struct {
 	Text  string
 }
 
-// Figures returns all figures, in the order of the report.
+// Figures returns all figures, part by part.
 func (r *Results) Figures() []Figure {
 	var all []Figure
 	for _, s := range r.Inferred {
