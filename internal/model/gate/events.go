@@ -5,27 +5,27 @@ import (
 	"slices"
 )
 
-// Labels that are rare and large are errors, or they are what matters most: a spike of
-// demand, an amount that is mostly 0. Labels alone do not tell the two apart. Inputs do:
-// an error comes at any input, and an event is foretold by some. So each row that was set
-// aside is compared with the 50 rows learned before it and the 50 learned after it. If
-// rows are set aside whatever their inputs, the place of its score among those of the
-// other rows is any place alike,
+// Rare large labels are errors, or they are what matters most: a spike of demand, an amount
+// that is mostly 0. Inputs tell the two apart: an error comes at any input, and some inputs
+// foretell an event. The gate compares each row that was set aside with the 50 learned rows
+// before and the 50 learned rows after that row. If rows are set aside whatever their
+// inputs, every rank of the row's score among the scores of the other rows has the same
+// probability,
 //
 //	p = (1 + #{rows whose score is at least as extreme})/(1 + #rows),  P(p ≤ δ) ≤ δ
 //
-// for each of 3d + 1 scores: every input, high and low, its distance to the nearest such
-// input of earlier rows set aside, and that distance over all inputs together. On each
-// score a fortune M bets that p is small,
+// for each of 3d + 1 scores: every input, high and low, the input's distance to the nearest
+// compared row, and the distance to that row over all inputs. On each score a fortune M bets
+// that p is small,
 //
 //	M ← max(M (0.1 + 80·1[p ≤ 0.01] + 2·1[p ≤ 0.05]), 0.01)
 //
-// which does not grow on average but by the floor. When the mean of the fortunes reaches
-// 500, the inputs foretell the rows. By Ville's inequality, n errors that come at any
-// input look so with a probability of at most (1 + n/100)/500.
+// The mean of M grows by the floor alone. When the mean of the fortunes reaches 500, the
+// inputs foretell the rows. By Ville's inequality, n errors that come at any input reach 500
+// with a probability of at most (1 + n/100)/500.
 //
-// The rows on both sides of an event are what it is compared with, because inputs drift:
-// were all of them earlier, an input that wanders back would look like a sign.
+// Inputs drift: if all the other rows were earlier, an input that wanders back would look
+// like a sign.
 //
 // Sources: Ville, Étude critique de la notion de collectif (1939); Vovk, Gammerman and
 // Shafer, Algorithmic Learning in a Random World (2005), chapter 7, for bets on p-values
@@ -34,34 +34,34 @@ const (
 	// A row is compared with half rows on each side.
 	half     = 50
 	compared = 2 * half
-	// The mean fortune that admits events is convinced, the least fortune is poorest.
+	// Events are admitted at a mean fortune of convinced. No fortune is below poorest.
 	convinced = 500
 	poorest   = 0.01
 	// Rows that are set aside within spacing rows are one incident, and count once.
 	spacing = 10
-	// Sizes within alike of the least one count as of one kind.
+	// Rows of a size of at most alike times the least size are of one kind.
 	alike = 4
-	// With more inputs than this nothing is admitted.
+	// With more inputs no events are admitted.
 	maxInputs = 1024
 )
 
 // events are the bets on the rows that were set aside.
 type events struct {
-	// window is a ring of the inputs of the last rows that were learned, seen counts them.
+	// window is a ring of the inputs of the last learned rows, seen counts the learned rows.
 	window []float64
 	seen   uint64
-	// fortunes are M: of each input high, low and near, then of all inputs together.
+	// fortunes are M of each input high, low and near, then of all inputs.
 	fortunes []float64
-	// pending are the rows that are to be compared, oldest first: spacing or more rows
-	// apart, so that there are half/spacing at most.
+	// pending are the rows to compare, oldest first. They are at least spacing rows apart:
+	// len(pending) <= half/spacing.
 	pending []pending
-	// earlier are the inputs of the rows that were compared, oldest first.
+	// earlier are the inputs of the compared rows, oldest first: len(earlier) <= asideRows.
 	earlier [][]float64
-	// least is the size of the smallest of these rows, 0 for none.
+	// least is the least size of these rows, 0 without rows.
 	least float64
 }
 
-// pending is the input of a row, and how many rows were learned after it.
+// pending is the input of a row, and how many rows were learned since.
 type pending struct {
 	x     []float64
 	since int
@@ -76,7 +76,7 @@ func newEvents(dimension int) events {
 	return e
 }
 
-// reset forgets the rows that were compared.
+// reset forgets all compared rows.
 func (e *events) reset() {
 	for i := range e.fortunes {
 		e.fortunes[i] = 1
@@ -84,14 +84,14 @@ func (e *events) reset() {
 	e.pending, e.earlier, e.least = nil, nil, 0
 }
 
-// dimension is d, 0 with too many inputs.
+// dimension is d, 0 above maxInputs.
 func (e *events) dimension() int { return len(e.window) / compared }
 
 // ceiling is the largest size of the rows that are admitted.
 func (e *events) ceiling() float64 { return alike * e.least }
 
-// begin takes up a row that was just set aside. Of sizes that are not alike the smallest are
-// compared: what they admit admits the least.
+// begin queues a row that was just set aside for comparison. Among rows of different kinds
+// the gate compares the smallest, which admit the least.
 func (e *events) begin(r *row) {
 	n := len(e.pending)
 	switch {
@@ -106,8 +106,8 @@ func (e *events) begin(r *row) {
 	e.pending = append(e.pending, pending{x: slices.Clone(r.x)})
 }
 
-// follow takes in the inputs of a row that was learned, and tells whether inputs foretell
-// what was set aside. It costs O(d), and O(100·16·d) for the last row of a comparison.
+// follow adds the inputs of a learned row, and tells whether inputs foretell the rows that
+// were set aside. It costs O(d), and O(100·16·d) when a pending row is compared.
 func (e *events) follow(x []float64) bool {
 	d := e.dimension()
 	if d == 0 {
@@ -134,7 +134,6 @@ func (e *events) follow(x []float64) bool {
 	return total >= convinced*float64(len(e.fortunes))
 }
 
-// compare bets on the scores of a row.
 func (e *events) compare(row []float64) {
 	d := e.dimension()
 	rows := int(min(e.seen, compared))
@@ -172,7 +171,7 @@ func (e *events) compare(row []float64) {
 	e.bet(3*d, near, rows)
 }
 
-// bet multiplies a fortune, where so many of the rows are at least as extreme.
+// bet multiplies the fortune of a score, extreme rows being at least as extreme.
 func (e *events) bet(score, extreme, rows int) {
 	p, factor := float64(1+extreme)/float64(1+rows), 0.1
 	if p <= 0.01 {
@@ -184,7 +183,7 @@ func (e *events) bet(score, extreme, rows int) {
 	e.fortunes[score] = math.Max(float64(e.fortunes[score]*factor), poorest)
 }
 
-// gap is the distance of an input to the nearest of the earlier rows.
+// gap is the distance of an input to the nearest earlier row.
 func (e *events) gap(input int, v float64) float64 {
 	least := math.Inf(1)
 	for _, x := range e.earlier {
@@ -193,7 +192,7 @@ func (e *events) gap(input int, v float64) float64 {
 	return least
 }
 
-// distance is the squared distance of all inputs to the nearest of the earlier rows.
+// distance is the squared distance of x to the nearest earlier row.
 func (e *events) distance(x, scales []float64) float64 {
 	least := math.Inf(1)
 	for _, r := range e.earlier {
@@ -207,7 +206,7 @@ func (e *events) distance(x, scales []float64) float64 {
 	return least
 }
 
-// scales are 1/deviation of every input over the rows, 0 for one that does not change.
+// scales are 1/range of every input over the rows, 0 for a constant input.
 func (e *events) scales(rows int) []float64 {
 	d := e.dimension()
 	scales := make([]float64, d)

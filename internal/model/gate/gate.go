@@ -1,12 +1,11 @@
-// Package gate keeps labels that cannot be right away from a learner. It is put
-// in front of any learner of real labels.
+// Package gate keeps labels that cannot be right away from a learner of real labels.
 //
-// A label that lies far outside what the labels did so far is set aside: its row is
-// predicted and judged, but the learner does not see it. Five of them in a
-// short time are no error but a change: the learner then starts anew with these rows.
-// So it does when the labels shrink to a small part of what they were. Labels that are
-// rare and large, and that the inputs foretell, are no errors either: they are learned,
-// then and from then on. The page docs/theory.md has the rule, and what is guaranteed.
+// The gate sets a label aside that lies far outside the earlier labels: the learner
+// predicts its row and does not learn the row. Five such labels in a short time are a
+// change, not an error: the learner then starts anew with their rows. The learner also
+// starts anew when the labels shrink to a small part of their size. Rare large labels that
+// the inputs foretell are events, not errors: the gate admits them from then on. The page
+// docs/theory.md has the rule and its guarantees.
 package gate
 
 import (
@@ -18,35 +17,33 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
-// Options say what is gated.
+// Options describe the learner behind a gate.
 type Options struct {
-	// Dimension and Outputs are the learner's.
 	Dimension, Outputs int
 	// Advice is the length of Prediction.Advice of the learner.
 	Advice int
-	// New makes a learner that has seen nothing, every time the same.
+	// New makes a learner that has seen nothing. All of them are the same.
 	New func() model.Learner
 }
 
-// comparator is a learner that can tell its regret on rows that it predicted and did not
-// learn. Advice is what Prediction.Advice held for the row.
+// comparator is a learner that knows its regret on rows that the learner predicted and did
+// not learn. Advice is Prediction.Advice of the row.
 type comparator interface {
-	// Pass takes such a row into the losses of the learner's experts.
+	// Pass adds such a row to the losses of the learner's experts.
 	Pass(y []float64, weight float64, advice []float64)
-	// Passed is the loss, over the rows that were passed, of the expert that has lost least
-	// on the rows that were learned.
+	// Passed is the loss of the best expert over the passed rows. The best expert has the
+	// least loss on the learned rows.
 	Passed() float64
-	// HindsightOf is the loss of that expert on one row.
+	// HindsightOf is the loss of the best expert on one row.
 	HindsightOf(y []float64, weight float64, advice []float64) float64
 }
 
 // Learner is a learner behind a gate.
 //
-// A start is the time in which one learner learns. Within a start, the learner has seen
-// exactly the rows that were learned, in the order in which they were learned, so that
-// what its theorem says holds of these rows. Regret, bound and certificate are sums over
-// the starts. HindsightLoss counts the learner's own loss wherever no comparator was
-// learned: Regret = Loss − HindsightLoss.
+// A start is the time in which one learner learns. The learner's theorem holds for the
+// learned rows of a start, because the learner has seen these rows alone, in their order.
+// Regret, bound and certificate are sums over the starts. HindsightLoss counts the learner's
+// own loss of rows without a comparator: Regret = Loss − HindsightLoss.
 type Learner struct {
 	o     Options
 	inner model.Learner
@@ -57,24 +54,24 @@ type Learner struct {
 	deviations []float64
 }
 
-// state is what AppendBinary writes before the learner's state.
+// state is the part of a stored state before the learner's.
 type state struct {
-	// rows counts the observations: learned + set aside.
+	// rows = learned rows + rows set aside.
 	rows uint64
-	// epoch counts the learners that were made. Advice of another epoch is ignored.
+	// epoch counts the learners. Advice of another epoch is ignored.
 	epoch uint64
-	// taken counts the rows of this start, count those of them that the trackers
-	// have seen: count <= taken <= rows.
+	// taken counts the rows of this start, count the rows that the trackers have seen:
+	// count <= taken <= rows.
 	taken, count uint64
 	trackers     []tracker
 	// alarm is j: at restartAlarm the learner starts anew with the last `recent` rows of
 	// aside. recent <= ringRows, recent <= len(aside).
 	alarm  float64
 	recent int
-	// kept are the rows of this start before its last stage; nil after it.
+	// kept are the rows of this start before its last stage, and nil after it.
 	kept []row
-	// aside are the newest rows set aside of this start, oldest first, which may be
-	// learned yet: len(aside) <= asideRows.
+	// aside are the newest rows of this start that were set aside, oldest first, and that
+	// the learner may learn yet: len(aside) <= asideRows.
 	aside  []row
 	events events
 	account
@@ -84,28 +81,26 @@ type state struct {
 type row struct {
 	x, y   []float64
 	weight float64
-	// loss is that of the prequential prediction.
+	// loss is the loss of the prequential prediction.
 	loss float64
-	// advice is what the learner advised, for the comparison. It is empty for a row that
-	// was learned.
+	// advice is the learner's advice for the comparison, empty for a learned row.
 	advice []float64
 	// size is the largest |y − m|/s of the outputs when the row was set aside.
 	size float64
 }
 
-// account is what the starts have lost.
+// account is the loss account of all starts.
 type account struct {
-	// learnedLoss and asideLoss are the prequential losses of the rows that were learned,
-	// at once or later, and of those that were not. Their sum is Stats.Loss.
+	// learnedLoss and asideLoss are the prequential losses of the rows that the learner
+	// learned, at once or later, and of the other rows: learnedLoss + asideLoss = Stats.Loss.
 	learnedLoss, asideLoss compensated.Sum
-	// closed are the sums over the starts before this one.
-	closed closed
-	// setAside counts the rows that were set aside, lastSetAside is the newest one, and
-	// starts counts the new starts, lastStart is the row of the newest one.
+	closed                 closed
+	// setAside counts the rows that were set aside, and starts the new starts. lastSetAside
+	// and lastStart are the rows of the newest ones.
 	setAside, lastSetAside, starts, lastStart uint64
 }
 
-// closed are sums over the starts that are over.
+// closed are the sums over the starts before this one.
 type closed struct {
 	loss, regret, bound, certificate, passed float64
 	labelBound                               float64
@@ -113,24 +108,22 @@ type closed struct {
 }
 
 const (
-	// Before leastKept rows of a start nothing is set aside. Its rows are looked at anew
-	// after 4, 8, 16, … and lastStage of them.
+	// Before leastKept rows of a start nothing is set aside. A stage looks at the rows of a
+	// start after 4, 8, 16, … and lastStage of them.
 	leastKept  = 4
 	firstStage = 8
 	lastStage  = 128
-	// The most numbers of the rows that are kept: with many inputs the last stage
-	// comes earlier.
+	// The most numbers in kept: with many inputs the last stage comes earlier.
 	maxKept = 1 << 20
-	// A new start learns ringRows rows. Of the rows that were set aside, asideRows are kept.
+	// A new start learns ringRows of the asideRows newest rows that were set aside.
 	ringRows  = 5
 	asideRows = 16
-	// The learner starts anew when the alarm reaches restartAlarm. A row set aside adds
-	// 1, a row learned takes relief.
+	// A row set aside adds 1 to the alarm, a learned row subtracts relief.
 	restartAlarm = 5
 	relief       = 0.1
 )
 
-// last is the number of rows of the last stage. The gate opens its eyes after it.
+// last is the number of rows of the last stage. After it the trackers judge the labels.
 func (o Options) last() uint64 {
 	last := uint64(lastStage)
 	for last > firstStage && last*uint64(o.Dimension+o.Outputs) > maxKept {
@@ -156,10 +149,10 @@ func newTrackers(outputs int) []tracker {
 	return all
 }
 
-// Check tells whether Observe would accept the observation.
+// Check asks the learner.
 func (l *Learner) Check(x, y []float64, weight float64) error { return l.inner.Check(x, y, weight) }
 
-// Predict answers from the learner. Its advice has the epoch behind it.
+// Predict asks the learner, and appends the epoch to its advice.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, x); err != nil {
 		return err
@@ -170,9 +163,9 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns the observation, or sets it aside. It costs what the learner's Observe
-// does and O(d + k); in the first 128 rows of a start, and when the learner starts anew, as
-// much as these rows cost.
+// Observe learns the observation or sets the observation aside. It costs O(d + k) beside the
+// learner's Observe; at a stage and at a new start, the learner's Observe of the rows that
+// are learned again.
 func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	return l.ObserveAdvised(o, x, y, weight, nil)
 }
@@ -201,7 +194,7 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 		err = l.purge()
 	case l.shrunk():
 		err = l.startAnew(nil)
-	case foretold && l.taken > l.o.last(): // Before, the rows that admit learns would skip a stage.
+	case foretold && l.taken > l.o.last(): // Earlier, the rows that admit learns would skip a stage.
 		err = l.admit()
 	default:
 		o.SetAside, o.Regret = false, l.closed.regret+o.Regret
@@ -211,7 +204,7 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	return err
 }
 
-// current is the learner's part of advice that this learner gave, or nil.
+// current is the learner's part of advice of this epoch, or nil.
 func (l *Learner) current(advice []float64) []float64 {
 	if n := len(advice) - 1; n > 0 && advice[n] == float64(l.epoch) {
 		return advice[:n]
@@ -219,7 +212,7 @@ func (l *Learner) current(advice []float64) []float64 {
 	return nil
 }
 
-// learn lets the learner and the trackers learn a row.
+// learn teaches a row to the learner and the trackers.
 func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
 	if err := model.ObserveAdvised(l.inner, o, x, y, weight, advice); err != nil {
 		return fmt.Errorf("gate: learn a row: %w", err)
@@ -232,12 +225,12 @@ func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64, advice
 	return nil
 }
 
-// relearn lets the learner learn a row that it did not learn when the row came.
+// relearn teaches a row that the learner did not learn when the row came.
 func (l *Learner) relearn(r *row) error {
 	return l.learn(&l.learned, r.x, r.y, r.weight, nil)
 }
 
-// judge tells whether a label is to be set aside, and its size: the largest |y − m|/s.
+// judge tells whether to set a label aside, and the label's size: the largest |y − m|/s.
 func (l *Learner) judge(y []float64) (size float64, strange bool) {
 	if l.taken < l.o.last() {
 		return 0, l.early(y)
@@ -251,8 +244,8 @@ func (l *Learner) judge(y []float64) (size float64, strange bool) {
 	return size, strange
 }
 
-// early tells whether one of the first labels of a start towers over those before it, by
-// far more than a stage would drop. It costs a sort of these labels.
+// early tells whether one of the first labels of a start exceeds the limit of a stage by
+// far. It costs a sort of the labels before.
 func (l *Learner) early(y []float64) bool {
 	if len(l.kept) < leastKept {
 		return false
@@ -266,11 +259,11 @@ func (l *Learner) early(y []float64) bool {
 	return false
 }
 
-// caution is by how much more a label has to stand out among the few that are kept.
+// caution is the factor by which the limit rises while only a few rows are kept.
 func (l *Learner) caution() float64 { return 1 + caution/float64(len(l.kept)) }
 
-// track shows the trackers a label, unless it is one of the events that are let in: these
-// say nothing of the labels beside them.
+// track shows the trackers a label, unless the label is an admitted event: events say
+// nothing of the labels beside them.
 func (l *Learner) track(y []float64) {
 	for j := range l.trackers {
 		if t := &l.trackers[j]; l.taken > l.o.last() && t.allowed(y[j]) && t.outside(y[j], l.count) {
@@ -283,8 +276,7 @@ func (l *Learner) track(y []float64) {
 	l.count++
 }
 
-// setAside predicts a row and does not learn it, unless it is the one at which the
-// learner starts anew.
+// setAside predicts a row and does not learn the row, unless the learner starts anew with it.
 func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float64) error {
 	r, err := l.predicted(x, y, weight)
 	if err != nil {
@@ -316,7 +308,7 @@ func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float6
 	return nil
 }
 
-// predicted is a row with what the learner predicts of it now.
+// predicted is a row with the loss and the advice of the learner's present prediction.
 func (l *Learner) predicted(x, y []float64, weight float64) (row, error) {
 	p := &l.prediction
 	if err := l.inner.Predict(p, x); err != nil {
@@ -332,7 +324,7 @@ func (l *Learner) predicted(x, y []float64, weight float64) (row, error) {
 	return r, nil
 }
 
-// keepAside keeps a row that was set aside. The oldest one is compared, and let go.
+// keepAside keeps a row that was set aside, in place of the oldest one if asideRows are kept.
 func (l *Learner) keepAside(r row) {
 	if len(l.aside) == asideRows {
 		l.pass(&l.aside[0])
@@ -341,20 +333,20 @@ func (l *Learner) keepAside(r row) {
 	l.aside = append(l.aside, r)
 }
 
-// pass takes a row that will not be learned into the comparison.
+// pass adds a row that the learner will not learn to the comparison.
 func (l *Learner) pass(r *row) {
 	if c, ok := l.inner.(comparator); ok {
 		c.Pass(r.y, r.weight, r.advice)
 	}
 }
 
-// stage tells whether the first rows of a start are looked at.
+// stage tells whether the start has reached a stage.
 func (l *Learner) stage() bool {
 	return l.taken >= leastKept && l.taken <= l.o.last() && l.taken&(l.taken-1) == 0
 }
 
-// purge drops, of the first rows of a start, those that are far from the others. If there
-// are some, a new learner learns the others, at most 128.
+// purge drops the outliers of the first rows of a start. If any row is dropped, a new learner
+// learns the other rows.
 func (l *Learner) purge() error {
 	defer func() {
 		if l.taken == l.o.last() {
@@ -399,8 +391,8 @@ func (l *Learner) purge() error {
 	return nil
 }
 
-// outliers marks the rows that purge drops, nil if there are none. A row is dropped if in
-// one output u = |y − median| is above the limit; before 8 rows, far above it.
+// outliers marks the rows that purge drops, nil for none. A row is dropped if in one output
+// u = |y − median| is above the limit; before firstStage rows, above the limit by caution.
 func (l *Learner) outliers() []bool {
 	var dropped []bool
 	n := len(l.kept)
@@ -421,9 +413,9 @@ func (l *Learner) outliers() []bool {
 	return dropped
 }
 
-// limit is 50 times the mean of all u = |y − median| of an output but the c largest, over
-// the n rows that are kept: c = n/32 in the first start and n/5 in later ones, 1 at least.
-// It is 0 if no label is far.
+// limit is 50 times the mean of u = |y − median| of an output over the n kept rows without
+// the c largest: c = n/32 in the first start and n/5 in later ones, at least 1. An output of
+// two values has a limit of 0, which means no limit.
 func (l *Learner) limit(output int) (limit, median float64) {
 	if l.trackers[output].twoValued() {
 		return 0, 0
@@ -459,8 +451,7 @@ func (l *Learner) shrunk() bool {
 	return false
 }
 
-// startAnew closes the start, and lets a new learner learn some rows, which had been set
-// aside.
+// startAnew closes the start, and teaches a new learner some rows that were set aside.
 func (l *Learner) startAnew(ring []row) error {
 	for i := range l.aside {
 		l.pass(&l.aside[i])
@@ -474,7 +465,7 @@ func (l *Learner) startAnew(ring []row) error {
 	return l.learnLate(ring)
 }
 
-// close adds what the learner of this start has to say of itself to the starts before.
+// close adds the figures of this start to closed.
 func (l *Learner) close() {
 	s, c := l.inner.Stats(), &l.closed
 	c.loss += s.Loss
@@ -489,7 +480,7 @@ func (l *Learner) close() {
 	}
 }
 
-// learnLate learns rows that had been set aside.
+// learnLate learns rows that were set aside.
 func (l *Learner) learnLate(rows []row) error {
 	for i := range rows {
 		r := &rows[i]
@@ -506,8 +497,8 @@ func (l *Learner) learnLate(rows []row) error {
 	return nil
 }
 
-// admit lets events in: the labels up to twice as far as those that showed that the inputs
-// foretell them. Those that are kept are learned now.
+// admit admits events: labels up to twice as far from m as the compared ones. The learner
+// learns the kept rows of such labels.
 func (l *Learner) admit() error {
 	var known, others []row
 	for _, r := range l.aside {

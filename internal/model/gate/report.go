@@ -6,8 +6,7 @@ import (
 	"hindsight/internal/model"
 )
 
-// Stats tells how the learner is doing, at the cost of the learner's Stats and O(16·K) of
-// what is set aside.
+// Stats costs O(16·K) beside the learner's Stats.
 func (l *Learner) Stats() model.Stats {
 	s, c := l.inner.Stats(), &l.closed
 	own := s.Loss
@@ -31,9 +30,10 @@ func (l *Learner) Stats() model.Stats {
 	return s
 }
 
-// beside is what the regret over all rows is beyond Stats.Regret: on the rows set aside
-// (ŷ−y)² − (f−y)², f that of the start, and on the rows that a new learner learned again
-// what the first one lost beyond it. It is false for a learner that cannot tell.
+// beside is the regret over all rows less Stats.Regret: on the rows set aside
+// (ŷ−y)² − (f−y)², f being the best expert of the start, and on the rows that were learned
+// again the loss of the first learner less the loss of the new one. known is false unless
+// the learner is a comparator.
 func (l *Learner) beside(own float64) (regret float64, known bool) {
 	compared, ok := l.inner.(comparator)
 	if !ok {
@@ -48,9 +48,9 @@ func (l *Learner) beside(own float64) (regret float64, known bool) {
 	return l.asideLoss.Value() - hindsight + again, true
 }
 
-// Report is that of the learner of this start, with the losses and regrets of all starts.
-// RegretUnpenalized would have to be solved of each start: of a learner with a penalty it is
-// NaN once a start is closed.
+// Report is the report of the learner of this start with the losses and regrets of all
+// starts. For a learner with a penalty, RegretUnpenalized is NaN once a start is closed,
+// because each start has a solution of its own.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)
 	if l.starts > 0 && r.RegretUnpenalized != r.Regret {
@@ -63,7 +63,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	return r
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (l *Learner) Size() uint64 {
 	rows := uint64(len(l.kept))*l.o.rowBytes(0) + uint64(len(l.aside))*l.o.rowBytes(l.o.Advice)
 	return l.inner.Size() + l.o.ownBytes() + rows
@@ -74,7 +74,7 @@ func (o Options) rowBytes(advice int) uint64 {
 	return 12*8 + 8*uint64(o.Dimension+o.Outputs+advice)
 }
 
-// ownBytes is the memory of a gate without rows that are kept.
+// ownBytes is the memory of a gate without kept rows.
 func (o Options) ownBytes() uint64 {
 	numbers := 10*o.Outputs + lastStage + 40
 	if o.Dimension <= maxInputs {
@@ -83,7 +83,7 @@ func (o Options) ownBytes() uint64 {
 	return 8 * uint64(numbers)
 }
 
-// Cost is the memory of a gate beside the learner, at most.
+// Cost is the most memory of a gate beside the learner.
 func (o Options) Cost() uint64 {
 	return o.ownBytes() + o.last()*o.rowBytes(0) + asideRows*o.rowBytes(o.Advice)
 }

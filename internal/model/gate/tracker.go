@@ -3,46 +3,45 @@ package gate
 import "math"
 
 const (
-	// The means m and a have a memory of so many labels.
+	// The memory of the means m and a, in labels.
 	memory = 100
 	// A label further than strangeFactor·s (1 + caution/n) from m is strange.
 	strangeFactor = 20
 	caution       = 50
 	purgeFactor   = 50
-	// The labels have shrunk when shrinkFactor·a < A, after shrinkRows rows, and while they
-	// still move: v > leastMoves, v a mean of memory 1/movesRate. Labels that stand still for
-	// a while, such as those of a night, have not shrunk.
+	// The labels have shrunk when shrinkFactor·a < A and v > leastMoves after shrinkRows rows,
+	// v being a mean of memory 1/movesRate. Labels that stand still for a while, such as
+	// those of a night, have not shrunk.
 	shrinkFactor = 20
 	shrinkRows   = 1000
 	movesRate    = 0.02
 	leastMoves   = 0.1
 )
 
-// tracker follows the labels of an output that were learned since the start.
+// tracker follows the learned labels of an output in a start.
 type tracker struct {
-	// mean is m, the mean of the last labels, near is a, the mean of the last |y − m|, far
-	// is A, the mean of all.
+	// mean is m, the mean of the last labels, near is a, the mean of the last |y − m|, and
+	// far is A, the mean of all |y − m|.
 	mean, near, far float64
-	// moves is v, the share of the last labels that differ from the one before, last is
+	// moves is v, the share of the last labels that differ from the label before. last is
 	// the newest label.
 	moves, last float64
-	// values are the first two values that the labels had, distinct is how many they had:
-	// 3 for more than two.
+	// values are the first two values of the labels. distinct counts the values up to 3.
 	values   [2]float64
 	distinct uint64
-	// Labels from low to high are let in, whatever m and s: low > high lets none in.
+	// Labels from low to high are admitted, whatever m and s: none if low > high.
 	low, high float64
 }
 
 func newTracker() tracker { return tracker{low: 1, high: -1} }
 
-// twoValued tells whether the labels had at most two values: these have no outliers.
+// twoValued tells whether the labels have at most two values. Such labels have no outliers.
 func (t *tracker) twoValued() bool { return t.distinct <= 2 }
 
 // scale is s = max(a, A).
 func (t *tracker) scale() float64 { return math.Max(t.near, t.far) }
 
-// size is |y − m|/s, 0 where s is.
+// size is |y − m|/s, 0 if s = 0.
 func (t *tracker) size(y float64) float64 {
 	if s := t.scale(); s > 0 {
 		return math.Abs(y-t.mean) / s
@@ -50,12 +49,12 @@ func (t *tracker) size(y float64) float64 {
 	return 0
 }
 
-// strange tells whether a label, whose size is known, is to be set aside after n labels.
+// strange tells whether to set a label of a size aside after n labels.
 func (t *tracker) strange(y, size float64, n uint64) bool {
 	return !t.allowed(y) && t.beyond(y, size, n)
 }
 
-// outside tells whether a label lies outside of what the labels did so far.
+// outside tells whether a label lies far outside the n earlier labels.
 func (t *tracker) outside(y float64, n uint64) bool { return t.beyond(y, t.size(y), n) }
 
 func (t *tracker) beyond(y, size float64, n uint64) bool {
@@ -65,11 +64,11 @@ func (t *tracker) beyond(y, size float64, n uint64) bool {
 	return !t.twoValued() || (t.distinct == 2 && y != t.values[0] && y != t.values[1])
 }
 
-// allowed tells whether a label is among the events that are let in.
+// allowed tells whether a label is an admitted event.
 func (t *tracker) allowed(y float64) bool { return y >= t.low && y <= t.high }
 
-// allow lets labels in that are as far as y, and as far again, on its side of m. A label
-// that is not beyond needs no leave.
+// allow admits the labels on the side of y up to twice its distance from m. It does nothing
+// for a label that is not strange.
 func (t *tracker) allow(y float64, n uint64) {
 	if !t.outside(y, n) {
 		return
@@ -88,7 +87,7 @@ func (t *tracker) allow(y float64, n uint64) {
 	t.low, t.high = math.Min(t.low, low), math.Max(t.high, high)
 }
 
-// learn takes a label in, after n others.
+// learn follows the label after n others.
 func (t *tracker) learn(y float64, n uint64) {
 	t.count(y)
 	if n == 0 {
@@ -107,7 +106,6 @@ func (t *tracker) learn(y float64, n uint64) {
 	t.last = y
 }
 
-// count counts the values of the labels, up to three.
 func (t *tracker) count(y float64) {
 	for _, v := range t.values[:min(t.distinct, 2)] {
 		if y == v {
@@ -120,7 +118,7 @@ func (t *tracker) count(y float64) {
 	t.distinct = min(t.distinct+1, 3)
 }
 
-// shrunk tells whether the labels have shrunk, after n of them.
+// shrunk tells whether the n labels have shrunk.
 func (t *tracker) shrunk(n uint64) bool {
 	return n > shrinkRows && !t.twoValued() && float64(shrinkFactor*t.near) < t.far && t.moves > leastMoves
 }
