@@ -6,9 +6,9 @@ import (
 	"hindsight/internal/model"
 )
 
-// advice is what Prediction.Advice holds: how many labels had been observed,
-// which tells who was awake; the lags; and for each output the last residual of
-// b, what every expert predicted, what b and the stacks did, and the prediction.
+// advice is a Prediction.Advice: the number of labels before, from which the stage follows;
+// the lags; and for each output the last residual of b, the predictions of the experts, of b
+// and of the stacks, and the prediction.
 type advice struct {
 	seen    uint64
 	lags    []float64
@@ -36,15 +36,15 @@ func (l *Learner) appendAdvice(dst []float64, s *scratch) []float64 {
 	return dst
 }
 
-// of is an output's part of the advice.
+// of is the part of an output.
 func (a *advice) of(output int) (residual float64, experts, final []float64, value float64) {
 	size := outputAdvice(a.experts)
 	part := a.outputs[output*size:][:size]
 	return part[0], part[1:][:a.experts], part[1+a.experts:][:finalists], part[size-1]
 }
 
-// stale reads advice that was given before the last observation. It is false
-// for what was advised just now, and for what the learner cannot have advised.
+// stale reads advice from before the last observation. It is false for present advice and
+// for numbers that are no advice of the learner.
 func (l *Learner) stale(numbers []float64) (advice, bool) {
 	if len(numbers) != l.adviceSize() {
 		return advice{}, false
@@ -57,13 +57,12 @@ func (l *Learner) stale(numbers []float64) (advice, bool) {
 	return a, l.possible(a)
 }
 
-// read takes the numbers of Prediction.Advice apart.
 func (l *Learner) read(numbers []float64) advice {
 	return advice{seen: uint64(numbers[0]), lags: numbers[1:][:len(l.lags)], outputs: numbers[1+len(l.lags):], experts: l.plan.experts()}
 }
 
-// possible tells whether all that is advised is in the range that advice was cut to, and
-// mixtures are in the range of what they mix.
+// possible tells whether all advice is in the range that advice was cut to, and every mixture
+// in the range of its experts.
 func (l *Learner) possible(a advice) bool {
 	k := uint64(l.o.Outputs)
 	for i, v := range a.lags {
@@ -87,7 +86,7 @@ func (m *mixer) possible(a advice, output int) bool {
 	}
 	low, high := m.widest()
 	for i := range len(experts) + len(final) {
-		// A stack that sleeps says what b says.
+		// A stack that sleeps predicts what b predicts.
 		said := then.awake(i, len(experts)) || (i > len(experts) && then == starting)
 		if !inRange(nth(i, experts, final), low, high, said) {
 			return false
@@ -103,7 +102,7 @@ func (m *mixer) possible(a advice, output int) bool {
 	return between(final[0], experts) && between(value, final)
 }
 
-// inRange accepts a number from low to high, or 0 if nothing was said.
+// inRange accepts a number from low to high, or 0 from an expert that slept.
 func inRange(v, low, high float64, said bool) bool {
 	if said {
 		return v >= low && v <= high
@@ -111,7 +110,7 @@ func inRange(v, low, high float64, said bool) bool {
 	return v == 0
 }
 
-// between tells whether v is in the range of some numbers.
+// between tells whether v is in the range of the numbers.
 func between(v float64, of []float64) bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, f := range of {
@@ -120,12 +119,11 @@ func between(v float64, of []float64) bool {
 	return v >= low && v <= high
 }
 
-// ObserveAdvised is Observe of an input that was predicted before. If labels
-// were observed since, the experts learn with the lags of then, and the mixtures
-// and stacks learn from what each of them predicted then: what is served is what
-// counts. The outcome stays prequential: it is what the present weights say of
-// the columns of then. Advice that was given just now, and advice that the
-// learner cannot have given, leave an Observe.
+// ObserveAdvised is Observe of an input that was predicted before. If labels came since, the
+// experts learn with the lags of the served prediction, and the mixtures and stacks learn
+// from the served predictions of what they mix. The outcome stays prequential: the present
+// weights, applied to the columns of the served prediction. Present advice, and numbers that
+// are no advice of the learner, make ObserveAdvised an Observe.
 func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float64, numbers []float64) error {
 	if err := l.Check(x, y, weight); err != nil {
 		return err

@@ -11,33 +11,30 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// Learner is the mixture. Its experts are built from the first rows of a
-// stream, at a few stages; until the first of them the trivial predictors speak
-// alone. Each output has b, the ML-Poly mixture of its experts; stacks, which
-// are forecasters of what b misses; and the ML-Poly mixture of b and the
-// stacks, which is what is predicted.
+// Learner is the mixture. The first rows of a stream build its experts at a few stages;
+// before the first stage only the baselines predict. Each output has b, the ML-Poly mixture
+// of its experts; stacks, which are forecasters of the residual of b; and the ML-Poly mixture
+// of b and the stacks, which is the prediction.
 type Learner struct {
-	o    Options
-	plan Plan
-	maps []*featureMap
-	// stackRenewals are those of the stacks.
+	o             Options
+	plan          Plan
+	maps          []*featureMap
 	stackRenewals [stacks]renewal
-	// fixedBytes is the memory of all but the rows that are kept.
+	// fixedBytes is the memory without the kept rows.
 	fixedBytes uint64
 	state
 	own  *scratch
 	pool sync.Pool
 }
 
-// state is what AppendBinary writes.
+// state is the stored state.
 type state struct {
 	// n is the number of observations.
 	n uint64
-	// late says that a label was learned after others had come since its
-	// prediction.
+	// late says that other labels came between a prediction and its label.
 	late bool
-	// stackRounds counts what the stacks have learned since the last stage, at
-	// which they were built anew.
+	// stackRounds counts the rows that the stacks have learned since the last stage, which
+	// built new stacks.
 	stackRounds    uint64
 	inputs, labels columns
 	// lags are the last labels, newest first, by outputs.
@@ -48,16 +45,13 @@ type state struct {
 	mixers     []mixer
 }
 
-// stage says who predicts.
+// stage says which experts predict.
 type stage int
 
 const (
-	// asleep: nothing was observed.
-	asleep stage = iota
-	// starting: the baselines.
-	starting
-	// complete: all.
-	complete
+	asleep   stage = iota // None.
+	starting              // The baselines.
+	complete              // All.
 )
 
 // stageAfter is the stage after n observations.
@@ -72,13 +66,12 @@ func stageAfter(n uint64) stage {
 	}
 }
 
-// awake tells whether expert k, of so many, or finalist k−experts predicts.
+// awake tells whether expert k < experts or finalist k−experts predicts.
 func (s stage) awake(k, experts int) bool {
 	return s == complete || (s == starting && (k < baselines || k == experts))
 }
 
-// New is a learner that has seen nothing. It panics unless the options are in
-// their ranges.
+// New is a learner that has seen nothing. It panics if an option is out of its range.
 func New(o Options) *Learner {
 	if !o.valid() {
 		panic(fmt.Sprintf("auto: options %+v", o))
@@ -109,21 +102,20 @@ func newState(o Options, plan Plan, maps []*featureMap) state {
 	return s
 }
 
-// scratch is what a prediction works on, and, apart from the weights, what it
-// says.
+// scratch is the scratch of one prediction, and holds its result.
 type scratch struct {
-	// lags are those of the prediction, seen the labels observed before it, last
-	// the last one in the units of the experts.
+	// seen is the number of labels before the prediction, lags the last of them, and last
+	// the newest in the units of the experts.
 	lags []float64
 	seen uint64
 	last []float64
-	// columns are the scaled inputs and lags; in, angles and affine are parts of
-	// maps, z a map's features, rows those with their labels.
+	// columns are the scaled inputs and lags; in, angles and affine are parts of maps, z a
+	// map's features, and rows the features with their labels.
 	columns, in, angles, affine, z, rows []float64
-	// advice is what the experts predict, by outputs; final what b and the stacks
-	// do; mixed b, residuals the last y − b, and values the prediction.
+	// advice are the predictions of the experts, by outputs, final those of b and the
+	// stacks. residuals are the last y − b, and values the prediction.
 	advice, final, residuals, values []float64
-	// weights are those of a mixture, stackPriors the ridge predictions of stacks.
+	// weights are those of a mixture, stackPriors the ridge predictions of the stacks.
 	weights                   []float64
 	stackPriors               [stacks]float64
 	turns, stackTurns         []qr.Turn
@@ -178,8 +170,7 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	return model.CheckWeight(weight)
 }
 
-// present writes the columns of an input, given its lags and how many labels
-// had been observed before it.
+// present writes the columns of an input, given its lags and the number of labels before.
 func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 	d, k := l.o.Dimension, l.o.Outputs
 	copy(s.lags, lags)
@@ -206,8 +197,7 @@ func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 	s.affine[len(s.columns)] = 1
 }
 
-// Predict answers from the present state, which it leaves as it was. It
-// allocates nothing once its scratch is warm.
+// Predict allocates nothing once its scratch is warm.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
 		return err
@@ -232,7 +222,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// baselines writes their advice.
+// baselines writes the advice of the baselines.
 func (l *Learner) baselines(s *scratch) {
 	k := l.plan.experts()
 	for j := range l.mixers {
@@ -269,8 +259,8 @@ func (l *Learner) solve(s *scratch) {
 	}
 }
 
-// advise writes the advice of the two forecasters of a factor from its ridge
-// predictions and q = zᵀA⁻¹z.
+// advise writes the advice of the two forecasters of a factor, given its ridge predictions
+// and q = zᵀA⁻¹z.
 func (l *Learner) advise(s *scratch, at int, priors []float64, q float64) {
 	k := l.plan.experts()
 	for j := range l.mixers {
@@ -304,7 +294,7 @@ func (l *Learner) predictOutput(s *scratch, j int) {
 	s.values[j] = mix.Mean(s.weights[:finalists], final)
 }
 
-// solveStacks writes what the stacks predict behind b.
+// solveStacks writes the predictions of the stacks into final, behind b.
 func (l *Learner) solveStacks(s *scratch, m *mixer, advice, final []float64) {
 	mixed := final[0]
 	for i := range s.stackSolutions {

@@ -12,8 +12,8 @@ import (
 //
 //	A ← f A + p(1−p) u uᵀ,   (a, c) ← (a, c) − A⁻¹ (p − t) u
 //
-// cut to ±maxSlope. It begins at (2, 0), the slope at 0 of what (1+ŷ)/2 is in
-// logistic form, and A at priorWeight I, which is renewed as it is forgotten.
+// cut to ±maxSlope. They begin at (2, 0), the slope of (1+ŷ)/2 in logistic form at 0, and A
+// begins at priorWeight I. What A forgets of the prior is renewed.
 type calibration struct {
 	slope, shift float64
 	// aa, ac and cc are A.
@@ -32,19 +32,19 @@ func newCalibration() calibration {
 	return calibration{slope: priorSlope, aa: priorWeight, cc: priorWeight}
 }
 
-// probability is that of the label 1. It is neither 0 nor 1.
+// probability is the probability of the label 1, above 0 and below 1.
 func (c *calibration) probability(score float64) float64 {
-	// The library's own exponential has other bits on other targets.
+	// math.Exp has other bits on other targets.
 	power := [1]float64{within(-(float64(c.slope*score) + c.shift), -maxLogit, maxLogit)}
 	exponential.Exp(power[:], power[:])
 	return 1 / (1 + power[0])
 }
 
-// learn takes the prediction of a label −1 or 1, and the label.
+// learn learns the label −1 or 1 of a prediction.
 func (c *calibration) learn(score, y, weight float64) {
 	p := c.probability(score)
 	target := (1 + y) / 2
-	w := math.Min(weight, 1e3) // Larger ones make no other step.
+	w := math.Min(weight, 1e3) // Larger weights make the same step.
 	curvature := float64(w * float64(p*(1-p)))
 	const f = calibrationDecay
 	c.aa = float64(f*c.aa) + float64(curvature*float64(score*score)) + (1-f)*priorWeight

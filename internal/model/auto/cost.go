@@ -9,9 +9,9 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// flopsPerMicrosecond is how many multiply-adds of an Observe a nominal
-// processor does in a microsecond. It is fixed: by it a spec decides which experts
-// there are, on any machine alike. A processor with AVX2 did about 7,000.
+// flopsPerMicrosecond is how many multiply-adds of an Observe a nominal processor does in a
+// microsecond. It is fixed, so that a spec has the same experts on every machine. A
+// processor with AVX2 did about 7,000.
 const flopsPerMicrosecond = 5000
 
 // microseconds is the nominal time of an Observe of a plan.
@@ -21,7 +21,6 @@ func (o Options) microseconds(p Plan) float64 {
 
 func factorFlops(r, columns int) uint64 { return 2*uint64(r)*uint64(r+1) + 5*uint64(columns*r) }
 
-// observeFlops counts the multiply-adds of an Observe.
 func (o Options) observeFlops(p Plan) uint64 {
 	k, experts := uint64(o.Outputs), p.experts()
 	total := uint64(4*o.columns()) + 40*k*uint64(experts)
@@ -44,7 +43,7 @@ func (o Options) observeFlops(p Plan) uint64 {
 	return total
 }
 
-// renewalFlops is half a rotation a renewal.
+// renewalFlops counts half a rotation a renewal.
 func renewalFlops(r int, forgetting float64) uint64 {
 	if forgetting == unforgetting {
 		return 0
@@ -52,7 +51,6 @@ func renewalFlops(r int, forgetting float64) uint64 {
 	return uint64(math.Ceil(newRenewal(r, forgetting).perRound() * float64(r) * float64(r+1)))
 }
 
-// predictFlops counts the multiply-adds of a Predict.
 func (o Options) predictFlops(p Plan) uint64 {
 	k, experts := uint64(o.Outputs), p.experts()
 	solve := func(r, columns int) uint64 { return uint64(r*(r+1)/2 + (columns+2)*r) }
@@ -69,10 +67,9 @@ func (o Options) predictFlops(p Plan) uint64 {
 	return total
 }
 
-// factorBytes is the memory of a factor.
 func factorBytes(r, columns int) uint64 { return 8 * uint64(qr.Size(r, columns)+r+columns*r) }
 
-// bytes is the memory of a learner that keeps no rows.
+// bytes is the memory of a learner without kept rows.
 func (o Options) bytes(p Plan) uint64 {
 	k, experts := o.Outputs, p.experts()
 	total := uint64(0)
@@ -97,13 +94,12 @@ func (o Options) bytes(p Plan) uint64 {
 	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + 1024
 }
 
-// rowBytes is the memory of a row that is kept.
+// rowBytes is the memory of a kept row.
 func (o Options) rowBytes() uint64 {
 	return 11*8 + 8*uint64(o.Dimension+o.Outputs+o.remembered()*o.Outputs)
 }
 
-// Cost is what a learner costs at most: the rows that are kept are gone after
-// the last stage.
+// Cost is the most that a learner costs: after the last stage no rows are kept.
 func Cost(o Options) model.Cost {
 	p := o.plan()
 	c := model.Cost{
@@ -116,7 +112,7 @@ func Cost(o Options) model.Cost {
 	return c
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (l *Learner) Size() uint64 { return l.fixedBytes + uint64(len(l.kept))*l.o.rowBytes() }
 
 func finalNames() []string {
@@ -127,8 +123,7 @@ func finalNames() []string {
 	return names
 }
 
-// expertName is the name of an expert of an output, which is told apart only
-// if there are several.
+// expertName is the name of an expert of an output, with the output if there are several.
 func (l *Learner) expertName(name string, output int) string {
 	if l.o.Outputs == 1 {
 		return name

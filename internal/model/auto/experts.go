@@ -7,24 +7,23 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// expertMap is a feature map with the experts over it: forecasters of several
-// memories, and first-order learners.
+// expertMap is a feature map with its experts: forecasters of several memories, and
+// first-order learners.
 type expertMap struct {
 	features *featureMap
-	// factors are one a memory, with two columns an output: the label, and the
-	// label less the last one. at is the first of their experts.
-	factors []*qr.Factor
-	at      int
-	// renewals are those of the factors that forget.
+	// factors has a factor a memory, with two columns an output: the label, and the label
+	// less the last label. at is the first of their experts.
+	factors  []*qr.Factor
+	at       int
 	renewals []renewal
-	// descents are the weights of the first-order learners, one slice a step, by
-	// outputs. They learn over the waves of the map alone, whose norm is 1, and
-	// over the whole affine map. descentAt is the first of their experts.
+	// descents are the weights of the first-order learners, a slice a step, by outputs.
+	// Their features are the waves of the map, of norm 1, or the whole affine map. descentAt
+	// is the first of their experts.
 	descents  [][]float64
 	descentAt int
 }
 
-// newExperts are the experts of a plan, which have learned nothing.
+// newExperts are the experts of a plan.
 func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 	experts := make([]expertMap, len(maps))
 	for i, m := range maps {
@@ -67,9 +66,8 @@ func (o Options) descentSize(m mapKind) int {
 	return 2 * o.Frequencies
 }
 
-// descend is a step of gradient descent on w(θ·z − y)² + λ‖θ‖², given ‖z‖² and
-// θ·z. The step is no longer than what keeps the descent stable whatever the
-// weight.
+// descend is a step of gradient descent on w(θ·z − y)² + λ‖θ‖², given ‖z‖² and θ·z. The step
+// is cut to where the descent is stable, whatever the weight.
 func descend(theta, z []float64, step, norm, prediction, y, weight float64) {
 	step = math.Min(step, 0.5/(float64(weight*norm)+decay))
 	slope := float64(2*step) * float64(weight*(prediction-y))

@@ -12,26 +12,23 @@ import (
 	"hindsight/internal/model/ziggurat"
 )
 
-// featureMap is a map with its frequencies. What is drawn follows from the
-// spec; bandwidths follow from the rows and are part of the state.
+// featureMap is a map with its frequencies. Frequencies follow from the spec; bandwidths
+// follow from the rows and are part of the state.
 type featureMap struct {
 	kind mapKind
-	// size is the number of features, of which waveCount are not those of the
-	// affine map; inputs is d.
+	// size = waveCount + the size of the affine map; inputs is d.
 	size, waveCount, inputs int
 	fourier                 *feature.Fourier
-	// sparse are the frequencies of sparseMap.
-	sparse []sparseFrequency
+	sparse                  []sparseFrequency
 }
 
-// sparseFrequency is a frequency on one column or on two.
+// sparseFrequency is the frequency a·first + b·second on two columns, or one.
 type sparseFrequency struct {
 	first, second int
 	a, b          float64
 }
 
-// autoStream is the stream of the generator that draws the frequencies of the
-// affine map, which has none; those of the others follow.
+// autoStream + kind is the stream of the generator that draws the frequencies of a map.
 const autoStream = 0x6175746f
 
 func newFeatureMap(o Options, kind mapKind) *featureMap {
@@ -50,9 +47,9 @@ func newFeatureMap(o Options, kind mapKind) *featureMap {
 	return m
 }
 
-// newSparse deals the columns to frequencies on one and on two columns in
-// turn, from a deck that is shuffled when it is used up, so that each column is
-// used equally often. Joint columns are one card, which stands for one of them at random.
+// newSparse deals the columns to frequencies on one and on two columns in turn, from a deck
+// that is shuffled anew when it is empty, so that each column is dealt equally often. Joint
+// columns are one card, which stands for one of them at random.
 func newSparse(o Options, rng *ziggurat.Rand) []sparseFrequency {
 	out := make([]sparseFrequency, o.Frequencies)
 	cards := o.cards()
@@ -80,7 +77,7 @@ func newSparse(o Options, rng *ziggurat.Rand) []sparseFrequency {
 	return out
 }
 
-// cards are the columns, those that are joint together.
+// cards are the columns, joint columns together.
 func (o Options) cards() []Span {
 	var cards []Span
 	joint := o.Joint
@@ -95,7 +92,7 @@ func (o Options) cards() []Span {
 	return cards
 }
 
-// bytes is the memory that the map takes.
+// mapBytes is the memory of a map.
 func (o Options) mapBytes(kind mapKind) uint64 {
 	d := uint64(o.Frequencies)
 	switch kind {
@@ -110,7 +107,7 @@ func (o Options) mapBytes(kind mapKind) uint64 {
 	}
 }
 
-// flops is the multiply-adds of the map; a sine and cosine counts as ten.
+// mapFlops is the multiply-adds of a map; a sine and cosine counts as ten.
 func (o Options) mapFlops(kind mapKind) uint64 {
 	d := uint64(o.Frequencies)
 	switch kind {
@@ -123,16 +120,16 @@ func (o Options) mapFlops(kind mapKind) uint64 {
 	}
 }
 
-// lagWeight is how much larger than the inputs the lags are in laggedMap.
+// lagWeight is the factor of the lags in laggedMap.
 const lagWeight = 8
 
-// bandwidths are the units that the rows of a stage give.
+// bandwidths are the units that follow from the rows of a stage.
 type bandwidths struct {
 	// median is the median distance between the scaled inputs.
 	median float64
-	// lagged is that between inputs with lags, these lagWeight times as large.
+	// lagged is the median distance between inputs with lags times lagWeight.
 	lagged float64
-	// sparse is, for each frequency of sparseMap, that between its own columns.
+	// sparse has the median distance between the columns of each frequency of sparseMap.
 	sparse []float64
 }
 
@@ -147,8 +144,8 @@ func newBandwidths(p Plan, o Options) bandwidths {
 	return b
 }
 
-// fill writes the features of what is presented in the scratch into z: those
-// of the map, then those of the affine map.
+// fill writes the features of the columns in the scratch into z: those of the map, then
+// those of the affine map.
 func (m *featureMap) fill(z []float64, s *scratch, b *bandwidths) {
 	waves := z[:len(z)-len(s.affine)]
 	copy(z[len(waves):], s.affine)
@@ -165,8 +162,8 @@ func (m *featureMap) fill(z []float64, s *scratch, b *bandwidths) {
 	}
 }
 
-// waves are the Fourier features of the inputs times scale and the lags times
-// lagScale, as far as the map takes them.
+// waves writes the Fourier features of the inputs times scale and, in laggedMap, of the lags
+// times lagScale.
 func (m *featureMap) waves(z []float64, s *scratch, scale, lagScale float64) {
 	in := s.in[:m.fourier.Dimension()]
 	for j, v := range s.columns[:m.inputs] {
@@ -188,8 +185,7 @@ func (m *featureMap) sparseWaves(z []float64, s *scratch, units []float64) {
 	loops.Scale(z, 1/math.Sqrt(float64(count)))
 }
 
-// slope is the part of the features over which first-order learners learn, and
-// its square.
+// slope is the part of the features that first-order learners use, and its squared norm.
 func (m *featureMap) slope(z []float64) (part []float64, norm float64) {
 	if m.kind == affineMap {
 		return z, loops.Dot(z, z)

@@ -6,36 +6,34 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
-// gated is what an output has behind a label gate.
+// gated is the part of an output's state that only a gated learner has.
 type gated struct {
-	// above are the last overshoots max(0, y − high), high that of before y; below are
-	// those on the other side.
+	// above are the last overshoots max(0, y − high), high being the one before y. below are
+	// the overshoots on the other side.
 	above, below [overshoots]float64
-	// lowest and highest are the widest floor and ceiling so far: all advice was between.
+	// lowest and highest are the widest floor and ceiling so far: lowest <= advice <= highest.
 	lowest, highest float64
-	// passed are the losses of the experts on the rows that the gate did not let in.
+	// passed are the losses of the experts on the rows that the gate did not admit.
 	passed []compensated.Sum
 }
 
 const (
-	// So many labels in a row have to leave the range on one side before
-	// advice may leave it.
-	overshoots = 3
-	// Advice may leave the range by overshootFactor times the least of these.
+	// Advice may leave the range of the labels on a side on which the last overshoots
+	// labels left it, by overshootFactor times their least overshoot.
+	overshoots      = 3
 	overshootFactor = 2
 )
 
-// overshoot takes in a label, given the range of the labels before it.
+// overshoot adds a label, given the range of the labels before.
 func (g *gated) overshoot(y, low, high float64) {
 	copy(g.above[1:], g.above[:overshoots-1])
 	copy(g.below[1:], g.below[:overshoots-1])
 	g.above[0], g.below[0] = math.Max(0, y-high), math.Max(0, low-y)
 }
 
-// reach finds what advice is cut to after n labels: the range of the labels, and behind a
-// gate, from lastStage labels on, beyond it on the side on which each of the last three
-// labels left it. A line that rises for ever is then followed, and one label that towers
-// over the others moves nothing.
+// reach sets the range that advice is cut to after n labels: the range of the labels and, of
+// a gated learner from lastStage labels on, beyond it where the last three labels left it. So
+// the learner follows a line that rises for ever, and one outlier moves nothing.
 func (m *mixer) reach(n uint64) {
 	m.floor, m.ceiling = m.low, m.high
 	g := m.gated
@@ -56,7 +54,7 @@ func least(values [overshoots]float64) float64 {
 	return math.Min(values[0], math.Min(values[1], values[2]))
 }
 
-// widest is the range that all advice was in.
+// widest is a range of all advice so far.
 func (m *mixer) widest() (low, high float64) {
 	if m.gated == nil {
 		return m.low, m.high
@@ -69,9 +67,9 @@ func AdviceSize(o Options) int {
 	return 1 + o.remembered()*o.Outputs + o.Outputs*outputAdvice(o.plan().experts())
 }
 
-// Pass takes a row that was predicted and that the gate did not let in into the losses of
-// the experts. Advice is Prediction.Advice of that moment. It needs exclusive access, and
-// the option Gated.
+// Pass adds a row that was predicted and that the gate did not admit to the losses of the
+// experts. Advice is the Prediction.Advice of the row. It needs exclusive access, and the
+// option Gated.
 func (l *Learner) Pass(y []float64, weight float64, advice []float64) {
 	a := l.read(advice)
 	for j := range l.mixers {
@@ -82,8 +80,7 @@ func (l *Learner) Pass(y []float64, weight float64, advice []float64) {
 	}
 }
 
-// Passed is the loss, on the rows that were passed, of the expert of each output that has
-// lost least on the rows that were learned.
+// Passed is the loss, on the passed rows, of each output's best expert on the learned rows.
 func (l *Learner) Passed() float64 {
 	total, k := 0.0, l.plan.experts()
 	for j := range l.mixers {
@@ -93,7 +90,7 @@ func (l *Learner) Passed() float64 {
 	return total
 }
 
-// HindsightOf is the loss of these experts on one such row.
+// HindsightOf is the loss of the best experts on one such row.
 func (l *Learner) HindsightOf(y []float64, weight float64, advice []float64) float64 {
 	total, k, a := 0.0, l.plan.experts(), l.read(advice)
 	for j := range l.mixers {

@@ -15,8 +15,8 @@ const (
 	decay      = 1e-4 // λ of the first-order learners.
 )
 
-// mixer is what an output has for itself: the mixture b of the experts, the
-// stacks over it and the final mixture.
+// mixer is the state of an output: the mixture b of the experts, the stacks over b, and the
+// final mixture.
 type mixer struct {
 	base, final *mix.Mixture
 	// stacks are forecasters of y − b over the experts, see stackRow.
@@ -31,7 +31,7 @@ type mixer struct {
 	gated *gated
 	// recent is the exponentially weighted mean of the labels.
 	recent float64
-	// offset and scale are those of the last stage: labels are (y − offset)/scale.
+	// The labels of the experts are (y − offset)/scale, as of the last stage.
 	offset, scale float64
 	// signs says that all labels are −1 or 1.
 	signs       bool
@@ -61,7 +61,7 @@ func (m *mixer) scaledLabel(y float64) float64 {
 	return within((y-m.offset)/m.scale, -model.MaxMagnitude, model.MaxMagnitude)
 }
 
-// label is a prediction of the experts in the caller's units, cut to floor and ceiling.
+// label is a prediction of an expert in the caller's units, cut to floor and ceiling.
 func (m *mixer) label(scaled float64) float64 {
 	return within(float64(scaled*m.scale)+m.offset, m.floor, m.ceiling)
 }
@@ -79,13 +79,12 @@ func (m *mixer) relative(v float64) float64 {
 	return within(v/m.scale, -model.MaxMagnitude, model.MaxMagnitude)
 }
 
-// stacked is the prediction of a stack, given its ridge prediction p and
-// q = zᵀA⁻¹z.
+// stacked is the prediction of a stack, given its ridge prediction p and q = zᵀA⁻¹z.
 func (m *mixer) stacked(mixed, p, q float64) float64 {
 	return within(mixed+float64(p/(1+q)*m.scale), m.floor, m.ceiling)
 }
 
-// observe learns the n-th label, from 1, of which value was predicted.
+// observe learns the n-th label, from 1, value being its prediction.
 func (m *mixer) observe(y float64, n uint64, value, weight float64) {
 	if m.gated != nil && n > 1 {
 		m.gated.overshoot(y, m.low, m.high)

@@ -9,8 +9,7 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// Observe learns an observation as one that was predicted now. It allocates
-// nothing but at the stages.
+// Observe allocates at the stages alone.
 func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := l.Check(x, y, weight); err != nil {
 		return err
@@ -24,8 +23,8 @@ func (l *Learner) learnNow(o *model.Outcome, x, y []float64, weight float64) {
 	l.learn(o, row{x: x, y: y, weight: weight}, nil)
 }
 
-// learn takes in an observation whose columns stand in the scratch. Served is
-// what was advised, if that was not just now.
+// learn learns an observation whose columns are in the scratch. served is its stale advice, or
+// nil.
 func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	s, now := l.own, stageAfter(l.n)
 	l.baselines(s)
@@ -52,8 +51,7 @@ func (l *Learner) learn(o *model.Outcome, r row, served *advice) {
 	l.advance()
 }
 
-// rotate lets every expert but the baselines learn the row, and writes what
-// they advised before.
+// rotate teaches the row to every expert but the baselines, and writes their advice of before.
 func (l *Learner) rotate(s *scratch, r row) {
 	for i := range l.experts {
 		e := &l.experts[i]
@@ -68,7 +66,7 @@ func (l *Learner) rotate(s *scratch, r row) {
 	}
 }
 
-// earlier is q = zᵀA⁻¹z of before, from a rotation of √w z.
+// earlier is q = zᵀA⁻¹z before a rotation of √w z.
 func earlier(r qr.Rotation, weight float64) float64 {
 	return r.Leverage / float64(float64(r.Gamma*r.Gamma)*weight)
 }
@@ -94,7 +92,7 @@ func (l *Learner) rotateFactors(s *scratch, e *expertMap, z []float64, r row) {
 	for f, factor := range e.factors {
 		t := &s.turns[f]
 		for i := range t.Priors {
-			t.Priors[i] /= root // Those of z, not of the row.
+			t.Priors[i] /= root // The row is √w z.
 		}
 		l.advise(s, e.at+2*f, t.Priors, earlier(t.Rotation, r.weight))
 		e.renewals[f].renew(factor, ridge, l.n, t.Row, t.Priors)
@@ -114,8 +112,7 @@ func (l *Learner) descendAll(s *scratch, e *expertMap, z []float64, r row) {
 	}
 }
 
-// learnOutput mixes the advice of an output, learns from its label, and answers
-// the loss.
+// learnOutput mixes the advice of an output, learns its label, and returns the loss.
 func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advice) float64 {
 	k, y := l.plan.experts(), r.y[j]
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
@@ -141,7 +138,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 	loss := squared(value, y, r.weight)
 	m.account.add(y, r.weight, loss, advice, final, now)
 	if served != nil {
-		// What is mixed from here on is what was served.
+		// From here on the served predictions are mixed.
 		var residual float64
 		now = stageAfter(served.seen)
 		residual, advice, final, value = served.of(j)
@@ -156,14 +153,14 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 	return loss
 }
 
-// learn lets the mixtures learn from what they mixed.
+// learn teaches the mixtures the label of what they mixed.
 func (m *mixer) learn(s *scratch, advice, final []float64, value, y, weight float64, then stage) {
 	m.base.Update(float64(2*weight)*(final[0]-y), final[0], advice, s.awake[then])
 	m.final.Update(float64(2*weight)*(value-y), value, final, s.finalAwake[then])
 	m.residual = y - final[0]
 }
 
-// stackRows writes what the stacks learn: a row of weight w is scaled by √w.
+// stackRows writes the rows that the stacks learn, times √w.
 func (m *mixer) stackRows(turns []qr.Turn, advice []float64, mixed, residual, y, weight float64) {
 	first := turns[0].Row
 	m.stackRow(first, advice, mixed, residual)
@@ -176,8 +173,7 @@ func (m *mixer) stackRows(turns []qr.Turn, advice []float64, mixed, residual, y,
 	}
 }
 
-// rotateStacks lets the stacks learn their rows, and leaves their ridge
-// predictions of before.
+// rotateStacks teaches the stacks their rows, and writes their ridge predictions of before.
 func (l *Learner) rotateStacks(s *scratch, m *mixer) {
 	for i, f := range stackForgettings() {
 		s.stackTurns[i].Factor, s.stackTurns[i].Root = m.stacks[i], math.Sqrt(f)

@@ -1,6 +1,5 @@
-// Package auto is the learner that picks for itself. It mixes forecasters over
-// several feature maps and of several memories, first-order learners and
-// trivial predictors, and takes nothing that would have to be tuned.
+// Package auto is the learner without anything to tune. It mixes forecasters over several
+// feature maps and of several memories, first-order learners, and baselines.
 package auto
 
 import (
@@ -12,24 +11,23 @@ type Options struct {
 	// Dimension is d, the number of inputs; Outputs is k, that of labels.
 	Dimension, Outputs int
 	// Joint are inputs that vary together as much as one, such as the indicators of a
-	// category. They are apart, and in the order of the inputs.
+	// category, disjoint and in the order of the inputs.
 	Joint []Span
-	// Lags is how many of the last observed labels are inputs too, 0 to MaxLags.
-	// With several outputs there are fewer, so that no more than maxLagColumns
-	// numbers are added.
+	// Lags is how many of the last labels are inputs too, 0 to MaxLags. With several outputs
+	// there are fewer, at most maxLagColumns numbers.
 	Lags int
 	// Frequencies is D, the number of random frequencies of a map.
 	Frequencies int
-	// Microseconds is what an Observe may take, nominally: see Plan.
+	// Microseconds is the nominal time that an Observe may take.
 	Microseconds float64
 	// Seed seeds the frequencies.
 	Seed uint64
-	// Gated says that a label gate stands before the learner: advice may then leave the
-	// range of the labels, see mixer.reach, and rows that are not learned are compared.
+	// Gated says that a label gate is before the learner: advice may then leave the range of
+	// the labels, see mixer.reach, and the learner is compared on rows that it does not learn.
 	Gated bool
 }
 
-// Span are the places of inputs, To excluded.
+// Span is the range of the inputs From <= i < To.
 type Span struct{ From, To int }
 
 const (
@@ -46,8 +44,8 @@ func (o Options) valid() bool {
 // lags is the number of labels of each output that are inputs.
 func (o Options) lags() int { return min(o.Lags, maxLagColumns/o.Outputs) }
 
-// remembered is the number of labels of each output that are kept: one even
-// without lags, from which the increments are counted.
+// remembered is the number of last labels of each output in the state: at least one, because
+// increments are relative to the last label.
 func (o Options) remembered() int { return max(o.lags(), 1) }
 
 // columns is the number of inputs with lags.
@@ -68,10 +66,9 @@ func (o Options) size(m mapKind) int {
 type mapKind int
 
 const (
-	// The map (x/√d, lags, 1), which stands behind all others too.
+	// The map (x/√d, lags, 1), which ends every other map too.
 	affineMap mapKind = iota
-	// Fourier features of x, of bandwidth half the
-	// median distance and twice that.
+	// Fourier features of x, of half and of twice the median distance as bandwidth.
 	narrowMap
 	wideMap
 	// Fourier features of x and of the lags eight times as large.
@@ -84,19 +81,19 @@ func (m mapKind) String() string {
 	return [...]string{"affine", "fourier_narrow", "fourier_wide", "fourier_lagged", "fourier_sparse"}[m]
 }
 
-// unforgetting is the memory that keeps all, the first of the factors.
+// unforgetting is the forgetting factor of the factors that keep all.
 const unforgetting = 1.0
 
-// Plan is which experts there are.
+// Plan lists the experts.
 type Plan struct {
-	// factors are the maps with forecasters, forgettings the memories of these.
+	// factors are the maps with forecasters, forgettings the memories of the forecasters.
 	factors     []mapKind
 	forgettings []float64
 	// descents are the maps with first-order learners.
 	descents []mapKind
 }
 
-// plans are all plans, the dearest first.
+// plans are all plans, the most expensive first.
 func plans() []Plan {
 	all := []float64{unforgetting, 0.999, 0.99}
 	return []Plan{
@@ -112,7 +109,7 @@ func plans() []Plan {
 	}
 }
 
-// plan is the dearest plan within the budget, or else the cheapest of all.
+// plan is the most expensive plan within the budget, or else the cheapest.
 func (o Options) plan() Plan {
 	each := plans()
 	for _, p := range each[:len(each)-1] {
@@ -123,7 +120,7 @@ func (o Options) plan() Plan {
 	return each[len(each)-1]
 }
 
-// maps are the maps that a plan needs, each once.
+// maps are the maps of a plan, each once.
 func (p Plan) maps() []mapKind {
 	var all []mapKind
 	for m := affineMap; m <= sparseMap; m++ {

@@ -7,22 +7,19 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// A forecaster that forgets keeps its ridge by renewing it, as package awv
-// does: with f < 1 the ridge Λ_ii of coordinate i falls by f each round, and is
-// raised to λ again when its turn comes. Here a renewal is due every so many
-// rounds only, as seldom as keeps every Λ_ii at λ/1000 or above. When a
-// coordinate had its last turn follows from the number of rounds, so that
-// nothing is kept.
+// renewal renews the ridge of a forecaster that forgets, as package awv does: with f < 1 the
+// ridge Λ_ii of coordinate i falls by f each round, until its turn raises Λ_ii to λ. Turns
+// are as rare as Λ_ii >= λ/1000 allows. The last turn of a coordinate follows from the number
+// of rounds: a renewal has no state.
 type renewal struct {
 	forgetting float64
-	// In every period of rounds, each coordinate of the next batch is renewed.
+	// Each period of rounds renews the next batch of coordinates.
 	period, batch uint64
 }
 
 const ridgeFloor = 1e-3
 
-// newRenewal is the schedule for r coordinates: r/batch periods are at most
-// log(floor)/log f rounds.
+// newRenewal is the schedule for r coordinates: r/batch periods <= log(floor)/log f rounds.
 func newRenewal(r int, forgetting float64) renewal {
 	n := renewal{forgetting: forgetting, period: 1, batch: 1}
 	if forgetting == unforgetting {
@@ -40,7 +37,7 @@ func newRenewal(r int, forgetting float64) renewal {
 // perRound is how many coordinates are renewed a round, on average.
 func (n renewal) perRound() float64 { return float64(n.batch) / float64(n.period) }
 
-// renew ends round n of a factor, from 1. The row and priors are scratch.
+// renew ends a round of a factor, from 1. The row and priors are scratch.
 func (n renewal) renew(f *qr.Factor, lambda float64, round uint64, row, priors []float64) {
 	if n.forgetting == unforgetting || round%n.period != 0 {
 		return
@@ -48,7 +45,7 @@ func (n renewal) renew(f *qr.Factor, lambda float64, round uint64, row, priors [
 	r := uint64(f.Order())
 	for i := range n.batch {
 		turn := (round/n.period-1)*n.batch + i
-		last := uint64(0) // The round of its last renewal, 0 for none.
+		last := uint64(0) // The round of the last renewal, or 0.
 		if turn >= r {
 			last = ((turn-r)/n.batch + 1) * n.period
 		}

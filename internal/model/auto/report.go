@@ -7,7 +7,7 @@ import (
 	"hindsight/internal/model"
 )
 
-// promise is what ML-Poly says of the regret of an output against expert k: of
+// promise is ML-Poly's certificate and bound of the regret of an output against expert k: of
 // the final mixture against b, and of b against the expert.
 func (m *mixer) promise(k int) (certificate, bound float64) {
 	first, second := m.final.Potential(), m.base.Potential()
@@ -15,8 +15,7 @@ func (m *mixer) promise(k int) (certificate, bound float64) {
 	return certificate, m.final.Bound(0) + m.base.Bound(k)
 }
 
-// holds tells whether the certificate, if there is one, is between regret and
-// bound, and whether the sums are of the same losses.
+// holds tells whether the losses reconcile and regret <= certificate <= bound, if certified.
 func (m *mixer) holds(experts int, certified bool) bool {
 	if !m.account.reconciles(experts) {
 		return false
@@ -30,9 +29,9 @@ func (m *mixer) holds(experts int, certified bool) bool {
 	return certificate <= bound+slack && m.account.regret(experts) <= certificate+slack
 }
 
-// Stats tells how the learner is doing, at O(K) an output: the regret is that
-// against the best single expert of each output. HindsightLoss is that expert's
-// loss, and, of the rounds in which it slept, the learner's own.
+// Stats costs O(K) an output. Regret is against the best expert of each output.
+// HindsightLoss is that expert's loss, and the learner's own in the rounds in which the
+// expert slept.
 func (l *Learner) Stats() model.Stats {
 	k := l.plan.experts()
 	s := model.Stats{
@@ -47,7 +46,7 @@ func (l *Learner) Stats() model.Stats {
 		s.HindsightLoss += loss - regret
 		if s.Certified {
 			certificate, bound := m.promise(m.account.best(k))
-			// Of sums that vanish, rounding may leave the wrong order.
+			// Rounding may reverse the order of sums near 0.
 			s.Certificate += math.Max(certificate, regret)
 			s.RegretBound += math.Max(bound, math.Max(certificate, regret))
 		}
@@ -66,8 +65,8 @@ func (l *Learner) features() int {
 	return total
 }
 
-// Report adds the experts: those of b, with their weights in b; then b and the
-// stacks, with their weights in the prediction.
+// Report adds the experts with their weights in b; then b and the stacks with their weights
+// in the prediction.
 func (l *Learner) Report(model.ReportOptions) model.Report {
 	s, k := l.Stats(), l.plan.experts()
 	r := model.Report{
@@ -89,7 +88,7 @@ func (l *Learner) Report(model.ReportOptions) model.Report {
 	return r
 }
 
-// AppendWeights appends the weights that Report tells of the experts, b and the stacks.
+// AppendWeights appends the weights in Report of the experts, b and the stacks.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
 	from, k, now := len(dst), l.plan.experts(), stageAfter(l.n)
 	n := k + finalists
@@ -106,5 +105,5 @@ func (l *Learner) AppendWeights(dst []float64) []float64 {
 	return dst
 }
 
-// WeightNames are the names that Report has for the experts of one output.
+// WeightNames are the names of the experts, b and the stacks.
 func (l *Learner) WeightNames() []string { return append(l.plan.names(), finalNames()...) }

@@ -7,7 +7,7 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// row is an observation that is kept until the last stage.
+// row is an observation, kept until the last stage.
 type row struct {
 	x, y, lags []float64
 	seen       uint64
@@ -17,8 +17,7 @@ type row struct {
 const (
 	firstStage = 8
 	lastStage  = 128
-	// The most numbers of the rows that are kept: with many inputs the
-	// last stage comes earlier.
+	// The most numbers in kept: with many inputs the last stage comes earlier.
 	maxKept = 1 << 20
 )
 
@@ -40,7 +39,7 @@ func (l *Learner) keep(r row, s *scratch) {
 	})
 }
 
-// advance builds the experts anew after 8, 16, 32, 64 and 128 observations.
+// advance builds new experts after 8, 16, 32, 64 and 128 observations.
 func (l *Learner) advance() {
 	if l.n < firstStage || l.n > uint64(l.o.last()) || l.n&(l.n-1) != 0 {
 		return
@@ -65,7 +64,7 @@ func (l *Learner) advance() {
 	}
 }
 
-// units finds the label scales and the bandwidths from the rows.
+// units sets the label scales and the bandwidths by the rows.
 func (l *Learner) units() {
 	for j := range l.mixers {
 		m := &l.mixers[j]
@@ -103,11 +102,11 @@ func (l *Learner) units() {
 	}
 }
 
-// leastDistance is the least bandwidth: rows that are closer count as equal.
+// leastDistance is the least bandwidth: closer rows count as equal.
 const leastDistance = 1e-9
 
-// medianDistance is the median of the roots of the squares between the rows, 1
-// if that is next to nothing. The room is scratch.
+// medianDistance is the median of the roots of the squares between the rows, 1 below
+// leastDistance. The room is scratch.
 func medianDistance(room []float64, rows [][]float64, square func(a, b []float64) float64) float64 {
 	room = room[:0]
 	for i, a := range rows {
@@ -121,8 +120,8 @@ func medianDistance(room []float64, rows [][]float64, square func(a, b []float64
 	return 1
 }
 
-// quantile is the k-th smallest of the values, from 0, which it reorders, at a
-// cost that grows with their number: a sort costs several times as much.
+// quantile is the k-th smallest value, from 0. It reorders the values, in linear time on
+// average: a sort costs several times as much.
 //
 // Source: Hoare, Communications of the ACM 4 (1961), Algorithm 65.
 func quantile(values []float64, k int) float64 {

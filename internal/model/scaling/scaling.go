@@ -1,7 +1,6 @@
-// Package scaling puts an affine scaling of inputs and labels before a
-// learner. The scaling is given, or determined from the first observations and
-// then frozen, or that of the inputs goes on with every observation. It is part
-// of the learner's state.
+// Package scaling puts an affine scaling of inputs and labels before a learner. The scaling
+// is given, or follows from the first observations and is then frozen, or the scaling of
+// the inputs follows all observations. The scaling is part of the learner's state.
 package scaling
 
 import (
@@ -15,90 +14,82 @@ import (
 )
 
 // Affine is a scaling: x_i becomes (x_i − Offset_i) Scale_i, and y_j becomes
-// (y_j − LabelOffset_j) LabelScale. All labels share one scale, so that losses
-// summed over the outputs have one unit.
+// (y_j − LabelOffset_j) LabelScale. All labels share one scale, so that the sum of the
+// losses of the outputs has a unit.
 type Affine struct {
 	Offset, Scale []float64
 	LabelOffset   []float64
 	LabelScale    float64
 }
 
-// Options say what a scaled learner is.
+// Options describe a scaled learner.
 type Options struct {
-	// Dimension and Outputs are the learner's.
 	Dimension, Outputs int
 	// Fixed is the scaling, unless Warmup is above 0.
 	Fixed Affine
-	// Warmup is how many observations determine the scaling: to mean 0 and
-	// mean square 1/(4 Dimension) of every input, and, with Labels, to mean 0 and
-	// mean square 1 of the labels.
+	// Warmup is how many observations determine the scaling: to mean 0 and mean square
+	// 1/(4 Dimension) of every input, and, with Labels, to mean 0 and mean square 1 of the
+	// labels.
 	Warmup int
 	Labels bool
-	// Start is predicted before the first label of a warm-up.
+	// Start is the prediction before the first label of a warm-up.
 	Start float64
-	// Running lets the scaling of the inputs follow all observations after the
-	// warm-up, which is then of at most CatchUp.
+	// Running makes the scaling of the inputs follow all observations after the warm-up:
+	// 1 <= Warmup <= CatchUp.
 	Running bool
-	// Lists are inputs that have one unit, such as the pixels of an image. A warm-up
-	// and a running scaling divide all of one list by the root of the mean of their
-	// squared deviations. They are apart, and in the order of the inputs. Joint ones are
-	// divided by the root of the sum, and count as one input of Dimension.
+	// Lists are inputs of one unit, such as the pixels of an image, disjoint and in the
+	// order of the inputs. A scaling that is not given divides all inputs of a list by the
+	// root of the mean of their squared deviations, of a joint list by the root of the sum:
+	// a joint list counts as one input of Dimension.
 	Lists []List
 	// InputLimit is the largest magnitude of an input that the learner takes.
 	InputLimit float64
-	// Forgetting is the learner's forgetting factor, 1 without one.
+	// Forgetting is the learner's forgetting factor, or 1.
 	Forgetting float64
-	// New makes the learner behind the scaling, of so many outputs.
+	// New makes the learner behind the scaling.
 	New func(outputs int) model.Learner
 }
 
-// List are the places of inputs, To excluded. Joint ones vary together as much as one.
+// List is the range of the inputs From <= i < To. Joint inputs vary together as much as one.
 type List struct {
 	From, To int
 	Joint    bool
 }
 
-// Learner is a learner behind a scaling. What it is asked and what it answers
-// are in the units of the caller: losses and regrets are those of the learner
-// over LabelScale².
+// Learner is a learner behind a scaling. Its inputs and outputs are in the units of the
+// caller: losses and regrets are the learner's over LabelScale².
 //
-// It grows with a learner that does, if labels are not scaled.
+// While warming up, the Learner keeps the observations and predicts the mean of their
+// labels. The last observation of the warm-up freezes the scaling. From then on the Learner
+// catches up: each Observe keeps its observation, and the learner learns the next CatchUp of
+// the kept observations in order. The mean is predicted until nothing is left to learn. A
+// warm-up of at most CatchUp observations ends at once. A learner with too few rounds left
+// learns more in each Observe. Regret stays exact: regret and bound include what the means
+// lost beyond the learner's own predictions. While the mean is predicted, regret is against
+// the best constant of each label.
 //
-// While it warms up it keeps the observations and predicts the mean of their
-// labels. The last of them freezes the scaling. From then on it catches up:
-// each Observe keeps its observation too, and then the learner learns the next
-// CatchUp of what is kept, in order. The mean is predicted until nothing is
-// left to learn; a warm-up of up to CatchUp observations ends at once. A
-// learner that has too little room left to catch up so slowly learns more in
-// each Observe. Regret stays exact: what the means lost in place of the
-// learner's own predictions is added to it, and to its bound. While the mean is
-// predicted, regret is against the best constant of each label.
+// A running scaling scales each input by the mean and the deviation of the observations
+// before, in the warm-up of all its observations. Weights do not count: a weight is the
+// worth of a loss and not a unit. Loss, loss in hindsight, regret and bounds are against the
+// best fixed function of the inputs as they were scaled in their rounds.
 //
-// A running scaling takes each input by the mean and the deviation of the
-// observations before it, those of the warm-up by all of them. Weights do not
-// count: they say what a loss is worth, not what a unit is. Loss, loss in
-// hindsight, regret and its bounds are those of the learner over its inputs as they
-// were in their rounds: against the best fixed function of the inputs as they were
-// scaled, which is no fixed function of the caller's inputs.
-//
-// What a scaling makes of an input is not known while it warms up, so that
-// nothing can be refused for it: an input or label that the frozen scaling
-// takes beyond the learner's limit counts as the limit. For all but polynomial
-// and linear kernels that is 1e100 deviations away. A given scaling refuses
-// input beyond the limit.
+// During the warm-up nothing can be refused because of its scaled value, which is not known
+// yet: after a warm-up a scaled input or label beyond the learner's limit counts as the
+// limit. For all but polynomial and linear kernels the limit is 1e100 deviations away. A
+// given scaling refuses input beyond the limit.
 type Learner struct {
 	o      Options
 	inner  model.Learner
 	affine Affine
-	// warm is nil once the learner has learned every observation.
+	// warm is nil after the learner has learned every observation.
 	warm *warmup
-	// moments are those of the inputs, nil unless the scaling is running.
+	// moments is nil unless the scaling is running.
 	moments *inputMoments
-	// extra is what the means lost beyond the learner's own predictions; owed
-	// is the part of it that regret has not forgotten.
+	// extra is the loss of the means less the loss of the learner's own predictions; owed
+	// is the part of extra that regret has not forgotten.
 	extra, owed float64
-	// x and y are scratch of Observe, rows that of Predict and Check: room for
-	// an input and its labels.
+	// x and y are scratch of Observe. rows lends scratch to Predict and Check: room for an
+	// input and its labels.
 	x, y []float64
 	rows *sync.Pool
 }
@@ -122,7 +113,7 @@ func New(o Options) *Learner {
 	return l
 }
 
-// newRows lends rows of so many numbers.
+// newRows is a pool of rows.
 func newRows(width int) *sync.Pool {
 	return &sync.Pool{New: func() any {
 		row := make([]float64, width)
@@ -130,9 +121,9 @@ func newRows(width int) *sync.Pool {
 	}}
 }
 
-// AddOutput adds an output behind the others, of which all labels so far were 0. It
-// panics unless the learner grows and labels are not scaled. It costs what the
-// learner's does, and a number for each observation that is kept.
+// AddOutput adds an output whose labels so far were 0. It panics unless the learner is
+// model.Growing and labels are not scaled. It costs O(1) a kept observation beside the
+// learner's AddOutput.
 func (l *Learner) AddOutput() {
 	growing, ok := l.inner.(model.Growing)
 	if !ok || l.o.Labels {
@@ -149,8 +140,8 @@ func (l *Learner) AddOutput() {
 	}
 }
 
-// Cost is the memory of a scaled learner beside the learner. There are never
-// more rows than the warm-up has: the backlog shrinks with every Observe.
+// Cost is the most memory of a scaling beside the learner. The backlog shrinks with every
+// Observe: there are at most Warmup rows.
 func (o Options) Cost() uint64 {
 	size := o.ownBytes()
 	if o.Warmup > 0 {
@@ -159,8 +150,7 @@ func (o Options) Cost() uint64 {
 	return size
 }
 
-// ownBytes is the memory of the scaling, of what the warm-up sums up and of
-// scratch.
+// ownBytes is the memory of the scaling, of the sums of the warm-up and of scratch.
 func (o Options) ownBytes() uint64 {
 	numbers := 3*o.Dimension + 2*o.Outputs + 3
 	if o.Warmup > 0 {
@@ -175,8 +165,7 @@ func (o Options) ownBytes() uint64 {
 // rowBytes is the memory of a row: two slices and the numbers.
 func (o Options) rowBytes() uint64 { return 2*24 + 8*uint64(o.Dimension+o.Outputs+1) }
 
-// Remaining is how many more observations the learner takes, after those that
-// are kept.
+// Remaining is how many more observations the learner takes after the kept ones.
 func (l *Learner) Remaining() int {
 	remaining := model.Remaining(l.inner)
 	if l.warm != nil && remaining < math.MaxInt {
@@ -204,8 +193,8 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	return l.checkRow(x, y, weight)
 }
 
-// Admit asks the learner, with the inputs as it would learn them now. While
-// warming up there is no scaling yet, and 0 stands for the inputs.
+// Admit asks the learner, with the scaled inputs. Without a scaling yet, 0 stands for the
+// inputs.
 func (l *Learner) Admit(x []float64, weight float64) error {
 	admitter, ok := l.inner.(model.Admitter)
 	if !ok {
@@ -220,8 +209,7 @@ func (l *Learner) Admit(x []float64, weight float64) error {
 	return admitter.Admit(inputs, weight)
 }
 
-// checkRow is Check of an observation whose numbers are in range. It does not
-// ask whether there is room.
+// checkRow is Check of an observation whose numbers are in range, whatever Remaining is.
 func (l *Learner) checkRow(x, y []float64, weight float64) error {
 	buffer := l.take()
 	defer l.rows.Put(buffer)
@@ -235,10 +223,10 @@ func (l *Learner) checkRow(x, y []float64, weight float64) error {
 	return scaledError(l.inner.Check(inputs, labels, weight))
 }
 
-// scaledError says that a number was refused as it is after the scaling.
+// scaledError adds to an error of the learner that its limit is one of scaled numbers.
 func scaledError(err error) error {
 	if err == nil {
-		return nil // Before anything escapes.
+		return nil // Without an allocation.
 	}
 	var field *model.FieldError
 	if !errors.As(err, &field) || errors.Is(err, model.ErrWeightOutOfRange) {
@@ -259,7 +247,7 @@ func (l *Learner) scaleInput(dst, x []float64) {
 	}
 }
 
-// within is v, or the limit beyond it, after a warm-up.
+// within cuts v to the limit after a warm-up.
 func (l *Learner) within(v, limit float64) float64 {
 	if l.o.Warmup == 0 {
 		return v
@@ -273,7 +261,7 @@ func (l *Learner) scaleLabels(dst, y []float64) {
 	}
 }
 
-// unscale brings predictions back into the caller's units.
+// unscale converts predictions to the caller's units.
 func (l *Learner) unscale(predictions []float64) {
 	for j, v := range predictions {
 		scaled := v / l.affine.LabelScale
@@ -281,12 +269,10 @@ func (l *Learner) unscale(predictions []float64) {
 	}
 }
 
-// loss brings a loss back into the caller's units, without the square of the
-// scale, which may be out of range.
+// loss converts a loss to the caller's units. The square of the scale may be out of range.
 func (l *Learner) loss(v float64) float64 { return v / l.affine.LabelScale / l.affine.LabelScale }
 
-// Predict answers from the learner; while there is no scaling or something
-// left to learn, the mean of the labels.
+// Predict asks the learner, and answers the mean of the labels while observations are kept.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
 		return err
@@ -310,10 +296,9 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns at the scaling as it is, which a running one then takes
-// further. While warming up it keeps the
-// observation, and the last one freezes the scaling. While there is something
-// left to learn it keeps the observation and learns a few of what is kept.
+// Observe teaches the scaled observation to the learner; a running scaling then follows the
+// inputs. While observations are kept, Observe keeps the observation, freezes the scaling at
+// the end of the warm-up, and afterwards learns a few of the kept observations.
 func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := l.Check(x, y, weight); err != nil {
 		return err
@@ -337,7 +322,7 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	return l.catchUp(o)
 }
 
-// follow takes a running scaling further, by the inputs of some rows.
+// follow adds the inputs of rows to a running scaling.
 func (l *Learner) follow(rows ...row) {
 	if l.moments == nil {
 		return
@@ -361,9 +346,8 @@ func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error 
 	return nil
 }
 
-// catchUp learns the next rows of the backlog, which Check has accepted. The
-// outcome of the round is that of the means; its regret is known when nothing
-// is left to learn. It fails only if the learner refuses what it has checked.
+// catchUp learns the next rows of the backlog, which Check has accepted. The outcome of the
+// round stays the outcome of the means; its regret is known when nothing is left to learn.
 func (l *Learner) catchUp(o *model.Outcome) error {
 	w := l.warm
 	for range min(l.portion(), len(w.rows)) {
@@ -383,9 +367,8 @@ func (l *Learner) catchUp(o *model.Outcome) error {
 	return nil
 }
 
-// portion is how many rows an Observe learns: CatchUp, unless the learner has
-// room for so few further rounds that it would never catch up. Then the rows,
-// and those of the further rounds, are spread evenly over the rounds.
+// portion is how many rows an Observe learns: CatchUp, or more if the learner takes too few
+// further rounds to catch up. Then the rows and the further rounds spread evenly.
 func (l *Learner) portion() int {
 	rows, further := len(l.warm.rows), l.Remaining()
 	if further >= rows {
@@ -394,9 +377,8 @@ func (l *Learner) portion() int {
 	return max(CatchUp, (rows+2*further)/(further+1))
 }
 
-// Stats tells how the learner is doing, in the units of the caller. While it
-// warms up or catches up, hindsight loss and regret are those of the means, NaN if the
-// learner knows none: see warmup.hindsight.
+// Stats are the learner's in the units of the caller. While observations are kept, hindsight
+// loss and regret are those of the means: see hindsightOfMeans.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	s.StateBytes = l.Size()
@@ -419,8 +401,8 @@ func (l *Learner) Stats() model.Stats {
 	return s
 }
 
-// hindsightOfMeans is the loss of the best constants while the learner warms up or catches
-// up, NaN if the learner of these statistics will know no regret.
+// hindsightOfMeans is the loss of the best constants, NaN if the learner of these statistics
+// will know no regret.
 func (l *Learner) hindsightOfMeans(s model.Stats) float64 {
 	if math.IsNaN(s.Regret) && s.ReportFlops == 0 {
 		return math.NaN()
@@ -428,7 +410,7 @@ func (l *Learner) hindsightOfMeans(s model.Stats) float64 {
 	return l.warm.hindsight()
 }
 
-// Size is the memory that the state takes.
+// Size is the memory of the state.
 func (l *Learner) Size() uint64 {
 	size := l.inner.Size() + l.o.ownBytes()
 	if l.warm != nil {
@@ -437,8 +419,8 @@ func (l *Learner) Size() uint64 {
 	return size
 }
 
-// AppendWeights appends the weights of the learner's experts, none while it warms up
-// or catches up.
+// AppendWeights appends the weights of the learner's experts, none while observations are
+// kept.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
 	if l.warm != nil {
 		return dst
@@ -449,8 +431,8 @@ func (l *Learner) AppendWeights(dst []float64) []float64 {
 // WeightNames are those of the learner.
 func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 
-// Report is the learner's, in the units of the caller. While it warms up or catches up,
-// it is that of Stats, and there are no weights.
+// Report is the learner's in the units of the caller. While observations are kept, Report
+// has the figures of Stats and no weights.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	if l.warm != nil {
 		s := l.Stats()

@@ -8,11 +8,11 @@ import (
 	"hindsight/internal/model/moments"
 )
 
-// CatchUp is how many kept observations one Observe learns after the warm-up.
-// It bounds the time of an Observe.
+// CatchUp is how many kept observations one Observe learns after the warm-up. CatchUp bounds
+// the time of an Observe.
 const CatchUp = 32
 
-// row is an observation that is kept.
+// row is a kept observation.
 type row struct {
 	x, y   []float64
 	weight float64
@@ -23,18 +23,16 @@ func newRow(o Options) row {
 	return row{x: both[:o.Dimension:o.Dimension], y: both[o.Dimension:]}
 }
 
-// warmup is what there is until the learner has learned every observation. It
-// predicts the mean of the labels. Until the scaling is frozen, rows are all
-// observations; from then on they are the backlog, which the learner has yet
-// to learn.
+// warmup predicts the mean of the labels until the learner has learned every observation.
+// Until the scaling is frozen, rows are all observations; from then on rows are the backlog.
 type warmup struct {
 	o      Options
 	frozen bool
 	rows   []row
 	// n counts the observations.
 	n uint64
-	// sums are Σy of each output, squares Σ(y−mean)²; loss is what the means
-	// lost, own what the learner lost in what it has learned.
+	// sums are Σy of each output, squares Σ(y−mean)². loss is the loss of the means, own
+	// the learner's own loss of the rows that it has learned.
 	sums    []compensated.Sum
 	squares []float64
 	loss    compensated.Sum
@@ -86,7 +84,7 @@ func (w *warmup) hindsight() (total float64) {
 	return total
 }
 
-// addOutput adds an output of which all labels were 0. Its sums are 0.
+// addOutput adds an output whose labels were 0. Its sums are 0.
 func (w *warmup) addOutput() {
 	w.o.Outputs++
 	for i := range w.rows {
@@ -106,8 +104,8 @@ func (w *warmup) mean(output int) float64 {
 	return w.sums[output].Value() / math.Max(float64(w.n), 1)
 }
 
-// predict answers the means, with the standard error and the leverage of a
-// constant feature under a ridge of 1.
+// predict answers the means, with the standard error and the leverage of a constant feature
+// under a ridge of 1.
 func (w *warmup) predict(p *model.Prediction) {
 	p.Resize(w.o.Outputs)
 	n := float64(w.n)
@@ -121,7 +119,7 @@ func (w *warmup) predict(p *model.Prediction) {
 	}
 }
 
-// observe keeps a copy of an observation.
+// observe accounts for an observation and keeps a copy.
 func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label float64) float64) {
 	o.Resize(w.o.Outputs)
 	o.Loss = 0
@@ -146,18 +144,15 @@ func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label 
 
 // drop forgets the first row.
 func (w *warmup) drop() {
-	w.rows[0] = row{} // Its memory is free.
+	w.rows[0] = row{} // Frees its memory.
 	w.rows = w.rows[1:]
 }
 
-// affine is the scaling that the observations determine. Every input gets mean
-// 0 and mean square 1/4d. Two inputs are then about 0.7 apart in any dimension,
-// which suits a kernel with σ = 1, also when the stream leaves the range that
-// the warm-up saw. If labels are scaled, each gets mean 0, and all together
-// mean square 1.
-//
-// An input that never changed is measured by its own size, or as it is when
-// that is below 1. It costs three passes over the observations.
+// affine is the scaling that the observations determine. Every input gets mean 0 and mean
+// square 1/4d. Two inputs are then about 0.7 apart in any dimension: this distance suits a
+// kernel with σ = 1, also when the stream leaves the range of the warm-up. Scaled labels
+// get mean 0 each, and mean square 1 together. The unit of a constant input is its
+// magnitude, at least 1.
 func (w *warmup) affine() Affine {
 	d, k := w.o.Dimension, w.o.Outputs
 	a := Affine{LabelOffset: make([]float64, k), LabelScale: 1}
@@ -182,7 +177,7 @@ func (w *warmup) affine() Affine {
 	return a
 }
 
-// deviate makes scales of the deviations that stand in their place.
+// deviate replaces the deviations in a.Scale by the scales.
 func (a *Affine) deviate(lists []List) {
 	inputs := len(a.Scale)
 	for _, l := range lists {
@@ -206,7 +201,7 @@ func (a *Affine) deviate(lists []List) {
 	}
 }
 
-// scaleOf is the scale of an input in as many dimensions as the square of root.
+// scaleOf is the scale of an input in root² dimensions.
 func scaleOf(mean, deviation, root float64) float64 {
 	if size := math.Abs(mean); deviation <= constant*size || deviation == 0 {
 		deviation = math.Max(size, 1)
@@ -214,8 +209,7 @@ func scaleOf(mean, deviation, root float64) float64 {
 	return 1 / (2 * deviation * root)
 }
 
-// columns are the mean of each column and the root of its mean square about
-// it.
+// columns are the mean and the deviation of each column.
 func columns(rows []row, width int, of func(row) []float64) (means, deviations []float64) {
 	sums := make([]compensated.Sum, width)
 	for _, r := range rows {
@@ -240,6 +234,5 @@ func columns(rows []row, width int, of func(row) []float64) (means, deviations [
 	return means, deviations
 }
 
-// constant is the relative deviation below which a column did not change but
-// by rounding.
+// constant is the largest relative deviation that rounding alone may cause.
 const constant = 1e-14

@@ -7,15 +7,14 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
-// unscaleWeights brings the weights of an affine learner into the caller's units, in
-// place: with the scaling s, o of an input and S, O of the label of an output,
+// unscaleWeights converts the weights of an affine learner to the caller's units, in place:
+// with the scaling s, o of an input and S, O of the label of an output,
 //
 //	y = (Σ w'_i (x_i − o_i) s_i + c')/S + O = Σ w_i x_i + c,
 //	w_i = w'_i s_i/S,  c = (c' − Σ w'_i s_i o_i)/S + O
 //
-// A running scaling is that of now. After a warm-up, and of a running scaling, the
-// deviation of an input is what the scaling takes it for, 1/(2 s_i √d), so that the
-// effect is w'_i/(2√d)/S. It costs O(weights).
+// A running scaling is the present one. After a warm-up the deviation of an input is
+// 1/(2 s_i √d), so that the effect is w'_i/(2√d)/S.
 func (l *Learner) unscaleWeights(weights []model.Weight) {
 	a, root := &l.affine, math.Sqrt(float64(l.o.Dimension))
 	var moved compensated.Sum
